@@ -1,0 +1,91 @@
+# `make help` lists what there is. Needed: Python 3.11 and make; `make test` says what else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
+UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
+# WORKERS=0 for one process (debugger); ARGS adds to pytest: make unit ARGS='-k zip'
+WORKERS ?= 2
+ARGS ?=
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- environment -------------------------------------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@bash release/make_venv.sh "$(PYTHON)" "$(VENV)"
+
+$(VENV)/.run-stamp: requirements.txt | $(BIN)/python
+	$(PIP_INSTALL) -r requirements.txt
+	@touch $@
+
+$(VENV)/.release-stamp: release/requirements.txt | $(VENV)/.run-stamp
+	$(PIP_INSTALL) -r release/requirements.txt
+	@touch $@
+
+$(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
+	$(PIP_INSTALL) -r tests/requirements.txt
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.run-stamp $(VENV)/.dev-stamp ## .venv with what sless, its tests and its checks need
+
+.PHONY: lock
+lock: ## compile the locks anew from setup.cfg, release/ and tests/requirements.in (UPGRADE=1: newest versions)
+	@test -x $(BIN)/uv || { test -x $(BIN)/python || bash release/make_venv.sh "$(PYTHON)" "$(VENV)"; $(PIP_INSTALL) uv; }
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) release/requirements.in -o release/requirements.txt
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/requirements.in -o tests/requirements.txt
+
+# ---- checks ------------------------------------------------------------------------------------------------------------------
+
+.PHONY: check
+check: $(VENV)/.dev-stamp ## linter, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/.dev-stamp ## bring the code into the house's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: architecture
+architecture: $(VENV)/.dev-stamp ## the import table, sizes and homes of design and charters
+	$(BIN)/python -m pytest -n 0 $(ARGS) tests/test_architecture.py
+
+.PHONY: unit
+unit: $(VENV)/.dev-stamp ## rules and small parts, no server
+	$(PYTEST) tests/unit tests/test_architecture.py
+
+.PHONY: contract
+contract: $(VENV)/.dev-stamp test-deps ## one suite per protocol over each implementation
+	$(PYTEST) tests/contract
+
+.PHONY: test
+test: $(VENV)/.dev-stamp test-deps ## every test; fetches and starts what they need
+	$(PYTEST) tests
+
+.PHONY: quick
+quick: $(VENV)/.dev-stamp ## every test but the slow ones
+	$(PYTEST) -m 'not slow' tests
+
+.PHONY: test-deps
+test-deps: ## the services that tests run for real: installs them as root on Debian, else says what is missing
+	@bash tests/install_services.sh
+
+.PHONY: bench
+bench: $(VENV)/.dev-stamp ## one table of speed, memory and size against other servers
+	$(BIN)/python -m tests.bench $(ARGS)
+
+.PHONY: clean
+clean: ## remove .venv, dist and caches
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

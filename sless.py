@@ -1,0 +1,9 @@
+"""Runs sless from a checkout: `python sless.py serve` after `pip install -r requirements.txt`."""
+
+import sys
+
+# `sless` is the package beside this file: a package folder is found before a module of the same name.
+from sless.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
