@@ -1,0 +1,20 @@
+"""Time: aware UTC everywhere, RFC 3339 at the edges."""
+
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def rfc3339_of(moment: datetime) -> str:
+    """`2026-01-31T09:26:53.589Z`: milliseconds, always UTC."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_rfc3339(text: str) -> datetime:
+    """Raises ValueError for anything without a zone."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"expected an RFC 3339 time with a zone such as 2026-01-31T09:26:53Z, found {text!r}")
+    return moment.astimezone(UTC)

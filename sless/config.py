@@ -1,0 +1,192 @@
+"""Settings: one frozen dataclass is the table; the environment is read once, all mistakes are reported together.
+
+`SLESS_` + the upper-case field name; `SLESS_X_FILE` reads the value of X from a file. An unknown `SLESS_*` name stops the server, except
+names of the client and of the runtimes, and values that start with `tcp://` (Kubernetes injects those for Services).
+"""
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from sless.errors import ConfigError
+
+PREFIX = "SLESS_"
+CLIENT_NAMES = frozenset({"URL", "TOKEN", "PROFILE", "OUTPUT"})
+RUNTIME_NAMES = frozenset(
+    {
+        "MODE", "ENTRYPOINT", "CODE_DIR", "DEPS_DIR", "SOCKET", "PORT", "FUNCTION_NAME", "NAMESPACE", "VERSION", "MEMORY_MB", "TIMEOUT_SEC",
+        "CONCURRENCY", "EVENT_FORMAT", "LIFELINE_FD", "EVENT", "EVENT_FILE", "INVOCATION_ID", "REQUEST_ID", "TRIGGER", "RESULT_FILE",
+    }
+)  # fmt: skip
+LATER_NAMES = frozenset(
+    {
+        "HARBOR_URL", "HARBOR_USER", "HARBOR_PASSWORD", "REGISTRY_HOST", "REGISTRY_PROJECT", "REGISTRY_SECRET", "BUILDER", "BUILDER_IMAGE",
+        "RUNTIME_IMAGE_PYTHON311", "RUNTIME_IMAGE_NODEJS20", "RUNTIME_IMAGE_GO123", "INGRESS_HOST", "RABBITMQ_URL",
+    }
+)  # fmt: skip
+"""Names of contract §6 whose parts (Kubernetes, triggers, LLM_*) are not in this build: accepted with a warning, so that one environment
+serves several releases."""
+
+
+def _setting(default: Any, text: str, *, secret: bool = False, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
+    return field(default=default, metadata={"help": text, "secret": secret, "choices": choices, "least": least})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every server setting. Units stand in the names; sizes in the limits are bytes unless the name says MB."""
+
+    host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 in the image")
+    port: int = _setting(9090, "port to listen on; 0 picks a free one", least=0)
+    data_dir: Path = _setting(Path(), "folder of the database, code and caches; default: an XDG folder")
+    run_dir: Path = _setting(Path(), "folder of unix sockets, short path; default: a private folder in the temporary directory")
+    database_url: str = _setting("", "SQLAlchemy URL; default: SQLite in the data folder; postgres:// is accepted", secret=True)
+    external_url: str = _setting("", "base URL that callers use; default: http://HOST:PORT")
+    backend: str = _setting("auto", "where functions run", choices=("auto", "local", "kubernetes"))
+    log_level: str = _setting("info", "level of the server's own log", choices=("debug", "info", "warning", "error"))
+    auth_mode: str = _setting("", "how tokens are checked; default: local, in a cluster: secret",
+                              choices=("", "local", "secret", "jwks", "public-key", "perimeter"))  # fmt: skip
+    jwt_secret: str = _setting("", "HS256 secret of AUTH_MODE=secret, at least 32 bytes", secret=True)
+    jwks_url: str = _setting("", "URL of the key set of AUTH_MODE=jwks")
+    jwt_public_key: str = _setting("", "PEM public key of AUTH_MODE=public-key (usually given as SLESS_JWT_PUBLIC_KEY_FILE)")
+    jwt_audience: str = _setting("", "required `aud`, checked when set")
+    jwt_issuer: str = _setting("", "required `iss`, checked when set")
+    operator_subs: tuple[str, ...] = _setting((), "comma-separated token subjects that may use any namespace")
+    trusted_proxies: tuple[str, ...] = _setting((), "comma-separated addresses or CIDRs whose X-Forwarded-* are believed")
+    metrics_token: str = _setting("", "bearer token that /metrics asks for; empty: open", secret=True)
+    s3_endpoint: str = _setting("", "S3 endpoint URL; empty: code is kept in the data folder")
+    s3_bucket: str = _setting("sless", "S3 bucket for code")
+    s3_region: str = _setting("us-east-1", "S3 region")
+    s3_access_key: str = _setting("", "S3 access key", secret=True)
+    s3_secret_key: str = _setting("", "S3 secret key", secret=True)
+    s3_use_ssl: bool = _setting(True, "https for an S3 endpoint given without a scheme")
+    history_days: int = _setting(14, "days that invocations and their logs are kept", least=1)
+    history_per_function: int = _setting(10_000, "invocations kept per function", least=1)
+    stats_days: int = _setting(400, "days that call statistics are kept", least=1)
+    versions_kept: int = _setting(10, "versions kept per workload; the active one always is", least=1)
+    build_timeout_sec: int = _setting(300, "seconds a build may take", least=1)
+    builds_at_once: int = _setting(2, "builds that run side by side", least=1)
+    max_runs: int = _setting(20, "one-shot runs and jobs at once", least=1)
+    instance_wait_sec: int = _setting(30, "seconds a call waits for an instance before 503", least=0)
+    graceful_timeout_sec: int = _setting(30, "seconds that running calls get when the server stops", least=6)
+    max_zip_bytes: int = _setting(32 * 2**20, "uploaded zip", least=1)
+    max_unpacked_bytes: int = _setting(256 * 2**20, "unpacked code", least=1)
+    max_code_files: int = _setting(5_000, "files in one upload", least=1)
+    max_call_body_bytes: int = _setting(32 * 2**20, "request body on /fn and invoke", least=1)
+    max_json_bytes: int = _setting(1 * 2**20, "JSON body of a REST request other than an upload", least=1024)
+    max_result_bytes: int = _setting(1 * 2**20, "result of a job", least=1)
+    max_env_bytes: int = _setting(64 * 1024, "names and values of env_vars together", least=1)
+
+    def base_url(self) -> str:
+        """What callers use, without a trailing slash."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
+        return self.external_url.rstrip("/") or f"http://{host}:{self.port}"
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    base = environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME") or "/tmp", ".local", "share")
+    return Path(base) / "sless"
+
+
+def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Settings from the environment; `overrides` (of command-line options) win. Raises ConfigError with every mistake."""
+    environ = os.environ if environ is None else environ
+    mistakes: list[str] = []
+    texts = _texts_of(environ, mistakes)
+    values: dict[str, Any] = {}
+    for item in fields(Settings):
+        if item.name in texts:
+            try:
+                values[item.name] = _parse(item, texts[item.name])
+            except ValueError as error:
+                shown = "(hidden)" if item.metadata["secret"] else repr(texts[item.name])
+                mistakes.append(f"{PREFIX}{item.name.upper()}: {error}, found {shown}")
+    if mistakes:
+        raise ConfigError("wrong settings:\n  " + "\n  ".join(mistakes))
+    values.update({name: value for name, value in overrides.items() if value is not None})
+    values.setdefault("data_dir", default_data_dir(environ))
+    values["auth_mode"] = values.get("auth_mode") or ("secret" if in_cluster(environ) else "local")
+    if values.get("backend", "auto") == "auto":
+        values["backend"] = "kubernetes" if in_cluster(environ) else "local"
+    return Settings(**values)
+
+
+def in_cluster(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def passed_on(names: tuple[str, ...], environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of the server's environment whose name is listed or starts with a listed `PREFIX_*`: what a builder needs of it
+    (PATH, proxies, certificates, the package index), and nothing else."""
+    environ = os.environ if environ is None else environ
+    prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
+    return {key: value for key, value in environ.items() if key in names or (prefixes and key.startswith(prefixes))}
+
+
+def shown(settings: Settings) -> list[tuple[str, str, str]]:
+    """(name, value, help) of every setting; secrets as `(set)`."""
+    rows = []
+    for item in fields(Settings):
+        value = getattr(settings, item.name)
+        text = ("(set)" if value else "") if item.metadata["secret"] else _text_of(value)
+        rows.append((PREFIX + item.name.upper(), text, item.metadata["help"]))
+    return rows
+
+
+def _texts_of(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    known = {item.name.upper() for item in fields(Settings)}
+    texts: dict[str, str] = {}
+    for key, value in sorted(environ.items()):
+        name = key.removeprefix(PREFIX)
+        if not key.startswith(PREFIX) or value.startswith("tcp://") or name in CLIENT_NAMES:
+            continue
+        if name in known:
+            texts[name.lower()] = value
+        elif name.endswith("_FILE") and name[:-5] in known:
+            try:
+                texts[name[:-5].lower()] = Path(value).read_text().rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                mistakes.append(f"{key}: cannot read {value!r}: {error}")
+        elif name in RUNTIME_NAMES or name in LATER_NAMES or name.startswith(("TEST_", "LLM_")):
+            continue
+        else:
+            near = difflib.get_close_matches(name, known, n=1)
+            mistakes.append(f"{key}: no such setting" + (f"; did you mean {PREFIX}{near[0]}?" if near else "; see `sless config`"))
+    return texts
+
+
+def _parse(item: "Field[Any]", text: str) -> Any:
+    default = item.default
+    choices, least = item.metadata["choices"], item.metadata["least"]
+    if choices and text not in choices:
+        raise ValueError("expected one of " + ", ".join(filter(None, choices)))
+    match default:
+        case bool():
+            if text.lower() not in ("1", "0", "true", "false", "yes", "no"):
+                raise ValueError("expected true or false")
+            return text.lower() in ("1", "true", "yes")
+        case int():
+            if not text.strip().lstrip("-").isdigit():
+                raise ValueError("expected a whole number")
+            if least is not None and int(text) < least:
+                raise ValueError(f"expected at least {least}")
+            return int(text)
+        case tuple():
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        case Path():
+            return Path(text).expanduser().absolute()
+    return text
+
+
+def _text_of(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(map(str, value))
+        case Path():
+            return str(value) if value != Path() else ""
+    return str(value)

@@ -1,0 +1,310 @@
+"""The nouns. Rows of the store come out as these; nothing here knows how they are kept."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    FUNCTION = "function"
+    SERVICE = "service"
+    JOB = "job"
+
+
+class Phase(StrEnum):
+    PENDING = "Pending"
+    BUILDING = "Building"
+    DEPLOYING = "Deploying"
+    READY = "Ready"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    SKIPPED = "Skipped"
+
+
+class VersionState(StrEnum):
+    """queued → building → ready | failed | cancelled. `cancelled` also when a newer upload overtook it."""
+
+    QUEUED = "queued"
+    BUILDING = "building"
+    READY = "ready"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class CallStatus(StrEnum):
+    """Status of an invocation and of a run (contract §2)."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    MISSED = "missed"
+    SKIPPED = "skipped"
+    DEAD = "dead"
+
+
+class TriggerType(StrEnum):
+    HTTP = "http"
+    CRON = "cron"
+    EVENT = "event"
+
+
+class Cause(StrEnum):
+    """What caused a call: `context.trigger`."""
+
+    HTTP = "http"
+    CRON = "cron"
+    EVENT = "event"
+    JOB = "job"
+    INVOKE = "invoke"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    name: str
+    language: str
+    default_entrypoint: str
+    end_of_life: str
+    """RFC 3339 date of the language version's upstream end of support."""
+    source_suffixes: tuple[str, ...]
+    deprecated: bool = False
+
+
+RUNTIMES: dict[str, Runtime] = {
+    runtime.name: runtime
+    for runtime in (
+        Runtime(name="python3.11", language="python", default_entrypoint="handler.handle", end_of_life="2027-10-31",
+                source_suffixes=(".py",)),
+        Runtime(name="nodejs20", language="node", default_entrypoint="handler.handle", end_of_life="2026-04-30",
+                source_suffixes=(".js", ".mjs", ".cjs")),
+        Runtime(name="go1.23", language="go", default_entrypoint="handler.Handle", end_of_life="2025-08-12", source_suffixes=(".go",)),
+    )
+}  # fmt: skip
+"""Ends of life: devguide.python.org/versions, nodejs.org release schedule, go.dev/doc/devel/release (Go 1.23 ended with 1.25)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    namespace: str
+    sub: str
+    limits: dict[str, int]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSpec:
+    """What the user asked for. `runtime` and `entrypoint` are those of the next upload; each version keeps its own.
+
+    `replicas` counts only for services; `timeout_sec` 0 means no limit (services only). The job fields are None or 0 elsewhere.
+    """
+
+    runtime: str | None
+    entrypoint: str | None
+    memory_mb: int = 128
+    timeout_sec: int = 30
+    env_vars: dict[str, str] = field(default_factory=dict)
+    build_env: dict[str, str] = field(default_factory=dict)
+    secret_env: dict[str, str] = field(default_factory=dict)
+    concurrency: int = 50
+    event_format: str = "sless"
+    description: str = ""
+    display_name: str = ""
+    replicas: int = 1
+    run_id: int = 0
+    event_json: str = ""
+    """Job: the event as text."""
+    function_ref: str | None = None
+    set_fields: tuple[str, ...] = ()
+    """Job with `function_ref`: names among memory_mb, timeout_sec the user gave; they override the function's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What the backend last showed of a workload's instances; written by the reconciler alone."""
+
+    generation: int = 0
+    version: int | None = None
+    ready_instances: int = 0
+    message: str = ""
+    observed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    id: str
+    namespace: str
+    kind: Kind
+    name: str
+    spec: WorkloadSpec
+    generation: int
+    active_version: int | None
+    observed: Observed
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One immutable upload. `code_key` names the zip in the code store, `artifact` what the build made of it: for the local builder the
+    key of the dependency folder ("" when there was nothing to install), on Kubernetes the image reference."""
+
+    id: str
+    workload_id: str
+    number: int
+    sha256: str
+    code_hash: str | None
+    """What the client sent as `code_hash`."""
+    runtime: str
+    entrypoint: str
+    state: VersionState
+    message: str
+    code_key: str
+    artifact: str
+    size_bytes: int
+    attempts: int
+    auto_activate: bool
+    build_env: dict[str, str]
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """`spec` holds the fields of its type (schema `domain.schemas`), `secrets` the write-only ones."""
+
+    id: str
+    namespace: str
+    name: str
+    type: TriggerType
+    function_ref: str
+    enabled: bool
+    spec: dict[str, Any]
+    secrets: dict[str, str]
+    generation: int
+    created_at: datetime
+    updated_at: datetime
+    last_schedule_time: datetime | None = None
+    next_schedule_time: datetime | None = None
+    last_status: str | None = None
+    observed_message: str = ""
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Something accepted for later: a job's run, an asynchronous call, a cron firing. Its id is the invocation's id.
+
+    `event` is JSON text. `job_run_id` numbers a job's runs, unique per workload. `trigger_id` and `due_at` are the claim of a
+    cron firing, unique together.
+    """
+
+    id: str
+    namespace: str
+    workload_id: str
+    kind: Kind
+    name: str
+    cause: Cause
+    request_id: str
+    event: str
+    status: CallStatus
+    job_run_id: int | None
+    trigger_id: str | None
+    due_at: datetime | None
+    version: int | None
+    attempts: int
+    max_attempts: int
+    not_before: datetime
+    claimed_by: str | None
+    result: str | None
+    message: str
+    exit_code: int | None
+    http_status: int | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One instance that can be called. `address` is `unix:/path` or `host:port`."""
+
+    id: str
+    workload_id: str
+    version: int
+    address: str
+    draining: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """`seq` counts within `source_id` (an instance or a run); the pair is unique, so a line stored twice is stored once."""
+
+    source_id: str
+    seq: int
+    workload_id: str
+    invocation_id: str
+    """Empty when the line belongs to no call."""
+    at: datetime
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """One call, as history keeps it. Durations in milliseconds."""
+
+    id: str
+    request_id: str
+    namespace: str
+    workload_id: str
+    kind: Kind
+    name: str
+    version: int | None
+    cause: Cause
+    method: str
+    path: str
+    status: CallStatus
+    http_status: int | None
+    duration_ms: float | None
+    cold: bool
+    attempts: int
+    error: str | None
+    request_bytes: int
+    response_bytes: int
+    started_at: datetime
+    finished_at: datetime | None
+    result: str | None = None
+
+
+LATENCY_BOUNDS_MS: tuple[float, ...] = (
+    0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000,
+    7500, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 900_000,
+)  # fmt: skip
+"""Upper bounds of the latency histogram in `call_stats`; one more bucket holds the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStats:
+    """Counts of one workload's version in one minute, as one server process saw them."""
+
+    namespace: str
+    workload_id: str
+    kind: Kind
+    name: str
+    version: int
+    minute: datetime
+    calls: int
+    errors: int
+    gb_ms: float
+    duration_ms: float
+    """Sum over the calls."""
+    histogram: tuple[int, ...]
+    """len(LATENCY_BOUNDS_MS) + 1 counts."""

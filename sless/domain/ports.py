@@ -1,0 +1,265 @@
+"""Protocols that `app` fills, and the values that cross them. A part that may not import another names here what it needs of it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from sless.domain.model import CallStats, CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
+from sless.errors import Code
+
+# --- what runs ---------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Everything a backend needs to start user code once: code, limits, environment. `env` is env_vars and secret_env merged."""
+
+    workload_id: str
+    namespace: str
+    name: str
+    kind: Kind
+    version: int
+    runtime: str
+    entrypoint: str
+    code_key: str
+    artifact: str
+    memory_mb: int
+    timeout_sec: int
+    concurrency: int = 50
+    event_format: str = "sless"
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """The wish for standing instances of one workload. Equal programs and replicas need no roll-out, whatever the generation."""
+
+    program: Program
+    replicas: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedDeployment:
+    """`generation` is the newest one for which all replicas are ready (0: none yet). `message` says why instances are missing, "" if none
+    are; `failing` when an instance crashed or could not start and is in back-off."""
+
+    workload_id: str
+    generation: int
+    endpoints: tuple[Endpoint, ...]
+    message: str = ""
+    failing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """One run: `id` is the invocation's id, `event` JSON text."""
+
+    id: str
+    program: Program
+    event: str
+    request_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a handler answered, or why it did not. `body` are the bytes server mode would have sent."""
+
+    ok: bool
+    result: str | None
+    error: str | None
+    error_type: str | None
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRun:
+    """`status` running, succeeded, failed, timeout or cancelled. `outcome` is None when the process left none (killed, exited); then
+    `message` says why in a user's words, with the last log lines."""
+
+    id: str
+    status: CallStatus
+    outcome: Outcome | None = None
+    exit_code: int | None = None
+    message: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class Backend(Protocol):
+    """Where user code runs. Calls are idempotent, made by one thread at a time, and return soon; what takes time happens behind
+    and shows in `observe`. Raises BackendUnavailable when it cannot see."""
+
+    def observe(self) -> dict[str, ObservedDeployment]:
+        """All deployments of this installation by workload id."""
+
+    def apply(self, deployment: Deployment) -> None:
+        """Starts or rolls towards the wish: new instances first, old ones drained after the new are ready."""
+
+    def remove(self, workload_id: str) -> None:
+        """Drains and stops all instances; `observe` stops showing the workload when nothing of it runs."""
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        """Starts one run; `done` is called from a thread of the backend when it has ended. A known id starts nothing."""
+
+    def observe_runs(self) -> dict[str, ObservedRun]:
+        """Runs that are going on or whose outcome has not been removed, also those of an earlier process."""
+
+    def remove_run(self, run_id: str) -> None:
+        """Stops the run if it goes on, forgets its outcome."""
+
+    def why_gone(self, endpoint_id: str) -> str | None:
+        """Why an instance ended (`out of memory: used 140 of 128 MB`, `function exited with code 3`), None when it runs or is unknown."""
+
+    def report_stuck(self, endpoint_id: str) -> None:
+        """A call on this instance went over its time: look at it soon, replace it if calls hang in it."""
+
+    def close(self) -> None:
+        """Ends everything this process started. Blocks until it is gone."""
+
+
+class BackendUnavailable(Exception):
+    """Cannot see, which is not the same as gone: the tick ends and nothing changes."""
+
+
+# --- what is built -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSpec:
+    """`id` is the version's id. `env` is what the import at the end sees (env_vars and secret_env); `build_env` only the installer sees."""
+
+    id: str
+    workload_id: str
+    namespace: str
+    name: str
+    kind: Kind
+    version: int
+    runtime: str
+    entrypoint: str
+    code_key: str
+    build_env: dict[str, str]
+    env: dict[str, str]
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildStatus:
+    """`ready` None while it runs. `lines` are those not returned by an earlier `poll`. `message` on failure: the reason with the tool's
+    own last lines. `artifact` as in model.Version."""
+
+    ready: bool | None
+    message: str = ""
+    artifact: str = ""
+    lines: tuple[str, ...] = ()
+
+
+class Builder(Protocol):
+    def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
+        """Begins; `changed` is called (from any thread) when `poll` has something new. Known id: nothing happens."""
+
+    def poll(self, build_id: str) -> BuildStatus | None:
+        """None: this builder knows no such build (another process began it and died)."""
+
+    def cancel(self, build_id: str) -> None:
+        """Stops it and forgets it."""
+
+    def close(self) -> None: ...
+
+
+# --- code ----------------------------------------------------------------------------------------------------------------------------------
+
+
+class CodeStore(Protocol):
+    """Immutable blobs (normalised zips) by key, `ns/workload_id/sha256.zip`. `put` is all or nothing and durable when it returns."""
+
+    def put(self, key: str, source: Path) -> None: ...
+
+    def open(self, key: str) -> BinaryIO:
+        """Raises errors.NotFound."""
+
+    def delete(self, key: str) -> None:
+        """An absent key is no error."""
+
+
+# --- calls ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPolicy:
+    """An http trigger as the proxy needs it. `key_hashes` are sha256 hex digests of the accepted `X-Sless-Key` values."""
+
+    enabled: bool = True
+    methods: tuple[str, ...] = ()
+    auth: str = "none"
+    key_hashes: tuple[str, ...] = ()
+    cors: dict[str, Any] | None = None
+    rate_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One workload as the proxy sees it. `program` None: no version has ever become ready. `blocked` is why a call cannot be
+    served now (code, sentence), None if it can; `http` None: no http trigger."""
+
+    workload_id: str
+    namespace: str
+    name: str
+    kind: Kind
+    program: Program | None
+    http: HttpPolicy | None
+    wants_instances: bool
+    endpoints: tuple[Endpoint, ...]
+    blocked: tuple[Code, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteSnapshot:
+    revision: int
+    routes: tuple[Route, ...]
+
+
+class RouteSource(Protocol):
+    def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
+        """All routes, or None when nothing has changed since that revision. Called from a thread."""
+
+
+class HistorySink(Protocol):
+    def add_history(self, invocations: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
+        """Writes one batch in one transaction. Rows and lines that are there already are left as they are; stats are added up."""
+
+
+class AsyncQueue(Protocol):
+    def accept(self, call: "AcceptedCall") -> None:
+        """Durable when it returns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedCall:
+    """An asynchronous call, before it is answered with 202."""
+
+    id: str
+    request_id: str
+    namespace: str
+    workload_id: str
+    kind: Kind
+    name: str
+    cause: Cause
+    event: str
+    max_attempts: int = 3
+
+
+class Invoker(Protocol):
+    """Calls a workload from a thread of a reconciler: an instance if it has any, else a one-shot run."""
+
+    def invoke(self, workload_id: str, run: "AcceptedCall", timeout_sec: float) -> ObservedRun: ...
+
+
+class Waker(Protocol):
+    def wake(self, topic: "str") -> None:
+        """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `collect`) tick now. Never needed for correctness."""

@@ -1,0 +1,23 @@
+"""Identifiers: random, lower-case, valid as a Kubernetes name; and the tenant's namespace."""
+
+import hashlib
+import re
+import secrets
+
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:=+/@-]{1,128}")
+
+
+def new_id(length: int = 20) -> str:
+    """A random id that starts with a letter; 20 characters carry 102 bits."""
+    return secrets.choice(_ALPHABET[:26]) + "".join(map(_ALPHABET.__getitem__, (byte % 36 for byte in secrets.token_bytes(length - 1))))
+
+
+def namespace_of(sub: str) -> str:
+    """Contract §1: the tenant's namespace of a token's subject."""
+    return "sless-" + hashlib.sha256(sub.encode()).hexdigest()[:16]
+
+
+def valid_request_id(text: str | None) -> str | None:
+    """`text` if it may be taken over as a request id (1–128 printable characters of a small set), else None."""
+    return text if text and _REQUEST_ID.fullmatch(text) else None
