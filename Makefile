@@ -44,6 +44,21 @@ lock: ## compile the locks anew from setup.cfg, release/ and tests/requirements.
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) release/requirements.in -o release/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/requirements.in -o tests/requirements.txt
+	@rm -rf sless.egg-info
+
+# ---- the product -------------------------------------------------------------------------------------------------------------
+
+SOURCES = $(shell find sless static runtimes examples -type f -not -path '*/__pycache__/*' -not -path '*/node_modules/*')
+
+dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml release/build_zipapp.py release/zipapp_main.py $(SOURCES)
+	@$(BIN)/python release/build_zipapp.py --output $@
+
+.PHONY: pyz
+pyz: dist/sless.pyz ## dist/sless.pyz: everything in one file that needs Python 3.11 alone
+
+.PHONY: demo
+demo: dist/sless.pyz ## build it, start it, deploy and call the examples; Ctrl-C ends it
+	@exec $(PYTHON) dist/sless.pyz $(ARGS)
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
 
