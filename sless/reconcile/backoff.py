@@ -1,0 +1,32 @@
+"""Back-off per object, so that one that fails is neither hammered nor in the way of the others."""
+
+import random
+from datetime import datetime, timedelta
+
+
+class Backoff:
+    """After n failures in a row a key rests min(300, 2**n) seconds, ± 20 %."""
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._rng = rng or random.Random()
+        self._failures: dict[str, int] = {}
+        self._until: dict[str, datetime] = {}
+
+    def rests(self, key: str, now: datetime) -> bool:
+        until = self._until.get(key)
+        return until is not None and now < until
+
+    def failed(self, key: str, now: datetime) -> float:
+        """Notes a failure; returns the seconds until the next try."""
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        delay_sec = delay_sec_of(count) * self._rng.uniform(0.8, 1.2)
+        self._until[key] = now + timedelta(seconds=delay_sec)
+        return delay_sec
+
+    def succeeded(self, key: str) -> None:
+        self._failures.pop(key, None)
+        self._until.pop(key, None)
+
+
+def delay_sec_of(failures: int) -> float:
+    return float(min(300, 2 ** min(failures, 9)))

@@ -1,0 +1,110 @@
+"""Builds: queued versions become ready or failed, two at a time."""
+
+import logging
+from dataclasses import dataclass, field
+
+from sless import clock, metrics
+from sless.domain.model import Kind, Version, VersionState, Workload
+from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
+from sless.errors import SlessError
+from sless.reconcile.decide import EndBuild, StartBuild, decide_builds
+from sless.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class BuildsLoop:
+    """`holder` names this server in the claims."""
+
+    store: Store
+    builder: Builder
+    waker: Waker
+    holder: str
+    at_once: int
+    _started: set[str] = field(default_factory=set)
+
+    def changed(self) -> None:
+        """The builder has something new to show. From any thread."""
+        self.waker.wake("builds")
+
+    def tick(self) -> None:
+        versions = self.store.versions.list_open()
+        self._drop_ended({version.id for version in versions})
+        for version in versions:
+            if version.id in self._started:
+                self._poll(version)
+        if self._started or versions:
+            self._decide()
+
+    def holds(self) -> set[str]:
+        """Workloads with an open build."""
+        return {version.workload_id for version in self.store.versions.list_open()}
+
+    def _decide(self) -> None:
+        versions = self.store.versions.list_open()
+        workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
+        for action in decide_builds(versions, workloads, frozenset(self._started), self.at_once):
+            match action:
+                case StartBuild(version=version):
+                    self._start(workloads[version.workload_id], version)
+                case EndBuild(version=version, state=state, message=message):
+                    self._end(version, state, message)
+
+    def _start(self, workload: Workload, version: Version) -> None:
+        if not self.store.versions.claim(version.id, self.holder):
+            return
+        spec = BuildSpec(
+            id=version.id,
+            workload_id=workload.id,
+            namespace=workload.namespace,
+            name=workload.name,
+            kind=workload.kind,
+            version=version.number,
+            runtime=version.runtime,
+            entrypoint=version.entrypoint,
+            code_key=version.code_key,
+            build_env=version.build_env,
+            env={**workload.spec.env_vars, **workload.spec.secret_env},
+            memory_mb=workload.spec.memory_mb,
+        )
+        try:
+            self.builder.start(spec, self.changed)
+            self._started.add(version.id)
+        except (SlessError, OSError) as error:
+            _log.warning("build of %s version %d cannot start: %s", workload.name, version.number, error)
+            self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
+
+    def _poll(self, version: Version) -> None:
+        status = self.builder.poll(version.id)
+        if status is None:  # The builder lost it; forgetting it here makes the next tick start it over.
+            self._started.discard(version.id)
+            return
+        if status.lines:
+            self.store.versions.add_log(version.id, status.lines)
+        if status.ready is not None:
+            self._finish(version, status)
+
+    def _finish(self, version: Version, status: BuildStatus) -> None:
+        state = VersionState.READY if status.ready else VersionState.FAILED
+        self.store.versions.finish(version.id, state=state, message=status.message, artifact=status.artifact)
+        metrics.build_ended(version.runtime, str(state), (clock.now() - version.created_at).total_seconds())
+        self._drop(version.id)
+        for topic in ("instances", "runs", "routes"):
+            self.waker.wake(topic)
+
+    def _end(self, version: Version, state: VersionState, message: str) -> None:
+        self._drop(version.id)
+        if state is VersionState.CANCELLED:
+            self.store.versions.cancel(version.id, message)
+        else:
+            self._finish(version, BuildStatus(ready=False, message=message))
+
+    def _drop(self, version_id: str) -> None:
+        self.builder.cancel(version_id)
+        self._started.discard(version_id)
+
+    def _drop_ended(self, open_ids: set[str]) -> None:
+        """Builds that ended in the database while the builder works on: a user cancelled them."""
+        for version_id in self._started - open_ids:
+            self._drop(version_id)

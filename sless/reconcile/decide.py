@@ -1,0 +1,227 @@
+"""The rules of the reconcilers, pure: (what is wished, what is seen, now) → what to do."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sless.domain.model import CallStatus, Cause, Kind, Observed, Run, Trigger, Version, VersionState, Workload
+from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Program
+from sless.domain.routing import wants_instances
+
+INTERRUPTED_ATTEMPTS = 3
+"""Builds and runs that a stop of the server interrupts are begun this often in all."""
+RETRY_STATUS = frozenset({429})
+
+
+# --- programs --------------------------------------------------------------------------------------------------------------------------------
+
+
+def program_of(workload: Workload, version: Version) -> Program:
+    """What to run for a workload at one of its versions."""
+    spec = workload.spec
+    return Program(
+        workload_id=workload.id,
+        namespace=workload.namespace,
+        name=workload.name,
+        kind=workload.kind,
+        version=version.number,
+        runtime=version.runtime,
+        entrypoint=version.entrypoint,
+        code_key=version.code_key,
+        artifact=version.artifact,
+        memory_mb=spec.memory_mb,
+        timeout_sec=spec.timeout_sec,
+        concurrency=spec.concurrency,
+        event_format=spec.event_format,
+        env={**spec.env_vars, **spec.secret_env},
+    )
+
+
+def job_program_of(job: Workload, target: Workload, version: Version) -> Program:
+    """The program of a job that refers to a function: the function's, with the job's environment, memory and time-out over it."""
+    program = program_of(target, version)
+    given = job.spec.set_fields
+    return Program(
+        workload_id=job.id,
+        namespace=job.namespace,
+        name=job.name,
+        kind=Kind.JOB,
+        version=program.version,
+        runtime=program.runtime,
+        entrypoint=program.entrypoint,
+        code_key=program.code_key,
+        artifact=program.artifact,
+        memory_mb=job.spec.memory_mb if "memory_mb" in given else program.memory_mb,
+        timeout_sec=job.spec.timeout_sec if "timeout_sec" in given else program.timeout_sec,
+        concurrency=program.concurrency,
+        event_format=program.event_format,
+        env={**program.env, **job.spec.env_vars, **job.spec.secret_env},
+    )
+
+
+# --- instances -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    deployment: Deployment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    workload_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """Deleted, and nothing of it runs: the row may go."""
+
+    workload_id: str
+
+
+InstanceAction = Apply | Remove | Forget
+
+
+def deployment_of(workload: Workload, active: Version | None, triggers: Iterable[Trigger]) -> Deployment | None:
+    """The wish for standing instances; None when there should be none."""
+    if workload.deleted_at or active is None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
+        return None
+    replicas = workload.spec.replicas if workload.kind is Kind.SERVICE else 1
+    if replicas == 0:
+        return None
+    return Deployment(program=program_of(workload, active), replicas=replicas, generation=workload.generation)
+
+
+def decide_instances(
+    workloads: Mapping[str, Workload], wishes: Mapping[str, Deployment], observed: Mapping[str, ObservedDeployment], busy: Iterable[str] = ()
+) -> list[InstanceAction]:
+    """Every workload that needs something done. `busy` are ids of workloads that runs or builds still hold; they are not forgotten yet.
+    What is observed and belongs to no workload at all is an orphan and is removed."""
+    actions: list[InstanceAction] = []
+    held = set(busy)
+    for workload_id, workload in workloads.items():
+        wish, seen = wishes.get(workload_id), observed.get(workload_id)
+        if wish is not None and (seen is None or seen.generation != wish.generation):
+            actions.append(Apply(deployment=wish))
+        elif wish is None and seen is not None:
+            actions.append(Remove(workload_id=workload_id))
+        elif wish is None and workload.deleted_at and workload_id not in held:
+            actions.append(Forget(workload_id=workload_id))
+    actions += [Remove(workload_id=workload_id) for workload_id in observed if workload_id not in workloads]
+    return actions
+
+
+def observed_of(workload: Workload, wish: Deployment | None, seen: ObservedDeployment | None) -> Observed:
+    """What to write down about a workload. Without a wish for instances there is nothing to wait for: it is up to date."""
+    if wish is None:
+        return Observed(generation=workload.generation, version=workload.active_version, ready_instances=0)
+    if seen is None:
+        return Observed(generation=0, version=None, ready_instances=0, message="")
+    current = [item for item in seen.endpoints if not item.draining and item.version == wish.program.version]
+    ready = seen.generation == wish.generation
+    return Observed(
+        generation=seen.generation,
+        version=wish.program.version if ready else None,
+        ready_instances=len(current),
+        message=seen.message,
+    )
+
+
+# --- builds ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartBuild:
+    version: Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndBuild:
+    """Ended from outside: overtaken, deleted, or interrupted too often."""
+
+    version: Version
+    state: VersionState
+    message: str
+
+
+BuildAction = StartBuild | EndBuild
+
+
+def decide_builds(
+    versions: Iterable[Version], workloads: Mapping[str, Workload], started: frozenset[str], at_once: int
+) -> list[BuildAction]:
+    """`versions` are the open ones, oldest first; `started` the ids that the builder of this process works on.
+
+    The newest upload of a workload wins: older open ones end. A build that the database shows as building and this process does not
+    know was interrupted by a stop of the server: it starts over, INTERRUPTED_ATTEMPTS times at most.
+    """
+    open_versions = list(versions)
+    newest: dict[str, int] = {}
+    for version in open_versions:
+        newest[version.workload_id] = max(version.number, newest.get(version.workload_id, 0))
+    actions: list[BuildAction] = []
+    running = len(started & {version.id for version in open_versions})
+    for version in open_versions:
+        workload = workloads.get(version.workload_id)
+        if workload is None or workload.deleted_at:
+            actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message="the workload was deleted"))
+        elif version.number < newest[version.workload_id]:
+            text = f"overtaken by version {newest[version.workload_id]}"
+            actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message=text))
+        elif version.id in started:
+            continue
+        elif version.attempts >= INTERRUPTED_ATTEMPTS:
+            text = f"the server stopped {version.attempts} times during this build; upload again to retry"
+            actions.append(EndBuild(version=version, state=VersionState.FAILED, message=text))
+        elif running < at_once:
+            running += 1
+            actions.append(StartBuild(version=version))
+    return actions
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRun:
+    status: CallStatus
+    message: str
+    result: str | None = None
+    exit_code: int | None = None
+    http_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRun:
+    not_before: datetime
+    message: str
+
+
+RunVerdict = FinishRun | RetryRun
+
+
+def verdict_of(run: Run, observed: ObservedRun, now: datetime) -> RunVerdict:
+    """What an ended attempt means. Only calls are tried again, and only for 429, 5xx and platform errors; a job's failure is final."""
+    outcome = observed.outcome
+    http_status = outcome.status if outcome else None
+    if run.cause is not Cause.JOB and observed.status is not CallStatus.CANCELLED and run.attempts < run.max_attempts:
+        refused = http_status is None or http_status >= 500 or http_status in RETRY_STATUS
+        if refused and observed.status is not CallStatus.SUCCEEDED:
+            return RetryRun(not_before=now + timedelta(seconds=2.0**run.attempts), message=observed.message)
+    message = observed.message
+    if run.cause is Cause.JOB and observed.status is CallStatus.SUCCEEDED and outcome and outcome.result is not None:
+        message = outcome.result
+    return FinishRun(
+        status=observed.status,
+        message=message,
+        result=outcome.result if outcome else None,
+        exit_code=observed.exit_code,
+        http_status=http_status,
+    )
+
+
+def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
+    """The server stopped while the run went on and nothing of it is left: at least once means that it begins again."""
+    if run.attempts < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
+        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again")
+    return FinishRun(status=CallStatus.FAILED, message=f"interrupted by a stop of the server {run.attempts} times")

@@ -1,0 +1,105 @@
+"""Standing instances: functions with an enabled http or event trigger, and services."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sless import clock, metrics
+from sless.domain.model import Kind, Trigger, TriggerType, Workload
+from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
+from sless.reconcile.backoff import Backoff
+from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, decide_instances, deployment_of, observed_of
+from sless.store import Store
+
+_log = logging.getLogger(__name__)
+
+FULL_TICK_SEC = 10
+"""A tick with nothing new in the database and the backend is skipped; this often it is made all the same."""
+
+
+@dataclass(slots=True, kw_only=True)
+class InstancesLoop:
+    """`tick` is the loop. `held` names workloads that builds or runs still hold."""
+
+    store: Store
+    backend: Backend
+    code: CodeStore
+    waker: Waker
+    held: Callable[[], Iterable[str]]
+    backoff: Backoff = field(default_factory=Backoff)
+    _revision: int = -1
+    _changed: bool = True
+    _full_at: datetime = datetime.min.replace(tzinfo=clock.now().tzinfo)
+
+    def changed(self) -> None:
+        """The backend has something new to show. From any thread."""
+        self._changed = True
+        self.waker.wake("instances")
+
+    def tick(self) -> None:
+        now = clock.now()
+        revision = self.store.routes.revision()
+        if revision == self._revision and not self._changed and now < self._full_at:
+            return
+        self._changed = False
+        observed = self.backend.observe()
+        workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
+        wishes = self._wishes(workloads)
+        actions = decide_instances(workloads, wishes, observed, self.held())
+        for action in actions:
+            self._apply(action, now)
+        self._record(workloads, wishes, observed)
+        self._full_at = now + timedelta(seconds=1 if actions else FULL_TICK_SEC)
+        # The revision from before the tick: what this tick wrote itself is looked at once more, and finds nothing to do.
+        self._revision = revision
+
+    def _wishes(self, workloads: dict[str, Workload]) -> dict[str, Deployment]:
+        active = self.store.versions.active_of(list(workloads))
+        triggers: dict[tuple[str, str], list[Trigger]] = {}
+        for trigger in self.store.triggers.list_all():
+            if trigger.deleted_at is None and trigger.type is not TriggerType.CRON:
+                triggers.setdefault((trigger.namespace, trigger.function_ref), []).append(trigger)
+        wishes = {}
+        for workload in workloads.values():
+            wish = deployment_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
+            if wish is not None:
+                wishes[workload.id] = wish
+        return wishes
+
+    def _apply(self, action: InstanceAction, now: datetime) -> None:
+        workload_id = action.deployment.program.workload_id if isinstance(action, Apply) else action.workload_id
+        if self.backoff.rests(workload_id, now):
+            return
+        try:
+            match action:
+                case Apply(deployment=deployment):
+                    self.backend.apply(deployment)
+                case Remove():
+                    self.backend.remove(workload_id)
+                case Forget():
+                    self._forget(workload_id)
+            self.backoff.succeeded(workload_id)
+        except BackendUnavailable:
+            raise
+        except Exception:
+            metrics.reconcile_error("instances")
+            delay_sec = self.backoff.failed(workload_id, now)
+            _log.exception("workload %s: %s failed; next try in %.0f s", workload_id, type(action).__name__, delay_sec)
+
+    def _forget(self, workload_id: str) -> None:
+        """Code first, row last: a stop in between leaves a row that is forgotten again, never a blob that nobody knows."""
+        for key in {version.code_key for version in self.store.versions.list(workload_id)}:
+            self.code.delete(key)
+        self.store.workloads.remove(workload_id)
+
+    def _record(
+        self, workloads: dict[str, Workload], wishes: dict[str, Deployment], observed: dict[str, ObservedDeployment]
+    ) -> None:
+        for workload_id, workload in workloads.items():
+            if workload.kind is Kind.JOB:
+                continue
+            seen = observed.get(workload_id)
+            self.store.routes.set_endpoints(workload_id, seen.endpoints if seen else ())
+            self.store.workloads.set_observed(workload_id, observed_of(workload, wishes.get(workload_id), seen))
+        self.waker.wake("routes")

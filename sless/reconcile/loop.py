@@ -1,0 +1,86 @@
+"""Ticks: APScheduler runs each loop at its interval; `wake` runs it at once.
+
+APScheduler drops a `modify_job(next_run_time=now)` that comes while the job runs, so a wake is also an Event, and a tick repeats
+while it is set.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from sless import metrics
+from sless.domain.ports import BackendUnavailable
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """`topic` is what `wake` names. A tick gets no argument and works from the whole state; `leader_only` ones rest on other replicas."""
+
+    topic: str
+    tick: Callable[[], None]
+    interval_sec: float
+    leader_only: bool = True
+
+
+class Loops:
+    """Runs all loops of one process; also the `ports.Waker`."""
+
+    def __init__(self, loops: list[Loop], is_leader: Callable[[], bool]) -> None:
+        self._loops = {loop.topic: loop for loop in loops}
+        self._is_leader = is_leader
+        self._events = {loop.topic: threading.Event() for loop in loops}
+        self._stopping = False
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(max_workers=len(loops) + 1)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+
+    def start(self) -> None:
+        for loop in self._loops.values():
+            self._scheduler.add_job(
+                self._run, "interval", args=(loop,), id=loop.topic, seconds=loop.interval_sec, next_run_time=datetime.now(UTC)
+            )
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Returns when no tick runs any more."""
+        self._stopping = True
+        self._scheduler.shutdown(wait=True)
+
+    def wake(self, topic: str) -> None:
+        event = self._events.get(topic)
+        if event is None or event.is_set() or self._stopping:
+            return
+        event.set()
+        try:
+            self._scheduler.modify_job(topic, next_run_time=datetime.now(UTC))
+        except JobLookupError:
+            pass  # Not started yet, or just stopped: the first tick sees everything anyway.
+
+    def _run(self, loop: Loop) -> None:
+        event = self._events[loop.topic]
+        while not self._stopping:
+            event.clear()
+            if not loop.leader_only or self._is_leader():
+                self._tick(loop)
+            if not event.is_set():
+                return
+
+    def _tick(self, loop: Loop) -> None:
+        try:
+            loop.tick()
+        except BackendUnavailable as error:
+            metrics.reconcile_error(loop.topic)
+            _log.warning("%s: cannot see what runs, nothing is changed: %s", loop.topic, error)
+        except Exception:
+            metrics.reconcile_error(loop.topic)
+            _log.exception("%s: this tick failed; the next one starts over", loop.topic)
