@@ -1,0 +1,191 @@
+"""The resources of contract §3, one method per operation. Values are the JSON objects as they come."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from sless.client.answers import CallAnswer
+from sless.client.transport import Transport
+
+UPLOAD_TIMEOUT = (10.0, 600.0)
+"""Connect, read: 32 MB over a thin line, then the server's checks."""
+CALL_TIMEOUT = (10.0, 3700.0)
+"""Connect, read: a call may run for an hour on a service without a time limit; the server ends it, not the client."""
+
+Json = dict[str, Any]
+
+
+def connect(url: str, token: str, namespace: str = "") -> "Client":
+    return Client(Transport(url, token), namespace)
+
+
+class Client:
+    """One caller at one server. Without a namespace given, the caller's own is asked for once (`whoami`)."""
+
+    def __init__(self, transport: Transport, namespace: str = "") -> None:
+        self.transport = transport
+        self._namespace = namespace
+
+    def whoami(self) -> Json:
+        return self.transport.json("GET", "/v1/whoami")
+
+    def runtimes(self) -> list[Json]:
+        return self.transport.json("GET", "/v1/runtimes")
+
+    @cached_property
+    def namespace(self) -> str:
+        return self._namespace or str(self.whoami()["namespace"])
+
+    @property
+    def path(self) -> str:
+        return f"/v1/namespaces/{quote(self.namespace, safe='')}"
+
+    def ensure_namespace(self) -> Json:
+        return self.transport.json("POST", f"{self.path}/ensure")
+
+    def delete_namespace(self) -> Any:
+        """Deletes everything in it."""
+        return self.transport.json("DELETE", self.path, params={"confirm": self.namespace})
+
+    def usage(self) -> Json:
+        return self.transport.json("GET", f"{self.path}/usage")
+
+    @cached_property
+    def functions(self) -> "Workloads":
+        return Workloads(self, "function")
+
+    @cached_property
+    def services(self) -> "Workloads":
+        return Workloads(self, "service")
+
+    @cached_property
+    def triggers(self) -> "Triggers":
+        return Triggers(self, "trigger")
+
+    @cached_property
+    def jobs(self) -> "Jobs":
+        return Jobs(self, "job")
+
+    def close(self) -> None:
+        self.transport.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Resources:
+    """What functions, services, triggers and jobs have in common. `kind` is the singular."""
+
+    def __init__(self, client: Client, kind: str) -> None:
+        self.client = client
+        self.kind = kind
+
+    def list(self, **params: Any) -> Iterator[Json]:
+        return self.client.transport.pages(self._path(), _given(params))
+
+    def create(self, spec: Json) -> Json:
+        return self._json("POST", self._path(), json=spec)
+
+    def get(self, name: str) -> Json:
+        return self._json("GET", self._path(name))
+
+    def fetch(self, name: str) -> tuple[Json, str]:
+        """The resource and its ETag, for `etag` of replace and merge."""
+        return self.client.transport.fetch(self._path(name))
+
+    def replace(self, name: str, spec: Json, etag: str = "") -> Json:
+        return self._json("PUT", self._path(name), json=spec, headers=_if_match(etag))
+
+    def merge(self, name: str, fields: Json, etag: str = "") -> Json:
+        return self._json("PATCH", self._path(name), json=fields, headers=_if_match(etag))
+
+    def delete(self, name: str) -> Any:
+        return self._json("DELETE", self._path(name))
+
+    def _json(self, method: str, path: str, **options: Any) -> Any:
+        return self.client.transport.json(method, path, **options)
+
+    def _path(self, *parts: object) -> str:
+        return "/".join([self.client.path, f"{self.kind}s", *(quote(str(part), safe="") for part in parts)])
+
+    def _upload(self, name: str, package: bytes, code_hash: str | None) -> Json:
+        body: Json = {"data": package, "headers": {"Content-Type": "application/zip"}}
+        if code_hash is not None:
+            body = {"files": {"code": ("code.zip", package, "application/zip")}, "data": {"code_hash": code_hash}}
+        return self._json("POST", self._path(name, "upload"), timeout=UPLOAD_TIMEOUT, **body)
+
+
+class Workloads(Resources):
+    """Functions or services."""
+
+    def upload(self, name: str, package: bytes, code_hash: str | None = None) -> Json:
+        """`package` is a zip; answers {"version", "sha256", "phase", "message", …}."""
+        return self._upload(name, package, code_hash)
+
+    def source(self, name: str, version: int | None = None) -> Json:
+        """{path: text or {"base64": …}}"""
+        return self._json("GET", self._path(name, "source"), params=_given({"version": version}))["files"]
+
+    def source_zip(self, name: str, version: int | None = None) -> bytes:
+        headers = {"Accept": "application/zip"}
+        return self.client.transport.content(self._path(name, "source"), params=_given({"version": version}), headers=headers)
+
+    def versions(self, name: str) -> Iterator[Json]:
+        return self.client.transport.pages(self._path(name, "versions"), {})
+
+    def version(self, name: str, number: int) -> Json:
+        return self._json("GET", self._path(name, "versions", number))
+
+    def follow_build(self, name: str, number: int) -> AbstractContextManager[Iterator[str]]:
+        """Lines of the build log, from the first, until the build has ended."""
+        return self.client.transport.lines(self._path(name, "versions", number), {"follow": "1"})
+
+    def activate(self, name: str, number: int) -> Json:
+        return self._json("POST", self._path(name, "versions", number, "activate"))
+
+    def cancel(self, name: str, number: int) -> Json:
+        return self._json("POST", self._path(name, "versions", number, "cancel"))
+
+    def invoke(self, name: str, body: bytes = b"", headers: dict[str, str] | None = None) -> CallAnswer:
+        path = self._path(name, "invoke")
+        return self.client.transport.answer("POST", path, data=body, headers=headers or {}, timeout=CALL_TIMEOUT)
+
+    def invocations(self, name: str, **filters: Any) -> Iterator[Json]:
+        """Newest first; filters `status`, `trigger`, `since`, `limit` (of one page: the iterator goes on to the next)."""
+        return self.client.transport.pages(self._path(name, "invocations"), _given(filters))
+
+    def invocation(self, name: str, invocation_id: str) -> Json:
+        return self._json("GET", self._path(name, "invocations", invocation_id))
+
+    def logs(self, name: str, **params: Any) -> AbstractContextManager[Iterator[str]]:
+        """Text lines; `tail` (count), `since` (RFC 3339), `follow` ("1": until the caller closes)."""
+        return self.client.transport.lines(self._path(name, "logs"), _given(params))
+
+    def stats(self, name: str, window: str = "1h") -> Any:
+        return self._json("GET", self._path(name, "stats"), params={"window": window})
+
+
+class Triggers(Resources):
+    def fire(self, name: str) -> Json:
+        return self._json("POST", self._path(name, "fire"))
+
+
+class Jobs(Resources):
+    def upload(self, name: str, package: bytes, code_hash: str | None = None) -> Json:
+        return self._upload(name, package, code_hash)
+
+    def logs(self, name: str, **params: Any) -> AbstractContextManager[Iterator[str]]:
+        return self.client.transport.lines(self._path(name, "logs"), _given(params))
+
+
+def _given(params: Json) -> Json:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _if_match(etag: str) -> dict[str, str]:
+    return {"If-Match": etag} if etag else {}

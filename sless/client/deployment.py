@@ -1,0 +1,206 @@
+"""From a folder to a URL that answers: create or change, upload, follow the build, see it Ready, give it an http trigger."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from sless.client.client import Client, Json, Workloads
+from sless.client.errors import ClientError, Unreachable, WaitTimeout
+from sless.client.guess import check_entrypoint, guess_runtime
+from sless.client.packing import Package, pack_folder
+
+POLL_SEC = 0.1
+SLOWEST_POLL_SEC = 1.0
+NAME_LENGTH = 40
+
+
+class Report(Protocol):
+    """Who watches a deployment."""
+
+    def step(self, text: str) -> None:
+        """One sentence about what is done or has just been done."""
+
+    def log(self, line: str) -> None:
+        """One line of the build log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployRequest:
+    """`fields` are those of the resource that the user gave; others keep their value, or get the server's default in a new one.
+
+    `kind` "function" or "service"; None: what it is already, a function if it is new. `env_vars` are added to those it has.
+    """
+
+    name: str
+    folder: Path
+    kind: str | None = None
+    fields: Json = field(default_factory=dict)
+    env_vars: dict[str, str] = field(default_factory=dict)
+    http: bool = True
+    wait: bool = True
+    wait_sec: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployResult:
+    """`url` None: no http trigger, or the build was not waited for."""
+
+    kind: str
+    resource: Json
+    version: int
+    url: str | None
+
+
+class DeployFailed(ClientError):
+    """The code arrived and did not become Ready; the message is the server's reason."""
+
+
+def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResult:
+    """Raises ClientError (DeployFailed, WaitTimeout among them) and PackingError."""
+    package = pack_folder(request.folder)
+    workloads, old = find_workload(client, request.name, request.kind)
+    request = replace(request, kind=workloads.kind)
+    _put_spec(workloads, old, request, report)
+    uploaded = _upload(workloads, request.name, package, report)
+    number = int(uploaded["version"])
+    if request.wait:
+        deadline = time.monotonic() + request.wait_sec
+        follow_build(workloads, request.name, number, report)
+        _wait_built(workloads, request.name, number, deadline)
+        if old and old.get("latest_version") == number:
+            _activate_again(workloads, request.name, number)
+        if request.http and request.kind == "function":
+            ensure_http_trigger(client, request.name, report)
+        resource = wait_ready(workloads, request.name, deadline, version=number)
+    else:
+        if request.http and request.kind == "function":
+            ensure_http_trigger(client, request.name, report)
+        resource = workloads.get(request.name)
+    return DeployResult(kind=workloads.kind, resource=resource, version=number, url=resource.get("url") or None)
+
+
+def find_workload(client: Client, name: str, kind: str | None = None) -> tuple[Workloads, Json | None]:
+    """The workload of that name and where it lives; None when there is none of this kind (or of either, `kind` None)."""
+    for workloads in (client.functions, client.services):
+        if kind in (None, workloads.kind):
+            try:
+                return workloads, workloads.get(name)
+            except ClientError as error:
+                if error.status != 404:
+                    raise
+    return (client.services if kind == "service" else client.functions), None
+
+
+def get_workload(client: Client, name: str, kind: str | None = None) -> tuple[Workloads, Json]:
+    workloads, resource = find_workload(client, name, kind)
+    if resource is None:
+        raise ClientError(message=f'no {kind or "function or service"} "{name}" in {client.namespace}', status=404, code="not_found")
+    return workloads, resource
+
+
+def follow_build(workloads: Workloads, name: str, number: int, report: Report) -> None:
+    """Shows the build log as it grows. A stream that breaks off is no failure of the build: who needs the end polls for it."""
+    try:
+        with workloads.follow_build(name, number) as lines:
+            for line in lines:
+                report.log(line)
+    except Unreachable as error:
+        report.step(f"(the build log broke off: {error}; the build goes on)")
+
+
+def wait_ready(workloads: Workloads, name: str, deadline: float, version: int | None = None) -> Json:
+    """The resource once it is Ready with this version (None: any). Raises DeployFailed when it is Failed."""
+
+    def settled() -> Json | None:
+        resource = workloads.get(name)
+        phase = resource.get("phase")
+        if phase == "Failed":
+            raise DeployFailed(message=f"{name}: {resource.get('message') or 'failed without a message'}", code="build_failed")
+        if version is not None and resource.get("latest_version") != version and phase == "Ready":
+            return resource  # a newer upload overtook this one
+        return resource if phase == "Ready" and version in (None, resource.get("active_version")) else None
+
+    return _poll(settled, deadline, lambda: f"{name} is still {workloads.get(name).get('phase')}")
+
+
+def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
+    """An enabled http trigger for the function. One that is switched off stays so: somebody meant it."""
+    triggers = list(client.triggers.list())
+    mine = [item for item in triggers if item.get("type") == "http" and item.get("function_ref") == name]
+    if mine:
+        if not mine[0].get("enabled", True):
+            report.step(f'Trigger "{mine[0]["name"]}" is disabled, the URL answers 503 until it is enabled')
+        return
+    taken = {item["name"] for item in triggers}
+    trigger_name = name if name not in taken else _free_name(name, taken)
+    client.triggers.create({"name": trigger_name, "type": "http", "function_ref": name})
+    report.step(f'Created http trigger "{trigger_name}"')
+
+
+def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, report: Report) -> None:
+    fields = dict(request.fields)
+    if old is None:
+        fields.setdefault("runtime", guess_runtime(request.folder))
+        if "entrypoint" not in fields:
+            check_entrypoint(request.folder, fields["runtime"])
+        if request.env_vars:
+            fields["env_vars"] = request.env_vars
+        workloads.create({"name": request.name} | fields)
+        report.step(f'Created {workloads.kind} "{request.name}" ({fields["runtime"]})')
+        return
+    if request.env_vars:
+        fields["env_vars"] = {**old.get("env_vars", {}), **request.env_vars}
+    changed = {name: value for name, value in fields.items() if old.get(name) != value}
+    if changed:
+        workloads.merge(request.name, changed)
+        report.step(f'Changed {workloads.kind} "{request.name}": {", ".join(sorted(changed))}')
+
+
+def _upload(workloads: Workloads, name: str, package: Package, report: Report) -> Json:
+    code_hash = hashlib.sha256(package.data).hexdigest()
+    uploaded = workloads.upload(name, package.data, code_hash)
+    count = len(package.files)
+    report.step(f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(package.data))}: version {uploaded['version']}")
+    return uploaded
+
+
+def _wait_built(workloads: Workloads, name: str, number: int, deadline: float) -> None:
+    def ended() -> Json | None:
+        version = workloads.version(name, number)
+        return version if version.get("state") in ("ready", "failed", "cancelled") else None
+
+    version = _poll(ended, deadline, lambda: f"version {number} of {name} is still being built")
+    if version["state"] != "ready":
+        reason = version.get("message") or f"the build was {version['state']}"
+        raise DeployFailed(message=f"version {number} of {name} {version['state']}: {reason}", code="build_failed")
+
+
+def _activate_again(workloads: Workloads, name: str, number: int) -> None:
+    """An upload equal to the newest builds nothing: after a roll back the newest is not the active one."""
+    if workloads.get(name).get("active_version") != number:
+        workloads.activate(name, number)
+
+
+def _poll(check: Callable[[], Any], deadline: float, describe: Callable[[], str]) -> Any:
+    pause_sec = POLL_SEC
+    while True:
+        found = check()
+        if found is not None:
+            return found
+        if time.monotonic() + pause_sec > deadline:
+            raise WaitTimeout(message=f"gave up waiting: {describe()}", code="wait_timeout")
+        time.sleep(pause_sec)
+        pause_sec = min(pause_sec * 1.3, SLOWEST_POLL_SEC)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    base = name[: NAME_LENGTH - 8].rstrip("-")
+    candidates = (f"{base}-http", *(f"{base}-http-{number}" for number in range(2, 100)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _size_text(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.1f} MB" if size_bytes >= 2**20 else f"{size_bytes / 1024:.1f} KB"

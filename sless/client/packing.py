@@ -1,0 +1,98 @@
+"""A folder as a zip: the same files give the same bytes, whatever their times and order on disk."""
+
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sless.client.ignore import FILE_NAME, IgnoreRules
+
+MOST_FILES = 100_000
+MOST_BYTES = 2**30
+"""Above the server's limits, which its own error names: these only end a walk through somebody's home folder."""
+NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+class PackingError(Exception):
+    """The folder cannot be sent; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    data: bytes
+    files: tuple[str, ...]
+    """Paths in the zip, sorted."""
+
+
+def pack_folder(folder: Path) -> Package:
+    """Raises PackingError: not a folder, nothing in it, a link that leads out, a file that cannot be read."""
+    if not folder.is_dir():
+        raise PackingError(f"{folder}: expected a folder with the code, found {'a file' if folder.exists() else 'nothing'}")
+    root = folder.resolve()
+    try:
+        paths = sorted(_files_of(root, _rules_of(root)))
+        if not paths:
+            raise PackingError(f"{folder}: no file to send (what {FILE_NAME} and the built-in rules ignore does not count)")
+        return Package(data=_zip_of(root, paths), files=tuple(paths))
+    except OSError as error:
+        raise PackingError(f"{error.filename or folder}: cannot be read: {error.strerror}") from error
+
+
+def _rules_of(root: Path) -> IgnoreRules:
+    file = root / FILE_NAME
+    return IgnoreRules(file.read_text(encoding="utf-8-sig", errors="replace") if file.is_file() else "")
+
+
+def _files_of(root: Path, rules: IgnoreRules) -> Iterator[str]:
+    count = 0
+    for current, folders, names in os.walk(root, onerror=_raise):
+        base = Path(current).relative_to(root)
+        linked = [name for name in folders if (Path(current) / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if not rules.ignores((base / name).as_posix(), is_folder=True) and name not in linked)
+        for name in (*names, *linked):
+            path = (base / name).as_posix()
+            if rules.ignores(path, is_folder=name in linked):
+                continue
+            _check_file(root, path)
+            count += 1
+            if count > MOST_FILES:
+                raise PackingError(f"{root}: more than {MOST_FILES:,} files; is this the folder of the function?")
+            yield path
+
+
+def _check_file(root: Path, path: str) -> None:
+    """Links to files inside are sent as what they point to; nothing else but plain files can be sent."""
+    real = (root / path).resolve()
+    if not real.is_relative_to(root):
+        raise PackingError(f"{path}: a link out of the folder ({os.readlink(root / path)}) cannot be sent; copy the file or ignore it")
+    if not real.is_file():
+        found = "a link to a folder" if real.is_dir() else "a broken link" if not real.exists() else "a device, pipe or socket"
+        raise PackingError(f"{path}: expected a file, found {found}; name it in {FILE_NAME} to leave it out")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise PackingError(f"{path!r}: the file's name is not UTF-8; rename it") from None
+
+
+def _zip_of(root: Path, paths: list[str]) -> bytes:
+    buffer = io.BytesIO()
+    size_bytes = 0
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in paths:
+            file = root / path
+            executable = bool(file.stat().st_mode & 0o111)
+            size_bytes += file.stat().st_size
+            if size_bytes > MOST_BYTES:
+                raise PackingError(f"{root}: more than {MOST_BYTES // 2**20} MB; is this the folder of the function?")
+            info = zipfile.ZipInfo(path, NO_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.create_system = 3
+            info.external_attr = (0o100755 if executable else 0o100644) << 16
+            archive.writestr(info, file.read_bytes())
+    return buffer.getvalue()
+
+
+def _raise(error: OSError) -> None:
+    raise error
