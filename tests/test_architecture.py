@@ -1,0 +1,230 @@
+"""The repository keeps the rules of the house; and each rule is shown a violation, so that none is a rule on paper."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import architecture_rules as rules
+from tests.architecture_rules import Source
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# file:function → why any exception may end here. Everything else names what it expects.
+BLIND_EXCEPTS: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def package() -> list[Source]:
+    return rules.read_sources(ROOT, ["sless"], {".py"})
+
+
+@pytest.fixture(scope="module")
+def runtimes() -> list[Source]:
+    return rules.read_sources(ROOT, ["runtimes"], {".py"})
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Source]:
+    return rules.read_sources(ROOT, ["sless", "runtimes", "static", "release"], {".py", ".js", ".mjs"})
+
+
+def expect_none(violations: list[str]) -> None:
+    assert not violations, "\n" + "\n".join(violations)
+
+
+class TestRepository:
+    def test_there_is_something_to_check(self, package, runtimes, measured):
+        assert len(package) > 10
+        assert runtimes
+        assert {source.path.suffix for source in measured} >= {".py", ".mjs"}
+
+    def test_every_part_has_a_row(self, package):
+        expect_none(rules.unknown_parts(package))
+
+    def test_imports_follow_the_table(self, package):
+        expect_none(rules.table_violations(package))
+
+    def test_no_import_cycles(self, package):
+        expect_none(rules.cycles(package))
+
+    def test_each_library_has_one_home(self, package):
+        expect_none(rules.library_violations(package))
+
+    def test_runtimes_need_the_standard_library_only(self, runtimes):
+        expect_none(rules.runtime_import_violations(runtimes))
+
+    def test_the_environment_is_read_in_one_place(self, package):
+        expect_none(rules.environment_violations(package))
+
+    def test_each_package_has_a_charter(self, package):
+        expect_none(rules.charter_violations(package))
+
+    def test_blind_excepts_are_listed_with_a_reason(self, package, runtimes):
+        expect_none(rules.blind_except_violations(package + runtimes, BLIND_EXCEPTS))
+        assert all(len(reason) > 15 for reason in BLIND_EXCEPTS.values())
+
+    def test_files_are_short(self, measured):
+        expect_none(rules.file_length_violations(measured))
+
+    def test_functions_are_short(self, measured):
+        expect_none(rules.function_length_violations(measured))
+
+
+def source(path: str, text: str = "") -> Source:
+    return Source(Path(path), text)
+
+
+PACKAGES = [source(f"sless/{name}/__init__.py") for name in ("domain", "store", "http", "usecases", "proxy", "reconcile")]
+
+
+class TestTheTableBites:
+    @pytest.mark.parametrize(
+        ("path", "text"),
+        [
+            ("sless/domain/spec.py", "from sless.store import tables"),
+            ("sless/domain/spec.py", "from sless import store"),
+            ("sless/http/functions.py", "import sless.store.tables"),
+            ("sless/http/functions.py", "def view():\n    from ..store import tables"),
+            ("sless/http/__init__.py", "from ..store import tables"),
+            ("sless/proxy/forward.py", "from sless.http import errors"),
+            ("sless/usecases/workloads.py", "import sless.proxy"),
+            ("sless/store/engine.py", "import sless.app"),
+            ("sless/config.py", "from sless.domain import model"),
+            ("sless/server.py", "from sless import http"),
+            ("sless/__init__.py", "from sless import errors"),
+        ],
+    )
+    def test_a_wrong_import_is_found(self, path: str, text: str):
+        assert len(rules.table_violations([*PACKAGES, source(path, text)])) == 1
+
+    @pytest.mark.parametrize(
+        ("path", "text"),
+        [
+            ("sless/domain/spec.py", "from sless import errors\nfrom sless.domain.model import Function\nfrom . import phase"),
+            ("sless/http/functions.py", "from sless.usecases import workloads\nimport flask\nimport json"),
+            ("sless/reconcile/loop.py", "from sless.store import lease\nfrom sless.proxy import routes"),
+            ("sless/app.py", "from sless import http, store, reconcile"),
+            ("sless/errors.py", "from sless.ids import new_id"),
+        ],
+    )
+    def test_a_right_import_is_not(self, path: str, text: str):
+        assert rules.table_violations([*PACKAGES, source(path, text)]) == []
+
+    def test_a_new_part_needs_a_row(self):
+        assert rules.unknown_parts([source("sless/utils/__init__.py"), source("sless/helpers.py")]) == [
+            "sless/utils/__init__.py: the import table has no row for utils",
+            "sless/helpers.py: the import table has no row for helpers",
+        ]
+
+
+class TestTheOtherRulesBite:
+    def test_cycles(self):
+        a, b, c = (
+            source("sless/store/a.py", "from sless.store.b import x"),
+            source("sless/store/b.py", "def f():\n    from . import c"),
+            source("sless/store/c.py", "import sless.store.a"),
+        )
+        assert rules.cycles([a, b, c]) == ["import cycle: sless.store.a → sless.store.b → sless.store.c → sless.store.a"]
+        assert rules.cycles([a, b, source("sless/store/c.py", "import json")]) == []
+
+    def test_two_cycles_through_one_module(self):
+        found = rules.cycles(
+            [
+                source("sless/a.py", "import sless.b\nimport sless.c"),
+                source("sless/b.py", "import sless.a"),
+                source("sless/c.py", "import sless.a"),
+            ]
+        )
+        assert len(found) == 2
+
+    @pytest.mark.parametrize(
+        ("path", "text", "message"),
+        [
+            ("sless/http/__init__.py", "import kubernetes", "kubernetes is imported in sless.kube only"),
+            ("sless/code/folder.py", "from botocore.config import Config", "botocore is imported in sless.code.s3 only"),
+            ("sless/kube2.py", "import kubernetes.client", "kubernetes is imported in sless.kube only"),
+            ("sless/store/engine.py", "def f():\n    import numpy", "numpy has no home in LIBRARY_HOMES"),
+        ],
+    )
+    def test_libraries(self, path: str, text: str, message: str):
+        assert [found.split(": ", 1)[1] for found in rules.library_violations([source(path, text)])] == [message]
+
+    def test_libraries_at_home(self):
+        assert rules.library_violations([source("sless/code/s3.py", "import boto3\nimport os.path\nfrom . import folder")]) == []
+
+    def test_runtime_imports(self):
+        runtime = source("runtimes/python3.11/runtime.py", "import socket\nimport server\nimport requests")
+        own = source("runtimes/python3.11/server.py")
+        assert len(rules.runtime_import_violations([runtime, own])) == 1
+        assert len(rules.runtime_import_violations([runtime])) == 2
+
+    @pytest.mark.parametrize(
+        "text", ["import os\nos.environ['A']", "import os\nos.getenv('A')", "from os import path, environ", "import os as system"]
+    )
+    def test_environment(self, text: str):
+        assert len(rules.environment_violations([source("sless/store/engine.py", text)])) == 1
+        assert rules.environment_violations([source("sless/config.py", text), source("sless/cli/serve.py", text)]) == []
+
+    def test_charters(self):
+        assert rules.charter_violations([source("sless/store/__init__.py", '"""Store."""')])
+        assert rules.charter_violations([source("sless/store/__init__.py", "X = 1")])
+        assert not rules.charter_violations([source("sless/store/__init__.py", f'"""{"Why. " * 20}"""')])
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "def f():\n    try:\n        g()\n    except Exception:\n        pass",
+            "def f():\n    try:\n        g()\n    except:\n        pass",
+            "def f():\n    try:\n        g()\n    except (ValueError, BaseException) as error:\n        log(error)",
+            "def f():\n    with contextlib.suppress(Exception):\n        g()",
+        ],
+    )
+    def test_blind_excepts(self, text: str):
+        place = "sless/store/engine.py:f"
+        engine = source("sless/store/engine.py", text)
+        assert len(rules.blind_except_violations([engine], {})) == 1
+        assert rules.blind_except_violations([engine], {place: "a reason"}) == []
+        assert rules.blind_except_violations([source("sless/store/engine.py")], {place: "a reason"}) != []
+
+    @pytest.mark.parametrize(
+        "handler",
+        [
+            "except ValueError:\n    pass",
+            "except BaseException:\n    undo()\n    raise",
+            "except Exception as e:\n    raise X from e",
+        ],
+    )
+    def test_narrow_or_raising_excepts_are_free(self, handler: str):
+        assert rules.blind_except_violations([source("sless/x.py", f"try:\n    g()\n{handler}")], {}) == []
+
+    def test_file_length(self):
+        assert rules.file_length_violations([source("sless/x.py", "x = 1\n" * 300)]) == []
+        assert len(rules.file_length_violations([source("static/x.js", "x = 1\n" * 301)])) == 1
+
+    def test_python_function_length(self):
+        assert rules.function_length_violations([source("sless/x.py", "def f():\n" + "    x = 1\n" * 48)]) == []
+        assert (
+            len(rules.function_length_violations([source("sless/x.py", "class A:\n    async def f(self):\n" + "        x = 1\n" * 49)]))
+            == 1
+        )
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            "export async function load(event) {",
+            "const load = async (event) => {",
+            "  async load(event, context) {",
+            "server.on('request', (request, response) => {",
+            "  static #load(event) {",
+        ],
+    )
+    def test_script_function_length(self, head: str):
+        indent = head[: len(head) - len(head.lstrip())]
+        body = f"{indent}  if (x) {{\n{indent}    y()\n{indent}  }}\n"
+        long = f"{head}\n{body * 16}{indent}}}\n"
+        assert len(rules.function_length_violations([source("static/x.mjs", long)])) == 1
+        assert rules.function_length_violations([source("static/x.mjs", f"{head}\n{body * 15}{indent}}}\n")]) == []
+
+    def test_a_long_block_is_no_function(self):
+        text = "if (x) {\n" + "  y()\n" * 60 + "}\nfor (const a of b) {\n" + "  y()\n" * 60 + "} \n"
+        assert rules.function_length_violations([source("static/x.js", text)]) == []
