@@ -1,0 +1,2 @@
+def fn(event):
+    return {"double": event["n"] * 2}

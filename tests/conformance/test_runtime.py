@@ -1,0 +1,123 @@
+"""Runs the table of `cases.py` against every runtime, and what the table cannot say: timing, several connections, job and check mode."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.cases import CASES, UNSET, Case
+from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, command_of, running
+
+Start = Callable[..., RuntimeProcess]
+
+
+def require(runtime: str) -> None:
+    try:
+        command_of(runtime)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Start]:
+    """Starts a runtime once per (runtime, handler, environment) and ends them all at the end of the module."""
+    contexts: dict[Any, Any] = {}
+    processes: dict[Any, RuntimeProcess] = {}
+
+    def start(runtime: str, entrypoint: str, env: dict[str, str] | None = None) -> RuntimeProcess:
+        require(runtime)
+        key = (runtime, entrypoint, *sorted((env or {}).items()))
+        if key not in processes:
+            context = running(runtime, entrypoint, env)
+            processes[key] = context.__enter__()
+            contexts[key] = context
+        return processes[key]
+
+    yield start
+    for context in contexts.values():
+        context.__exit__(None, None, None)
+
+
+def case_parameters() -> list[Any]:
+    return [
+        pytest.param(runtime, case, id=f"{runtime}-{case.id}")
+        for case in CASES
+        for runtime in RUNTIMES
+        if not case.only or runtime in case.only
+    ]
+
+
+@pytest.mark.parametrize(("runtime", "case"), case_parameters())
+def test_case(started: Start, runtime: str, case: Case) -> None:
+    process = started(runtime, case.handler, case.env)
+    invocation_id = f"inv-{case.id}"
+    answer = send(process, case, invocation_id)
+    assert answer.status == case.status, (answer, process.output[-30:])
+    assert answer.complete
+    check_body(answer, case)
+    check_headers(answer, case)
+    check_error(answer, case)
+    check_logs(process, case, invocation_id)
+    assert process.health()["active"] == 0
+
+
+def send(process: RuntimeProcess, case: Case, invocation_id: str) -> Answer:
+    if case.raw is not None:
+        with process.connect() as connection:
+            connection.send(case.raw)
+            return connection.read_answer()
+    headers = case.request_headers()
+    if not any(name == "X-Sless-Invocation-Id" for name, _ in headers):
+        headers.append(("X-Sless-Invocation-Id", invocation_id))
+    return process.call(case.method, case.target, headers, case.request_body())
+
+
+def check_body(answer: Answer, case: Case) -> None:
+    if case.json is not UNSET:
+        assert answer.json() == case.json
+    if case.text is not None:
+        assert answer.body.decode() == case.text
+    if case.content is not None:
+        assert answer.body == case.content
+    for path, expected in case.has.items():
+        found = answer.json()
+        for key in path.split("."):
+            found = found[key]
+        assert found == expected, path
+
+
+def check_headers(answer: Answer, case: Case) -> None:
+    for name, expected in case.headers_out.items():
+        found = answer.header(name)
+        if expected is str:
+            assert found is not None, name
+        elif isinstance(expected, tuple):
+            assert tuple(answer.header_values(name)) == expected
+        else:
+            assert found == expected, name
+
+
+def check_error(answer: Answer, case: Case) -> None:
+    assert answer.header("X-Sless-Fault") == case.fault
+    assert answer.header("X-Sless-Function-Error") == ("1" if case.function_error else None)
+    if case.error is None:
+        return
+    message = answer.error_message
+    assert message is not None
+    assert len(answer.header("X-Sless-Error-Message") or "") <= 1024
+    body = answer.json()
+    assert re.search(case.error, body["error"]), body
+    assert body["error"].startswith(message)
+    assert body["request_id"]
+    if case.function_error:
+        assert set(body) == {"error", "type", "request_id"}
+
+
+def check_logs(process: RuntimeProcess, case: Case, invocation_id: str) -> None:
+    if case.logs is not None:
+        expected = list(case.logs)
+        lines = process.wait_for_lines(lambda found: len(found) >= len(expected), invocation_id)
+        assert [(line["stream"], line["text"]) for line in lines] == expected
+    for pattern in case.log_has:
+        process.wait_for_lines(lambda found, wanted=pattern: any(re.search(wanted, line["text"]) for line in found), invocation_id)
