@@ -131,6 +131,8 @@ class Observed:
     version: int | None = None
     ready_instances: int = 0
     message: str = ""
+    failing: bool = False
+    """An instance crashed or could not start and is in back-off (ObservedDeployment.failing)."""
     observed_at: datetime | None = None
 
 
@@ -308,3 +310,13 @@ class CallStats:
     """Sum over the calls."""
     histogram: tuple[int, ...]
     """len(LATENCY_BOUNDS_MS) + 1 counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayUsage:
+    """What a namespace used in one UTC day (`2026-01-31`)."""
+
+    day: str
+    invocations: int
+    errors: int
+    gb_seconds: float
