@@ -1,0 +1,131 @@
+// What a handler sees beside its event: the context and, for calls over /fn, the request.
+import { allValues, lastValues, pairsOf, unquoted } from './fields.mjs';
+import { formPairsOf } from './event.mjs';
+
+// Seen for calls without a deadline by code that reckons with one, as Lambda's always has.
+const UNLIMITED_MS = Number.MAX_SAFE_INTEGER;
+
+/** Header names in any case: `headers['X-Any']`, `headers['x-any']`, `headers.get('X-Any')`. Own keys are in lower case. */
+class CallerHeaders {
+  get(name) {
+    return this[String(name).toLowerCase()];
+  }
+
+  has(name) {
+    return String(name).toLowerCase() in this;
+  }
+}
+
+const ANY_CASE = {
+  get: (target, name) => (typeof name === 'string' && Object.hasOwn(target, name.toLowerCase()) ? target[name.toLowerCase()] : target[name]),
+  has: (target, name) => (typeof name === 'string' && Object.hasOwn(target, name.toLowerCase())) || name in target,
+};
+
+/** Headers of a raw [name, value, …] list without X-Sless-*; repeated ones are joined by `separator`, cookies by "; ". */
+export function plainHeaders(rawHeaders, separator) {
+  const headers = new CallerHeaders();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index].toLowerCase();
+    if (name.startsWith('x-sless-')) continue;
+    const value = rawHeaders[index + 1];
+    headers[name] = Object.hasOwn(headers, name) ? headers[name] + (name === 'cookie' ? '; ' : separator) + value : value;
+  }
+  return headers;
+}
+
+/** The request of a call over /fn, taken apart when it is asked for. */
+export class HttpRequest {
+  #call;
+
+  constructor(call) {
+    this.#call = call;
+    this.method = call.method;
+    this.path = unquoted(call.rawPath);
+    this.raw_path = call.rawPath;
+    this.full_path = call.fullPath;
+    this.body = call.body;
+    this.client_ip = call.clientIp;
+  }
+
+  #once(name, value) {
+    Object.defineProperty(this, name, { value, enumerable: true, writable: true, configurable: true });
+    return value;
+  }
+
+  get headers() {
+    return this.#once('headers', new Proxy(plainHeaders(this.#call.rawHeaders, ', '), ANY_CASE));
+  }
+
+  get query() {
+    return this.#once('query', lastValues(pairsOf(this.#call.queryText)));
+  }
+
+  get multi_query() {
+    return this.#once('multi_query', allValues(pairsOf(this.#call.queryText)));
+  }
+
+  get multi_form() {
+    return this.#once('multi_form', allValues(formPairsOf(this.#call)));
+  }
+}
+
+/** The second argument of a handler, under sless's names and Lambda's. */
+export class Context {
+  #call;
+  #http;
+
+  constructor(call, settings) {
+    this.#call = call;
+    this.request_id = call.requestId;
+    this.function_name = settings.functionName;
+    this.namespace = settings.namespace;
+    this.version = settings.version;
+    this.trigger = call.trigger;
+    this.memory_mb = settings.memoryMb;
+    this.timeout_sec = settings.timeoutSec;
+    this.callbackWaitsForEmptyEventLoop = true; // Lambda handlers set it; answers never wait here
+  }
+
+  get http() {
+    if (this.#http === undefined) this.#http = this.#call.overHttp ? new HttpRequest(this.#call) : null;
+    return this.#http;
+  }
+
+  /** Milliseconds to the deadline, never below 0. */
+  remaining_ms() {
+    const { deadline } = this.#call;
+    return deadline === null ? UNLIMITED_MS : Math.max(0, Math.round(deadline - performance.now()));
+  }
+
+  succeed(value) {
+    this.#call.settle(value);
+  }
+
+  fail(error) {
+    this.#call.fail(error ?? new Error('context.fail was called'));
+  }
+
+  done(error, value) {
+    if (error) this.#call.fail(error);
+    else this.#call.settle(value);
+  }
+
+  get aws_request_id() { return this.request_id; }
+  get awsRequestId() { return this.request_id; }
+  get functionName() { return this.function_name; }
+  get function_version() { return String(this.version); }
+  get functionVersion() { return String(this.version); }
+  get invoked_function_arn() { return `arn:sless:lambda::${this.namespace}:function:${this.function_name}`; }
+  get invokedFunctionArn() { return this.invoked_function_arn; }
+  get memory_limit_in_mb() { return this.memory_mb; }
+  get memoryLimitInMB() { return String(this.memory_mb); }
+  get log_group_name() { return `/sless/${this.namespace}/${this.function_name}`; }
+  get logGroupName() { return this.log_group_name; }
+  get log_stream_name() { return `${this.version}/${process.pid}`; }
+  get logStreamName() { return this.log_stream_name; }
+  get identity() { return undefined; }
+  get clientContext() { return undefined; }
+  get client_context() { return undefined; }
+  get_remaining_time_in_millis() { return this.remaining_ms(); }
+  getRemainingTimeInMillis() { return this.remaining_ms(); }
+}

@@ -1,0 +1,134 @@
+// JSON text as Python's json.dumps writes it (`", "` and `": "`), so that a function may change its language and keep its answers.
+// JSON.stringify cannot do that, hides NaN and turns Map and Set into {}.
+
+const QUOTABLE_AS_IS = /^[ !#-[\]-~]*$/;
+const NON_ASCII = /[\u0080-\uffff]/g;
+// A cycle is looked for only below this depth: real answers never get there and do not pay for the search.
+const CYCLE_SEARCH_DEPTH = 100;
+
+/** A value has no JSON form. The message names its place, such as `$.items[2].at`, and its type. */
+export class NotSerializable extends Error {
+  constructor(what, keys) {
+    super(`the result is not JSON serializable: ${pathOf(keys)} is ${what}`);
+    this.name = 'NotSerializable';
+  }
+}
+
+let trail = [];
+let ancestors = [];
+
+function pathOf(keys) {
+  let path = '$';
+  for (const key of keys) {
+    if (typeof key === 'number') path += `[${key}]`;
+    else path += /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
+  }
+  return path;
+}
+
+/** JSON text of `value`; `null` for undefined. Throws NotSerializable. */
+export function jsonOf(value) {
+  trail = [];
+  ancestors = [];
+  try {
+    return textOf(value) ?? 'null';
+  } catch (error) {
+    if (error instanceof RangeError && trail.length > CYCLE_SEARCH_DEPTH) throw new NotSerializable('nested too deeply', trail.slice(0, 5));
+    throw error;
+  } finally {
+    trail = [];
+    ancestors = [];
+  }
+}
+
+function textOf(value) {
+  switch (typeof value) {
+    case 'string': return quoted(value);
+    case 'number':
+      if (!Number.isFinite(value)) throw new NotSerializable(String(value), trail);
+      return String(value);
+    case 'boolean': return value ? 'true' : 'false';
+    case 'bigint': return String(value);
+    case 'object': return value === null ? 'null' : textOfObject(value);
+    case 'undefined': return undefined; // left out, as JSON.stringify does
+    default: throw new NotSerializable(`a ${typeof value}`, trail);
+  }
+}
+
+function quoted(text) {
+  if (QUOTABLE_AS_IS.test(text)) return `"${text}"`;
+  return JSON.stringify(text).replace(NON_ASCII, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+function textOfObject(value) {
+  const isArray = Array.isArray(value);
+  const plain = isArray || isPlain(value);
+  if (!plain) {
+    const special = textOfSpecial(value);
+    if (special !== undefined) return special;
+  }
+  if (typeof value.toJSON === 'function') return textOf(value.toJSON(String(trail.at(-1) ?? '')));
+  if (ancestors.length > CYCLE_SEARCH_DEPTH && ancestors.includes(value)) throw cycleOf();
+  ancestors.push(value);
+  const text = isArray ? textOfArray(value) : textOfFields(value);
+  ancestors.pop();
+  return text;
+}
+
+function isPlain(value) {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function cycleOf() {
+  const seen = new Map();
+  for (const [depth, ancestor] of ancestors.entries()) {
+    if (seen.has(ancestor)) return new NotSerializable(`a cycle: ${pathOf(trail.slice(0, seen.get(ancestor)))} again`, trail.slice(0, depth));
+    seen.set(ancestor, depth);
+  }
+  return new NotSerializable('a cycle', trail);
+}
+
+function textOfArray(items) {
+  let text = '[';
+  for (let index = 0; index < items.length; index++) {
+    trail.push(index);
+    text += (index ? ', ' : '') + (textOf(items[index]) ?? 'null');
+    trail.pop();
+  }
+  return `${text}]`;
+}
+
+function textOfFields(value) {
+  let text = '';
+  for (const key of Object.keys(value)) {
+    trail.push(key);
+    const field = textOf(value[key]);
+    trail.pop();
+    if (field !== undefined) text += `${text ? ', ' : ''}${quoted(key)}: ${field}`;
+  }
+  return `{${text}}`;
+}
+
+/** Text of the built-in classes whose fields say nothing; undefined for all others. */
+function textOfSpecial(value) {
+  if (value instanceof Date) {
+    if (Number.isNaN(value.getTime())) throw new NotSerializable('an invalid Date', trail);
+    return `"${value.toISOString()}"`;
+  }
+  if (value instanceof Uint8Array) return `"${bytesOf(value).toString('base64')}"`;
+  if (value instanceof ArrayBuffer || value instanceof SharedArrayBuffer) return `"${Buffer.from(value).toString('base64')}"`;
+  if (value instanceof DataView) return `"${bytesOf(value).toString('base64')}"`;
+  if (ArrayBuffer.isView(value)) return textOfArray(value);
+  if (value instanceof Map || value instanceof Set || value instanceof WeakMap || value instanceof WeakSet) {
+    throw new NotSerializable(`a ${value.constructor.name}`, trail);
+  }
+  if (value instanceof Promise) throw new NotSerializable('a Promise: await it', trail);
+  if (value instanceof Number || value instanceof String || value instanceof Boolean || value instanceof BigInt) return textOf(value.valueOf());
+  return undefined;
+}
+
+/** A Buffer over the same bytes as any view. */
+export function bytesOf(view) {
+  return Buffer.isBuffer(view) ? view : Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+}

@@ -1,0 +1,14 @@
+// Which call the running code belongs to, through timers, promises and callbacks.
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+const storage = new AsyncLocalStorage();
+
+/** The call whose handler (or what it started) is running; undefined outside of any. */
+export function currentCall() {
+  return storage.getStore();
+}
+
+/** Runs `work(...args)` as part of `call`. */
+export function runAs(call, work, ...args) {
+  return storage.run(call, work, ...args);
+}

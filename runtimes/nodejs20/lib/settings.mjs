@@ -1,0 +1,95 @@
+// What the environment asks for. The only part that reads SLESS_* variables.
+import fs from 'node:fs';
+import path from 'node:path';
+
+const MODES = ['server', 'job', 'check'];
+const EVENT_FORMATS = ['sless', 'aws-http-v2'];
+// sockaddr_un holds 108 bytes and libuv cuts longer paths silently: two runtimes could then share one socket.
+const SOCKET_PATH_MAX_BYTES = 100;
+// The handler's environment keeps none of these.
+const PRIVATE_NAMES = [
+  'SLESS_MODE', 'SLESS_CODE_DIR', 'SLESS_DEPS_DIR', 'SLESS_SOCKET', 'SLESS_PORT', 'SLESS_CONCURRENCY', 'SLESS_EVENT_FORMAT', 'SLESS_LIFELINE_FD',
+  'SLESS_EVENT', 'SLESS_EVENT_FILE', 'SLESS_INVOCATION_ID', 'SLESS_REQUEST_ID', 'SLESS_TRIGGER', 'SLESS_RESULT_FILE',
+];
+
+/** The environment cannot be worked with; the message names the variable. */
+export class WrongEnvironment extends Error {}
+
+function integerOf(env, name, fallback, least, most) {
+  const text = env[name];
+  if (text === undefined || text === '') return fallback;
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || number < least || number > most) {
+    throw new WrongEnvironment(`${name} must be an integer from ${least} to ${most}, not ${JSON.stringify(text)}`);
+  }
+  return number;
+}
+
+function choiceOf(env, name, choices) {
+  const text = env[name] || choices[0];
+  if (!choices.includes(text)) throw new WrongEnvironment(`${name} must be one of ${choices.join(', ')}, not ${JSON.stringify(text)}`);
+  return text;
+}
+
+function codeDirOf(env) {
+  const folder = path.resolve(env.SLESS_CODE_DIR || '/app/function');
+  if (!fs.statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new WrongEnvironment(`SLESS_CODE_DIR must be a folder, ${folder} is not`);
+  }
+  return folder;
+}
+
+function entrypointOf(env) {
+  const text = env.SLESS_ENTRYPOINT || 'handler.handle';
+  const dot = text.lastIndexOf('.');
+  const module = text.slice(0, Math.max(dot, 0));
+  const name = text.slice(dot + 1);
+  if (!module || !name || module.split('/').includes('..') || module.startsWith('/') || name.includes('/')) {
+    throw new WrongEnvironment(`SLESS_ENTRYPOINT must be module.function, not ${JSON.stringify(text)}`);
+  }
+  return { text, module, name };
+}
+
+function socketOf(env) {
+  const socket = env.SLESS_SOCKET || null;
+  if (socket && Buffer.byteLength(socket) > SOCKET_PATH_MAX_BYTES) {
+    throw new WrongEnvironment(`SLESS_SOCKET is longer than ${SOCKET_PATH_MAX_BYTES} bytes: ${socket}`);
+  }
+  return socket;
+}
+
+function eventTextOf(env) {
+  if (!env.SLESS_EVENT_FILE) return env.SLESS_EVENT ?? '{}';
+  try {
+    return fs.readFileSync(env.SLESS_EVENT_FILE, 'utf8');
+  } catch (error) {
+    throw new WrongEnvironment(`SLESS_EVENT_FILE cannot be read: ${error.message}`);
+  }
+}
+
+/** The settings of this process, read once from `env`, which loses the names a handler must not see. Throws WrongEnvironment. */
+export function takeSettings(env) {
+  const mode = choiceOf(env, 'SLESS_MODE', MODES);
+  const settings = {
+    mode,
+    codeDir: codeDirOf(env),
+    entrypoint: entrypointOf(env),
+    socket: socketOf(env),
+    port: integerOf(env, 'SLESS_PORT', 8080, 0, 65535),
+    functionName: env.SLESS_FUNCTION_NAME || 'function',
+    namespace: env.SLESS_NAMESPACE || '',
+    version: integerOf(env, 'SLESS_VERSION', 0, 0, Number.MAX_SAFE_INTEGER),
+    memoryMb: integerOf(env, 'SLESS_MEMORY_MB', 128, 1, Number.MAX_SAFE_INTEGER),
+    timeoutSec: integerOf(env, 'SLESS_TIMEOUT_SEC', 0, 0, Number.MAX_SAFE_INTEGER),
+    concurrency: integerOf(env, 'SLESS_CONCURRENCY', 50, 1, Number.MAX_SAFE_INTEGER),
+    awsEvents: choiceOf(env, 'SLESS_EVENT_FORMAT', EVENT_FORMATS) === 'aws-http-v2',
+    lifelineFd: integerOf(env, 'SLESS_LIFELINE_FD', null, 0, 1 << 20),
+    eventText: mode === 'job' ? eventTextOf(env) : null,
+    invocationId: env.SLESS_INVOCATION_ID || null,
+    requestId: env.SLESS_REQUEST_ID || null,
+    trigger: env.SLESS_TRIGGER || 'job',
+    resultFile: env.SLESS_RESULT_FILE || null,
+  };
+  for (const name of PRIVATE_NAMES) delete env[name];
+  return Object.freeze(settings);
+}
