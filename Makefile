@@ -12,7 +12,8 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate
 # WORKERS=0 for one process (debugger); ARGS adds to pytest: make unit ARGS='-k zip'
 WORKERS ?= 2
 ARGS ?=
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+# The environment's bin folder may hold Node.js, see tests/install_services.sh.
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 .PHONY: help
 help: ## this list
@@ -44,6 +45,7 @@ lock: ## compile the locks anew from setup.cfg, release/ and tests/requirements.
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) release/requirements.in -o release/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/requirements.in -o tests/requirements.txt
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/node.in -o tests/node.txt
 	@rm -rf sless.egg-info
 
 # ---- the product -------------------------------------------------------------------------------------------------------------
@@ -94,8 +96,8 @@ quick: $(VENV)/.dev-stamp ## every test but the slow ones
 	$(PYTEST) -m 'not slow' tests
 
 .PHONY: test-deps
-test-deps: ## the services that tests run for real: installs them as root on Debian, else says what is missing
-	@bash tests/install_services.sh
+test-deps: $(VENV)/.dev-stamp ## the services that tests run for real: installs them, or says what to install
+	@bash tests/install_services.sh $(VENV)
 
 .PHONY: bench
 bench: $(VENV)/.dev-stamp ## one table of speed, memory and size against other servers
