@@ -74,7 +74,7 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
             _activate_again(workloads, request.name, number)
         if request.http and request.kind == "function":
             ensure_http_trigger(client, request.name, report)
-        resource = wait_ready(workloads, request.name, deadline, version=number)
+        resource = wait_ready(workloads, request.name, deadline, lambda found: _serves(found, number))
     else:
         if request.http and request.kind == "function":
             ensure_http_trigger(client, request.name, report)
@@ -111,17 +111,14 @@ def follow_build(workloads: Workloads, name: str, number: int, report: Report) -
         report.step(f"(the build log broke off: {error}; the build goes on)")
 
 
-def wait_ready(workloads: Workloads, name: str, deadline: float, version: int | None = None) -> Json:
-    """The resource once it is Ready with this version (None: any). Raises DeployFailed when it is Failed."""
+def wait_ready(workloads: Workloads, name: str, deadline: float, is_meant: Callable[[Json], bool]) -> Json:
+    """The resource once it is Ready and `is_meant`. Raises DeployFailed when it is Failed, WaitTimeout at the deadline (monotonic)."""
 
     def settled() -> Json | None:
         resource = workloads.get(name)
-        phase = resource.get("phase")
-        if phase == "Failed":
+        if resource.get("phase") == "Failed":
             raise DeployFailed(message=f"{name}: {resource.get('message') or 'failed without a message'}", code="build_failed")
-        if version is not None and resource.get("latest_version") != version and phase == "Ready":
-            return resource  # a newer upload overtook this one
-        return resource if phase == "Ready" and version in (None, resource.get("active_version")) else None
+        return resource if resource.get("phase") == "Ready" and is_meant(resource) else None
 
     return _poll(settled, deadline, lambda: f"{name} is still {workloads.get(name).get('phase')}")
 
@@ -176,6 +173,11 @@ def _wait_built(workloads: Workloads, name: str, number: int, deadline: float) -
     if version["state"] != "ready":
         reason = version.get("message") or f"the build was {version['state']}"
         raise DeployFailed(message=f"version {number} of {name} {version['state']}: {reason}", code="build_failed")
+
+
+def _serves(resource: Json, number: int) -> bool:
+    """True also when a newer upload has overtaken this one."""
+    return resource.get("active_version") == number or (resource.get("latest_version") or 0) > number
 
 
 def _activate_again(workloads: Workloads, name: str, number: int) -> None:

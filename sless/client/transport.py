@@ -24,13 +24,14 @@ REFUSED_PAUSES_SEC = (0.1, 0.3, 0.9)
 class Transport:
     """Sends requests with the caller's token. `url` is the server's base URL, also one with a path."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, refused_pauses_sec: tuple[float, ...] = REFUSED_PAUSES_SEC) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClientError(message=f"expected the server's URL such as http://127.0.0.1:9090, found {url!r}", code="invalid_url")
         if not all("!" <= char <= "~" for char in token):
             raise ClientError(message="the token has blanks, line ends or other characters that no token has", code="invalid_token")
         self.url = url.rstrip("/")
+        self._pauses_sec = refused_pauses_sec
         self._session = requests.Session()
         self._session.auth = _Bearer(token)
         self._session.headers["User-Agent"] = "sless-client"
@@ -82,7 +83,7 @@ class Transport:
 
     def _send(self, method: str, path: str, options: dict[str, Any]) -> requests.Response:
         options = {"timeout": (CONNECT_SEC, READ_SEC), "allow_redirects": False, **options}
-        pauses = list(REFUSED_PAUSES_SEC) if method in IDEMPOTENT else []
+        pauses = list(self._pauses_sec) if method in IDEMPOTENT else []
         while True:
             try:
                 return self._session.request(method, self.url + path, **options)

@@ -1,0 +1,50 @@
+"""One server per data folder: two would fight over the same instances, sockets and SQLite file."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from sless.errors import ConfigError
+
+LOCK_NAME = "server.lock"
+PATIENCE_SEC = 5.0
+"""A worker whose master was killed holds the lock for the moment that it takes to notice."""
+
+
+@contextmanager
+def hold_data_folder(folder: Path) -> Iterator[None]:
+    """The lock ends with the processes that hold it, also on kill -9. Raises ConfigError when another server has it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = open(folder / LOCK_NAME, "a+")  # noqa: SIM115
+    except OSError as error:
+        raise ConfigError(f"SLESS_DATA_DIR: {folder} cannot be used: {error.strerror}") from error
+    with file:
+        _lock(file, folder)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _lock(file: TextIO, folder: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_SEC
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    f"the data folder {folder} is in use by another sless server (process {holder}): "
+                    "stop that one, or give this one a folder of its own with --data-dir"
+                ) from None
+            time.sleep(0.1)
+        except OSError as error:
+            raise ConfigError(f"SLESS_DATA_DIR: {folder} cannot be locked: {error.strerror}") from error

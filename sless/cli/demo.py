@@ -1,0 +1,119 @@
+"""`sless demo`: a server on this machine with functions to call, from nothing."""
+
+import shlex
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from sless import tokens
+from sless.cli.demo_server import DemoServer, choose_port, start_server
+from sless.cli.demo_tour import Example, curl_line, run_tour
+from sless.cli.server_commands import data_dir_option, load_settings
+from sless.client import Client, connect
+from sless.config import Settings
+from sless.errors import ConfigError
+
+DEMO_SUB = "demo"
+TOKEN_SEC = 24 * 3600.0
+
+
+@click.command()
+@click.option("--exit", "exits", is_flag=True, help="Make the tour, stop everything and exit.")
+@click.option("--port", type=click.IntRange(1, 65535), default=9090, show_default=True, help="Or another one if it is taken.")
+@data_dir_option
+def demo(exits: bool = False, port: int = 9090, data_dir: Path | None = None) -> int:
+    """Start a server here, deploy the example functions, call them, and stay up until Ctrl-C.
+
+    The same folder can be used again and again; `sless serve` goes on with what the demo made.
+
+    \b
+    Examples:
+      sless demo
+      sless demo --exit --data-dir /tmp/try-sless
+    """
+    settings = load_settings(data_dir=data_dir)
+    token = _issue_token(settings)
+    started_at = time.monotonic()
+    with _signals_end_it() as stop, _running(settings, port) as server:
+        server.wait_ready()
+        click.echo(f"Ready after {time.monotonic() - started_at:.1f} s: {server.url}")
+        with connect(server.url, token) as client:
+            shown = run_tour(client)
+            _print_what_to_try(client, token, shown)
+        if exits:
+            return 0
+        click.echo("\nThe server stays up. Ctrl-C ends it and everything it started.")
+        stop.is_up = True
+        code = server.process.wait()
+        raise ConfigError(f"the server has ended by itself (exit code {code}):\n{server.last_lines()}")
+
+
+class _Stop(KeyboardInterrupt):
+    """A signal asked for the end. Once the demo is up that is how it is meant to end: exit code 0."""
+
+
+class _StopState:
+    is_up = False
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[_StopState]:
+    """SIGINT, SIGTERM and SIGHUP (the terminal is closed) end the demo in order."""
+    state = _StopState()
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _raise_stop) for number in signals}
+    try:
+        yield state
+    except _Stop as stop:
+        if not state.is_up:
+            raise SystemExit(128 + int(stop.args[0])) from None
+        raise SystemExit(0) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _raise_stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Stop(number)
+
+
+@contextmanager
+def _running(settings: Settings, wanted_port: int) -> Iterator[DemoServer]:
+    port = choose_port(wanted_port)
+    if port != wanted_port:
+        click.echo(f"Port {wanted_port} is taken, using {port}")
+    click.echo(f"Starting sless on http://127.0.0.1:{port}, data in {settings.data_dir}")
+    server = start_server(settings, port)
+    try:
+        yield server
+    finally:
+        click.echo("\nStopping the server and its functions")
+        server.stop()
+
+
+def _issue_token(settings: Settings) -> str:
+    try:
+        return tokens.issue_token(settings, DEMO_SUB, TOKEN_SEC)
+    except OSError as error:
+        raise ConfigError(f"SLESS_DATA_DIR: {settings.data_dir} cannot be used: {error.strerror}") from error
+
+
+def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, str]]) -> None:
+    """Every line below `Try` works when it is pasted into a shell."""
+    url = client.transport.url
+    click.echo(f"\nConsole    {url}/funcs")
+    click.echo(f"API        {url}/docs")
+    click.echo(f"Namespace  {client.namespace}")
+    click.echo(f"Token      {token}")
+    click.echo("\nTry:")
+    for example, function_url in shown:
+        click.echo(f"  {curl_line(function_url, example.event)}")
+    header = shlex.quote(f"Authorization: Bearer {token}")
+    click.echo(f"  curl -s -H {header} {url}{client.path}/functions")
+    click.echo(f"  curl -s -H {header} {url}{client.path}/functions/{shown[0][0].name}/logs")

@@ -1,0 +1,134 @@
+"""`list`, `describe`, `triggers`, `jobs`: what is there and how it is."""
+
+from typing import Any
+
+import click
+
+from sless.cli.connection import Session, client_command
+from sless.cli.output import age_of, print_fields, print_json, print_table
+from sless.client import Client
+from sless.client.deployment import get_workload
+
+DESCRIBED = (
+    "name", "kind", "namespace", "phase", "message", "url", "runtime", "entrypoint", "active_version", "latest_version", "latest_state",
+    "memory_mb", "timeout_sec", "concurrency", "replicas", "env_vars", "description", "code_sha256", "created_at", "updated_at",
+    "last_built_at",
+)  # fmt: skip
+
+
+@click.command("list")
+@client_command
+def list_(session: Session) -> None:
+    """List the functions and services of the namespace.
+
+    \b
+    Example:
+      sless list --output json
+    """
+    found = [
+        {"kind": workloads.kind} | resource
+        for workloads in (session.client.functions, session.client.services)
+        for resource in workloads.list()
+    ]
+    if session.as_json:
+        print_json(found)
+        return
+    rows = [
+        (item["name"], item["kind"], item.get("runtime"), item.get("phase"), item.get("active_version"), age_of(item.get("updated_at")),
+         item.get("url") or item.get("message"))
+        for item in sorted(found, key=lambda item: item["name"])
+    ]  # fmt: skip
+    _print_rows(
+        ("NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"), rows, "no functions or services; `sless deploy` makes one"
+    )
+
+
+@click.command()
+@click.argument("name")
+@click.option("--service", is_flag=True, help="NAME is a service.")
+@client_command
+def describe(session: Session, name: str, service: bool) -> None:
+    """Show everything about a function or service, its triggers and its last calls.
+
+    \b
+    Example:
+      sless describe hello
+    """
+    workloads, resource = get_workload(session.client, name, "service" if service else None)
+    resource = {"kind": workloads.kind} | resource
+    triggers = _triggers_of(session.client, name)
+    if session.as_json:
+        print_json(resource | {"triggers": triggers})
+        return
+    print_fields((key, resource[key]) for key in DESCRIBED if resource.get(key) not in (None, "", {}, []))
+    if triggers:
+        click.echo()
+        _print_triggers(triggers)
+    calls = list(_first(workloads.invocations(name, limit=5), 5))
+    if calls:
+        click.echo()
+        columns = ("started_at", "status", "http_status", "duration_ms", "trigger", "version", "id")
+        print_table(tuple(map(str.upper, columns)), [[call.get(column) for column in columns] for call in calls])
+
+
+@click.command()
+@client_command
+def triggers(session: Session) -> None:
+    """List the triggers of the namespace.
+
+    \b
+    Example:
+      sless triggers
+    """
+    found = list(session.client.triggers.list())
+    if session.as_json:
+        print_json(found)
+    elif found:
+        _print_triggers(found)
+    else:
+        click.echo("no triggers", err=True)
+
+
+@click.command()
+@client_command
+def jobs(session: Session) -> None:
+    """List the jobs of the namespace.
+
+    \b
+    Example:
+      sless jobs
+    """
+    found = list(session.client.jobs.list())
+    if session.as_json:
+        print_json(found)
+        return
+    columns = ("name", "phase", "run_id", "function_ref", "start_time", "completion_time", "exit_code", "message")
+    _print_rows(tuple(map(str.upper, columns)), [[job.get(column) for column in columns] for job in found], "no jobs")
+
+
+def _print_rows(header: tuple[str, ...], rows: list[Any], nothing: str) -> None:
+    if rows:
+        print_table(header, rows)
+    else:
+        click.echo(nothing, err=True)
+
+
+def _print_triggers(found: list[dict[str, Any]]) -> None:
+    rows = [
+        (item["name"], item["type"], item.get("function_ref"), item.get("enabled"), item.get("active"), _what(item), item.get("message"))
+        for item in found
+    ]
+    print_table(("TRIGGER", "TYPE", "FUNCTION", "ENABLED", "ACTIVE", "WHAT", "MESSAGE"), rows)
+
+
+def _what(trigger: dict[str, Any]) -> object:
+    return trigger.get("url") or trigger.get("schedule") or trigger.get("queue")
+
+
+def _triggers_of(client: Client, name: str) -> list[dict[str, Any]]:
+    return [trigger for trigger in client.triggers.list() if trigger.get("function_ref") == name]
+
+
+def _first(items: Any, count: int) -> Any:
+    for _, item in zip(range(count), items, strict=False):
+        yield item

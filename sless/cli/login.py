@@ -1,0 +1,46 @@
+"""`login`: writes the profile file."""
+
+import os
+import sys
+
+import click
+
+from sless.cli.output import print_json, say
+from sless.client import Profile, connect
+from sless.client.profiles import DEFAULT_NAME, DEFAULT_URL, file_of, save_profile
+
+
+@click.command()
+@click.option("--url", default="", metavar="URL", help=f"Server; else SLESS_URL, {DEFAULT_URL}.")
+@click.option("--token", default="", metavar="TOKEN|-", help="Token, - for stdin; else SLESS_TOKEN, else asked for.")
+@click.option("--profile", default="", metavar="NAME", help="Name of the profile.")
+@click.option("--namespace", default="", metavar="NS", help="Namespace to work in, for operators; else your own.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Text or JSON.")
+def login(url: str, token: str, profile: str, namespace: str, output: str) -> None:
+    """Check a URL and token and keep them in the profile file, readable by you alone.
+
+    \b
+    Examples:
+      sless login --url https://functions.example.com
+      sless token --sub me | sless login --token -
+    """
+    url = url or os.environ.get("SLESS_URL") or DEFAULT_URL
+    profile = profile or os.environ.get("SLESS_PROFILE") or DEFAULT_NAME
+    found = Profile(url=url, token=_token_of(token), namespace=namespace)
+    with connect(found.url, found.token, namespace) as client:
+        caller = client.whoami()
+    path = file_of(os.environ)
+    save_profile(path, profile, found)
+    if output == "json":
+        print_json({"profile": profile, "file": str(path), "url": url, "namespace": namespace or caller["namespace"]})
+    else:
+        say(f'Profile "{profile}" written to {path}: {url}, namespace {namespace or caller["namespace"]}')
+
+
+def _token_of(given: str) -> str:
+    if given == "-":
+        given = sys.stdin.readline()
+    given = given or os.environ.get("SLESS_TOKEN", "")
+    if not given and not sys.stdin.isatty():
+        raise click.UsageError("no token: give --token TOKEN, or --token - to read it from stdin, or SLESS_TOKEN")
+    return (given or click.prompt("Token", hide_input=True, err=True)).strip()

@@ -1,0 +1,136 @@
+"""The group `sless`: which command lives where, and how every command ends."""
+
+import sys
+from importlib import import_module
+
+import click
+
+INTERRUPTED = 130
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "Server": ("demo", "serve", "token", "config", "migrate", "version"),
+    "Deploy and call": ("deploy", "invoke", "logs", "list", "describe", "delete"),
+    "Versions": ("versions", "rollback", "source"),
+    "More": ("triggers", "jobs", "login"),
+}
+"""Sections of `sless --help`."""
+
+HOMES: dict[str, str] = {
+    "demo": "demo:demo",
+    "serve": "server_commands:serve",
+    "token": "server_commands:token",
+    "config": "server_commands:config",
+    "migrate": "server_commands:migrate",
+    "version": "version:version",
+    "deploy": "deploying:deploy",
+    "invoke": "calling:invoke",
+    "logs": "calling:logs",
+    "list": "inspecting:list_",
+    "describe": "inspecting:describe",
+    "triggers": "inspecting:triggers",
+    "jobs": "inspecting:jobs",
+    "delete": "deploying:delete",
+    "versions": "versions:versions",
+    "rollback": "versions:rollback",
+    "source": "versions:source",
+    "login": "login:login",
+}
+"""command → module of this package : object"""
+
+HELP = """Serverless functions: your code goes in, a URL that answers comes out.
+
+Without a command, the demo runs: a server on this machine with example functions to call.
+
+\b
+Examples:
+  sless demo
+  sless deploy hello ./hello
+  sless invoke hello -d '{"name": "you"}'
+  sless logs hello -f
+"""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for names in COMMANDS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = HOMES.get(cmd_name)
+        if home is None:
+            return None
+        module, _, attribute = home.partition(":")
+        return getattr(import_module(f"sless.cli.{module}"), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in COMMANDS.items():
+            rows = [(name, command.get_short_help_str(90)) for name in names if (command := self.get_command(ctx, name))]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.group(cls=LazyGroup, help=HELP, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        command = group.get_command(ctx, "demo")
+        assert command is not None
+        ctx.invoke(command)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command line and returns its exit code. Errors end as one text on stderr, never as a traceback."""
+    try:
+        result = group.main(args=arguments, prog_name="sless", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as error:
+        text = _text_for_user(error)
+        if text is None:
+            raise
+        click.echo(f"Error: {text}", err=True)
+        return 1
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    finally:
+        _flush_quietly()
+
+
+def _text_for_user(error: Exception) -> str | None:
+    """The text of an error that is written for users; None for one that is a mistake of ours. Looks the classes up among the modules
+    that are loaded, so that no command pays for the imports of another."""
+    for module, names in (
+        ("sless.client", ("ClientError", "PackingError", "ProfileError")),
+        ("sless.errors", ("ConfigError", "SlessError")),
+    ):
+        loaded = sys.modules.get(module)
+        if loaded and isinstance(error, tuple(getattr(loaded, name) for name in names)):
+            return _with_details(error)
+    return None
+
+
+def _with_details(error: Exception) -> str:
+    """The sentence, then each mistake of a request on its own line, then the id to look the request up by."""
+    lines = [str(error)]
+    details = getattr(error, "details", ())
+    if len(details) > 1:
+        lines += [f"  {item['field']}: {item['message']}" for item in details if isinstance(item, dict) and "field" in item]
+    request_id = getattr(error, "request_id", "")
+    if request_id and getattr(error, "status", 0) >= 500:
+        lines.append(f"  request id: {request_id}")
+    return "\n".join(lines)
+
+
+def _flush_quietly() -> None:
+    """A reader that has gone (`sless list | head -1`) is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            # Python flushes once more at exit and would complain: give it somewhere to flush to.
+            sys.stdout = open("/dev/null", "w")  # noqa: SIM115

@@ -1,0 +1,84 @@
+"""How answers look: aligned text for people, JSON for programs."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns two blanks apart; absent values are `-`."""
+    texts = [tuple(header), *(tuple(map(text_of, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for line in texts:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """`name  value` lines; a value of several lines is indented below its name."""
+    pairs = [(name, text_of(value)) for name, value in fields]
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, text in pairs:
+        first, *more = text.split("\n")
+        click.echo(f"{name.ljust(width)}  {first}".rstrip())
+        for line in more:
+            click.echo(" " * (width + 2) + line)
+
+
+def text_of(value: object) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case dict():
+            return "\n".join(f"{key}={item}" for key, item in value.items()) or "-"
+        case list() | tuple():
+            return ", ".join(map(text_of, value)) or "-"
+    return str(value)
+
+
+def age_of(moment: str | None, now: datetime | None = None) -> str:
+    """`42s`, `5m`, `3h`, `12d` since an RFC 3339 time."""
+    if not moment:
+        return "-"
+    try:
+        seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return moment
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size * 2:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(int(seconds), 0)}s"
+
+
+def say(text: str) -> None:
+    """Progress and remarks: stderr, so that stdout holds the answer alone."""
+    click.echo(text, err=True)
+
+
+def say_dim(text: str) -> None:
+    """Another program's output, set off from ours; plain where stderr is not a terminal."""
+    click.echo(click.style(text, dim=True) if sys.stderr.isatty() else text, err=True)
+
+
+class TerminalReport:
+    """Shows a deployment on stderr, line by line."""
+
+    def __init__(self, *, indent: str = "") -> None:
+        self._indent = indent
+
+    def step(self, text: str) -> None:
+        say(self._indent + text)
+
+    def log(self, line: str) -> None:
+        say_dim(f"{self._indent}  | {line}")

@@ -1,0 +1,142 @@
+"""The commands that need the server's settings: `serve`, `migrate`, `token`, `config`."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sless import config as settings_table
+from sless.cli.output import print_json, print_table, say
+from sless.config import Settings
+from sless.errors import ConfigError
+
+TTL_UNITS_SEC = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+data_dir_option = click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder of the database, code and caches; else SLESS_DATA_DIR."
+)
+
+
+def load_settings(**options: Any) -> Settings:
+    """Settings of the environment with the options that were given on top. Raises ConfigError."""
+    if options.get("data_dir") is not None:
+        options["data_dir"] = options["data_dir"].expanduser().absolute()
+    return settings_table.load(os.environ, **options)
+
+
+@click.command()
+@click.option("--host", help="Address to listen on; else SLESS_HOST, 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; else SLESS_PORT, 9090.")
+@data_dir_option
+@click.option("--database-url", help="Else SLESS_DATABASE_URL, SQLite in the data folder.")
+@click.option("--external-url", help="Base URL that callers use; else SLESS_EXTERNAL_URL, http://HOST:PORT.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Else SLESS_LOG_LEVEL, info.")
+@click.option("--lifeline-fd", type=int, hidden=True, help="Descriptor of a pipe whose end ends the server.")
+def serve(lifeline_fd: int | None, **options: Any) -> None:
+    """Run the server in the foreground until SIGTERM or Ctrl-C.
+
+    \b
+    Examples:
+      sless serve
+      sless serve --host 0.0.0.0 --port 8080 --data-dir /var/lib/sless
+    """
+    settings = load_settings(**options)
+    from sless import app, log, server
+    from sless.cli.data_folder import hold_data_folder
+    from sless.cli.lifeline import watch_lifeline
+
+    log.configure(settings.log_level)
+    with hold_data_folder(settings.data_dir):
+        app.migrate(settings)
+        if lifeline_fd is not None:
+            watch_lifeline(lifeline_fd)
+        server.serve(settings, lambda: app.build(settings))
+
+
+@click.command()
+@data_dir_option
+@click.option("--database-url", help="Else SLESS_DATABASE_URL, SQLite in the data folder.")
+def migrate(**options: Any) -> None:
+    """Bring the database to this version's schema. `serve` does it too; this is for doing it apart.
+
+    \b
+    Example:
+      SLESS_DATABASE_URL=postgresql://sless@db/sless sless migrate
+    """
+    settings = load_settings(**options)
+    from sless import app, log
+
+    log.configure(settings.log_level)
+    app.migrate(settings)
+    say("the database has this version's schema")
+
+
+class TimeToLive(click.ParamType):
+    name = "TTL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,9})([smhd]?)", str(value))
+        if not found or not int(found[1]):
+            self.fail(f"expected a time such as 90s, 30m, 24h or 7d, found {value!r}", param, ctx)
+        return int(found[1]) * TTL_UNITS_SEC[found[2]]
+
+
+@click.command()
+@click.option("--sub", required=True, metavar="S", help="Subject: who the tenant is.")
+@click.option("--ttl", type=TimeToLive(), default="24h", show_default=True, metavar="TTL", help="How long it is valid.")
+@data_dir_option
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Text or JSON.")
+def token(sub: str, ttl: int, data_dir: Path | None, output: str) -> None:
+    """Print a token for a tenant, alone on stdout.
+
+    Works where sless holds the secret (SLESS_AUTH_MODE local or secret), on the machine and for the data folder of the server.
+
+    \b
+    Examples:
+      export SLESS_TOKEN=$(sless token --sub alice)
+      sless token --sub ci --ttl 7d
+    """
+    settings = load_settings(data_dir=data_dir)
+    from sless import ids, tokens
+
+    try:
+        text = tokens.issue_token(settings, sub, ttl)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot keep the secret there: {error.strerror}") from error
+    if output == "json":
+        print_json({"token": text, "sub": sub, "namespace": ids.namespace_of(sub), "ttl_sec": ttl})
+    else:
+        click.echo(text)
+
+
+@click.command()
+@data_dir_option
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Text or JSON.")
+def config(data_dir: Path | None, output: str) -> None:
+    """Print every server setting, its value and where that comes from. Secrets are not shown.
+
+    \b
+    Examples:
+      sless config
+      SLESS_PORT=8080 sless config --output json
+    """
+    settings = load_settings(data_dir=data_dir)
+    rows = [
+        {"name": name, "value": value, "source": "option" if data_dir and name == "SLESS_DATA_DIR" else _source_of(name), "help": text}
+        for name, value, text in settings_table.shown(settings)
+    ]
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(("NAME", "VALUE", "SOURCE", "MEANING"), [tuple(row.values()) for row in rows])
+
+
+def _source_of(name: str) -> str:
+    if name in os.environ:
+        return "environment"
+    file = os.environ.get(f"{name}_FILE")
+    return f"file {file}" if file is not None else "default"
