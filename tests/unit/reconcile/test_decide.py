@@ -1,0 +1,196 @@
+"""The rules of the reconcilers as tables: (wished, seen) → actions."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sless.domain.model import CallStatus, Cause, Endpoint, Kind, Observed, Run, Trigger, TriggerType, Version, VersionState, Workload, WorkloadSpec
+from sless.domain.ports import ObservedDeployment, ObservedRun, Outcome
+from sless.reconcile import decide
+from sless.reconcile.decide import Apply, EndBuild, FinishRun, Forget, Remove, RetryRun, StartBuild
+
+NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
+
+
+def workload(name="hello", *, kind=Kind.FUNCTION, deleted=False, active=1, generation=3, **spec) -> Workload:
+    return Workload(
+        id=f"id-{name}", namespace="sless-0", kind=kind, name=name,
+        spec=WorkloadSpec(runtime="python3.11", entrypoint="handler.handle", **spec),
+        generation=generation, active_version=active, observed=Observed(),
+        created_at=NOW, updated_at=NOW, deleted_at=NOW if deleted else None,
+    )  # fmt: skip
+
+
+def version(of="hello", number=1, state=VersionState.READY, attempts=0) -> Version:
+    return Version(
+        id=f"{of}-v{number}", workload_id=f"id-{of}", number=number, sha256="0" * 64, code_hash=None, runtime="python3.11",
+        entrypoint="handler.handle", state=state, message="", code_key=f"k{number}", artifact="", size_bytes=10, attempts=attempts,
+        auto_activate=True, build_env={}, created_at=NOW, started_at=None, ended_at=None,
+    )  # fmt: skip
+
+
+def trigger(type_=TriggerType.HTTP, enabled=True) -> Trigger:
+    return Trigger(
+        id="t", namespace="sless-0", name="t", type=type_, function_ref="hello", enabled=enabled, spec={}, secrets={}, generation=1,
+        created_at=NOW, updated_at=NOW,
+    )  # fmt: skip
+
+
+def endpoint(number=1, draining=False) -> Endpoint:
+    return Endpoint(id="e", workload_id="id-hello", version=number, address="unix:/x", draining=draining, created_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("item", "triggers", "replicas"),
+    [
+        (workload(), [], None),
+        (workload(), [trigger()], 1),
+        (workload(), [trigger(enabled=False)], None),
+        (workload(), [trigger(TriggerType.EVENT)], 1),
+        (workload(), [trigger(TriggerType.CRON)], None),
+        (workload(deleted=True), [trigger()], None),
+        (workload(kind=Kind.SERVICE, replicas=3), [], 3),
+        (workload(kind=Kind.SERVICE, replicas=0), [], None),
+        (workload(kind=Kind.SERVICE), [trigger(enabled=False)], None),
+        (workload(kind=Kind.JOB), [], None),
+    ],
+)
+def test_which_workloads_want_instances(item, triggers, replicas):
+    wish = decide.deployment_of(item, version(), triggers)
+    assert (wish.replicas if wish else None) == replicas
+
+
+def test_no_version_no_instances():
+    assert decide.deployment_of(workload(kind=Kind.SERVICE), None, []) is None
+
+
+def seen(generation=3, **more) -> ObservedDeployment:
+    return ObservedDeployment(workload_id="id-hello", generation=generation, endpoints=(endpoint(),), **more)
+
+
+WISH = decide.deployment_of(workload(), version(), [trigger()])
+
+
+@pytest.mark.parametrize(
+    ("workloads", "wishes", "observed", "busy", "expected"),
+    [
+        ([workload()], {"id-hello": WISH}, {}, [], [Apply(deployment=WISH)]),
+        ([workload()], {"id-hello": WISH}, {"id-hello": seen(2)}, [], [Apply(deployment=WISH)]),
+        ([workload()], {"id-hello": WISH}, {"id-hello": seen(3)}, [], []),
+        ([workload()], {}, {"id-hello": seen()}, [], [Remove(workload_id="id-hello")]),
+        ([workload()], {}, {}, [], []),
+        ([workload(deleted=True)], {}, {"id-hello": seen()}, [], [Remove(workload_id="id-hello")]),
+        ([workload(deleted=True)], {}, {}, [], [Forget(workload_id="id-hello")]),
+        ([workload(deleted=True)], {}, {}, ["id-hello"], []),
+        ([], {}, {"id-hello": seen()}, [], [Remove(workload_id="id-hello")]),
+    ],
+)
+def test_decide_instances(workloads, wishes, observed, busy, expected):
+    assert decide.decide_instances({item.id: item for item in workloads}, wishes, observed, busy) == expected
+
+
+def test_observed_is_ready_only_for_this_generation():
+    assert decide.observed_of(workload(), WISH, seen(2, message="crashed")) == Observed(generation=2, version=None, ready_instances=1, message="crashed")
+    assert decide.observed_of(workload(), WISH, seen(3)) == Observed(generation=3, version=1, ready_instances=1)
+    assert decide.observed_of(workload(), WISH, None) == Observed()
+    assert decide.observed_of(workload(), None, None) == Observed(generation=3, version=1)
+
+
+QUEUED, BUILDING = VersionState.QUEUED, VersionState.BUILDING
+
+
+@pytest.mark.parametrize(
+    ("versions", "started", "expected"),
+    [
+        ([version(state=QUEUED)], [], ["start hello-v1"]),
+        ([version(state=BUILDING)], ["hello-v1"], []),
+        ([version(state=BUILDING, attempts=1)], [], ["start hello-v1"]),
+        ([version(state=BUILDING, attempts=3)], [], ["failed hello-v1"]),
+        ([version(state=BUILDING), version(number=2, state=QUEUED)], ["hello-v1"], ["cancelled hello-v1", "start hello-v2"]),
+        ([version("a", state=QUEUED), version("b", state=QUEUED), version("c", state=QUEUED)], [], ["start a-v1", "start b-v1"]),
+        ([version("a", state=BUILDING), version("b", state=BUILDING), version("c", state=QUEUED)], ["a-v1", "b-v1"], []),
+        ([version("gone", state=QUEUED)], [], ["cancelled gone-v1"]),
+        ([version("dead", state=BUILDING)], ["dead-v1"], ["cancelled dead-v1"]),
+    ],
+)
+def test_decide_builds(versions, started, expected):
+    workloads = {item.id: item for item in (workload(), *map(workload, "abc"), workload("dead", deleted=True))}
+    actions = decide.decide_builds(versions, workloads, frozenset(started), 2)
+    told = [f"{'start' if isinstance(action, StartBuild) else action.state} {action.version.id}" for action in actions]
+    assert told == expected
+    assert all(action.message for action in actions if isinstance(action, EndBuild))
+
+
+def run(cause=Cause.INVOKE, attempts=1, max_attempts=3) -> Run:
+    return Run(
+        id="r", namespace="sless-0", workload_id="id-hello", kind=Kind.FUNCTION, name="hello", cause=cause, request_id="r", event="{}",
+        status=CallStatus.RUNNING, job_run_id=None, trigger_id=None, due_at=None, version=1, attempts=attempts, max_attempts=max_attempts,
+        not_before=NOW, claimed_by="me", result=None, message="", exit_code=None, http_status=None, created_at=NOW, started_at=NOW, ended_at=None,
+    )  # fmt: skip
+
+
+def ended(status, http_status=None, result=None) -> ObservedRun:
+    outcome = None
+    if http_status:
+        outcome = Outcome(ok=http_status < 500, result=result, error=None, error_type=None, status=http_status, headers=(), body=b"")
+    return ObservedRun(id="r", status=status, outcome=outcome, message="why")
+
+
+FAILED, SUCCEEDED = CallStatus.FAILED, CallStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("item", "observed", "expected"),
+    [
+        (run(), ended(SUCCEEDED, 200, "1"), "succeeded"),
+        (run(), ended(SUCCEEDED, 404, "1"), "succeeded"),
+        (run(), ended(FAILED, 500), "retry 2"),
+        (run(attempts=2), ended(FAILED, 500), "retry 4"),
+        (run(attempts=3), ended(FAILED, 500), "failed"),
+        (run(), ended(FAILED, 429), "retry 2"),
+        (run(), ended(FAILED, 400), "failed"),
+        (run(), ended(FAILED), "retry 2"),
+        (run(), ended(CallStatus.TIMEOUT), "retry 2"),
+        (run(), ended(CallStatus.CANCELLED), "cancelled"),
+        (run(Cause.JOB, max_attempts=1), ended(FAILED, 500), "failed"),
+        (run(Cause.JOB, max_attempts=3), ended(FAILED, 500), "failed"),
+        (run(Cause.JOB), ended(CallStatus.TIMEOUT), "timeout"),
+    ],
+)
+def test_verdict(item, observed, expected):
+    verdict = decide.verdict_of(item, observed, NOW)
+    told = f"retry {(verdict.not_before - NOW).seconds}" if isinstance(verdict, RetryRun) else str(verdict.status)
+    assert told == expected
+
+
+def test_a_jobs_message_is_its_result():
+    verdict = decide.verdict_of(run(Cause.JOB, max_attempts=1), ended(SUCCEEDED, 200, '{"n": 1}'), NOW)
+    assert verdict == FinishRun(status=SUCCEEDED, message='{"n": 1}', result='{"n": 1}', http_status=200)
+
+
+def test_a_lost_run_begins_again_but_not_for_ever():
+    assert isinstance(decide.verdict_of_lost(run(Cause.JOB, attempts=1, max_attempts=1), NOW), RetryRun)
+    assert isinstance(decide.verdict_of_lost(run(Cause.JOB, attempts=2, max_attempts=1), NOW), RetryRun)
+    last = decide.verdict_of_lost(run(Cause.JOB, attempts=3, max_attempts=1), NOW)
+    assert isinstance(last, FinishRun) and last.status is FAILED and "3 times" in last.message
+
+
+def test_a_job_of_a_function_overrides_only_what_was_given():
+    target = workload(memory_mb=256, timeout_sec=9, env_vars={"A": "1", "B": "1"})
+    job = workload("job", kind=Kind.JOB, memory_mb=64, timeout_sec=3, env_vars={"B": "2"}, function_ref="hello", set_fields=("timeout_sec",))
+    program = decide.job_program_of(job, target, version())
+    assert (program.memory_mb, program.timeout_sec, program.env, program.kind) == (256, 3, {"A": "1", "B": "2"}, Kind.JOB)
+    assert (program.workload_id, program.code_key) == ("id-job", "k1")
+
+
+def test_delay_grows_to_five_minutes():
+    from sless.reconcile.backoff import Backoff, delay_sec_of
+
+    assert [delay_sec_of(count) for count in (1, 2, 5, 8, 9, 50)] == [2, 4, 32, 256, 300, 300]
+    backoff = Backoff()
+    delay_sec = backoff.failed("a", NOW)
+    assert 1.6 <= delay_sec <= 2.4
+    assert backoff.rests("a", NOW + timedelta(seconds=1)) and not backoff.rests("b", NOW)
+    assert not backoff.rests("a", NOW + timedelta(seconds=2.5))
+    backoff.succeeded("a")
+    assert not backoff.rests("a", NOW)

@@ -1,0 +1,82 @@
+"""Ticks: at their interval, at once on a wake, also on one that comes during a tick; a failing tick is not the last."""
+
+import threading
+
+from sless.domain.ports import BackendUnavailable
+from sless.reconcile.loop import Loop, Loops
+
+
+def started(loops, is_leader=lambda: True) -> Loops:
+    item = Loops(loops, is_leader)
+    item.start()
+    return item
+
+
+def test_a_wake_during_a_tick_is_not_lost():
+    entered, go_on, ticks = threading.Event(), threading.Event(), []
+
+    def tick():
+        ticks.append(1)
+        entered.set()
+        assert go_on.wait(10)
+        if len(ticks) == 2:
+            second.set()
+
+    second = threading.Event()
+    loops = started([Loop(topic="a", tick=tick, interval_sec=3600)])
+    try:
+        assert entered.wait(10)
+        loops.wake("a")
+        go_on.set()
+        assert second.wait(10)
+    finally:
+        go_on.set()
+        loops.stop()
+    assert len(ticks) == 2
+
+
+def test_a_wake_ticks_at_once_and_unknown_topics_are_ignored():
+    seen = threading.Semaphore(0)
+    loops = started([Loop(topic="a", tick=lambda: seen.release(), interval_sec=3600)])
+    try:
+        assert seen.acquire(timeout=10)
+        loops.wake("nobody")
+        loops.wake("a")
+        assert seen.acquire(timeout=10)
+    finally:
+        loops.stop()
+
+
+def test_a_failing_tick_is_followed_by_the_next():
+    seen, errors = threading.Semaphore(0), [BackendUnavailable("away"), ValueError("bug")]
+
+    def tick():
+        seen.release()
+        if errors:
+            raise errors.pop()
+
+    loops = started([Loop(topic="a", tick=tick, interval_sec=0.05)])
+    try:
+        for _ in range(4):
+            assert seen.acquire(timeout=10)
+    finally:
+        loops.stop()
+
+
+def test_only_the_leader_ticks():
+    leading, here, everywhere = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+    loops = started(
+        [
+            Loop(topic="a", tick=lambda: here.release(), interval_sec=0.05),
+            Loop(topic="b", tick=lambda: everywhere.release(), interval_sec=0.05, leader_only=False),
+        ],
+        leading.is_set,
+    )
+    try:
+        for _ in range(3):
+            assert everywhere.acquire(timeout=10)
+        assert not here.acquire(blocking=False)
+        leading.set()
+        assert here.acquire(timeout=10)
+    finally:
+        loops.stop()
