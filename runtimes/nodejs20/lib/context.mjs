@@ -8,17 +8,25 @@ const UNLIMITED_MS = Number.MAX_SAFE_INTEGER;
 /** Header names in any case: `headers['X-Any']`, `headers['x-any']`, `headers.get('X-Any')`. Own keys are in lower case. */
 class CallerHeaders {
   get(name) {
-    return this[String(name).toLowerCase()];
+    return Object.getOwnPropertyDescriptor(this, String(name).toLowerCase())?.value;
   }
 
   has(name) {
-    return String(name).toLowerCase() in this;
+    return Object.hasOwn(this, String(name).toLowerCase());
   }
 }
 
+const METHODS = new Set(['get', 'has']); // a caller's header of such a name must not take the method away
+
+function ownKeyOf(target, name) {
+  if (typeof name !== 'string' || METHODS.has(name)) return null;
+  const key = name.toLowerCase();
+  return Object.hasOwn(target, key) ? key : null;
+}
+
 const ANY_CASE = {
-  get: (target, name) => (typeof name === 'string' && Object.hasOwn(target, name.toLowerCase()) ? target[name.toLowerCase()] : target[name]),
-  has: (target, name) => (typeof name === 'string' && Object.hasOwn(target, name.toLowerCase())) || name in target,
+  get: (target, name) => (METHODS.has(name) ? CallerHeaders.prototype[name] : target[ownKeyOf(target, name) ?? name]),
+  has: (target, name) => ownKeyOf(target, name) !== null || name in target,
 };
 
 /** Headers of a raw [name, value, …] list without X-Sless-*; repeated ones are joined by `separator`, cookies by "; ". */

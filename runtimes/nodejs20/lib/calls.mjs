@@ -1,0 +1,110 @@
+// The calls of this process: how many run at once, who waits, whose deadline has passed.
+import { runAs } from './scope.mjs';
+
+// A call is closed by sless at its deadline. Only when nobody did (a runtime started by hand) does the runtime, this much later:
+// were it first, sless would see a broken connection where it means to answer 504.
+const CLOSE_GRACE_MS = 1000;
+
+export class Calls {
+  #program;
+  #concurrency;
+  #running = new Set();
+  #overdue = new Set();
+  #waiting = [];
+  #startingWaiting = false;
+  #sweepTimer = null;
+  #sweepAt = Infinity;
+
+  /** Told each time a call has ended. */
+  onEnd = () => {};
+
+  constructor(program) {
+    this.#program = program;
+    this.#concurrency = program.settings.concurrency;
+  }
+
+  get active() {
+    return this.#running.size + this.#overdue.size;
+  }
+
+  get overdue() {
+    return this.#overdue.size;
+  }
+
+  get waiting() {
+    return this.#waiting.length;
+  }
+
+  /** Runs the call now or when its turn comes. */
+  admit(call) {
+    if (call.deadline !== null && call.deadline < this.#sweepAt) this.#sweepLater(call.deadline);
+    if (this.#running.size < this.#concurrency) this.#start(call);
+    else this.#waiting.push(call);
+  }
+
+  #start(call) {
+    this.#running.add(call);
+    runAs(call, startCall, call, this.#program);
+  }
+
+  /** To be called when a call has finished. */
+  ended(call) {
+    this.#running.delete(call);
+    this.#overdue.delete(call);
+    if (this.#waiting.length > 0) this.#startWaiting();
+    this.onEnd();
+  }
+
+  #startWaiting() {
+    if (this.#startingWaiting) return; // a call that ends at once comes back here: the loop below goes on, not the stack
+    this.#startingWaiting = true;
+    while (this.#waiting.length > 0 && this.#running.size < this.#concurrency) {
+      const call = this.#waiting.shift();
+      if (!call.responder.closed) this.#start(call);
+    }
+    this.#startingWaiting = false;
+  }
+
+  // One timer for all: most calls end long before their deadline and never cost one.
+  #sweepLater(deadline) {
+    clearTimeout(this.#sweepTimer);
+    this.#sweepAt = deadline;
+    this.#sweepTimer = setTimeout(() => this.#sweep(), Math.max(0, Math.ceil(deadline - performance.now())));
+    this.#sweepTimer.unref();
+  }
+
+  #sweep() {
+    this.#sweepAt = Infinity;
+    const now = performance.now();
+    let next = Infinity;
+    for (const call of this.#running) {
+      if (call.deadline === null || call.begun) continue;
+      if (call.deadline <= now) this.#expire(call);
+      else next = Math.min(next, call.deadline);
+    }
+    this.#waiting = this.#waiting.filter((call) => {
+      if (call.deadline === null) return true;
+      if (call.deadline <= now) closeLater(call);
+      else next = Math.min(next, call.deadline);
+      return call.deadline > now;
+    });
+    if (next !== Infinity) this.#sweepLater(next);
+    this.#startWaiting();
+  }
+
+  /** The handler cannot be stopped; its place is given to others, so that the process stays able to serve. */
+  #expire(call) {
+    call.overdue = true;
+    this.#running.delete(call);
+    this.#overdue.add(call);
+    closeLater(call);
+  }
+}
+
+function startCall(call, program) {
+  call.run(program);
+}
+
+function closeLater(call) {
+  setTimeout(() => call.responder.breakOff(), CLOSE_GRACE_MS).unref();
+}

@@ -1,0 +1,57 @@
+// Finds and imports the handler.
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const SUFFIXES = ['.js', '.mjs', '.cjs'];
+// Thrown by require() for modules that only import() can load.
+const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
+
+/** The entrypoint names nothing that can be called; the message says what was looked for. */
+export class NoHandler extends Error {}
+
+function fileOf(codeDir, entrypoint) {
+  const base = path.join(codeDir, entrypoint.module);
+  const candidates = [...SUFFIXES.map((suffix) => base + suffix), ...SUFFIXES.map((suffix) => path.join(base, `index${suffix}`))];
+  const found = candidates.find((file) => fs.statSync(file, { throwIfNoEntry: false })?.isFile());
+  if (found) return found;
+  const tried = SUFFIXES.map((suffix) => entrypoint.module + suffix).join(', ');
+  throw new NoHandler(`entrypoint ${entrypoint.text}: the code has none of ${tried}`);
+}
+
+async function importFile(file) {
+  if (!file.endsWith('.mjs')) {
+    try {
+      return createRequire(file)(file); // quicker than import(), and `require.cache` works as CommonJS code expects
+    } catch (error) {
+      if (!NEEDS_IMPORT.has(error?.code)) throw error;
+    }
+  }
+  return import(pathToFileURL(file));
+}
+
+/** Where a module keeps its functions: its exports, or the object or class that it exports as default. */
+function ownersOf(module) {
+  const owners = [module, module?.default, module?.default?.default];
+  return owners.filter((owner) => owner !== null && (typeof owner === 'object' || typeof owner === 'function'));
+}
+
+function handlerOf(module, entrypoint) {
+  const owners = ownersOf(module);
+  for (const owner of owners) {
+    if (typeof owner[entrypoint.name] === 'function') return { handler: owner[entrypoint.name], owner };
+  }
+  const only = owners.find((owner) => typeof owner === 'function'); // `export default function`, `module.exports = function`
+  if (only) return { handler: only, owner: undefined };
+  const wrong = owners.find((owner) => entrypoint.name in owner);
+  if (wrong) throw new NoHandler(`entrypoint ${entrypoint.text}: ${entrypoint.name} is not a function but ${typeof wrong[entrypoint.name]}`);
+  const names = [...new Set(owners.flatMap((owner) => Object.keys(owner)))];
+  throw new NoHandler(`entrypoint ${entrypoint.text}: ${entrypoint.module} exports no ${entrypoint.name}, only: ${names.join(', ') || 'nothing'}`);
+}
+
+/** Imports the code; {handler, owner} where `owner` is what the handler sees as `this`. Throws NoHandler and whatever the code throws. */
+export async function loadHandler(settings) {
+  const file = fileOf(settings.codeDir, settings.entrypoint);
+  return handlerOf(await importFile(file), settings.entrypoint);
+}

@@ -1,0 +1,73 @@
+// What callers and the log see of an error.
+import { inspect } from 'node:util';
+
+import { InvalidJson } from './event.mjs';
+import { jsonOf, NotSerializable } from './json.mjs';
+
+const MESSAGE_HEADER_MAX_BYTES = 1024;
+const OWN_FOLDER = new URL('.', import.meta.url).href;
+
+/** The handler's answer cannot be sent: its status, a header or its base64 is wrong. */
+export class BadResult extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'BadResult';
+  }
+}
+
+/** Name of an error's class; of a thrown value that is no error, its JavaScript type. */
+export function typeOf(error) {
+  if (!(error instanceof Error)) return typeof error;
+  const className = error.constructor?.name;
+  return error.name && error.name !== 'Error' ? String(error.name) : className || 'Error';
+}
+
+/** What an error says; its type when it says nothing. Never throws, whatever was thrown. */
+export function messageOf(error) {
+  try {
+    const message = error instanceof Error ? error.message : error;
+    return (typeof message === 'string' ? message : inspect(message, { breakLength: Infinity })) || typeOf(error);
+  } catch {
+    return typeOf(error);
+  }
+}
+
+/** The text for the log: the error with its stack, without the runtime's own frames. */
+export function traceOf(error) {
+  let text;
+  try {
+    text = inspect(error, { depth: 3 });
+  } catch {
+    text = messageOf(error);
+  }
+  return text.split('\n').filter((line) => !(line.startsWith('    at ') && line.includes(OWN_FOLDER))).join('\n');
+}
+
+/** `X-Sless-Error-Message`: percent-encoded, cut between characters. */
+function encodedMessageOf(message) {
+  let encoded = '';
+  for (const character of message.slice(0, MESSAGE_HEADER_MAX_BYTES).toWellFormed()) {
+    const next = encodeURIComponent(character);
+    if (encoded.length + next.length > MESSAGE_HEADER_MAX_BYTES) break;
+    encoded += next;
+  }
+  return encoded;
+}
+
+/** The answer {status, headers, body, error} for what went wrong in the call of `requestId`. */
+export function failureAnswer(error, requestId) {
+  const message = messageOf(error);
+  const headers = ['Content-Type', 'application/json', 'X-Sless-Error-Message', encodedMessageOf(message)];
+  let status = 500;
+  if (error instanceof InvalidJson) {
+    status = 400;
+    headers.push('X-Sless-Fault', 'invalid_json');
+  } else if (error instanceof BadResult) {
+    status = 502;
+    headers.push('X-Sless-Fault', 'bad_result');
+  } else {
+    headers.push('X-Sless-Function-Error', '1');
+    if (error instanceof NotSerializable) headers.push('X-Sless-Fault', 'result_not_serializable');
+  }
+  return { status, headers, body: jsonOf({ error: message, type: typeOf(error), request_id: requestId }), stream: null, error };
+}

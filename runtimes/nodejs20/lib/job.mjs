@@ -1,0 +1,140 @@
+// Job mode: one event, one outcome.
+import fs from 'node:fs';
+
+import { Call, newId } from './call.mjs';
+import { messageOf, traceOf, typeOf } from './failures.mjs';
+import { isStream } from './answer.mjs';
+import { jsonOf } from './json.mjs';
+import { endScope, writeStdout } from './loglines.mjs';
+import { runAs } from './scope.mjs';
+
+/** Takes the answer of the job's call and makes the outcome of it. */
+class Collector {
+  closed = false;
+  #head = null;
+  #chunks = [];
+  #allText = true;
+  #report;
+
+  /** `report(outcome)` is called once. */
+  constructor(report) {
+    this.#report = report;
+  }
+
+  onClose() {}
+
+  send(answer, value) {
+    this.#report(outcomeOf(answer, answer.error ? undefined : () => jsonOf(value)));
+  }
+
+  start(head) {
+    this.#head = head;
+    return true;
+  }
+
+  write(chunk) {
+    this.#allText &&= typeof chunk === 'string';
+    this.#chunks.push(Buffer.from(chunk));
+  }
+
+  finish() {
+    const body = Buffer.concat(this.#chunks);
+    this.#report(outcomeOf({ ...this.#head, body }, () => jsonOf(this.#allText ? body.toString() : body)));
+  }
+
+  breakOff(error) {
+    this.#report(failedOutcome(messageOf(error), typeOf(error), 500));
+  }
+}
+
+function bodyFieldOf(body) {
+  if (body === null) return { body: '' };
+  if (typeof body === 'string') return { body };
+  const text = body.toString('utf8');
+  return Buffer.from(text).equals(body) ? { body: text } : { body_base64: body.toString('base64') };
+}
+
+function pairsOfRaw(headers) {
+  const pairs = [];
+  for (let index = 0; index < headers.length; index += 2) pairs.push([headers[index].toLowerCase(), headers[index + 1]]);
+  return pairs;
+}
+
+function outcomeOf(answer, resultText) {
+  const { error } = answer;
+  const shape = { status: answer.status, headers: pairsOfRaw(answer.headers), ...bodyFieldOf(answer.body) };
+  if (error) return { ok: false, result: null, error: messageOf(error), error_type: typeOf(error), ...shape };
+  return { ok: true, result: resultText(), error: null, error_type: null, ...shape };
+}
+
+function failedOutcome(error, errorType, status) {
+  return { ok: false, result: null, error, error_type: errorType, status, headers: [], body: '' };
+}
+
+function writeOutcome(outcome, resultFile) {
+  if (resultFile === null) {
+    writeStdout(`${JSON.stringify({ sless_outcome: outcome })}\n`);
+    return;
+  }
+  const partFile = `${resultFile}.part`;
+  fs.writeFileSync(partFile, JSON.stringify(outcome));
+  fs.renameSync(partFile, resultFile);
+}
+
+function eventBodyOf(text) {
+  try {
+    JSON.parse(text);
+    return text;
+  } catch {
+    return JSON.stringify({ body: text });
+  }
+}
+
+/** Ends the process with the outcome, once. */
+class JobEnd {
+  #settings;
+  #call;
+  #reported = false;
+
+  constructor(settings) {
+    this.#settings = settings;
+    this.#call = null;
+    process.on('beforeExit', () => {
+      this.report(failedOutcome('the handler never finished: nothing is left that it could wait for', 'Unfinished', 500));
+    });
+    process.on('exit', (code) => {
+      if (this.#reported) return;
+      this.#write(failedOutcome(`function exited with code ${code}`, 'Exit', 500));
+      process.exitCode = 1;
+    });
+  }
+
+  watch(call) {
+    this.#call = call;
+  }
+
+  report(outcome) {
+    this.#write(outcome);
+    process.exit(outcome.ok ? 0 : 1);
+  }
+
+  #write(outcome) {
+    this.#reported = true;
+    if (this.#call !== null) endScope(this.#call.log);
+    writeOutcome(outcome, this.#settings.resultFile);
+  }
+}
+
+/** Calls the handler with the event of the environment and ends the process. */
+export function runJob(program) {
+  const { settings } = program;
+  const end = new JobEnd(settings);
+  const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), () => {});
+  if (settings.requestId !== null) call.requestId = settings.requestId;
+  call.trigger = settings.trigger;
+  call.contentType = 'application/json';
+  call.body = Buffer.from(eventBodyOf(settings.eventText));
+  if (settings.timeoutSec > 0) call.deadline = performance.now() + settings.timeoutSec * 1000;
+  end.watch(call);
+  runAs(call, () => call.run(program));
+}

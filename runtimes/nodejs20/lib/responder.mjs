@@ -1,0 +1,69 @@
+// Sends the answer of one call over HTTP.
+
+/** Takes what call.mjs and streaming.mjs give: one whole answer, or start, write… and finish. */
+export class Responder {
+  #response;
+  #isHead;
+
+  constructor(response, method) {
+    this.#response = response;
+    this.#isHead = method === 'HEAD';
+  }
+
+  /** Whether the caller is gone. */
+  get closed() {
+    return this.#response.destroyed || this.#response.socket?.destroyed === true;
+  }
+
+  onClose(listener) {
+    this.#response.once('close', listener);
+  }
+
+  /** A whole answer; `body` null for the statuses that have none. */
+  send({ status, headers, body }) {
+    const response = this.#response;
+    if (body === null) {
+      response.writeHead(status, headers);
+      response.end();
+      return;
+    }
+    const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+    response.writeHead(status, [...headers, 'Content-Length', String(length)]);
+    response.end(this.#isHead ? undefined : body);
+  }
+
+  /** The head of a streamed answer; returns whether its body is wanted (not for HEAD). */
+  start({ status, headers }) {
+    this.#response.writeHead(status, headers);
+    if (this.#isHead || status === 204 || status === 304) {
+      this.#response.end();
+      return false;
+    }
+    this.#response.flushHeaders();
+    return true;
+  }
+
+  /** Sends a chunk; a promise when the caller is slow, resolved when it has caught up or is gone. */
+  write(chunk) {
+    const response = this.#response;
+    if (response.write(chunk) || this.closed) return undefined;
+    return new Promise((resolve) => {
+      const done = () => {
+        response.off('drain', done);
+        response.off('close', done);
+        resolve();
+      };
+      response.on('drain', done);
+      response.on('close', done);
+    });
+  }
+
+  finish() {
+    this.#response.end();
+  }
+
+  /** Ends the connection without the end of the answer, so that the caller can tell. */
+  breakOff() {
+    this.#response.destroy();
+  }
+}

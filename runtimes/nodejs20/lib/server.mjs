@@ -1,0 +1,199 @@
+// Server mode: HTTP/1.1 on a unix socket or a port.
+import http from 'node:http';
+
+import { Call, newId } from './call.mjs';
+import { Calls } from './calls.mjs';
+import { linesAfter } from './logring.mjs';
+import { Responder } from './responder.mjs';
+import { WrongEnvironment } from './settings.mjs';
+
+const MAX_HEADER_BYTES = 128 * 1024; // sless limits heads to 64 KB and then adds its own
+const DRAIN_MAX_MS = 10_000;
+const DRAIN_CHECK_MS = 10;
+const NO_BYTES = Buffer.alloc(0);
+
+/**
+ * A request whose body is gathered as it is parsed. The stream that node:http makes of a body costs a third of a small call,
+ * and nothing is won by it: the event needs the whole body, and sless limits its size.
+ */
+class Request extends http.IncomingMessage {
+  chunks = null;
+  whole = false;
+  onWhole = null;
+
+  push(chunk) {
+    if (chunk === null) {
+      this.whole = true;
+      this.onWhole?.(this.#bytes());
+      return false;
+    }
+    if (this.chunks === null) this.chunks = [chunk];
+    else this.chunks.push(chunk);
+    return true; // never pause the socket
+  }
+
+  #bytes() {
+    const { chunks } = this;
+    this.chunks = null;
+    if (chunks === null) return NO_BYTES;
+    return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+  }
+
+  // node:http asks this before it lets go of a request.
+  get readableEnded() {
+    return this.whole;
+  }
+
+  _dump() {}
+}
+
+/** Reads the request's head into the call. */
+function readHead(call, request) {
+  const { url, rawHeaders } = request;
+  const question = url.indexOf('?');
+  call.overHttp = true;
+  call.method = request.method;
+  call.rawPath = question < 0 ? url : url.slice(0, question);
+  call.queryText = question < 0 ? '' : url.slice(question + 1);
+  call.fullPath = call.rawPath;
+  call.httpVersion = request.httpVersion;
+  call.rawHeaders = rawHeaders;
+  call.clientIp = '';
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index];
+    // Only names with the initials of those below are worth lower-casing.
+    const initial = name.charCodeAt(0) | 0x20;
+    if (initial === 0x78 || initial === 0x63) readHeader(call, name.toLowerCase(), rawHeaders[index + 1]);
+  }
+  if (call.clientIp === '') call.clientIp = request.socket.remoteAddress ?? '';
+}
+
+function readHeader(call, name, value) {
+  switch (name) {
+    case 'content-type': call.contentType = value; break;
+    case 'x-request-id': if (value) call.requestId = value; break;
+    case 'x-sless-trigger': call.trigger = value; call.overHttp = value === 'http'; break;
+    case 'x-sless-full-path': call.fullPath = value; break;
+    case 'x-sless-client-ip': call.clientIp = value; break;
+    case 'x-sless-timeout-ms': if (/^\d+$/.test(value)) call.deadline = performance.now() + Number(value); break;
+    default:
+  }
+}
+
+/** Value of a header by its lower-case name; null when absent. */
+function findHeader(rawHeaders, name) {
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index].length === name.length && rawHeaders[index].toLowerCase() === name) return rawHeaders[index + 1];
+  }
+  return null;
+}
+
+class Server {
+  #calls;
+  #http;
+  #sockets = new Set();
+  #arriving = 0; // requests whose body is not complete yet
+  #draining = false;
+
+  constructor(program) {
+    this.#calls = new Calls(program);
+    const options = {
+      IncomingMessage: Request,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      requireHostHeader: false,
+      // Times are sless's business: a runtime that closed an idle connection could do so just when a call is sent on it.
+      keepAliveTimeout: 0,
+      headersTimeout: 0,
+      requestTimeout: 0,
+      keepAlive: true, // of TCP: finds peers that are gone
+      noDelay: true,
+    };
+    this.#http = http.createServer(options, (request, response) => this.#accept(request, response));
+    this.#http.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+  }
+
+  /** Resolves when it listens. */
+  listen({ socket, port }) {
+    return new Promise((resolve, reject) => {
+      const address = socket ? { path: socket } : { port, host: '0.0.0.0' };
+      this.#http.once('error', (error) => reject(new WrongEnvironment(`cannot listen on ${socket ?? `port ${port}`}: ${error.message}`)));
+      this.#http.listen({ ...address, backlog: 1024 }, resolve);
+    });
+  }
+
+  #accept(request, response) {
+    response.sendDate = false;
+    if (this.#draining) response.shouldKeepAlive = false;
+    if (findHeader(request.rawHeaders, 'x-sless-control') === '1') {
+      this.#control(request, response);
+      return;
+    }
+    const id = findHeader(request.rawHeaders, 'x-sless-invocation-id') || newId();
+    const call = new Call(id, new Responder(response, request.method), (ended) => this.#calls.ended(ended));
+    this.#arriving += 1;
+    request.onWhole = (body) => {
+      this.#arriving -= 1;
+      call.body = body;
+      readHead(call, request);
+      this.#calls.admit(call);
+    };
+    // Without listeners and only when it breaks off: see `Request`.
+    request._destroy = (error, callback) => {
+      if (!request.whole) this.#arriving -= 1;
+      request.whole = true;
+      callback(error);
+    };
+  }
+
+  #control(request, response) {
+    const url = new URL(request.url, 'http://runtime');
+    let status = 200;
+    let body;
+    if (url.pathname === '/_sless/health') {
+      body = JSON.stringify({ active: this.#calls.active, overdue: this.#calls.overdue, pid: process.pid });
+    } else if (url.pathname === '/_sless/logs') {
+      body = linesAfter(Math.max(0, Math.trunc(Number(url.searchParams.get('after')) || 0)));
+    } else {
+      status = 404;
+      body = JSON.stringify({ error: `no control request ${url.pathname}` });
+    }
+    response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))]);
+    response.end(body);
+  }
+
+  /** Stops accepting, lets what runs end (10 s at most); resolves when all of it is sent. */
+  async drain() {
+    this.#draining = true;
+    this.#http.close();
+    for (const socket of this.#sockets) {
+      if (socket._httpMessage) socket._httpMessage.shouldKeepAlive = false; // the answer that is being made
+    }
+    const end = performance.now() + DRAIN_MAX_MS;
+    while (this.#busy && performance.now() < end) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, DRAIN_CHECK_MS);
+      });
+    }
+  }
+
+  get #busy() {
+    if (this.#calls.active + this.#calls.waiting + this.#arriving > 0) return true;
+    for (const socket of this.#sockets) {
+      if (socket.writableLength > 0) return true;
+    }
+    return false;
+  }
+}
+
+/** Serves until SIGTERM, then drains and ends the process. */
+export async function serve(program) {
+  const server = new Server(program);
+  process.on('SIGTERM', async () => {
+    await server.drain();
+    process.exit(0);
+  });
+  await server.listen(program.settings);
+}

@@ -1,0 +1,34 @@
+// Every way to fail, by name.
+class OddError extends Error {}
+
+const FAILURES = {
+  raise: () => { throw new Error('went wrong: 7'); },
+  raise_async: async () => {
+    await null;
+    throw new Error('went wrong later');
+  },
+  raise_empty: () => { throw new TypeError(); },
+  raise_unicode: () => { throw new Error('schiefgegangen: ü 🎉'); },
+  raise_long: () => { throw new Error('x'.repeat(5000)); },
+  subclass: () => { throw new OddError('odd'); },
+  thrown_text: () => { throw 'just text'; }, // eslint-disable-line no-throw-literal
+  thrown_null: () => Promise.reject(null), // eslint-disable-line prefer-promise-reject-errors
+  hostile: () => { throw new Proxy({}, { get() { throw new Error('no'); } }); },
+  deep: () => FAILURES.deep() + 1,
+  timer: () => new Promise(() => {
+    setTimeout(() => { throw new Error('thrown in a timer'); }, 1);
+  }),
+  rejection: () => new Promise(() => {
+    Promise.reject(new Error('nobody caught this'));
+  }),
+  after_answer: () => {
+    setTimeout(() => { throw new Error('thrown after the answer'); }, 5);
+    return 'answered';
+  },
+  exit: () => {
+    process.stdout.write('last words');
+    process.exit(3);
+  },
+};
+
+exports.fail = (event) => FAILURES[event.kind]();

@@ -1,0 +1,1 @@
+exports.fn = (event) => ({ double: event.n * 2 });
