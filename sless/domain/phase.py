@@ -1,0 +1,140 @@
+"""The phase of a workload, computed each time from what is wished, built, run and observed (contract §2). Never stored."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sless.domain.lifecycle import OPEN_VERSION_STATES
+from sless.domain.model import CallStatus, Kind, Phase, Run, Trigger, Version, VersionState, Workload
+from sless.domain.routing import wants_instances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseView:
+    """`code_*` and `image_ref` describe the active version; before there is one, the newest. `last_built_at` is the end of the newest
+    build that ended by itself."""
+
+    phase: Phase
+    message: str
+    latest_state: VersionState | None
+    active_version: int | None
+    latest_version: int | None
+    code_sha256: str | None
+    code_hash: str | None
+    image_ref: str | None
+    last_built_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPhaseView(PhaseView):
+    """`run` is the one that the job's run_id asks for, None when it has not begun to exist. `result` is the handler's, as JSON text."""
+
+    run: Run | None
+    result: str | None
+    run_name: str | None
+    start_time: datetime | None
+    completion_time: datetime | None
+    exit_code: int | None
+
+
+def phase_of(workload: Workload, newest: Version | None, active: Version | None, triggers: Iterable[Trigger]) -> PhaseView:
+    """Of a function or service; `triggers` are those that refer to it."""
+    phase, message = _standing_phase(workload, newest, active, wants_instances(workload.kind, triggers))
+    return PhaseView(phase=phase, message=message, **_facts_of(workload, newest, active))
+
+
+def job_phase_of(workload: Workload, newest: Version | None, run: Run | None, *, active: Version | None = None) -> JobPhaseView:
+    """`newest` and `active` are versions of the job, or of the function that its `function_ref` names; `run` the job's newest."""
+    current = run if run is not None and run.job_run_id == workload.spec.run_id else None
+    phase, message = _job_phase(workload, newest, current)
+    return JobPhaseView(
+        phase=phase,
+        message=message,
+        **_facts_of(workload, newest, active),
+        run=current,
+        result=current.result if current else None,
+        run_name=current.id if current else None,
+        start_time=current.started_at if current else None,
+        completion_time=current.ended_at if current else None,
+        exit_code=current.exit_code if current else None,
+    )
+
+
+def failure_of(version: Version) -> str:
+    """`version 3 failed: ModuleNotFoundError: …`."""
+    verb = "failed" if version.state is VersionState.FAILED else "was cancelled"
+    return f"version {version.number} {verb}: {version.message}" if version.message else f"version {version.number} {verb}"
+
+
+def _standing_phase(workload: Workload, newest: Version | None, active: Version | None, instances: bool) -> tuple[Phase, str]:
+    if workload.deleted_at is not None:
+        return Phase.DELETING, ""
+    if newest is None:
+        return Phase.PENDING, "no code uploaded yet"
+    if newest.state in OPEN_VERSION_STATES:
+        return Phase.BUILDING, f"version {newest.number} is {newest.state}"
+    if active is None:
+        if newest.state is VersionState.READY:
+            return Phase.PENDING, f"version {newest.number} is ready but not active"
+        return Phase.FAILED, failure_of(newest)
+    # The old version goes on serving; only the message tells.
+    note = failure_of(newest) if newest.state is VersionState.FAILED else ""
+    if not instances:
+        return Phase.READY, note
+    if workload.kind is Kind.SERVICE and workload.spec.replicas == 0:
+        return Phase.READY, note or "scaled to 0"
+    return _instances_phase(workload, active, note)
+
+
+def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Phase, str]:
+    observed = workload.observed
+    current = observed.generation == workload.generation and observed.version == active.number
+    if observed.failing and not (current and observed.ready_instances > 0):
+        return Phase.FAILED, observed.message or "instances end as soon as they start"
+    if not current:
+        return Phase.DEPLOYING, observed.message or f"instances of version {active.number} are starting"
+    return Phase.READY, note or observed.message
+
+
+def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:
+    if workload.deleted_at is not None:
+        return Phase.DELETING, ""
+    if workload.spec.run_id == 0:
+        return Phase.SKIPPED, "run_id is 0: raise it to run the job"
+    if run is None or run.status is CallStatus.QUEUED:
+        return _waiting_phase(workload, newest, run)
+    match run.status:
+        case CallStatus.RUNNING:
+            return Phase.RUNNING, run.message
+        case CallStatus.SUCCEEDED:
+            return Phase.SUCCEEDED, run.message if run.result is None else run.result
+        case CallStatus.SKIPPED:
+            return Phase.SKIPPED, run.message
+    return Phase.FAILED, run.message or str(run.status)
+
+
+def _waiting_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:
+    """A run that waits for code, for its turn, or for its next attempt."""
+    if newest is None:
+        reference = workload.spec.function_ref
+        return Phase.PENDING, f'function "{reference}" has no code yet' if reference else "no code uploaded yet"
+    if newest.state in OPEN_VERSION_STATES:
+        return Phase.BUILDING, f"version {newest.number} is {newest.state}"
+    if newest.state is not VersionState.READY and workload.active_version is None and workload.spec.function_ref is None:
+        return Phase.FAILED, failure_of(newest)
+    return Phase.PENDING, run.message if run and run.message else "waiting to start"
+
+
+def _facts_of(workload: Workload, newest: Version | None, active: Version | None) -> dict[str, Any]:
+    shown = active or newest
+    built = newest if newest and newest.state in (VersionState.READY, VersionState.FAILED) else active
+    return {
+        "latest_state": newest.state if newest else None,
+        "active_version": workload.active_version,
+        "latest_version": newest.number if newest else None,
+        "code_sha256": shown.sha256 if shown else None,
+        "code_hash": shown.code_hash if shown else None,
+        "image_ref": (shown.artifact or None) if shown else None,
+        "last_built_at": built.ended_at if built else None,
+    }

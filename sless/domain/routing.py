@@ -1,0 +1,105 @@
+"""From what is wished and known of a workload to what the proxy needs to serve its calls. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from sless.domain.model import Endpoint, Kind, Trigger, TriggerType, Version, VersionState, Workload
+from sless.domain.ports import HttpPolicy, Program, Route
+from sless.errors import Code
+
+_STANDING = (TriggerType.HTTP, TriggerType.EVENT)
+
+
+def wants_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
+    """Services always have standing instances, functions with an enabled http or event trigger, jobs never. `triggers` are those that
+    refer to the workload."""
+    match kind:
+        case Kind.SERVICE:
+            return True
+        case Kind.FUNCTION:
+            return any(item.enabled and item.type in _STANDING and item.deleted_at is None for item in triggers)
+    return False
+
+
+def program_of(workload: Workload, version: Version) -> Program:
+    """What to run for a workload at one of its versions."""
+    spec = workload.spec
+    return Program(
+        workload_id=workload.id,
+        namespace=workload.namespace,
+        name=workload.name,
+        kind=workload.kind,
+        version=version.number,
+        runtime=version.runtime,
+        entrypoint=version.entrypoint,
+        code_key=version.code_key,
+        artifact=version.artifact,
+        memory_mb=spec.memory_mb,
+        timeout_sec=spec.timeout_sec,
+        concurrency=spec.concurrency,
+        event_format=spec.event_format,
+        env={**spec.env_vars, **spec.secret_env},
+    )
+
+
+def http_trigger_of(triggers: Iterable[Trigger]) -> Trigger | None:
+    """At most one trigger of a workload is an http trigger."""
+    return next((item for item in triggers if item.type is TriggerType.HTTP and item.deleted_at is None), None)
+
+
+def http_policy_of(trigger: Trigger) -> HttpPolicy:
+    """Every secret of an http trigger is a key that callers may send."""
+    spec = trigger.spec
+    return HttpPolicy(
+        enabled=trigger.enabled,
+        methods=tuple(spec.get("methods") or ()),
+        auth=spec.get("auth") or "none",
+        key_hashes=tuple(hashlib.sha256(key.encode()).hexdigest() for _, key in sorted(trigger.secrets.items())),
+        cors=spec.get("cors"),
+        rate_limit=spec.get("rate_limit"),
+    )
+
+
+def route_of(
+    workload: Workload, *, active: Version | None, newest: Version | None, triggers: Sequence[Trigger], endpoints: Sequence[Endpoint]
+) -> Route:
+    """`triggers` and `endpoints` are those of the workload."""
+    http = http_trigger_of(triggers)
+    return Route(
+        workload_id=workload.id,
+        namespace=workload.namespace,
+        name=workload.name,
+        kind=workload.kind,
+        program=program_of(workload, active) if active else None,
+        http=http_policy_of(http) if http else None,
+        wants_instances=wants_instances(workload.kind, triggers),
+        endpoints=tuple(endpoints),
+        blocked=blocked_of(workload, active, newest, http),
+    )
+
+
+def blocked_of(workload: Workload, active: Version | None, newest: Version | None, http: Trigger | None) -> tuple[Code, str] | None:
+    """Why a call cannot be served now, None if it can. DISABLED comes last: it concerns /fn alone, and every other reason also `invoke`."""
+    named = f'{workload.kind} "{workload.name}"'
+    if workload.deleted_at is not None:
+        return Code.NOT_FOUND, f"{named} is being deleted"
+    if active is None:
+        return _without_version(named, newest)
+    if workload.kind is Kind.SERVICE and workload.spec.replicas == 0:
+        return Code.NO_INSTANCES, f"{named} is scaled to 0: set replicas to 1 or more"
+    if http is not None and not http.enabled:
+        return Code.DISABLED, f'{named} is disabled: its http trigger "{http.name}" is not enabled'
+    return None
+
+
+def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:
+    if newest is None:
+        return Code.NOT_READY, f"{named} has no code yet: upload it"
+    match newest.state:
+        case VersionState.QUEUED | VersionState.BUILDING:
+            return Code.NOT_READY, f"{named} is being built: version {newest.number} is {newest.state}"
+        case VersionState.FAILED:
+            return Code.BUILD_FAILED, f"{named} has no working version: version {newest.number} failed: {newest.message}"
+        case VersionState.CANCELLED:
+            return Code.BUILD_FAILED, f"{named} has no working version: version {newest.number} was cancelled: {newest.message}"
+    return Code.NOT_READY, f"{named} has no active version: version {newest.number} is ready, activate it"

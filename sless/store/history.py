@@ -1,0 +1,127 @@
+"""History: invocations and log lines, written in batches, read by page; statistics through `StatsStore`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import RowMapping, and_, func, or_, select
+
+from sless.domain.model import CallStats, CallStatus, Cause, DayUsage, Invocation, Kind, LogLine
+from sless.errors import Detail, Invalid
+from sless.store.cleaning import Cleaner, Limits
+from sless.store.engine import Database
+from sless.store.stats import StatsStore
+from sless.store.tables import invocations, log_lines
+
+_LINES_LOCK = 0x736C6573_6C6F6773
+"""Key of a PostgreSQL advisory lock."""
+
+
+def _columns_of(names: Iterable[str]) -> Callable[[object], dict[str, Any]]:
+    wanted = tuple(names)
+    values_of = attrgetter(*wanted)
+    return lambda item: dict(zip(wanted, values_of(item), strict=True))
+
+
+_invocation_values = _columns_of(invocations.c.keys())
+_line_values = _columns_of(name for name in log_lines.c.keys() if name != "id")  # noqa: SIM118 - not a dict
+
+
+class HistoryStore:
+    """Is a `ports.HistorySink`."""
+
+    def __init__(self, database: Database, stats: StatsStore) -> None:
+        self._db = database
+        self._stats = stats
+        self._cleaner = Cleaner(database)
+
+    def add_history(self, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
+        """One batch in one transaction. Invocations and lines that are there already stay as they are; stats are added up."""
+        with self._db.write() as conn:
+            if invocations_:
+                conn.execute(self._db.insert(invocations).on_conflict_do_nothing(), list(map(_invocation_values, invocations_)))
+            self._stats.add(conn, stats)
+            if lines:
+                if not self._db.is_sqlite:
+                    # Ids are drawn before the commit. Without one writer at a time a reader who follows by id could see a higher one
+                    # first and never the lower.
+                    conn.execute(select(func.pg_advisory_xact_lock(_LINES_LOCK)))
+                conn.execute(self._db.insert(log_lines).on_conflict_do_nothing(), list(map(_line_values, lines)))
+
+    def list_invocations(
+        self, workload_id: str, *, status: CallStatus | None = None, trigger: Cause | None = None, since: datetime | None = None,
+        limit: int = 100, before: str | None = None,
+    ) -> list[Invocation]:  # fmt: skip
+        """Newest first. `before` is the id of the last one of the page before; Invalid when it is not known (any more)."""
+        columns = invocations.c
+        query = select(invocations).where(columns.workload_id == workload_id)
+        if status is not None:
+            query = query.where(columns.status == status)
+        if trigger is not None:
+            query = query.where(columns.cause == trigger)
+        if since is not None:
+            query = query.where(columns.started_at >= since)
+        with self._db.read() as conn:
+            if before is not None:
+                place = conn.execute(select(columns.started_at).where(columns.id == before, columns.workload_id == workload_id)).scalar()
+                if place is None:
+                    raise Invalid(Detail(field="cursor", message=f'expected the id of an invocation, found "{before}"'))
+                older = and_(columns.started_at == place, columns.id < before)
+                query = query.where(columns.started_at <= place, or_(columns.started_at < place, older))
+            query = query.order_by(columns.started_at.desc(), columns.id.desc()).limit(limit)
+            return [_invocation_of(row) for row in conn.execute(query).mappings()]
+
+    def find_invocation(self, workload_id: str, id_or_request_id: str) -> Invocation | None:
+        """By id; else the newest with that request id."""
+        columns = invocations.c
+        by_id = select(invocations).where(columns.id == id_or_request_id, columns.workload_id == workload_id)
+        by_request = select(invocations).where(columns.workload_id == workload_id, columns.request_id == id_or_request_id)
+        by_request = by_request.order_by(columns.started_at.desc(), columns.id.desc()).limit(1)
+        with self._db.read() as conn:
+            row = conn.execute(by_id).mappings().one_or_none() or conn.execute(by_request).mappings().one_or_none()
+            return _invocation_of(row) if row else None
+
+    def lines_of(self, invocation_id: str) -> list[LogLine]:
+        """In the order in which they were written."""
+        query = select(log_lines).where(log_lines.c.invocation_id == invocation_id)
+        with self._db.read() as conn:
+            return [_line_of(row) for row in conn.execute(query.order_by(log_lines.c.id)).mappings()]
+
+    def log_tail(
+        self, workload_id: str, *, tail: int | None = None, since: datetime | None = None, after_id: int = 0,
+        invocation_id: str | None = None,
+    ) -> list[tuple[int, LogLine]]:  # fmt: skip
+        """(row id, line), oldest first; `tail` keeps the newest so many. Whoever follows passes the last row id as `after_id`."""
+        columns = log_lines.c
+        query = select(log_lines).where(columns.workload_id == workload_id, columns.id > after_id)
+        if since is not None:
+            query = query.where(columns.at >= since)
+        if invocation_id is not None:
+            query = query.where(columns.invocation_id == invocation_id)
+        query = query.order_by(columns.id) if tail is None else query.order_by(columns.id.desc()).limit(tail)
+        with self._db.read() as conn:
+            found = [(row["id"], _line_of(row)) for row in conn.execute(query).mappings()]
+        return found if tail is None else found[::-1]
+
+    def stats(self, workload_id: str, since: datetime, until: datetime) -> list[CallStats]:
+        return self._stats.read(workload_id, since, until)
+
+    def usage(self, namespace: str, since: datetime) -> list[DayUsage]:
+        return self._stats.usage(namespace, since)
+
+    def clean(self, *, history_days: int, per_function: int, stats_days: int, batch: int = 500) -> int:
+        """One small step of clean-up; how many rows went. 0: nothing is left to do."""
+        return self._cleaner.step(Limits(history_days=history_days, per_function=per_function, stats_days=stats_days, batch=batch))
+
+
+def _invocation_of(row: RowMapping) -> Invocation:
+    values = dict(row)
+    values["kind"], values["cause"], values["status"] = Kind(row["kind"]), Cause(row["cause"]), CallStatus(row["status"])
+    return Invocation(**values)
+
+
+def _line_of(row: RowMapping) -> LogLine:
+    values = dict(row)
+    del values["id"]
+    return LogLine(**values)

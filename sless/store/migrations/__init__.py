@@ -1,0 +1,1 @@
+"""Alembic's scripts. `versions/` holds one module per schema; once released, a module is never edited."""

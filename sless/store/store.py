@@ -1,0 +1,63 @@
+"""The store as one object: a door to each aggregate over one database."""
+
+from sqlalchemy import select
+
+from sless.store import lease
+from sless.store.engine import Database
+from sless.store.history import HistoryStore
+from sless.store.lease import LeaseStore
+from sless.store.routes import RouteStore
+from sless.store.runs import RunStore
+from sless.store.stats import StatsStore
+from sless.store.tables import meta
+from sless.store.tenants import TenantStore
+from sless.store.triggers import TriggerStore
+from sless.store.versions import VersionStore
+from sless.store.workloads import WorkloadStore
+
+
+class Store:
+    """Thread-safe; every method is one short transaction (long clean-ups are several) and raises SlessError alone."""
+
+    def __init__(self, database: Database, holder: str, read_time: lease.ReadTime | None = None) -> None:
+        self.database = database
+        self.holder = holder
+        stats = StatsStore(database, holder)
+        self.tenants = TenantStore(database)
+        self.workloads = WorkloadStore(database)
+        self.versions = VersionStore(database, read_time)
+        self.triggers = TriggerStore(database)
+        self.runs = RunStore(database, stats)
+        self.history = HistoryStore(database, stats)
+        self.routes = RouteStore(database)
+        self.leases = LeaseStore(database, read_time)
+
+    def migrate(self) -> None:
+        """Brings the schema up to date. Raises ConfigError when it is newer than this version of sless."""
+        # Alembic costs a fifth of a second to import, and only this needs it.
+        from sless.store import migrate
+
+        migrate.upgrade(self.database)
+
+    def ping(self) -> None:
+        """Raises SlessError when the database does not answer."""
+        with self.database.read() as conn:
+            conn.execute(select(1))
+
+    def close(self) -> None:
+        self.database.close()
+
+    def meta_get(self, key: str) -> str | None:
+        with self.database.read() as conn:
+            return conn.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none()
+
+    def meta_set(self, key: str, value: str) -> None:
+        with self.database.write() as conn:
+            insert = self.database.insert(meta).values(key=key, value=value)
+            conn.execute(insert.on_conflict_do_update(index_elements=[meta.c.key], set_={"value": value}))
+
+    def meta_ensure(self, key: str, value: str) -> str:
+        """Keeps the value that is there; else this one. Returns the one that holds, also when several processes try at once."""
+        with self.database.write() as conn:
+            conn.execute(self.database.insert(meta).values(key=key, value=value).on_conflict_do_nothing())
+            return conn.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one()

@@ -1,0 +1,272 @@
+"""The tables as SQLAlchemy Core sees them. `migrations/` makes them; a test compares the two.
+
+Ids are random text. Enumerations are stored as their text. JSON is stored as text (never queried inside, and jsonb refuses \\u0000).
+History (invocations, log_lines, call_stats) has no foreign keys: it is written in batches after the fact, also for what is gone by then.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from sless.store.types import UserText, UtcDateTime
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+
+def _unique_where(name: str, columns: tuple[str, ...], where: str) -> Index:
+    return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))
+
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("sub", UserText, nullable=False),
+    Column("limits", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+workloads = Table(
+    "workloads",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, ForeignKey("tenants.namespace"), nullable=False),
+    Column("kind", Text, nullable=False),
+    # `callable` for functions and services, which share their names, `job` for jobs.
+    Column("scope", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("sealed", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("active_version", Integer),
+    Column("observed_generation", Integer, nullable=False, server_default="0"),
+    Column("observed_version", Integer),
+    Column("observed_ready", Integer, nullable=False, server_default="0"),
+    Column("observed_message", UserText, nullable=False, server_default=""),
+    Column("observed_failing", Boolean, nullable=False, server_default=text("false")),
+    Column("observed_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("deleted_at", UtcDateTime),
+    # A name is free again as soon as its owner is being deleted; the two have different ids, so nothing of them can meet.
+    _unique_where("uq_workloads_name", ("namespace", "scope", "name"), "deleted_at IS NULL"),
+    Index("ix_workloads_namespace_scope_name", "namespace", "scope", "name"),
+)
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("workload_id", Text, ForeignKey("workloads.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("code_hash", UserText),
+    Column("runtime", Text, nullable=False),
+    Column("entrypoint", UserText, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("message", UserText, nullable=False, server_default=""),
+    Column("code_key", Text, nullable=False),
+    Column("artifact", Text, nullable=False, server_default=""),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("auto_activate", Boolean, nullable=False, server_default=text("true")),
+    Column("sealed_build_env", Text, nullable=False),
+    Column("claimed_by", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    UniqueConstraint("workload_id", "number"),
+    Index("ix_versions_state_created_at", "state", "created_at"),
+    Index("ix_versions_code_key", "code_key"),
+)
+
+build_logs = Table(
+    "build_logs",
+    metadata,
+    Column("version_id", Text, ForeignKey("versions.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("text", UserText, nullable=False),
+    PrimaryKeyConstraint("version_id", "seq"),
+)
+
+triggers = Table(
+    "triggers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, ForeignKey("tenants.namespace"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("function_ref", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("sealed", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("last_schedule_time", UtcDateTime),
+    Column("next_schedule_time", UtcDateTime),
+    Column("last_status", Text),
+    Column("observed_message", UserText, nullable=False, server_default=""),
+    Column("deleted_at", UtcDateTime),
+    _unique_where("uq_triggers_name", ("namespace", "name"), "deleted_at IS NULL"),
+    _unique_where("uq_triggers_http_function_ref", ("namespace", "function_ref"), "type = 'http' AND deleted_at IS NULL"),
+    Index("ix_triggers_namespace_function_ref", "namespace", "function_ref"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("workload_id", Text, ForeignKey("workloads.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("event", UserText, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("job_run_id", BigInteger),
+    Column("trigger_id", Text),
+    Column("due_at", UtcDateTime),
+    Column("version", Integer),
+    Column("attempts", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("not_before", UtcDateTime, nullable=False),
+    Column("claimed_by", Text),
+    Column("result", UserText),
+    Column("message", UserText, nullable=False, server_default=""),
+    Column("exit_code", Integer),
+    Column("http_status", Integer),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    UniqueConstraint("workload_id", "job_run_id"),
+    UniqueConstraint("trigger_id", "due_at"),
+    Index("ix_runs_status_not_before", "status", "not_before"),
+    Index("ix_runs_ended_at", "ended_at"),
+)
+
+endpoints = Table(
+    "endpoints",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("workload_id", Text, ForeignKey("workloads.id", ondelete="CASCADE"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("draining", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index("ix_endpoints_workload_id", "workload_id"),
+)
+
+invocations = Table(
+    "invocations",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("request_id", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("workload_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("version", Integer),
+    Column("cause", Text, nullable=False),
+    Column("method", UserText, nullable=False),
+    Column("path", UserText, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("http_status", Integer),
+    Column("duration_ms", Float),
+    Column("cold", Boolean, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("error", UserText),
+    Column("request_bytes", BigInteger, nullable=False),
+    Column("response_bytes", BigInteger, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("result", UserText),
+    Index("ix_invocations_workload_id_started_at", "workload_id", "started_at"),
+    Index("ix_invocations_workload_id_request_id", "workload_id", "request_id"),
+    Index("ix_invocations_started_at", "started_at"),
+)
+
+log_lines = Table(
+    "log_lines",
+    metadata,
+    # The cursor of whoever follows a log: grows in the order in which lines become visible.
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("source_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("workload_id", Text, nullable=False),
+    Column("invocation_id", Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("text", UserText, nullable=False),
+    UniqueConstraint("source_id", "seq"),
+    Index("ix_log_lines_workload_id_id", "workload_id", "id"),
+    Index("ix_log_lines_invocation_id", "invocation_id", "workload_id", "id"),
+    Index("ix_log_lines_at", "at"),
+    sqlite_autoincrement=True,
+)
+
+call_stats = Table(
+    "call_stats",
+    metadata,
+    Column("workload_id", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("minute", UtcDateTime, nullable=False),
+    # The server process that counted: each adds to its own rows only, so none waits for another.
+    Column("writer", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    # UTC date of `minute` as text, so that usage per day is one grouped query on both databases.
+    Column("day", Text, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("errors", BigInteger, nullable=False),
+    Column("gb_ms", Float, nullable=False),
+    Column("duration_ms", Float, nullable=False),
+    Column("histogram", Text, nullable=False),
+    PrimaryKeyConstraint("workload_id", "version", "minute", "writer"),
+    Index("ix_call_stats_workload_id_minute", "workload_id", "minute"),
+    Index("ix_call_stats_namespace_day", "namespace", "day"),
+    Index("ix_call_stats_minute", "minute"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+revisions = Table(
+    "revisions",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)

@@ -1,0 +1,58 @@
+"""Tenants: one row per namespace."""
+
+from typing import Any
+
+from sqlalchemy import delete, exists, func, or_, select
+
+from sless import clock
+from sless.domain.model import Kind, Tenant
+from sless.errors import Code, SlessError
+from sless.store import codec
+from sless.store.engine import Database
+from sless.store.tables import tenants, triggers, workloads
+
+
+class TenantStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def ensure(self, namespace: str, sub: str) -> Tenant:
+        """The first subject that comes with a namespace is kept: an operator who calls for a tenant does not take it over."""
+        with self._db.write() as conn:
+            values = {"namespace": namespace, "sub": sub, "limits": codec.encode({}), "created_at": clock.now()}
+            conn.execute(self._db.insert(tenants).on_conflict_do_nothing(), values)
+            return _tenant_of(conn.execute(select(tenants).where(tenants.c.namespace == namespace)).one())
+
+    def find(self, namespace: str) -> Tenant | None:
+        with self._db.read() as conn:
+            row = conn.execute(select(tenants).where(tenants.c.namespace == namespace)).one_or_none()
+            return _tenant_of(row) if row else None
+
+    def delete(self, namespace: str) -> None:
+        """Raises CONFLICT while the namespace holds anything, also what is being deleted. An absent one is no error."""
+        full = SlessError(Code.CONFLICT, f'namespace "{namespace}" is not empty')
+        with self._db.write(gone=full) as conn:
+            holds = or_(
+                exists().where(workloads.c.namespace == namespace),
+                exists().where(triggers.c.namespace == namespace),
+            )
+            if conn.execute(select(holds)).scalar_one():
+                raise full
+            conn.execute(delete(tenants).where(tenants.c.namespace == namespace))
+
+    def counts(self, namespace: str) -> dict[str, int]:
+        """`functions`, `services`, `jobs`, `triggers`; what is being deleted does not count."""
+        with self._db.read() as conn:
+            by_kind = (
+                select(workloads.c.kind, func.count())
+                .where(workloads.c.namespace == namespace, workloads.c.deleted_at.is_(None))
+                .group_by(workloads.c.kind)
+            )
+            found = {row[0]: row[1] for row in conn.execute(by_kind)}
+            count = select(func.count()).select_from(triggers)
+            total = conn.execute(count.where(triggers.c.namespace == namespace, triggers.c.deleted_at.is_(None))).scalar_one()
+        return {f"{kind}s": found.get(kind, 0) for kind in Kind} | {"triggers": total}
+
+
+def _tenant_of(row: Any) -> Tenant:
+    return Tenant(namespace=row.namespace, sub=row.sub, limits=codec.decode(row.limits), created_at=row.created_at)

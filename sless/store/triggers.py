@@ -1,0 +1,176 @@
+"""Triggers: the API writes the spec columns, the scheduler the observed ones."""
+
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, and_, delete, select, update
+
+from sless import clock, ids
+from sless.domain.model import Trigger, TriggerType
+from sless.errors import Code, NotFound, SlessError
+from sless.store import codec, revision
+from sless.store.engine import Database
+from sless.store.tables import triggers
+
+_UNSET: Any = object()
+
+
+class TriggerStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def insert(
+        self, namespace: str, *, name: str, type: TriggerType, function_ref: str, enabled: bool = True,
+        spec: dict[str, Any] | None = None, secrets: dict[str, str] | None = None,
+    ) -> Trigger:  # fmt: skip
+        """Raises EXISTS for a taken name, CONFLICT for a second http trigger of one target, NOT_FOUND for an unknown namespace."""
+        now = clock.now()
+        trigger = Trigger(
+            id=ids.new_id(), namespace=namespace, name=name, type=type, function_ref=function_ref, enabled=enabled, spec=spec or {},
+            secrets=secrets or {}, generation=1, created_at=now, updated_at=now,
+        )  # fmt: skip
+        with self._db.write(taken=lambda text: _taken(text, trigger), gone=NotFound("namespace", namespace)) as conn:
+            same_name = and_(triggers.c.namespace == namespace, triggers.c.name == name, triggers.c.deleted_at.is_(None))
+            if conn.execute(select(triggers.c.id).where(same_name)).first():
+                raise _name_taken(name)
+            _refuse_second_http(conn, trigger)
+            conn.execute(self._db.insert(triggers), _values_of(trigger))
+            revision.bump(conn)
+        return trigger
+
+    def find(self, namespace: str, name: str) -> Trigger | None:
+        """Of several with the name the one that is not being deleted."""
+        query = select(triggers).where(triggers.c.namespace == namespace, triggers.c.name == name)
+        found = self._all(query.order_by(triggers.c.created_at.desc(), triggers.c.id.desc()))
+        return next((item for item in found if item.deleted_at is None), found[0] if found else None)
+
+    def get(self, namespace: str, name: str) -> Trigger:
+        trigger = self.find(namespace, name)
+        if trigger is None:
+            raise NotFound("trigger", name)
+        return trigger
+
+    def find_by_id(self, trigger_id: str) -> Trigger | None:
+        found = self._all(select(triggers).where(triggers.c.id == trigger_id))
+        return found[0] if found else None
+
+    def list(self, namespace: str, limit: int | None = None, after_name: str | None = None) -> list[Trigger]:
+        """By name, without those being deleted."""
+        query = select(triggers).where(triggers.c.namespace == namespace, triggers.c.deleted_at.is_(None))
+        if after_name is not None:
+            query = query.where(triggers.c.name > after_name)
+        return self._all(query.order_by(triggers.c.name).limit(limit))
+
+    def list_all(self, type: TriggerType | None = None) -> "list_[Trigger]":
+        """Of all tenants, also those being deleted."""
+        query = select(triggers).order_by(triggers.c.namespace, triggers.c.name, triggers.c.id)
+        return self._all(query if type is None else query.where(triggers.c.type == type))
+
+    def list_for(self, namespace: str, function_ref: str) -> "list_[Trigger]":
+        """Those that refer to a function or service, by name, without those being deleted."""
+        target = and_(triggers.c.namespace == namespace, triggers.c.function_ref == function_ref)
+        return self._all(select(triggers).where(target, triggers.c.deleted_at.is_(None)).order_by(triggers.c.name))
+
+    def update(
+        self, trigger_id: str, *, function_ref: str, enabled: bool, spec: dict[str, Any], secrets: dict[str, str],
+        expected_generation: int | None = None,
+    ) -> Trigger:  # fmt: skip
+        """Raises NOT_FOUND, PRECONDITION_FAILED, or CONFLICT for a second http trigger of one target."""
+        second = SlessError(Code.CONFLICT, _second_http_text(function_ref))
+        with self._db.write(taken=lambda _text: second) as conn:
+            known = _lock(conn, trigger_id)
+            if expected_generation not in (None, known.generation):
+                raise SlessError(
+                    Code.PRECONDITION_FAILED,
+                    f'trigger "{known.name}" has changed since it was read: expected generation {expected_generation}, '
+                    f"found {known.generation}",
+                )
+            changed = replace(
+                known, function_ref=function_ref, enabled=enabled, spec=spec, secrets=secrets, generation=known.generation + 1,
+                updated_at=clock.now(),
+            )  # fmt: skip
+            _refuse_second_http(conn, changed)
+            conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(_values_of(changed)))
+            revision.bump(conn)
+        return changed
+
+    def mark_deleted(self, trigger_id: str) -> None:
+        """The first call counts. Serves nothing from then on."""
+        with self._db.write() as conn:
+            wanted = and_(triggers.c.id == trigger_id, triggers.c.deleted_at.is_(None))
+            if conn.execute(update(triggers).where(wanted).values(deleted_at=clock.now())).rowcount:
+                revision.bump(conn)
+
+    def remove(self, trigger_id: str) -> None:
+        with self._db.write() as conn:
+            if conn.execute(delete(triggers).where(triggers.c.id == trigger_id)).rowcount:
+                revision.bump(conn)
+
+    def set_observed(
+        self, trigger_id: str, *, last_schedule_time: Any = _UNSET, next_schedule_time: Any = _UNSET, last_status: Any = _UNSET,
+        message: Any = _UNSET,
+    ) -> None:  # fmt: skip
+        """Writes what is given. Serves nothing else, so the revision stays."""
+        given = {
+            "last_schedule_time": last_schedule_time,
+            "next_schedule_time": next_schedule_time,
+            "last_status": last_status,
+            "observed_message": message,
+        }
+        values = {name: value for name, value in given.items() if value is not _UNSET}
+        if values:
+            with self._db.write() as conn:
+                conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
+
+    def _all(self, query: Select[Any]) -> "list_[Trigger]":
+        with self._db.read() as conn:
+            return [trigger_of(row) for row in conn.execute(query).mappings()]
+
+
+list_ = list
+
+
+def trigger_of(row: RowMapping) -> Trigger:
+    values = dict(row)
+    values["type"] = TriggerType(values["type"])
+    values["spec"] = codec.decode(values["spec"])
+    values["secrets"] = codec.unseal(values.pop("sealed"))
+    return Trigger(**values)
+
+
+def _values_of(trigger: Trigger) -> dict[str, Any]:
+    values = {name: getattr(trigger, name) for name in triggers.c.keys() if hasattr(trigger, name)}  # noqa: SIM118 - not a dict
+    return values | {"type": trigger.type.value, "spec": codec.encode(trigger.spec), "sealed": codec.seal(trigger.secrets)}
+
+
+def _lock(conn: Connection, trigger_id: str) -> Trigger:
+    row = conn.execute(select(triggers).where(triggers.c.id == trigger_id).with_for_update()).mappings().one_or_none()
+    if row is None or row["deleted_at"] is not None:
+        raise NotFound("trigger", row["name"] if row else trigger_id)
+    return trigger_of(row)
+
+
+def _refuse_second_http(conn: Connection, trigger: Trigger) -> None:
+    """The partial unique index is what holds under concurrency; this names the trigger that is there."""
+    if trigger.type is not TriggerType.HTTP:
+        return
+    same_target = and_(triggers.c.namespace == trigger.namespace, triggers.c.function_ref == trigger.function_ref)
+    other = and_(triggers.c.type == TriggerType.HTTP, triggers.c.deleted_at.is_(None), triggers.c.id != trigger.id)
+    name = conn.execute(select(triggers.c.name).where(same_target, other)).scalar_one_or_none()
+    if name is not None:
+        raise SlessError(Code.CONFLICT, f'{_second_http_text(trigger.function_ref)}: "{name}"')
+
+
+def _second_http_text(function_ref: str) -> str:
+    return f'"{function_ref}" already has an http trigger'
+
+
+def _name_taken(name: str) -> SlessError:
+    return SlessError(Code.EXISTS, f'trigger "{name}" already exists')
+
+
+def _taken(text: str, trigger: Trigger) -> SlessError:
+    """Both databases name the index or its columns, and only the one of http triggers has `function_ref` in it."""
+    if "function_ref" in text:
+        return SlessError(Code.CONFLICT, _second_http_text(trigger.function_ref))
+    return _name_taken(trigger.name)

@@ -1,0 +1,245 @@
+"""Versions: one row per upload, from queued to an end. Moves are compare-and-set; `domain.lifecycle` says which are allowed."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, func, or_, select, update
+
+from sless import clock, ids
+from sless.domain import lifecycle
+from sless.domain.model import Version, VersionState, Workload
+from sless.errors import Code, NotFound, SlessError
+from sless.store import codec, lease, revision
+from sless.store.build_log import BuildLog
+from sless.store.engine import Database
+from sless.store.tables import versions, workloads
+from sless.store.workloads import lock, refuse_deleted, save_spec
+
+_ID_BATCH = 500
+
+
+class VersionStore(BuildLog):
+    def __init__(self, database: Database, read_time: lease.ReadTime | None = None) -> None:
+        super().__init__(database)
+        self._read_time = read_time or lease.database_time
+
+    def insert(
+        self, workload_id: str, *, sha256: str, code_hash: str | None, runtime: str, entrypoint: str, code_key: str, size_bytes: int,
+        build_env: dict[str, str],
+    ) -> Version:  # fmt: skip
+        """Queued, with the next number; older versions that are still queued end as overtaken. Raises NOT_FOUND, or CONFLICT when the
+        workload is being deleted."""
+        with self._db.write() as conn:
+            refuse_deleted(lock(conn, workload_id))
+            highest = conn.execute(select(func.max(versions.c.number)).where(versions.c.workload_id == workload_id)).scalar_one()
+            version = Version(
+                id=ids.new_id(), workload_id=workload_id, number=(highest or 0) + 1, sha256=sha256, code_hash=code_hash, runtime=runtime,
+                entrypoint=entrypoint, state=VersionState.QUEUED, message="", code_key=code_key, artifact="", size_bytes=size_bytes,
+                attempts=0, auto_activate=True, build_env=build_env, created_at=clock.now(), started_at=None, ended_at=None,
+            )  # fmt: skip
+            overtaken = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED)
+            _end(conn, overtaken, VersionState.CANCELLED, f"overtaken by version {version.number}")
+            conn.execute(self._db.insert(versions), _values_of(version))
+            revision.bump(conn)
+        return version
+
+    def find(self, workload_id: str, number: int) -> Version | None:
+        with self._db.read() as conn:
+            return _find(conn, and_(versions.c.workload_id == workload_id, versions.c.number == number))
+
+    def get(self, workload_id: str, number: int) -> Version:
+        version = self.find(workload_id, number)
+        if version is None:
+            raise NotFound("version", number)
+        return version
+
+    def find_by_id(self, version_id: str) -> Version | None:
+        with self._db.read() as conn:
+            return _find(conn, versions.c.id == version_id)
+
+    def find_newest(self, workload_id: str) -> Version | None:
+        return self.newest_of([workload_id]).get(workload_id)
+
+    def list(self, workload_id: str, limit: int | None = None, before_number: int | None = None) -> list[Version]:
+        """Highest number first."""
+        query = select(versions).where(versions.c.workload_id == workload_id).order_by(versions.c.number.desc()).limit(limit)
+        if before_number is not None:
+            query = query.where(versions.c.number < before_number)
+        return self._all(query)
+
+    def newest_of(self, workload_ids: Collection[str]) -> dict[str, Version]:
+        return self._by_workload(newest_query(), workload_ids)
+
+    def active_of(self, workload_ids: Collection[str]) -> dict[str, Version]:
+        return self._by_workload(active_query(), workload_ids)
+
+    def list_open(self) -> "list_[Version]":
+        """Queued and building, oldest first."""
+        query = select(versions).where(versions.c.state.in_(lifecycle.OPEN_VERSION_STATES))
+        return self._all(query.order_by(versions.c.created_at, versions.c.id))
+
+    def list_kept(self) -> "list_[Version]":
+        """Every version there is."""
+        return self._all(select(versions).order_by(versions.c.workload_id, versions.c.number))
+
+    def claim(self, version_id: str, holder: str) -> bool:
+        """Queued → building, and one attempt more. A build in progress can be claimed anew by its own holder, which lost it, and by
+        others once its holder has no live lease left."""
+        with self._db.write() as conn:
+            now = self._read_time(conn)
+            abandoned = or_(versions.c.claimed_by == holder, ~lease.is_alive(versions.c.claimed_by, now))
+            claimable = or_(
+                versions.c.state.in_(lifecycle.version_sources_of(VersionState.BUILDING)),
+                and_(versions.c.state == VersionState.BUILDING, abandoned),
+            )
+            values = {
+                "state": VersionState.BUILDING,
+                "claimed_by": holder,
+                "attempts": versions.c.attempts + 1,
+                "started_at": clock.now(),
+            }
+            done = conn.execute(update(versions).where(versions.c.id == version_id, claimable).values(values)).rowcount == 1
+            if done:
+                revision.bump(conn)
+            return done
+
+    def finish(self, version_id: str, *, state: VersionState, message: str = "", artifact: str = "") -> bool:
+        """Building → ready, failed or cancelled. A ready version becomes the active one in the same transaction, unless a newer one is
+        or somebody rolled back meanwhile (`auto_activate`)."""
+        with self._db.write() as conn:
+            version = _find(conn, versions.c.id == version_id)
+            if version is None:
+                return False
+            # The workload before the version, as everywhere: one order of locks, no deadlock.
+            workload = lock(conn, version.workload_id)
+            if not _end(conn, versions.c.id == version_id, state, message, artifact=artifact):
+                return False
+            # Again, now that nobody can change it: a roll-back may have come in between.
+            version = _find(conn, versions.c.id == version_id)
+            if version and state is VersionState.READY and version.auto_activate and version.number > (workload.active_version or 0):
+                _activate(conn, workload, version)
+            revision.bump(conn)
+            return True
+
+    def cancel(self, version_id: str, message: str = "cancelled") -> bool:
+        with self._db.write() as conn:
+            done = _end(conn, versions.c.id == version_id, VersionState.CANCELLED, message) > 0
+            if done:
+                revision.bump(conn)
+            return done
+
+    def activate(self, workload_id: str, number: int) -> Version:
+        """Makes a ready version the active one and restores its runtime and entrypoint; builds that are going on will not replace it.
+        Raises NOT_FOUND, or CONFLICT unless it is ready."""
+        with self._db.write() as conn:
+            workload = lock(conn, workload_id)
+            refuse_deleted(workload)
+            version = _find(conn, and_(versions.c.workload_id == workload_id, versions.c.number == number))
+            if version is None:
+                raise NotFound("version", number)
+            if version.state is not VersionState.READY:
+                raise SlessError(
+                    Code.CONFLICT,
+                    f'version {number} of {workload.kind} "{workload.name}" is {version.state}, only a ready one can be activated',
+                )
+            spec = replace(workload.spec, runtime=version.runtime, entrypoint=version.entrypoint)
+            if (workload.active_version, workload.spec) != (number, spec):
+                _activate(conn, replace(workload, spec=spec), version)
+            open_ones = and_(versions.c.workload_id == workload_id, versions.c.state.in_(lifecycle.OPEN_VERSION_STATES))
+            conn.execute(update(versions).where(open_ones).values(auto_activate=False))
+            revision.bump(conn)
+        return version
+
+    def set_code_hash(self, version_id: str, code_hash: str | None) -> None:
+        with self._db.write() as conn:
+            conn.execute(update(versions).where(versions.c.id == version_id).values(code_hash=code_hash))
+
+    def prunable(self, keep: int) -> "list_[Version]":
+        """Ended versions beyond the newest `keep` of their workload, but for the active one."""
+        rank = func.row_number().over(partition_by=versions.c.workload_id, order_by=versions.c.number.desc())
+        ranked = select(versions.c.id, rank.label("rank")).subquery()
+        query = (
+            select(versions)
+            .join(ranked, ranked.c.id == versions.c.id)
+            .join(workloads, workloads.c.id == versions.c.workload_id)
+            .where(
+                ranked.c.rank > keep,
+                versions.c.state.in_(lifecycle.ENDED_VERSION_STATES),
+                or_(workloads.c.active_version.is_(None), workloads.c.active_version != versions.c.number),
+            )
+        )
+        return self._all(query)
+
+    def remove(self, version_id: str) -> str | None:
+        """The row and its build log. Returns its code key when no other version needs it any more, else None.
+
+        Refuses (None) when the version has become the active one since it was chosen."""
+        with self._db.write() as conn:
+            version = _find(conn, versions.c.id == version_id)
+            if version is None or lock(conn, version.workload_id).active_version == version.number:
+                return None
+            conn.execute(delete(versions).where(versions.c.id == version_id))
+            others = select(func.count()).select_from(versions).where(versions.c.code_key == version.code_key)
+            return None if conn.execute(others).scalar_one() else version.code_key
+
+    def _all(self, query: Select[Any]) -> "list_[Version]":
+        with self._db.read() as conn:
+            return [version_of(row) for row in conn.execute(query).mappings()]
+
+    def _by_workload(self, query: Select[Any], workload_ids: Collection[str]) -> dict[str, Version]:
+        wanted = sorted(workload_ids)
+        found: dict[str, Version] = {}
+        with self._db.read() as conn:
+            # In parts: both databases bound the number of parameters.
+            for start in range(0, len(wanted), _ID_BATCH):
+                part = query.where(versions.c.workload_id.in_(wanted[start : start + _ID_BATCH]))
+                found.update((row["workload_id"], version_of(row)) for row in conn.execute(part).mappings())
+        return found
+
+
+list_ = list
+
+
+def newest_query() -> Select[Any]:
+    """The newest version of each workload."""
+    other = versions.alias("other")
+    highest = select(func.max(other.c.number)).where(other.c.workload_id == versions.c.workload_id).scalar_subquery()
+    return select(versions).where(versions.c.number == highest)
+
+
+def active_query() -> Select[Any]:
+    """The active version of each workload that has one."""
+    active = and_(workloads.c.id == versions.c.workload_id, workloads.c.active_version == versions.c.number)
+    return select(versions).join(workloads, active)
+
+
+def version_of(row: RowMapping) -> Version:
+    values = dict(row)
+    values["state"] = VersionState(values["state"])
+    values["build_env"] = codec.unseal(values.pop("sealed_build_env"))
+    del values["claimed_by"]
+    return Version(**values)
+
+
+def _values_of(version: Version) -> dict[str, Any]:
+    names = versions.c.keys()
+    values = {name: getattr(version, name) for name in names if hasattr(version, name)}
+    return values | {"state": version.state.value, "sealed_build_env": codec.seal(version.build_env), "claimed_by": None}
+
+
+def _find(conn: Connection, where: ColumnElement[bool]) -> Version | None:
+    row = conn.execute(select(versions).where(where)).mappings().one_or_none()
+    return version_of(row) if row else None
+
+
+def _end(conn: Connection, where: ColumnElement[bool], state: VersionState, message: str, **values: str) -> int:
+    """The compare-and-set to an end; how many rows moved."""
+    allowed = versions.c.state.in_(lifecycle.version_sources_of(state))
+    moved = update(versions).where(where, allowed).values(state=state, message=message, ended_at=clock.now(), **values)
+    return conn.execute(moved).rowcount
+
+
+def _activate(conn: Connection, workload: Workload, version: Version) -> None:
+    changed = replace(workload, active_version=version.number, generation=workload.generation + 1, updated_at=clock.now())
+    save_spec(conn, changed)

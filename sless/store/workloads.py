@@ -1,0 +1,256 @@
+"""Workloads: what users want (spec columns) and what the reconciler saw (observed columns).
+
+`generation` grows when the spec or the active version changes, so an observation of one generation cannot be taken for the next.
+A name belongs to the newest row that has it: while an older one is still being deleted, only the reconcilers see it (`list_all`, by id).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, exists, or_, select, update
+
+from sless import clock, ids
+from sless.domain.model import Kind, Observed, Workload, WorkloadSpec
+from sless.errors import Code, NotFound, SlessError
+from sless.store import codec, revision
+from sless.store.engine import Database
+from sless.store.tables import invocations, log_lines, workloads
+
+_CALLABLE = (Kind.FUNCTION, Kind.SERVICE)
+_REMOVE_BATCH = 2_000
+
+
+class WorkloadStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def insert(self, namespace: str, kind: Kind, name: str, spec: WorkloadSpec) -> Workload:
+        """Raises EXISTS unless the name is free or its owner is being deleted; NOT_FOUND for an unknown namespace."""
+        now = clock.now()
+        workload = Workload(
+            id=ids.new_id(), namespace=namespace, kind=kind, name=name, spec=spec, generation=1, active_version=None,
+            observed=Observed(), created_at=now, updated_at=now,
+        )  # fmt: skip
+        with self._db.write(taken=lambda _text: _exists(kind, name), gone=NotFound("namespace", namespace)) as conn:
+            owner = conn.execute(_newest_named(namespace, _scope_of(kind), name)).mappings().one_or_none()
+            if owner is not None and owner["deleted_at"] is None:
+                raise _exists(Kind(owner["kind"]), name)
+            conn.execute(self._db.insert(workloads), _values_of(workload))
+            revision.bump(conn)
+        return workload
+
+    def find(self, namespace: str, kind: Kind, name: str) -> Workload | None:
+        workload = self._find_named(namespace, _scope_of(kind), name)
+        return workload if workload and workload.kind == kind else None
+
+    def get(self, namespace: str, kind: Kind, name: str) -> Workload:
+        workload = self.find(namespace, kind, name)
+        if workload is None:
+            raise NotFound(kind, name)
+        return workload
+
+    def find_callable(self, namespace: str, name: str) -> Workload | None:
+        """The function or service of that name."""
+        return self._find_named(namespace, _scope_of(Kind.FUNCTION), name)
+
+    def find_by_id(self, workload_id: str) -> Workload | None:
+        with self._db.read() as conn:
+            return find_by_id(conn, workload_id)
+
+    def get_by_id(self, workload_id: str) -> Workload:
+        workload = self.find_by_id(workload_id)
+        if workload is None:
+            raise NotFound("workload", workload_id)
+        return workload
+
+    def list(self, namespace: str, kinds: Iterable[Kind], *, limit: int | None = None, after_name: str | None = None) -> list[Workload]:
+        """By name."""
+        query = _shown().where(workloads.c.namespace == namespace, workloads.c.kind.in_(kinds))
+        query = query.order_by(workloads.c.name, workloads.c.scope).limit(limit)
+        if after_name is not None:
+            query = query.where(workloads.c.name > after_name)
+        with self._db.read() as conn:
+            return [workload_of(row) for row in conn.execute(query).mappings()]
+
+    def list_all(self, kinds: Iterable[Kind]) -> "list_[Workload]":
+        """Of all tenants, also every row that is being deleted."""
+        query = select(workloads).where(workloads.c.kind.in_(kinds)).order_by(workloads.c.namespace, workloads.c.name)
+        with self._db.read() as conn:
+            return [workload_of(row) for row in conn.execute(query).mappings()]
+
+    def update_spec(self, workload_id: str, spec: WorkloadSpec, *, expected_generation: int | None = None) -> Workload:
+        """Raises PRECONDITION_FAILED when the generation is another than expected, CONFLICT when it is being deleted."""
+        with self._db.write() as conn:
+            workload = lock(conn, workload_id)
+            refuse_deleted(workload)
+            if expected_generation not in (None, workload.generation):
+                raise SlessError(
+                    Code.PRECONDITION_FAILED,
+                    f'{workload.kind} "{workload.name}" has changed since it was read: expected generation {expected_generation}, '
+                    f"found {workload.generation}",
+                )
+            workload = replace(workload, spec=spec, generation=workload.generation + 1, updated_at=clock.now())
+            save_spec(conn, workload)
+            revision.bump(conn)
+        return workload
+
+    def set_active(self, workload_id: str, version_number: int | None) -> None:
+        with self._db.write() as conn:
+            if lock(conn, workload_id).active_version != version_number:
+                values = {"active_version": version_number, "generation": workloads.c.generation + 1, "updated_at": clock.now()}
+                conn.execute(update(workloads).where(workloads.c.id == workload_id).values(values))
+                revision.bump(conn)
+
+    def mark_deleted(self, workload_id: str) -> None:
+        """The first call counts; the row goes with `remove` when nothing of it runs."""
+        with self._db.write() as conn:
+            wanted = and_(workloads.c.id == workload_id, workloads.c.deleted_at.is_(None))
+            if conn.execute(update(workloads).where(wanted).values(deleted_at=clock.now())).rowcount:
+                revision.bump(conn)
+
+    def remove(self, workload_id: str) -> None:
+        """The row with its versions, build logs, runs, endpoints, invocations and log lines; `call_stats` stay. Idempotent.
+
+        The history goes first and in steps, so that nobody waits long; ended halfway, the next call goes on.
+        """
+        for table in (log_lines, invocations):
+            some = select(table.c.id).where(table.c.workload_id == workload_id).limit(_REMOVE_BATCH)
+            removed = _REMOVE_BATCH
+            while removed == _REMOVE_BATCH:
+                with self._db.write() as conn:
+                    removed = conn.execute(delete(table).where(table.c.id.in_(some))).rowcount
+        with self._db.write() as conn:
+            if conn.execute(delete(workloads).where(workloads.c.id == workload_id)).rowcount:
+                revision.bump(conn)
+
+    def set_observed(self, workload_id: str, observed: Observed) -> None:
+        """Writes nothing when only `observed_at` differs. An unknown id is no error: it was removed meanwhile."""
+        with self._db.read() as conn:
+            known = find_by_id(conn, workload_id)
+        if known is None or replace(known.observed, observed_at=None) == replace(observed, observed_at=None):
+            return
+        with self._db.write() as conn:
+            if conn.execute(update(workloads).where(workloads.c.id == workload_id).values(_observed_values(observed))).rowcount:
+                revision.bump(conn)
+
+    def _find_named(self, namespace: str, scope: str, name: str) -> Workload | None:
+        with self._db.read() as conn:
+            row = conn.execute(_newest_named(namespace, scope, name)).mappings().one_or_none()
+            return workload_of(row) if row else None
+
+
+list_ = list
+
+
+def lock(conn: Connection, workload_id: str) -> Workload:
+    """Reads the row and keeps others from changing it until the transaction ends. Raises NotFound."""
+    row = conn.execute(select(workloads).where(workloads.c.id == workload_id).with_for_update()).mappings().one_or_none()
+    if row is None:
+        raise NotFound("workload", workload_id)
+    return workload_of(row)
+
+
+def refuse_deleted(workload: Workload) -> None:
+    if workload.deleted_at is not None:
+        raise SlessError(Code.CONFLICT, f'{workload.kind} "{workload.name}" is being deleted')
+
+
+def find_by_id(conn: Connection, workload_id: str) -> Workload | None:
+    row = conn.execute(select(workloads).where(workloads.c.id == workload_id)).mappings().one_or_none()
+    return workload_of(row) if row else None
+
+
+def save_spec(conn: Connection, workload: Workload) -> None:
+    """Spec columns, generation, active version and time of change."""
+    values = {
+        **codec.encode_spec(workload.spec),
+        "generation": workload.generation,
+        "active_version": workload.active_version,
+        "updated_at": workload.updated_at,
+    }
+    conn.execute(update(workloads).where(workloads.c.id == workload.id).values(values))
+
+
+def is_shown() -> ColumnElement[bool]:
+    """SQL: the row is the newest of its name."""
+    other = workloads.alias("newer")
+    newer = or_(
+        other.c.created_at > workloads.c.created_at,
+        and_(other.c.created_at == workloads.c.created_at, other.c.id > workloads.c.id),
+    )
+    same = and_(
+        other.c.namespace == workloads.c.namespace,
+        other.c.scope == workloads.c.scope,
+        other.c.name == workloads.c.name,
+        workloads.c.deleted_at.is_not(None),
+        or_(other.c.deleted_at.is_(None), newer),
+    )
+    return ~exists().where(and_(same, other.c.id != workloads.c.id))
+
+
+def workload_of(row: RowMapping) -> Workload:
+    return Workload(
+        id=row["id"],
+        namespace=row["namespace"],
+        kind=Kind(row["kind"]),
+        name=row["name"],
+        spec=codec.decode_spec(row["spec"], row["sealed"]),
+        generation=row["generation"],
+        active_version=row["active_version"],
+        observed=Observed(
+            generation=row["observed_generation"],
+            version=row["observed_version"],
+            ready_instances=row["observed_ready"],
+            message=row["observed_message"],
+            failing=row["observed_failing"],
+            observed_at=row["observed_at"],
+        ),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        deleted_at=row["deleted_at"],
+    )
+
+
+def _shown() -> Select[Any]:
+    return select(workloads).where(is_shown())
+
+
+def _newest_named(namespace: str, scope: str, name: str) -> Select[Any]:
+    return _shown().where(workloads.c.namespace == namespace, workloads.c.scope == scope, workloads.c.name == name)
+
+
+def _scope_of(kind: Kind) -> str:
+    return "callable" if kind in _CALLABLE else "job"
+
+
+def _exists(kind: Kind, name: str) -> SlessError:
+    return SlessError(Code.EXISTS, f'{kind} "{name}" already exists')
+
+
+def _observed_values(observed: Observed) -> dict[str, Any]:
+    return {
+        "observed_generation": observed.generation,
+        "observed_version": observed.version,
+        "observed_ready": observed.ready_instances,
+        "observed_message": observed.message,
+        "observed_failing": observed.failing,
+        "observed_at": observed.observed_at,
+    }
+
+
+def _values_of(workload: Workload) -> dict[str, Any]:
+    return {
+        "id": workload.id,
+        "namespace": workload.namespace,
+        "kind": workload.kind,
+        "scope": _scope_of(workload.kind),
+        "name": workload.name,
+        **codec.encode_spec(workload.spec),
+        "generation": workload.generation,
+        "active_version": workload.active_version,
+        **_observed_values(workload.observed),
+        "created_at": workload.created_at,
+        "updated_at": workload.updated_at,
+        "deleted_at": workload.deleted_at,
+    }
