@@ -11,7 +11,7 @@ from sless.domain.model import RUNTIMES, TriggerType
 
 NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 RESERVED_NAMES = ("admin", "api")
-ENTRYPOINT_PATTERN = r"^[A-Za-z0-9_@$-][A-Za-z0-9_@$./-]*\.[A-Za-z_$][A-Za-z0-9_$]*$"
+ENTRYPOINT_PATTERN = r"^[A-Za-z0-9_@$-]+([./][A-Za-z0-9_@$-]+)*\.[A-Za-z_$][A-Za-z0-9_$]*$"
 ENV_NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MAX_EVENT_BYTES = 256 * 1024

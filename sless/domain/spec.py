@@ -1,0 +1,168 @@
+"""JSON → spec, all mistakes at once. Functions, services and jobs; triggers are in `trigger_spec`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from sless.config import RUNTIME_NAMES
+from sless.domain import schemas
+from sless.domain.answer_schemas import Schema
+from sless.domain.model import RUNTIMES, Kind, WorkloadSpec
+from sless.domain.validate import found_of, mistakes_of
+from sless.errors import Code, Detail, Invalid, SlessError
+
+RESERVED_ENV = frozenset(f"SLESS_{name}" for name in RUNTIME_NAMES)
+"""What the runtime itself uses; other `SLESS_*` names are the user's."""
+_ENVS = ("env_vars", "build_env", "secret_env")
+_KEPT_BY_REPLACE = ("build_env", "secret_env")
+"""Write-only: who replaces a resource with what was read back cannot know them."""
+_FIELDS: dict[Kind, dict[str, Schema]] = {Kind.FUNCTION: schemas.FUNCTION, Kind.SERVICE: schemas.SERVICE, Kind.JOB: schemas.JOB}
+
+
+class Mode(StrEnum):
+    CREATE = "Create"
+    REPLACE = "Replace"
+    MERGE = "Merge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecLimits:
+    env_bytes: int = 64 * 1024
+    event_bytes: int = schemas.MAX_EVENT_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A spec with the name that the body gave it."""
+
+    name: str
+    spec: WorkloadSpec
+
+
+def parse_function(
+    body: Any, existing: Named | None = None, mode: Mode = Mode.CREATE, *, kind: Kind = Kind.FUNCTION, limits: SpecLimits | None = None
+) -> Named:
+    """Raises Invalid with every mistake, TOO_LARGE for an environment or event over its limit. `existing` is what MERGE merges into
+    and whose name the body may repeat but not change. `kind` also SERVICE and JOB."""
+    details = mistakes_of(f"{kind.capitalize()}{mode}", body)
+    if not isinstance(body, dict):
+        raise Invalid(*details)
+    details += _name_mistakes(body, existing) + _env_mistakes(body)
+    given = {name: value for name, value in body.items() if name in _FIELDS[kind]}
+    if kind is Kind.JOB and not details:
+        details += _job_mistakes(given, existing if mode is Mode.MERGE else None)
+    if details:
+        raise Invalid(*details)
+    spec = _spec_of(kind, given, existing.spec if existing else None, mode)
+    if kind is Kind.JOB:
+        spec = _job_spec_of(spec, given, existing.spec if existing and mode is Mode.MERGE else None)
+    _check_sizes(spec, limits or SpecLimits())
+    return Named(name=existing.name if existing else given["name"], spec=spec)
+
+
+def text_of_event(value: Any) -> str:
+    """`event_json` as text: JSON text stays as it is, any other text becomes a JSON string's text only if it is not JSON itself."""
+    if value is None:
+        return "{}"
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def default_entrypoint_of(runtime: str | None) -> str | None:
+    return RUNTIMES[runtime].default_entrypoint if runtime else None
+
+
+def check_event_size(field: str, text: str, limit: int = schemas.MAX_EVENT_BYTES) -> None:
+    size = len(text.encode())
+    if size > limit:
+        raise _too_large(field, size, limit)
+
+
+def _name_mistakes(body: Mapping[str, Any], existing: Named | None) -> list[Detail]:
+    name = body.get("name")
+    if existing is None or name is None or name == existing.name:
+        return []
+    return [Detail(field="name", message=f"cannot be changed: expected {found_of(existing.name)}, found {found_of(name)}")]
+
+
+def _env_mistakes(body: Mapping[str, Any]) -> list[Detail]:
+    return [
+        Detail(field=f"{field}.{name}", message="is reserved: the runtime sets it itself")
+        for field in _ENVS
+        for name in (body.get(field) if isinstance(body.get(field), dict) else None) or ()
+        if name in RESERVED_ENV
+    ]
+
+
+def _job_mistakes(given: Mapping[str, Any], existing: Named | None) -> list[Detail]:
+    """Exactly one of own code and `function_ref`."""
+    old = existing.spec if existing else None
+    reference = given.get("function_ref", old.function_ref if old else None)
+    runtime = given.get("runtime", old.runtime if old else None)
+    if reference and runtime:
+        return [Detail(field="function_ref", message="expected either function_ref or runtime, found both")]
+    if not reference and not runtime:
+        return [Detail(field="runtime", message="expected runtime (own code) or function_ref (a function's code), found neither")]
+    if reference and given.get("entrypoint"):
+        return [Detail(field="entrypoint", message="belongs to own code: with function_ref the function's entrypoint is used")]
+    return []
+
+
+def _spec_of(kind: Kind, given: Mapping[str, Any], existing: WorkloadSpec | None, mode: Mode) -> WorkloadSpec:
+    base = existing if existing and mode is Mode.MERGE else WorkloadSpec(runtime=None, entrypoint=None, **_defaults_of(kind))
+    if existing and mode is Mode.REPLACE:
+        base = replace(base, **{name: getattr(existing, name) for name in _KEPT_BY_REPLACE})
+    values = {name: _value_of(kind, name, value) for name, value in given.items() if name != "name"}
+    if "event_json" in values:
+        values["event_json"] = text_of_event(given["event_json"])
+    spec = replace(base, **values)
+    followed = existing is not None and mode is Mode.MERGE and existing.entrypoint == default_entrypoint_of(existing.runtime)
+    if spec.entrypoint is None or ("entrypoint" not in given and followed and spec.runtime != base.runtime):
+        spec = replace(spec, entrypoint=default_entrypoint_of(spec.runtime))
+    return spec
+
+
+def _job_spec_of(spec: WorkloadSpec, given: Mapping[str, Any], existing: WorkloadSpec | None) -> WorkloadSpec:
+    """Which fields override those of the function; without one none does."""
+    if spec.function_ref is None:
+        return replace(spec, set_fields=())
+    names = set(existing.set_fields if existing else ())
+    for name in ("memory_mb", "timeout_sec"):
+        if name in given:
+            names = names - {name} if given[name] is None else names | {name}
+    return replace(spec, runtime=None, entrypoint=None, set_fields=tuple(sorted(names)))
+
+
+def _value_of(kind: Kind, name: str, value: Any) -> Any:
+    if value is None:
+        if kind is Kind.SERVICE and name == "timeout_sec":
+            return 0
+        return _default_of(kind, name)
+    return int(value) if isinstance(value, float) else value
+
+
+def _defaults_of(kind: Kind) -> dict[str, Any]:
+    skipped = {"name", "runtime", "entrypoint"}
+    return {name: _default_of(kind, name) for name in _FIELDS[kind] if name not in skipped}
+
+
+def _default_of(kind: Kind, name: str) -> Any:
+    default = _FIELDS[kind][name].get("default")
+    return dict(default) if isinstance(default, dict) else default
+
+
+def _check_sizes(spec: WorkloadSpec, limits: SpecLimits) -> None:
+    values = asdict(spec)
+    for field in _ENVS:
+        size = sum(len(name.encode()) + len(value.encode()) for name, value in values[field].items())
+        if size > limits.env_bytes:
+            raise _too_large(field, size, limits.env_bytes)
+    check_event_size("event_json", spec.event_json, limits.event_bytes)
+
+
+def _too_large(field: str, size: int, limit: int) -> SlessError:
+    message = f"expected at most {limit} bytes, found {size}"
+    return SlessError(Code.TOO_LARGE, f"{field}: {message}", details=[Detail(field=field, message=message)])
