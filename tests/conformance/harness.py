@@ -85,8 +85,12 @@ class Connection:
     def __init__(self, address: str) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(ANSWER_TIMEOUT_SEC)
-        self.sock.connect(address)
         self._buffer = b""
+        try:
+            self.sock.connect(address)
+        except OSError:
+            self.sock.close()
+            raise
 
     def __enter__(self) -> "Connection":
         return self

@@ -127,6 +127,11 @@ class Server {
   #accept(request, response) {
     response.sendDate = false;
     if (this.#draining) response.shouldKeepAlive = false;
+    if (request.httpVersionMajor !== 1) { // the parser takes a request line without a version for HTTP/0.9
+      response.shouldKeepAlive = false;
+      response.writeHead(400, ['Content-Length', '0']).end();
+      return;
+    }
     if (findHeader(request.rawHeaders, 'x-sless-control') === '1') {
       this.#control(request, response);
       return;
