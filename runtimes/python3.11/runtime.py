@@ -1,0 +1,16 @@
+"""Starts the Python runtime of sless; the parts are in `sless_runtime/`, the contract in `runtimes/README.md`."""
+
+import sys
+
+
+def main() -> None:
+    """Takes this folder off `sys.path` before any code of a user is imported: nothing of ours can then be taken for a module of theirs."""
+    from sless_runtime import main as runtime
+
+    here = __file__.rpartition("/")[0]
+    sys.path[:] = [entry for entry in sys.path if entry not in (here, "")]
+    runtime.run()
+
+
+if __name__ == "__main__":
+    main()

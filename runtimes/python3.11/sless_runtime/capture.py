@@ -1,0 +1,222 @@
+"""Makes log lines of everything that is written to stdout and stderr.
+
+Two ways in. `sys.stdout` and `sys.stderr` know the call they are used by (a context variable, inherited by tasks and, through `threads`,
+by threads). Descriptors 1 and 2 are pipes, for child processes and C extensions; what comes through them belongs to the one call that runs,
+or to nobody when several do. Before each line of the first way the pipes are emptied, which keeps the order within one call.
+"""
+
+import io
+import os
+import sys
+from _thread import RLock, get_ident, start_new_thread
+from select import POLLIN, poll
+
+from .calls import current_call
+from .loglines import CALL_LIMIT_BYTES, CALL_LIMIT_MARK, LineBuffer, LogRing, cleaned
+
+DESCRIPTORS = {"stdout": 1, "stderr": 2}
+
+
+class Capture:
+    """`running` is the (live) collection of calls that run; see `Slots`."""
+
+    def __init__(self, running):
+        self.running = running
+        self.ring = LogRing(os.dup(1))
+        self.forked = False
+        self._lock = RLock()
+        self._pipes = {}
+        self._raw_lines = {name: LineBuffer(b"\n") for name in DESCRIPTORS}
+        self._idle_lines = {}
+
+    def install(self):
+        """From here on nothing reaches the real stdout and stderr but log lines."""
+        for name, descriptor in DESCRIPTORS.items():
+            reading, writing = os.pipe()
+            os.dup2(writing, descriptor)
+            os.close(writing)
+            os.set_blocking(reading, False)
+            self._pipes[reading] = name
+            text = TaggedText(self, name)
+            setattr(sys, name, text)
+            setattr(sys, f"__{name}__", text)
+        os.register_at_fork(after_in_child=self._after_fork)
+        start_new_thread(self._pump, ())
+
+    def poller(self):
+        """A poll object over the pipes. One for each thread, since they cannot be shared."""
+        poller = poll()
+        for reading in self._pipes:
+            poller.register(reading, POLLIN)
+        return poller
+
+    def write(self, name, data):
+        """Text or bytes written through `sys.stdout` or `sys.stderr` by the current call."""
+        if self.forked:
+            raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
+            while raw:
+                raw = raw[os.write(DESCRIPTORS[name], raw) :]
+            return
+        call = current_call.get()
+        with self._lock:
+            lines = self._buffer_of(call, name, data).feed(data)
+            if lines:
+                self._drain()
+                for line in lines:
+                    self._emit(call, name, line)
+
+    def finish(self, call, poller):
+        """The call has ended: what it wrote is complete, also without a last newline."""
+        alone = len(self.running) == 1
+        if call.partial_lines is None and not poller.poll(0) and not (alone and self._has_raw_rest()):
+            return
+        with self._lock:
+            self._drain()
+            if alone:
+                self._flush_raw(call)
+            self._flush(call, call.partial_lines or {})
+
+    def finish_idle(self):
+        """What was written outside of any call is complete: after the import, and at the end."""
+        with self._lock:
+            self._drain()
+            self._flush_raw(None)
+            self._flush(None, self._idle_lines)
+
+    def _buffer_of(self, call, name, data):
+        """One buffer for each thread, so that threads of one call do not print into each other's lines."""
+        if call is None:
+            buffers = self._idle_lines
+        elif call.partial_lines is None:
+            buffers = call.partial_lines = {}
+        else:
+            buffers = call.partial_lines
+        key = (name, get_ident(), type(data))
+        buffer = buffers.get(key)
+        if buffer is None:
+            buffer = buffers[key] = LineBuffer(b"\n" if isinstance(data, bytes) else "\n")
+        return buffer
+
+    def _emit(self, call, name, line):
+        text = cleaned(line)
+        if call is None:
+            self.ring.add(name, "", text)
+            return
+        if call.log_closed:
+            return
+        call.log_bytes += len(text if text.isascii() else text.encode()) + 1
+        if call.log_bytes > CALL_LIMIT_BYTES:
+            call.log_closed = True
+            text = CALL_LIMIT_MARK
+        self.ring.add(name, call.id, text)
+
+    def _flush(self, call, buffers):
+        for key in list(buffers):
+            rest = buffers[key].take_rest()
+            if rest:
+                self._emit(call, key[0], rest)
+        buffers.clear()
+
+    def _flush_raw(self, call):
+        for name, buffer in self._raw_lines.items():
+            rest = buffer.take_rest()
+            if rest:
+                self._emit(call, name, rest)
+
+    def _has_raw_rest(self):
+        return any(buffer.held for buffer in self._raw_lines.values())
+
+    def _drain(self):
+        """Takes what waits in the pipes; holding the lock."""
+        for reading, name in list(self._pipes.items()):
+            try:
+                while data := os.read(reading, 65536):
+                    call = self._owner()
+                    for line in self._raw_lines[name].feed(data):
+                        self._emit(call, name, line)
+                self._pipes.pop(reading)  # nobody can write any more
+            except BlockingIOError:
+                pass
+
+    def _owner(self):
+        running = list(self.running)
+        return running[0] if len(running) == 1 else None
+
+    def _pump(self):
+        """The thread that waits for output of children and extensions."""
+        poller = self.poller()
+        while self._pipes:
+            poller.poll()
+            with self._lock:
+                before = set(self._pipes)
+                self._drain()
+                for closed in before - set(self._pipes):
+                    poller.unregister(closed)
+
+    def _after_fork(self):
+        """A forked child writes through the pipes, where its parent reads: it must neither number lines nor wait for a lock of a lost thread."""
+        self.forked = True
+        self._lock = RLock()
+
+
+class TaggedBytes(io.RawIOBase):
+    """`sys.stdout.buffer`. Closing it (a wrapper that is thrown away does) closes nothing."""
+
+    def __init__(self, capture, name):
+        self._capture = capture
+        self.name = f"<{name}>"
+        self._stream = name
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return DESCRIPTORS[self._stream]
+
+    def isatty(self):
+        return False
+
+    def write(self, data):
+        data = bytes(data)
+        self._capture.write(self._stream, data)
+        return len(data)
+
+    def close(self):
+        pass
+
+
+class TaggedText(io.TextIOBase):
+    """`sys.stdout` and `sys.stderr`: each line is written at once, with the call it belongs to."""
+
+    encoding = "utf-8"
+    errors = "replace"
+    line_buffering = True
+    write_through = True
+    mode = "w"
+
+    def __init__(self, capture, name):
+        self._capture = capture
+        self._stream = name
+        self.name = f"<{name}>"
+        self.buffer = TaggedBytes(capture, name)
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return DESCRIPTORS[self._stream]
+
+    def isatty(self):
+        return False
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self._capture.write(self._stream, text)
+        return len(text)
+
+    def reconfigure(self, **_options):
+        """Accepted and without effect: there is nothing to buffer or to encode differently."""
+
+    def close(self):
+        pass

@@ -1,0 +1,277 @@
+"""One connection: reads requests, has them executed, sends the answers in order."""
+
+from _socket import IPPROTO_TCP, TCP_NODELAY
+
+from . import control
+from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes
+from .calls import Call, current_call
+from .execute import is_abandoned
+from .failures import failure_answer, log_traceback, percent_encoded, refusal
+from .wire import BadRequest, Wire
+
+SINGLE_SEND_BYTES = 65536
+REASONS = {
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    204: "No Content",
+    301: "Moved Permanently",
+    302: "Found",
+    303: "See Other",
+    304: "Not Modified",
+}
+REASONS |= {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    409: "Conflict",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+}
+REASONS |= {500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
+
+
+class ConnectionThread:
+    """The loop of one connection; `run` is the body of its thread."""
+
+    def __init__(self, sock, peer, server):
+        self.wire = Wire(sock, peer)
+        self._sock = sock
+        self._server = server
+        self._poller = server.capture.poller()
+        self._is_tcp = peer != ""
+
+    def run(self):
+        try:
+            if self._is_tcp:
+                self._sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+            while self._serve_next():
+                pass
+        except OSError:
+            pass  # the client has gone
+        except BaseException as error:  # top of a thread: a mistake of ours must be seen
+            log_traceback(error)
+        finally:
+            self._sock.close()
+            self._server.forget(self)
+
+    def _serve_next(self):
+        """Handles one request; False when the connection is to be closed."""
+        wire = self.wire
+        wire.idle = not wire.has_buffered()
+        if self._server.draining and wire.idle:
+            return False
+        try:
+            request = wire.read_request()
+            wire.idle = False
+            if request is None:
+                return False
+            wire.read_body(request)
+        except BadRequest as wrong:
+            self._refuse(wrong)
+            return False
+        exchange = Exchange(self._sock, request, request.keeps_alive())
+        if request.header("x-sless-control") == "1":
+            exchange.keep_alive = exchange.keep_alive and not self._server.draining
+            exchange.send_whole(control.answer(request, self._server))
+        else:
+            self._call(exchange, request)
+        return exchange.keep_alive
+
+    def _refuse(self, wrong):
+        exchange = Exchange(self._sock, None, False)
+        exchange.send_whole(refusal(wrong.status, "bad_request", str(wrong), ""))
+
+    def _call(self, exchange, request):
+        call = call_of(request)
+        if not self._server.slots.enter(call):
+            exchange.keep_alive = False
+            return
+        token = current_call.set(call)
+        try:
+            answer = self._server.executor.execute_request(request, call, self._sock.fileno())
+            if answer.stream is not None:
+                self._stream(exchange, answer, call)
+            elif call.is_overdue():
+                exchange.keep_alive = False
+            else:
+                self._finish(call)
+                exchange.keep_alive = exchange.keep_alive and not self._server.draining
+                exchange.send_whole(answer)
+        except BaseException as error:
+            if not is_abandoned(error):
+                raise
+            exchange.keep_alive = False
+            error.run.when_done(lambda: self._server.finish(call))
+            call = None
+        finally:
+            if call is not None:
+                self._finish(call)
+            current_call.reset(token)
+
+    def _finish(self, call):
+        if not call.finished:
+            call.finished = True
+            self._server.capture.finish(call, self._poller)
+            self._server.slots.leave(call)
+
+    def _stream(self, exchange, answer, call):
+        """Sends a stream. The first chunk is awaited before the head: until then a failure can still be a 500."""
+        chunks = iter(answer.stream)
+        try:
+            if exchange.is_head:
+                answer.body, answer.stream = b"", None
+            else:
+                first = first_chunk(chunks, answer, call)
+            if answer.stream is None:
+                self._finish(call)
+                exchange.keep_alive = exchange.keep_alive and not self._server.draining
+                exchange.send_whole(answer)
+                return
+            exchange.keep_alive = exchange.keep_alive and not self._server.draining
+            if not call.is_overdue():
+                self._send_chunks(exchange, answer, call, (first, chunks))
+            else:
+                exchange.keep_alive = False
+        finally:
+            close_stream(chunks)
+
+    def _send_chunks(self, exchange, answer, call, first_and_rest):
+        chunk, rest = first_and_rest
+        exchange.start_stream(answer, chunk)
+        try:
+            while True:
+                call.restart_clock()
+                chunk = next(rest)
+                if call.is_overdue():
+                    exchange.keep_alive = False
+                    return
+                call.pause_clock()
+                exchange.send_chunk(chunk_bytes(chunk))
+        except StopIteration:
+            pass
+        except OSError as gone:
+            if not exchange.broken:
+                self._break_off(exchange, gone)
+            exchange.keep_alive = False
+            return
+        except BaseException as error:  # the head is sent: all that is left is to break off
+            if is_abandoned(error):
+                raise
+            self._break_off(exchange, error)
+            return
+        close_stream(rest)
+        self._finish(call)
+        exchange.end_stream()
+
+    def _break_off(self, exchange, error):
+        log_traceback(error)
+        exchange.keep_alive = False
+
+
+def first_chunk(chunks, answer, call):
+    """The first chunk that is not empty, as bytes. Turns the answer into a whole one when there is none, or a failure."""
+    try:
+        for chunk in chunks:
+            data = chunk_bytes(chunk)
+            if data:
+                answer.content_type = TEXT_TYPE if isinstance(chunk, str) else BINARY_TYPE
+                return data
+        answer.body = b""
+    except BaseException as error:  # a generator may raise anything
+        if is_abandoned(error):
+            raise
+        failed = failure_answer(error, call.request_id)
+        for name in failed.__slots__:
+            setattr(answer, name, getattr(failed, name))
+    answer.stream = None
+    return b""
+
+
+def close_stream(chunks):
+    if hasattr(chunks, "close"):
+        try:
+            chunks.close()
+        except Exception as error:  # a generator's finally may do anything
+            log_traceback(error)
+
+
+def call_of(request):
+    header = request.header
+    timeout_ms = header("x-sless-timeout-ms")
+    timeout_sec = int(timeout_ms) / 1000 if timeout_ms.isascii() and timeout_ms.isdigit() else None
+    return Call(header("x-sless-invocation-id"), header("x-request-id"), header("x-sless-trigger") or "http", timeout_sec)
+
+
+class Exchange:
+    """One request and its answer on the wire. `broken` tells that the client could not be written to."""
+
+    def __init__(self, sock, request, keep_alive):
+        self._sock = sock
+        self._minor_version = 1 if request is None else request.minor_version
+        self.is_head = request is not None and request.method == "HEAD"
+        self.keep_alive = keep_alive
+        self.broken = False
+        self._chunked = True
+
+    def send_whole(self, answer):
+        status, body = answer.status, answer.body
+        if status in STATUS_WITHOUT_BODY:
+            self._send(self._head(answer, "", False))
+            return
+        head = self._head(answer, f"Content-Length: {len(body)}\r\n", len(body) > 0)
+        if self.is_head:
+            self._send(head)
+        elif len(body) <= SINGLE_SEND_BYTES:
+            self._send(head + body)
+        else:
+            self._send(head)
+            self._send(body)
+
+    def start_stream(self, answer, first):
+        self._chunked = self._minor_version == 1
+        if not self._chunked:
+            self.keep_alive = False
+        head = self._head(answer, "Transfer-Encoding: chunked\r\n" if self._chunked else "", True)
+        self._send(head + self._framed(first))
+
+    def send_chunk(self, data):
+        if data:
+            self._send(self._framed(data))
+
+    def end_stream(self):
+        if self._chunked:
+            self._send(b"0\r\n\r\n")
+
+    def _framed(self, data):
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
+
+    def _head(self, answer, framing, with_type):
+        status = answer.status
+        lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}\r\n", framing]
+        typed = not with_type or answer.content_type is None
+        for name, value in answer.headers:
+            lines.append(f"{name}: {value}\r\n")
+            typed = typed or name.lower() == "content-type"
+        if not typed:
+            lines.append(f"Content-Type: {answer.content_type}\r\n")
+        if answer.raised:
+            lines.append("X-Sless-Function-Error: 1\r\n")
+        if answer.fault is not None:
+            lines.append(f"X-Sless-Fault: {answer.fault}\r\n")
+        if answer.error is not None:
+            lines.append(f"X-Sless-Error-Message: {percent_encoded(answer.error)}\r\n")
+        if not self.keep_alive:
+            lines.append("Connection: close\r\n")
+        elif self._minor_version == 0:
+            lines.append("Connection: keep-alive\r\n")
+        lines.append("\r\n")
+        return "".join(lines).encode("latin-1")
+
+    def _send(self, data):
+        try:
+            self._sock.sendall(data)
+        except OSError:
+            self.broken = True
+            raise

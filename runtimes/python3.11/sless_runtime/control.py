@@ -1,0 +1,21 @@
+"""What sless asks an instance: how it is, and what was logged. Needs no slot, so it is answered while all are taken."""
+
+import os
+
+from .answers import JSON_TYPE, Answer, json_answer
+from .forms import pairs_of
+
+
+def answer(request, server):
+    if request.method in ("GET", "HEAD") and request.path == "/_sless/health":
+        return json_answer(200, health_of(server.slots))
+    if request.method == "GET" and request.path == "/_sless/logs":
+        after = dict(pairs_of(request.query)).get("after", "0")
+        if not (after.isascii() and after.isdigit()):
+            return json_answer(400, {"error": f"after: expected a whole number, found {after!r:.100}", "code": "bad_request"})
+        return Answer(200, server.capture.ring.page(int(after)), JSON_TYPE)
+    return json_answer(404, {"error": f"no control request {request.method} {request.path}", "code": "not_found"})
+
+
+def health_of(slots):
+    return {"active": len(slots.running), "overdue": slots.overdue_count(), "pid": os.getpid()}

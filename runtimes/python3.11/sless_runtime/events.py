@@ -1,0 +1,28 @@
+"""What a handler gets as its first argument."""
+
+from .encode import InvalidJson, decode_json
+from .forms import form_pairs_of, media_type_of, pairs_of, text_or_base64
+
+JSON_START = b'{["-0123456789tfn \t\r\n\xef'
+
+
+def event_of(request):
+    """The event of a request; InvalidJson when its body says it is JSON and is not."""
+    body = request.body
+    if not body:
+        return dict(pairs_of(request.query)) if request.query else {}
+    content_type = request.header("content-type")
+    if content_type == "application/json" or is_json(media_type_of(content_type)):
+        return decode_json(body)
+    if (not content_type or media_type_of(content_type) == "application/x-www-form-urlencoded") and body[0] in JSON_START:
+        # curl -d says form whatever it sends; a form with fields is never JSON
+        try:
+            return decode_json(body)
+        except InvalidJson:
+            pass
+    pairs = form_pairs_of(body, content_type)
+    return text_or_base64(body) if pairs is None else dict(pairs)
+
+
+def is_json(media_type):
+    return media_type in ("application/json", "text/json") or media_type.endswith("+json")

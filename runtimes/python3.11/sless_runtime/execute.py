@@ -1,0 +1,58 @@
+"""Runs the handler: event in, answer out. Server and job mode are the two users."""
+
+from .answers import BadResult, answer_of
+from .aws import aws_event_of
+from .context import Context
+from .encode import InvalidJson, NotSerializable
+from .events import event_of
+from .failures import failure_answer, refusal
+
+
+class Executor:
+    """`handler` and what it is called with. `before_async` imports the event loop when the first coroutine appears."""
+
+    def __init__(self, handler, settings):
+        self._handler = handler
+        self._settings = settings
+        self._aws = settings.event_format == "aws-http-v2"
+
+    def execute_request(self, request, call, descriptor):
+        """The answer to an HTTP request. `descriptor` is the client's socket: a coroutine is cancelled when it closes."""
+        try:
+            if self._aws and call.trigger == "http":
+                event = aws_event_of(request, call, self._settings)
+            else:
+                event = event_of(request)
+        except InvalidJson as wrong:
+            return refusal(400, "invalid_json", f"the request body says it is JSON and is not: {wrong}", call.request_id)
+        return self.execute(event, call, request=request, descriptor=descriptor)[0]
+
+    def execute(self, event, call, *, request=None, descriptor=None):
+        """(answer, what the handler returned). Raises only what ends the call without an answer: see `aloop.Abandoned`."""
+        from_handler = None
+        try:
+            from_handler = self._handler(event, Context(self._settings, call, request))
+            if is_async(from_handler):
+                from .aloop import run_async
+
+                return run_async(from_handler, call, descriptor)
+            answer = answer_of(from_handler)
+            if answer.stream is not None and hasattr(type(answer.stream), "__aiter__"):
+                from .aloop import run_async
+
+                return run_async(from_handler, call, descriptor)
+            return answer, from_handler
+        except (BadResult, NotSerializable) as wrong:
+            return failure_answer(wrong, call.request_id), from_handler
+        except BaseException as error:  # a handler may raise anything, sys.exit included
+            if is_abandoned(error):
+                raise
+            return failure_answer(error, call.request_id), None
+
+
+def is_async(result):
+    return hasattr(type(result), "__await__")
+
+
+def is_abandoned(error):
+    return getattr(error, "abandoned_call", False)

@@ -1,0 +1,84 @@
+"""What a handler raised, as an HTTP answer; the traceback goes to the log."""
+
+import os
+import sys
+
+from .answers import BadResult, json_answer
+from .encode import NotSerializable
+
+HERE = os.path.dirname(__file__)
+MESSAGE_LIMIT_BYTES = 1024
+SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def failure_answer(error, request_id):
+    """The answer for an exception of the handler or of its result. Writes the traceback to stderr, so call it while the call is current."""
+    if isinstance(error, BadResult):
+        print(f"bad result: {error}", file=sys.stderr)
+        return refusal(502, "bad_result", str(error), request_id)
+    if isinstance(error, NotSerializable):
+        print(error, file=sys.stderr)
+        answer = raised(str(error), error.type_name, request_id)
+        answer.fault = "result_not_serializable"
+        return answer
+    log_traceback(error)
+    return raised(message_of(error), type(error).__name__, request_id)
+
+
+def raised(message, type_name, request_id):
+    answer = json_answer(500, {"error": message, "type": type_name, "request_id": request_id})
+    answer.error, answer.raised = message, True
+    return answer
+
+
+def refusal(status, code, message, request_id):
+    """The platform's own no."""
+    answer = json_answer(status, {"error": message, "code": code, "request_id": request_id})
+    answer.error, answer.fault = message, code
+    return answer
+
+
+def message_of(error):
+    if isinstance(error, SystemExit):
+        return f"function exited with code {exit_code_of(error)}"
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # a user's __str__ may do anything
+        return type(error).__name__
+
+
+def exit_code_of(error):
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+def log_traceback(error):
+    """Without the runtime's own frames. `sys.exit("text")` prints the text, as Python does, and no traceback."""
+    if isinstance(error, SystemExit):
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+        return
+    import traceback
+
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(HERE):
+        frames = frames.tb_next
+    try:
+        text = "".join(traceback.format_exception(type(error), error, frames))
+    except Exception as unprintable:  # a user's exception class may do anything
+        text = f"{type(error).__name__} (its traceback cannot be written: {type(unprintable).__name__})\n"
+    sys.stderr.write(text)
+
+
+def percent_encoded(message):
+    """A message as header value: percent-encoded UTF-8 of at most 1 KB, cut between characters."""
+    encoded = []
+    size = 0
+    for character in message:
+        piece = "".join(chr(byte) if byte in SAFE else f"%{byte:02X}" for byte in character.encode("utf-8", "replace"))
+        size += len(piece)
+        if size > MESSAGE_LIMIT_BYTES:
+            break
+        encoded.append(piece)
+    return "".join(encoded)

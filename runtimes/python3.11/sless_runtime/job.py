@@ -1,0 +1,129 @@
+"""Job mode: one event, one outcome."""
+
+import os
+import sys
+
+from .answers import BINARY_TYPE, TEXT_TYPE, chunk_bytes
+from .calls import Call, current_call
+from .encode import InvalidJson, NotSerializable, base64_of, decode_json_text, encode_json
+from .failures import failure_answer, message_of
+
+
+def job_event(settings):
+    """Text that is not JSON becomes `{"body": text}`."""
+    text = settings.event_text
+    if text is None and settings.event_file:
+        with open(settings.event_file, "rb") as file:
+            text = file.read().decode("utf-8-sig", "replace")
+    if text is None or not text.strip():
+        return {}
+    try:
+        return decode_json_text(text)
+    except InvalidJson:
+        return {"body": text}
+
+
+def job_call(settings):
+    return Call(settings.invocation_id, settings.request_id, settings.trigger, settings.timeout_sec or None)
+
+
+def run_job(settings, executor, slots, capture):
+    """Calls the handler once; returns the outcome."""
+    call = job_call(settings)
+    slots.enter(call)
+    current_call.set(call)
+    answer, result = executor.execute(job_event(settings), call)
+    streamed = answer.stream is not None
+    if streamed:
+        answer, result = collected(answer, call)
+    outcome = outcome_of(answer, result, call)
+    capture.finish(call, capture.poller())
+    slots.leave(call)
+    current_call.set(None)
+    return outcome
+
+
+def collected(answer, call):
+    """(answer with the whole body, that body as the result) of a stream."""
+    pieces = []
+    try:
+        for chunk in answer.stream:
+            if not pieces:
+                answer.content_type = TEXT_TYPE if isinstance(chunk, str) else BINARY_TYPE
+            pieces.append(chunk_bytes(chunk))
+    except BaseException as error:  # a generator may raise anything
+        return failure_answer(error, call.request_id), None
+    answer.body, answer.stream = b"".join(pieces), None
+    try:
+        return answer, answer.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return answer, answer.body
+
+
+def outcome_of(answer, result, call):
+    """The outcome of `runtimes/README.md` as a dict."""
+    if answer.error is None:
+        try:
+            text = encode_json(result)
+        except NotSerializable as wrong:
+            answer, text = failure_answer(wrong, call.request_id), None
+    if answer.error is not None:
+        text = None
+    headers = [[name.lower(), value] for name, value in answer.headers]
+    if answer.body and answer.content_type and not any(name == "content-type" for name, _ in headers):
+        headers.append(["content-type", answer.content_type])
+    outcome = {
+        "ok": answer.error is None,
+        "result": text,
+        "error": answer.error,
+        "error_type": error_type_of(answer),
+        "status": answer.status,
+        "headers": headers,
+    }
+    try:
+        outcome["body"] = answer.body.decode("utf-8")
+    except UnicodeDecodeError:
+        outcome["body_base64"] = base64_of(answer.body)
+    return outcome
+
+
+def error_type_of(answer):
+    if answer.error is None:
+        return None
+    if not answer.raised:
+        return answer.fault
+    return decode_json_text(answer.body.decode())["type"]
+
+
+def failed_outcome(error):
+    """The outcome of a job whose handler could not be imported."""
+    return {"ok": False, "result": None, "error": message_of(error), "error_type": "CannotLoad", "status": 500, "headers": [], "body": ""}
+
+
+def deliver(outcome, settings, capture):
+    """Writes the outcome where sless looks for it; after all log lines."""
+    capture.finish_idle()
+    if not settings.result_file:
+        capture.ring.write_out(b'{"sless_outcome": %b}\n' % encode_json(outcome).encode())
+        return
+    beside = f"{settings.result_file}.part"
+    with open(beside, "w", encoding="utf-8") as file:
+        file.write(encode_json(outcome))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, settings.result_file)
+
+
+def run(settings, load, slots, capture):
+    """Exit code of job mode. `load` gives the executor; CannotLoad is an outcome too."""
+    from .loading import CannotLoad
+
+    try:
+        executor = load()
+    except CannotLoad as wrong:
+        deliver(failed_outcome(wrong), settings, capture)
+        return 1
+    outcome = run_job(settings, executor, slots, capture)
+    deliver(outcome, settings, capture)
+    sys.stdout.flush()
+    return 0 if outcome["ok"] else 1

@@ -1,0 +1,111 @@
+"""From `module.function` to something that can be called with an event and a context."""
+
+import os
+import sys
+
+WITH_VARARGS = 0x04
+
+
+class CannotLoad(Exception):
+    """The entrypoint cannot be called; the message says why. `__cause__` is what the user's code raised, if it did."""
+
+
+class Handler:
+    """The user's function. `arguments` is how many of (event, context) it takes."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function, arguments):
+        self.function = function
+        self.arguments = arguments
+
+    def __call__(self, event, context):
+        if self.arguments == 2:
+            return self.function(event, context)
+        return self.function(event) if self.arguments else self.function()
+
+
+def prepare_path(code_dir, deps_dir):
+    """The user's folder comes first, their packages last, as with `python file.py`; children find the packages too."""
+    code_dir = os.path.abspath(code_dir)
+    os.chdir(code_dir)
+    sys.path.insert(0, code_dir)
+    if deps_dir is None:
+        return
+    deps_dir = os.path.abspath(deps_dir)
+    os.environ.setdefault("PYTHONPATH", deps_dir)
+    if os.path.isdir(deps_dir) and any(name.endswith(".pth") for name in os.listdir(deps_dir)):
+        import site
+
+        site.addsitedir(deps_dir)
+    else:
+        sys.path.append(deps_dir)
+
+
+def load_handler(entrypoint):
+    """Imports the handler; CannotLoad when it is not there, cannot be called, or ends the process."""
+    path, _, name = entrypoint.strip().rpartition(".")
+    module_name = path.removeprefix("./").replace("/", ".")
+    if not name or not module_name or ".." in module_name or module_name.startswith("."):
+        raise CannotLoad(f"entrypoint {entrypoint!r}: expected module.function, such as handler.handle")
+    known = sys.modules.get(module_name)
+    try:
+        __import__(module_name)
+    except SystemExit as left:
+        from .failures import exit_code_of
+
+        raise CannotLoad(f"module {module_name} exited with code {exit_code_of(left)} while it was imported") from left
+    except BaseException as error:  # whatever a user's module raises is theirs to read
+        raise CannotLoad(f"module {module_name} cannot be imported: {type(error).__name__}: {error}") from error
+    module = sys.modules[module_name]
+    if not hasattr(module, name):
+        raise CannotLoad(missing_function(module_name, name, module, known))
+    function = getattr(module, name)
+    if not callable(function):
+        raise CannotLoad(f"{module_name}.{name}: expected a function, found {type(function).__name__}")
+    return Handler(function, argument_count(function, f"{module_name}.{name}"))
+
+
+def missing_function(module_name, name, module, known):
+    if module is known:
+        return f"module {module_name}: expected the function {name}, found Python's own module of that name; rename the file"
+    found = sorted(key for key, value in vars(module).items() if callable(value) and getattr(value, "__module__", None) == module_name)
+    return f"module {module_name}: expected the function {name}, found {', '.join(found) or 'none'}"
+
+
+def argument_count(function, name):
+    """How many of (event, context) a function takes by position; CannotLoad when it needs more than these.
+
+    A second parameter with a default gets the context only if its name says so: `handle(event, db=None)` means something else.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__") or code.co_kwonlyargcount:
+        least, names = positional_by_signature(function, name)
+    else:
+        names = code.co_varnames[: code.co_argcount]
+        least = len(names) - len(function.__defaults__ or ())
+        if code.co_flags & WITH_VARARGS:
+            names += ("context",) * 2
+    if least > 2:
+        raise CannotLoad(f"{name}: expected a function of (event) or (event, context), found one that needs {least} arguments")
+    if least < 2 <= len(names) and not any(word in names[1].lower() for word in ("context", "ctx")):
+        return 1
+    return min(len(names), 2)
+
+
+def positional_by_signature(function, name):
+    """(least number, names) of the positional arguments of any callable; (event, context) when it does not tell."""
+    import inspect
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 2, ("event", "context")
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = [one for one in parameters if one.kind == one.KEYWORD_ONLY and one.default is one.empty]
+    if needed:
+        raise CannotLoad(f"{name}: expected a function of (event) or (event, context), found the required keyword {needed[0].name}")
+    names = tuple(one.name for one in positional)
+    if any(one.kind == one.VAR_POSITIONAL for one in parameters):
+        names += ("context",) * 2
+    return sum(one.default is one.empty for one in positional), names

@@ -1,0 +1,217 @@
+"""HTTP/1.1 off and onto a blocking socket."""
+
+from _socket import SHUT_RD
+
+from .answers import TOKEN_CHARACTERS
+
+HEAD_LIMIT_BYTES = 128 * 1024
+BODY_LIMIT_BYTES = 256 * 1024 * 1024
+"""A last wall; the limits that users know are checked by sless."""
+RECEIVE_BYTES = 65536
+KNOWN_METHODS = frozenset(("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"))
+HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+header_keys = {}
+"""Header names that were checked before → their lower case. Bounded: callers invent names."""
+
+
+class BadRequest(Exception):
+    """What was sent is not HTTP as we take it; `status` is what to answer before closing."""
+
+    def __init__(self, message, status=400):
+        super().__init__(message)
+        self.status = status
+
+
+class Request:
+    """`headers` are (name in lower case, value) in order; `path` and `query` are undecoded, of Latin-1 characters."""
+
+    __slots__ = ("_values", "body", "headers", "method", "minor_version", "path", "peer", "query")
+
+    def __init__(self, method, target, minor_version, headers):
+        self.method = method
+        self.path, _, self.query = target.partition("?")
+        self.minor_version = minor_version
+        self.headers = headers
+        self._values = dict(headers)
+        self.body = b""
+        self.peer = ""
+
+    def header(self, key):
+        """The last value of a header, "" when it is absent."""
+        return self._values.get(key, "")
+
+    def repeats(self, key):
+        return sum(name == key for name, _ in self.headers) > 1
+
+    def keeps_alive(self):
+        connection = self._values.get("connection")
+        if self.minor_version == 0:
+            return connection is not None and connection.lower() == "keep-alive"
+        return connection is None or "close" not in connection.lower()
+
+
+def parse_head(head):
+    """Request line and headers (without the empty line) → Request; BadRequest."""
+    lines = head.decode("latin-1").split("\r\n")
+    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head:
+        raise BadRequest("request head: expected lines that end in CR LF, without control characters")
+    method, target, minor_version = parse_request_line(lines[0])
+    headers = []
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        key = header_keys.get(name)
+        if key is None:
+            key = checked_header_key(name, colon)
+        headers.append((key, value.strip(" \t")))
+    return Request(method, target, minor_version, headers)
+
+
+def parse_request_line(line):
+    parts = line.split(" ")
+    if len(parts) != 3:
+        raise BadRequest(f"request line: expected method, target and version, found {line!r:.100}")
+    method, target, version = parts
+    if method not in KNOWN_METHODS and not (method and TOKEN_CHARACTERS.issuperset(method)):
+        raise BadRequest(f"method: found {method!r:.100}")
+    if version not in ("HTTP/1.1", "HTTP/1.0"):
+        raise BadRequest(f"version: expected HTTP/1.1, found {version!r:.100}", 505 if version.startswith("HTTP/") else 400)
+    if not target.startswith("/"):
+        target = path_of_absolute(target)
+    return method, target, int(version[-1])
+
+
+def path_of_absolute(target):
+    """`http://host/path` → `/path`, `*` → `/`; BadRequest for anything else."""
+    scheme, found, rest = target.partition("://")
+    if target == "*":
+        return "/"
+    if not found or scheme.lower() not in ("http", "https"):
+        raise BadRequest(f"request target: expected a path, found {target!r:.100}")
+    slash = rest.find("/")
+    return rest[slash:] if slash >= 0 else "/"
+
+
+def checked_header_key(name, colon):
+    if not colon or not name or not TOKEN_CHARACTERS.issuperset(name):
+        raise BadRequest(f"header: expected name: value, found {name!r:.100}")
+    if len(header_keys) < 1000:
+        header_keys[name] = name.lower()
+    return name.lower()
+
+
+class Wire:
+    """One connection. `idle` is true while nothing of a next request has come."""
+
+    def __init__(self, sock, peer):
+        self.sock = sock
+        self.peer = peer
+        self.idle = False
+        self._buffer = b""
+
+    def has_buffered(self):
+        return self._buffer != b""
+
+    def interrupt(self):
+        """Ends the wait for a next request, from another thread; what has already come is still read."""
+        try:
+            self.sock.shutdown(SHUT_RD)
+        except OSError:
+            pass
+
+    def read_request(self):
+        """The next request without its body; None when there is none. BadRequest, OSError."""
+        buffer = self._buffer.lstrip(b"\r\n") if self._buffer else b""
+        end = buffer.find(b"\r\n\r\n")
+        while end < 0:
+            if len(buffer) > HEAD_LIMIT_BYTES:
+                raise BadRequest(f"request head: expected at most {HEAD_LIMIT_BYTES} bytes", 431)
+            if b"\n\n" in buffer:
+                raise BadRequest("request head: expected lines that end in CR LF")
+            data = self.sock.recv(RECEIVE_BYTES)
+            if not data:
+                return None
+            self.idle = False
+            buffer = (buffer + data).lstrip(b"\r\n")
+            end = buffer.find(b"\r\n\r\n")
+        self._buffer = buffer[end + 4 :]
+        request = parse_head(buffer[:end])
+        request.peer = self.peer
+        return request
+
+    def read_body(self, request):
+        """Reads the body into the request. BadRequest; ConnectionError when the client goes away in the middle."""
+        length = request.header("content-length")
+        encoding = request.header("transfer-encoding")
+        if encoding:
+            if length:
+                raise BadRequest("expected Content-Length or Transfer-Encoding, found both")
+            if encoding.lower() != "chunked" or request.repeats("transfer-encoding"):
+                raise BadRequest(f"Transfer-Encoding: expected chunked, found {encoding!r:.100}", 501)
+            self._invite(request)
+            request.body = self._read_chunked()
+        elif length:
+            request.body = self._read_length(request, length)
+        elif request.repeats("content-length"):
+            raise BadRequest("Content-Length: found twice")
+
+    def _read_length(self, request, length):
+        if not (length.isascii() and length.isdigit()) or request.repeats("content-length"):
+            raise BadRequest(f"Content-Length: expected one whole number, found {length!r:.100}")
+        count = int(length[:20])
+        if count > BODY_LIMIT_BYTES:
+            raise BadRequest(f"body: expected at most {BODY_LIMIT_BYTES} bytes, found {count}", 413)
+        if count > len(self._buffer):
+            self._invite(request)
+        return self._read_exactly(count)
+
+    def _invite(self, request):
+        if request.header("expect").lower() == "100-continue" and request.minor_version:
+            self.sock.sendall(CONTINUE)
+
+    def _read_exactly(self, count):
+        if len(self._buffer) >= count:
+            data, self._buffer = self._buffer[:count], self._buffer[count:]
+            return data
+        data = bytearray(count)
+        view = memoryview(data)
+        filled = len(self._buffer)
+        view[:filled], self._buffer = self._buffer, b""
+        while filled < count:
+            received = self.sock.recv_into(view[filled:])
+            if not received:
+                raise ConnectionAbortedError("the client went away in the middle of a body")
+            filled += received
+        return bytes(data)
+
+    def _read_line(self):
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            if len(self._buffer) > HEAD_LIMIT_BYTES:
+                raise BadRequest("chunked body: expected a chunk size")
+            data = self.sock.recv(RECEIVE_BYTES)
+            if not data:
+                raise ConnectionAbortedError("the client went away in the middle of a body")
+            self._buffer += data
+        line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
+        return line
+
+    def _read_chunked(self):
+        chunks = []
+        total = 0
+        while True:
+            digits = self._read_line().partition(b";")[0].strip(b" \t")
+            if not digits or len(digits) > 8 or not HEX_DIGITS.issuperset(digits):
+                raise BadRequest(f"chunked body: expected a chunk size, found {digits!r:.100}")
+            size = int(digits, 16)
+            total += size
+            if total > BODY_LIMIT_BYTES:
+                raise BadRequest(f"body: expected at most {BODY_LIMIT_BYTES} bytes", 413)
+            if size == 0:
+                break
+            chunks.append(self._read_exactly(size))
+            if self._read_exactly(2) != b"\r\n":
+                raise BadRequest("chunked body: expected a line break after a chunk")
+        while self._read_line():
+            pass  # trailers say nothing to a handler
+        return b"".join(chunks)
