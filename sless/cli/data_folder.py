@@ -16,7 +16,7 @@ PATIENCE_SEC = 5.0
 
 
 @contextmanager
-def hold_data_folder(folder: Path) -> Iterator[None]:
+def hold_data_folder(folder: Path, patience_sec: float = PATIENCE_SEC) -> Iterator[None]:
     """The lock ends with the processes that hold it, also on kill -9. Raises ConfigError when another server has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -24,15 +24,14 @@ def hold_data_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise ConfigError(f"SLESS_DATA_DIR: {folder} cannot be used: {error.strerror}") from error
     with file:
-        _lock(file, folder)
+        _lock(file, folder, time.monotonic() + patience_sec)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
 
 
-def _lock(file: TextIO, folder: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_SEC
+def _lock(file: TextIO, folder: Path, deadline: float) -> None:
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -89,11 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except Exception as error:
-        text = _text_for_user(error)
-        if text is None:
-            raise
-        click.echo(f"Error: {text}", err=True)
+    except _errors_for_users() as error:
+        click.echo(f"Error: {_text_for_user(error)}", err=True)
         return 1
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
@@ -101,20 +98,14 @@ def main(arguments: list[str] | None = None) -> int:
         _flush_quietly()
 
 
-def _text_for_user(error: Exception) -> str | None:
-    """The text of an error that is written for users; None for one that is a mistake of ours. Looks the classes up among the modules
-    that are loaded, so that no command pays for the imports of another."""
-    for module, names in (
-        ("sless.client", ("ClientError", "PackingError", "ProfileError")),
-        ("sless.errors", ("ConfigError", "SlessError")),
-    ):
-        loaded = sys.modules.get(module)
-        if loaded and isinstance(error, tuple(getattr(loaded, name) for name in names)):
-            return _with_details(error)
-    return None
+def _errors_for_users() -> tuple[type[Exception], ...]:
+    """Errors whose text is written for users; any other is a mistake of ours and keeps its traceback. Only modules that are loaded can have
+    raised: no command pays for the imports of another."""
+    homes = {"sless.client": ("ClientError", "PackingError", "ProfileError"), "sless.errors": ("ConfigError", "SlessError")}
+    return tuple(getattr(sys.modules[module], name) for module, names in homes.items() if module in sys.modules for name in names)
 
 
-def _with_details(error: Exception) -> str:
+def _text_for_user(error: Exception) -> str:
     """The sentence, then each mistake of a request on its own line, then the id to look the request up by."""
     lines = [str(error)]
     details = getattr(error, "details", ())

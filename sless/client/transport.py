@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 import requests
 from requests.auth import AuthBase
-from urllib3.exceptions import NewConnectionError
 
 from sless.client.answers import CallAnswer, error_of
 from sless.client.errors import ClientError, Unreachable
@@ -118,17 +117,22 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_refused(error: requests.ConnectionError) -> bool:
-    cause = getattr(error.args[0] if error.args else None, "reason", None)
-    return isinstance(cause, NewConnectionError) and isinstance(cause.__cause__, ConnectionRefusedError)
+    return any(isinstance(cause, ConnectionRefusedError) for cause in _causes_of(error))
 
 
 def _reason_of(error: requests.RequestException) -> str:
-    cause: BaseException = error
-    while cause.__cause__ or cause.__context__:
-        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
-    if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror.lower()
-    return str(cause) or type(cause).__name__
+    *_, root = _causes_of(error)
+    if isinstance(root, OSError) and root.strerror:
+        return root.strerror.lower()
+    return str(root) or type(root).__name__
+
+
+def _causes_of(error: BaseException) -> Iterator[BaseException]:
+    """The error, what caused it, and so on to the root."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _parsed(response: requests.Response) -> Any:

@@ -1,0 +1,173 @@
+"""The other client commands: what they print, and how they end."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from sless.client.profiles import file_of, read_file
+from tests.unit.cli.contract_server import NAMESPACE, TOKEN
+
+
+@pytest.fixture
+def deployed(run, hello):
+    assert run("deploy", "hello", str(hello)).code == 0
+
+
+def test_list_is_a_table_or_json(run, state, deployed):
+    state.services["api"] = {"name": "api", "runtime": "nodejs20", "phase": "Failed", "message": "no such module", "url": None}
+    lines = run("list").out.splitlines()
+    assert lines[0].split() == ["NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"]
+    assert lines[1].split() == ["api", "service", "nodejs20", "Failed", "-", "-", "no", "such", "module"]
+    assert lines[2].split()[:5] == ["hello", "function", "python3.11", "Ready", "1"]
+    assert [(item["name"], item["kind"]) for item in run("list", "--output", "json").json] == [("hello", "function"), ("api", "service")]
+
+
+def test_an_empty_list_says_so_on_stderr(run):
+    outcome = run("list")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "no functions or services" in outcome.err
+    assert run("list", "--output", "json").json == []
+
+
+def test_describe_shows_the_function_and_its_triggers(run, state, deployed):
+    state.functions["hello"]["env_vars"] = {"A": "1", "B": "2"}
+    out = run("describe", "hello").out
+    assert "phase           Ready\n" in out
+    assert "env_vars        A=1\n                B=2\n" in out
+    assert "hello    http" in out
+    found = run("describe", "hello", "--output", "json").json
+    assert (found["kind"], found["triggers"][0]["name"]) == ("function", "hello")
+
+
+def test_versions_and_rollback(run, state, deployed, hello):
+    (hello / "handler.py").write_text("def handle(event):\n    return 2\n")
+    run("deploy", "hello", str(hello))
+    lines = run("versions", "hello").out.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["2", "*", "ready"], ["1", "ready", "python3.11"]]
+    outcome = run("rollback", "hello", "1")
+    assert (outcome.code, outcome.err) == (0, 'Version 1 of function "hello" is active\n')
+    assert state.functions["hello"]["active_version"] == 1
+    assert run("rollback", "hello", "0").code == 2
+
+
+def test_source_prints_or_writes(run, deployed, tmp_path):
+    assert run("source", "hello").out == "==> handler.py <==\ndef handle(event):\n    return 'hi'\n\n"
+    target = tmp_path / "out"
+    assert run("source", "hello", "-o", str(target)).code == 0
+    assert (target / "handler.py").read_text() == "def handle(event):\n    return 'hi'\n"
+    again = run("source", "hello", "-o", str(target))
+    assert (again.code, "exists already; --force" in again.err) == (1, True)
+    assert run("source", "hello", "-o", str(target), "--force").code == 0
+
+
+def test_source_is_never_written_outside_its_folder(run, state, deployed, tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("../evil.py", "x")
+    state.zips["hello"] = buffer.getvalue()
+    outcome = run("source", "hello", "-o", str(tmp_path / "out"))
+    assert outcome.code == 1
+    assert "'../evil.py' leads out of" in outcome.err
+    assert not (tmp_path / "evil.py").exists()
+
+
+class TestInvoke:
+    def test_prints_the_answer(self, run, state, deployed, tmp_path):
+        outcome = run("invoke", "hello", "-d", '{"a": [1, "ü"]}')
+        assert (outcome.code, json.loads(outcome.out)) == (0, {"echo": {"a": [1, "ü"]}})
+        (tmp_path / "event.json").write_text('{"b": 2}')
+        assert json.loads(run("invoke", "hello", "-d", f"@{tmp_path}/event.json").out) == {"echo": {"b": 2}}
+        assert run("invoke", "hello", "--output", "json").json | {"headers": 0} == {"status": 200, "headers": 0, "body": {"echo": None}}
+
+    def test_reads_stdin(self, run, deployed, monkeypatch):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"c": 3}')))
+        assert json.loads(run("invoke", "hello", "-d", "-").out) == {"echo": {"c": 3}}
+
+    @pytest.mark.parametrize("data, text", [("{a}", "--data: expected JSON"), ("@/nowhere", "cannot read '/nowhere'")])
+    def test_wrong_data_is_a_usage_error(self, run, state, deployed, data, text):
+        outcome = run("invoke", "hello", "-d", data)
+        assert (outcome.code, text in outcome.err) == (2, True)
+        assert state.calls("POST", "/invoke") == []
+
+    def test_an_error_of_the_function_is_printed_and_fails(self, run, state, deployed):
+        path = f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke"
+        state.replies[("POST", path)] = (500, {"Content-Type": "application/json", "X-Sless-Function-Error": "1"}, b'{"error": "boom"}')
+        outcome = run("invoke", "hello")
+        assert (outcome.code, outcome.out, outcome.err) == (1, '{"error": "boom"}\n', "Error: function hello answered 500\n")
+        state.replies[("POST", path)] = (504, {"X-Sless-Error": "timeout"}, b"")
+        assert run("invoke", "hello").err == "Error: sless answered 504 (timeout)\n"
+
+    def test_binary_answers_come_untouched(self, repository, server, state):
+        state.functions["hello"] = {"name": "hello"}
+        path = f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke"
+        state.replies[("POST", path)] = (200, {"Content-Type": "application/octet-stream"}, b"\x00\xff")
+        environ = os.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": TOKEN}
+        ended = subprocess.run([sys.executable, repository / "sless.py", "invoke", "hello"], env=environ, capture_output=True)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"\x00\xff", b"")
+
+    def test_async_prints_the_id(self, run, state, deployed):
+        location = f"/v1/namespaces/{NAMESPACE}/functions/hello/invocations/abc123"
+        state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke")] = (202, {"Location": location}, b"{}")
+        assert run("invoke", "hello", "--async").out == "abc123\n"
+        assert state.calls("POST", "/invoke")[-1][1]["prefer"] == "respond-async"
+
+
+class TestLogs:
+    def test_lines_as_they_are(self, run, state, deployed):
+        assert run("logs", "hello", "--tail", "5").out == "first\nsecond\n"
+        assert state.requests[-1][1].endswith("/logs?tail=5")
+        assert [json.loads(line) for line in run("logs", "hello", "--output", "json").out.splitlines()] == [
+            {"text": "first"},
+            {"text": "second"},
+        ]
+
+    def test_since_becomes_a_time(self, run, state, deployed):
+        run("logs", "hello", "--since", "2026-01-31T10:26:53+01:00")
+        assert state.requests[-1][1].endswith("/logs?since=2026-01-31T09%3A26%3A53.000Z")
+        assert run("logs", "hello", "--since", "10m").code == 0
+        assert run("logs", "hello", "--since", "yesterday").code == 2
+
+
+def test_triggers_and_jobs(run, state, deployed):
+    assert run("triggers").out.splitlines()[1].split()[:5] == ["hello", "http", "hello", "yes", "yes"]
+    state.jobs["table"] = {"name": "table", "phase": "Succeeded", "run_id": 1, "exit_code": 0}
+    assert run("jobs").out.splitlines()[1].split()[:3] == ["table", "Succeeded", "1"]
+
+
+def test_login_checks_and_keeps(run, server, monkeypatch, tmp_path):
+    monkeypatch.delenv("SLESS_TOKEN")
+    wrong = run("login", "--token", "nonsense")
+    assert (wrong.code, wrong.err) == (1, "Error: the token's signature is wrong\n")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert read_file(file_of(environ)).profiles == {}
+    monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN + "\n"))
+    assert run("login", "--token", "-").code == 0
+    monkeypatch.delenv("SLESS_URL")
+    assert run("list").code == 0, "the profile is enough"
+
+
+def test_no_token_says_what_to_do(run, monkeypatch):
+    monkeypatch.delenv("SLESS_TOKEN")
+    outcome = run("list")
+    assert outcome.code == 1
+    assert "sless login" in outcome.err
+    assert "SLESS_TOKEN" in outcome.err
+
+
+def test_several_mistakes_of_a_request_are_all_shown(run, state, hello):
+    body = {"error": "memory_mb: too small (and 1 more)", "code": "invalid", "request_id": "r",
+            "details": [{"field": "memory_mb", "message": "too small"}, {"field": "name", "message": "too long"}]}  # fmt: skip
+    state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions")] = (400, {}, json.dumps(body).encode())
+    outcome = run("deploy", "hello", str(hello))
+    assert outcome.code == 1
+    assert outcome.err == "Error: memory_mb: too small (and 1 more)\n  memory_mb: too small\n  name: too long\n"
+
+
+def test_a_server_error_shows_the_request_id(run, state):
+    state.replies[("GET", f"/v1/namespaces/{NAMESPACE}/functions")] = (500, {}, b'{"error": "internal error", "request_id": "r9"}')
+    assert run("list").err == "Error: internal error\n  request id: r9\n"

@@ -1,0 +1,154 @@
+"""`sless deploy` and `sless delete` against a server that answers per contract."""
+
+import json
+
+from sless.client import DeployRequest, deploy
+from tests.unit.cli.contract_server import NAMESPACE
+
+URL = f"http://example.test/fn/{NAMESPACE}/hello"
+
+
+class Silent:
+    def __init__(self):
+        self.steps, self.lines = [], []
+
+    def step(self, text):
+        self.steps.append(text)
+
+    def log(self, line):
+        self.lines.append(line)
+
+
+def test_a_new_function_gets_a_url(run, state, hello):
+    outcome = run("deploy", "hello", str(hello), "--env", "A=1", "--env", "B=x=y", "--memory", "256", "--timeout", "7")
+    assert (outcome.code, outcome.out) == (0, URL + "\n")
+    function = state.functions["hello"]
+    assert (function["runtime"], function["memory_mb"], function["timeout_sec"]) == ("python3.11", 256, 7)
+    assert function["env_vars"] == {"A": "1", "B": "x=y"}
+    assert (state.triggers["hello"]["type"], state.triggers["hello"]["function_ref"]) == ("http", "hello")
+    assert "pip: nothing to install" in outcome.err
+    assert "\x1b" not in outcome.err + outcome.out
+
+
+def test_an_update_keeps_what_was_not_given(run, state, hello):
+    run("deploy", "hello", str(hello), "--env", "A=1", "--memory", "256")
+    (hello / "handler.py").write_text("def handle(event):\n    return 'ho'\n")
+    outcome = run("deploy", "hello", str(hello), "--env", "B=2")
+    assert outcome.code == 0
+    assert state.functions["hello"]["env_vars"] == {"A": "1", "B": "2"}
+    assert state.functions["hello"]["memory_mb"] == 256
+    assert [json.loads(body) for _, _, body in state.calls("PATCH")] == [{"env_vars": {"A": "1", "B": "2"}}]
+    assert len(state.calls("POST", "/triggers")) == 1
+
+
+def test_nothing_to_change_changes_nothing(run, state, hello):
+    run("deploy", "hello", str(hello))
+    outcome = run("deploy", "hello", str(hello), "--runtime", "python3.11")
+    assert outcome.code == 0
+    assert state.calls("PATCH") == []
+    assert len(state.versions["hello"]) == 1
+
+
+def test_a_service_needs_no_trigger(run, state, hello):
+    state.build_log = ""
+    outcome = run("deploy", "hello", str(hello), "--service", "--replicas", "2", "--output", "json")
+    assert outcome.code == 0
+    assert outcome.json["replicas"] == 2
+    assert outcome.json["deployed_version"] == 1
+    assert state.triggers == {}
+    again = run("deploy", "hello", str(hello))
+    assert again.code == 0, "what is a service stays one without --service"
+    assert state.functions == {}
+
+
+def test_a_failed_build_shows_its_reason_and_leaves_no_trigger(run, state, hello):
+    state.build_state, state.build_message = "failed", "ModuleNotFoundError: No module named 'numpy'"
+    outcome = run("deploy", "hello", str(hello))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "version 1 of hello failed: ModuleNotFoundError: No module named 'numpy'" in outcome.err
+    assert state.triggers == {}
+
+
+def test_no_wait_returns_after_the_upload(run, state, hello):
+    state.build_state = "queued"
+    outcome = run("deploy", "hello", str(hello), "--no-wait")
+    assert (outcome.code, outcome.out) == (0, URL + "\n")
+
+
+def test_waiting_ends(run, state, hello):
+    state.build_state = "building"
+    outcome = run("deploy", "hello", str(hello), "--wait-sec", "0.3")
+    assert outcome.code == 1
+    assert "gave up waiting: version 1 of hello is still being built" in outcome.err
+
+
+def test_no_http_means_no_url(run, state, hello):
+    outcome = run("deploy", "hello", str(hello), "--no-http")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "sless invoke hello" in outcome.err
+    assert state.triggers == {}
+
+
+def test_the_same_code_after_a_roll_back_becomes_active_again(run, state, hello):
+    run("deploy", "hello", str(hello))
+    (hello / "handler.py").write_text("def handle(event):\n    return 2\n")
+    run("deploy", "hello", str(hello))
+    run("rollback", "hello", "1")
+    assert state.functions["hello"]["active_version"] == 1
+    assert run("deploy", "hello", str(hello)).code == 0
+    assert state.functions["hello"]["active_version"] == 2
+    assert len(state.versions["hello"]) == 2
+
+
+def test_a_disabled_trigger_stays_and_is_mentioned(client, state, hello):
+    deploy(client, DeployRequest(name="hello", folder=hello), Silent())
+    state.triggers["hello"]["enabled"] = False
+    report = Silent()
+    deploy(client, DeployRequest(name="hello", folder=hello), report)
+    assert any("disabled" in step for step in report.steps)
+    assert state.triggers["hello"]["enabled"] is False
+
+
+def test_a_taken_trigger_name_is_not_taken_over(client, state, hello):
+    state.triggers["hello"] = {"name": "hello", "type": "cron", "function_ref": "other"}
+    deploy(client, DeployRequest(name="hello", folder=hello), Silent())
+    assert state.triggers["hello-http"]["function_ref"] == "hello"
+
+
+def test_the_upload_is_the_folder(client, state, hello):
+    report = Silent()
+    deploy(client, DeployRequest(name="hello", folder=hello), report)
+    _, headers, body = state.calls("POST", "/upload")[0]
+    assert headers["content-type"].startswith("multipart/form-data")
+    assert b'name="code_hash"' in body
+    assert client.functions.source("hello") == {"handler.py": "def handle(event):\n    return 'hi'\n"}
+    assert report.lines == ["pip: nothing to install"]
+
+
+def test_wrong_usage(run, hello, tmp_path):
+    for arguments in (
+        ("deploy", "hello"),
+        ("deploy", "hello", str(hello), "--env", "NOVALUE"),
+        ("deploy", "hello", str(hello), "--memory", "much"),
+        ("deploy", "hello", str(hello), "--replicas", "2"),
+        ("delete",),
+        ("delete", "a", "--job", "--trigger"),
+    ):
+        outcome = run(*arguments)
+        assert outcome.code == 2, arguments
+        assert "Usage: sless" in outcome.err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run("deploy", "hello", str(empty)).code == 1
+
+
+def test_delete_takes_its_own_trigger_with_it(run, state, hello):
+    run("deploy", "hello", str(hello))
+    state.triggers["nightly"] = {"name": "nightly", "type": "cron", "function_ref": "hello"}
+    outcome = run("delete", "hello")
+    assert outcome.code == 0
+    assert state.functions == {}
+    assert list(state.triggers) == ["nightly"]
+    assert run("delete", "nightly", "--trigger").code == 0
+    missing = run("delete", "hello")
+    assert (missing.code, missing.err) == (1, f'Error: no function or service "hello" in {NAMESPACE}\n')

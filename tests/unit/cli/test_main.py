@@ -1,0 +1,157 @@
+"""How the command line starts and ends, as a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sless._version import __version__
+from sless.cli.main import COMMANDS, HOMES, group
+from tests.unit.cli.contract_server import TOKEN
+
+HEAVY = (
+    "flask",
+    "sqlalchemy",
+    "requests",
+    "uvicorn",
+    "gunicorn",
+    "jwt",
+    "boto3",
+    "kubernetes",
+    "sless.client",
+    "sless.app",
+    "sless.server",
+)
+
+
+def command(repository: Path, *arguments: str) -> list[str]:
+    return [sys.executable, str(repository / "sless.py"), *arguments]
+
+
+def test_every_command_has_a_home_a_section_and_examples():
+    assert sorted(HOMES) == sorted(name for names in COMMANDS.values() for name in names)
+    for name in HOMES:
+        found = group.get_command(None, name)
+        assert found.name == name
+        assert "Example" in found.help, name
+        assert f"sless {name}" in found.help, name
+
+
+def test_version_imports_nothing_it_does_not_need(repository):
+    code = f"import sys; from sless.cli import main; main(['version']); print([m for m in {HEAVY} if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True).stdout
+    assert shown == f"{__version__}\n[]\n"
+
+
+def test_client_commands_do_not_import_the_server(repository):
+    code = f"import sys, sless.cli.deploying, sless.cli.calling; print([m for m in {HEAVY} if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True).stdout
+    assert shown == "['requests', 'sless.client']\n"
+
+
+def test_no_command_is_the_demo(repository, tmp_path):
+    (tmp_path / "file").write_text("")
+    environ = os.environ | {"SLESS_DATA_DIR": str(tmp_path / "file" / "inside")}
+    ended = subprocess.run(command(repository), env=environ, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: SLESS_DATA_DIR: ")
+
+
+def test_unknown_command_is_a_usage_error(repository):
+    ended = subprocess.run(command(repository, "bogus"), capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "No such command 'bogus'" in ended.stderr
+
+
+def test_ctrl_c_ends_quietly(repository, server, state):
+    state.functions["hello"] = {"name": "hello"}
+    state.hold_logs = True
+    environ = os.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command(repository, "logs", "hello", "-f"), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout.readline() == "first\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_goes_is_no_error(repository, server, state):
+    state.functions["hello"] = {"name": "hello"}
+    state.log_lines = tuple("x" * 100 for _ in range(5000))
+    environ = os.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": TOKEN}
+    process = subprocess.Popen(command(repository, "logs", "hello"), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "x" * 100 + "\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
+@pytest.fixture
+def ask(repository, tmp_path):
+    def run(*arguments, **environ):
+        environ = {"SLESS_DATA_DIR": str(tmp_path / "data")} | {name: str(value) for name, value in environ.items()}
+        return subprocess.run(command(repository, *arguments), env=os.environ | environ, capture_output=True, text=True)
+
+    return run
+
+
+class TestToken:
+    def test_stands_alone_on_stdout_and_is_accepted(self, ask, tmp_path):
+        from sless import tokens
+        from sless.config import load
+
+        ended = ask("token", "--sub", "alice", "--ttl", "30m")
+        assert (ended.returncode, ended.stderr, ended.stdout.count("\n")) == (0, "", 1)
+        verifier = tokens.TokenVerifier(load({"SLESS_DATA_DIR": str(tmp_path / "data")}))
+        assert verifier.verify(f"Bearer {ended.stdout.strip()}").sub == "alice"
+
+    def test_lives_a_day_unless_told(self, ask):
+        assert json.loads(ask("token", "--sub", "a", "--output", "json").stdout)["ttl_sec"] == 86400
+
+    def test_where_tokens_come_from_elsewhere_it_says_so(self, ask):
+        ended = ask("token", "--sub", "a", SLESS_AUTH_MODE="jwks", SLESS_JWKS_URL="http://x")
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert "SLESS_AUTH_MODE=jwks: tokens come from" in ended.stderr
+
+    @pytest.mark.parametrize("arguments", [(), ("--sub", "a", "--ttl", "soon"), ("--sub", "a", "--ttl", "0h"), ("--sub", " ")])
+    def test_wrong_usage(self, ask, arguments):
+        assert ask("token", *arguments).returncode == 2
+
+
+class TestConfig:
+    def test_says_where_each_value_comes_from(self, ask, tmp_path):
+        (tmp_path / "secret").write_text("s" * 40 + "\n")
+        rows = json.loads(ask("config", "--output", "json", SLESS_PORT=8081, SLESS_JWT_SECRET_FILE=tmp_path / "secret").stdout)
+        found = {row["name"]: (row["value"], row["source"]) for row in rows}
+        assert found["SLESS_PORT"] == ("8081", "environment")
+        assert found["SLESS_HOST"] == ("127.0.0.1", "default")
+        assert found["SLESS_JWT_SECRET"] == ("(set)", f"file {tmp_path}/secret")
+        assert "s" * 40 not in json.dumps(rows)
+
+    def test_all_mistakes_at_once(self, ask):
+        ended = ask("config", SLESS_PORT="many", SLESS_HOTS="x")
+        assert ended.returncode == 1
+        assert "SLESS_PORT: expected a whole number" in ended.stderr
+        assert "did you mean SLESS_HOST?" in ended.stderr
+
+
+def test_a_data_folder_has_one_server(tmp_path):
+    from sless.cli import data_folder
+    from sless.errors import ConfigError
+
+    with data_folder.hold_data_folder(tmp_path):
+        code = f"from pathlib import Path; from sless.cli.data_folder import *; \nwith hold_data_folder(Path({str(tmp_path)!r}), 0.2): pass"
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[3])
+        assert f"is in use by another sless server (process {os.getpid()})" in ended.stderr
+    with data_folder.hold_data_folder(tmp_path):
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be used"), data_folder.hold_data_folder(tmp_path / "file"):
+        pass
