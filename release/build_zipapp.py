@@ -106,7 +106,8 @@ def _pip(*arguments: str) -> None:
 
 def _pack(site: Path, output: Path) -> None:
     packed = output.with_suffix(".part")
-    command = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--entry-point", "sless.cli:main"]
+    # shiv reads `sless.cli:main` as the module sless.cli.main, which has the function of that name.
+    command = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--entry-point", "sless.cli.main:main"]
     # No --compile-pyc: to compile all libraries takes 10 s at the first start, what is imported compiles itself in 2 and stays compiled.
     command += ["--python", "/usr/bin/env python3", "--reproducible", "--output-file", str(packed)]
     subprocess.run(command, check=True)

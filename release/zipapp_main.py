@@ -57,9 +57,11 @@ def choose_root():
 def is_writable(folder):
     if not os.path.isabs(folder):
         return False
-    while not os.path.exists(folder):
-        folder = os.path.dirname(folder)
-    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+    try:
+        os.makedirs(folder, 0o700)
+    except OSError:
+        pass
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def temporary_root():

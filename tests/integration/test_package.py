@@ -1,0 +1,284 @@
+"""What users install: the lock, the wheel, and the single file sless.pyz on machines unlike the developer's."""
+
+import ast
+import configparser
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sless import _version
+
+# One process makes the wheel and the zipapp, for all tests here.
+pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA_FOLDERS = ("static", "runtimes", "examples")
+LOCKS = ("requirements.txt", "release/requirements.txt", "tests/requirements.txt", "tests/node.txt")
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None, **options) -> subprocess.CompletedProcess[str]:
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run([str(part) for part in command], env=env, check=False, **options)
+
+
+def run_well(*command: str | Path, **options) -> str:
+    done = run(*command, **options)
+    assert done.returncode == 0, f"{command} exited {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def data_files(folder: str) -> set[str]:
+    return {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and not {"__pycache__", "node_modules"} & set(path.parts)
+    }
+
+
+class TestLock:
+    @pytest.mark.parametrize("name", LOCKS)
+    def test_is_exact_and_says_nothing_of_the_machine_it_was_made_on(self, name: str):
+        text = (ROOT / name).read_text()
+        assert "://" not in text
+        assert not re.search(r"^\s*(-|#|/)(?!-hash=)", text, re.MULTILINE)
+        requirements = [line for line in text.splitlines() if not line.startswith(" ")]
+        assert requirements
+        assert all(re.fullmatch(r"[a-z0-9.-]+==\S+( ; .*)? \\", line) for line in requirements)
+        assert text.count("--hash=sha256:") >= len(requirements)
+
+    def test_holds_each_requirement_of_the_package(self):
+        locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
+        config = configparser.ConfigParser()
+        config.read(ROOT / "setup.cfg")
+        named = re.findall(r"^([a-z0-9-]+)", config["options"]["install_requires"], re.MULTILINE)
+        assert len(named) >= 15
+        assert set(named) <= locked
+
+    def test_tests_run_with_the_versions_that_users_get(self):
+        pins = [dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE)) for name in LOCKS[:3]]
+        for name, version in {**pins[0], **pins[1]}.items():
+            assert pins[2][name] == version, name
+
+
+class TestPackageList:
+    def test_setup_cfg_names_every_package(self):
+        config = configparser.ConfigParser()
+        config.read(ROOT / "setup.cfg")
+        listed = set(config["options"]["packages"].split())
+        found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "sless").rglob("*.py")}
+        assert listed == found | {f"sless.{folder}" for folder in DATA_FOLDERS}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: setuptools writes into the tree it builds."""
+    source, output = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in ("sless", *DATA_FOLDERS):
+        shutil.copytree(ROOT / name, source / name)
+    command = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--wheel-dir", str(output), str(source)]
+    run_well(sys.executable, "-m", *command)
+    return next(output.glob("*.whl"))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with nothing of the developer's."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"PATH": f"{self.folder / 'bin'}:{os.defpath}", "HOME": str(self.folder / "home"), "LC_ALL": "C.UTF-8"}
+
+
+@pytest.fixture(scope="module")
+def locked_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """`python3 -m venv` and `pip install -r requirements.txt`, as the README has it."""
+    environment = Environment(tmp_path_factory.mktemp("venv"))
+    run_well(sys.executable, "-m", "venv", environment.folder)
+    (environment.folder / "home").mkdir()
+    run_well(environment.python, "-m", "pip", "install", "-qq", "-r", ROOT / "requirements.txt")
+    return environment
+
+
+@pytest.fixture(scope="module")
+def installed_environment(locked_environment: Environment, wheel: Path) -> Environment:
+    run_well(locked_environment.python, "-m", "pip", "install", "-qq", "--no-index", wheel)
+    return locked_environment
+
+
+class TestInstalled:
+    pytestmark = pytest.mark.slow
+
+    def test_wheel_holds_code_and_data_and_nothing_else(self, wheel: Path):
+        names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+        code = {str(path.relative_to(ROOT)) for path in (ROOT / "sless").rglob("*.py")}
+        data = {f"sless/{name}" for folder in DATA_FOLDERS for name in data_files(folder)}
+        assert data
+        assert names >= code | data
+        assert {name for name in names - code - data if not name.startswith("sless/") or "node_modules" in name or ".pyc" in name} == set()
+
+    def test_the_lock_is_enough_to_run_from_a_checkout(self, locked_environment: Environment, tmp_path: Path):
+        output = run_well(locked_environment.python, ROOT / "sless.py", "version", cwd=tmp_path, env=locked_environment.variables)
+        assert _version.__version__ in output
+
+    def test_the_lock_satisfies_the_ranges(self, installed_environment: Environment):
+        assert "No broken requirements" in run_well(installed_environment.python, "-m", "pip", "check")
+
+    def test_command_works_from_another_folder(self, installed_environment: Environment, tmp_path: Path):
+        command = installed_environment.folder / "bin" / "sless"
+        assert _version.__version__ in run_well(command, "version", cwd=tmp_path, env=installed_environment.variables)
+
+    def test_assets_lie_inside_the_package(self, installed_environment: Environment, tmp_path: Path):
+        code = "from sless import assets; print(assets.static_dir(), assets.runtime_dir('python3.11'), assets.example_dir('hello-python'))"
+        output = run_well(installed_environment.python, "-c", code, cwd=tmp_path, env=installed_environment.variables)
+        assert output.count("site-packages/sless/") == 3
+
+    def test_demo_works_installed(self, installed_environment: Environment, tmp_path: Path):
+        variables = {**installed_environment.variables, "SLESS_DATA_DIR": str(tmp_path / "data"), "SLESS_PORT": "0"}
+        output = run_well(installed_environment.folder / "bin" / "sless", "demo", "--exit", cwd=tmp_path, env=variables)
+        assert "hello-python" in output
+
+
+@pytest.fixture(scope="module")
+def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zipapp")
+    run_well(sys.executable, ROOT / "release" / "build_zipapp.py", "--output", folder / "sless.pyz", "--work", folder / "work")
+    return folder / "sless.pyz"
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A temporary folder with a path short enough for the sockets of a server below it."""
+    folder = Path(tempfile.mkdtemp(prefix="sless-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def bare_python() -> str:
+    """The interpreter behind the tests' virtual environment: without any of its packages."""
+    return str(Path(sys.base_prefix) / "bin" / "python3.11")
+
+
+class TestZipapp:
+    pytestmark = pytest.mark.slow
+
+    def test_is_small(self, zipapp: Path):
+        assert zipapp.stat().st_size <= 30 * 1024 * 1024
+        assert zipapp.stat().st_mode & stat.S_IXOTH
+
+    def test_holds_two_services_of_botocore_and_no_tests(self, zipapp: Path):
+        names = zipfile.ZipFile(zipapp).namelist()
+        services = {name.split("/")[3] for name in names if name.startswith("site-packages/botocore/data/") and name.count("/") > 4}
+        assert services == {"s3", "sts"}
+        assert [name for name in names if "/tests/" in name or name.endswith(".pyi")] == []
+        assert {name for name in names if name.startswith("site-packages/sless/runtimes/")}
+
+    def test_needs_python_alone(self, zipapp: Path, tmp_path: Path):
+        variables = {"PATH": os.defpath, "HOME": str(tmp_path)}
+        assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
+        assert (tmp_path / ".cache" / "sless").is_dir()
+
+    def test_s3_and_kubernetes_libraries_work_unpacked(self, zipapp: Path, tmp_path: Path):
+        code = (
+            "import boto3, kubernetes, pip, alembic.command, psycopg; "
+            "boto3.client('s3', region_name='x', aws_access_key_id='x', aws_secret_access_key='x'); "
+            "kubernetes.client.CoreV1Api(); print(pip.__version__)"
+        )
+        variables = {"PATH": os.defpath, "HOME": str(tmp_path), "SHIV_INTERPRETER": "1"}
+        run_well(bare_python(), "-s", zipapp, "-c", code, cwd=tmp_path, env=variables)
+
+    def test_demo(self, zipapp: Path, short_folder: Path):
+        variables = {"PATH": os.defpath, "HOME": str(short_folder), "SLESS_PORT": "0"}
+        output = run_well(bare_python(), "-s", zipapp, "demo", "--exit", cwd=short_folder, env=variables)
+        assert "hello-python" in output
+
+    def test_home_that_cannot_be_written(self, zipapp: Path, short_folder: Path):
+        variables = {"PATH": os.defpath, "HOME": "/proc/nowhere", "TMPDIR": str(short_folder)}
+        run_well(bare_python(), "-s", zipapp, "version", cwd="/", env=variables)
+        (unpacked,) = short_folder.iterdir()
+        assert stat.S_IMODE(unpacked.stat().st_mode) == 0o700
+
+    def test_a_temporary_folder_that_others_can_write_is_refused(self, zipapp: Path, short_folder: Path):
+        trap = short_folder / f"sless-{os.geteuid()}"
+        trap.mkdir()
+        trap.chmod(0o777)
+        variables = {"PATH": os.defpath, "HOME": "/proc/nowhere", "TMPDIR": str(short_folder)}
+        done = run(bare_python(), "-s", zipapp, "version", cwd="/", env=variables)
+        assert done.returncode == 1
+        assert done.stderr == f"sless: {trap} is not a folder of this user alone. Remove it or name another: SHIV_ROOT=/some/folder\n"
+        assert list(trap.iterdir()) == []
+
+
+class TestFirstPageOfTheZipapp:
+    """`zipapp_main.py` alone: what it says to other Pythons and machines, played by changing what `sys` and `platform` answer."""
+
+    MAIN = ROOT / "release" / "zipapp_main.py"
+
+    def play(self, tmp_path: Path, setup: str, machine: str | None = None, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
+        (tmp_path / "_bootstrap.py").write_text("def bootstrap(): print('started')")
+        main = tmp_path / "main.py"
+        main.write_text(self.MAIN.read_text().replace("@MACHINE@", machine or os.uname().machine))
+        code = f"import sys, platform, runpy; sys.argv[1:] = ['demo']; {setup}; runpy.run_path({str(main)!r}, run_name='__main__')"
+        return run(sys.executable, "-c", code, cwd=tmp_path, env={"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)})
+
+    def test_the_right_python(self, tmp_path: Path):
+        assert self.play(tmp_path, "pass").stdout == "started\n"
+
+    @pytest.mark.parametrize("version", [(2, 7), (3, 9), (3, 12), (3, 14)])
+    def test_another_python_is_told(self, tmp_path: Path, version: tuple[int, int]):
+        done = self.play(tmp_path, f"sys.version_info = {(*version, 1, 'final', 0)}")
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert done.stderr.startswith(f"sless: Python 3.11 is needed, {sys.executable} is {version[0]}.{version[1]}. Install it")
+        assert done.stderr.endswith(f"run: python3.11 {tmp_path / 'main.py'} demo\n")
+        assert done.stderr.count("\n") == 1
+
+    def test_another_python_hands_over_to_the_right_one(self, tmp_path: Path):
+        other = tmp_path / "bin" / "python3.11"
+        other.parent.mkdir()
+        other.write_text("#!/bin/sh\necho handed over: $*\n")
+        other.chmod(0o755)
+        done = self.play(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
+        assert done.stdout == f"handed over: {tmp_path / 'main.py'} demo\n"
+
+    def test_no_endless_handing_over(self, tmp_path: Path):
+        other = tmp_path / "bin" / "python3.11"
+        other.parent.mkdir()
+        code = "import sys, runpy; sys.version_info = (3, 9, 1, 'final', 0); runpy.run_path('main.py', run_name='__main__')"
+        other.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}"\n')
+        other.chmod(0o755)
+        done = self.play(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
+        assert done.returncode == 1
+        assert "Python 3.11 is needed" in done.stderr
+
+    def test_another_machine_is_told(self, tmp_path: Path):
+        done = self.play(tmp_path, "pass", machine="riscv64")
+        assert done.returncode == 1
+        assert re.fullmatch(
+            r"sless: this file was built for Linux on riscv64, this is Linux on \S+\. Build one here: make pyz\n", done.stderr
+        )
+
+    def test_can_be_read_by_old_pythons(self):
+        text = self.MAIN.read_text()
+        tree = ast.parse(text, feature_version=(3, 4))
+        assert text.isascii()
+        newer = (ast.JoinedStr, ast.NamedExpr, ast.AsyncFunctionDef, ast.AnnAssign, ast.Starred)
+        assert [node for node in ast.walk(tree) if isinstance(node, newer)] == []
+        assert [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns] == []
