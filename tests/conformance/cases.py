@@ -95,7 +95,8 @@ MULTIPART = (
     b'--XX\r\nContent-Disposition: form-data; name="tag"\r\n\r\none\r\n'
     b'--XX\r\nContent-Disposition: form-data; name="tag"\r\n\r\ntwo\r\n'
     b'--XX\r\nContent-Disposition: form-data; name="note"; filename="n.txt"\r\nContent-Type: text/plain\r\n\r\nhello\nthere\r\n'
-    b'--XX\r\nContent-Disposition: form-data; name="raw"; filename="r.bin"\r\nContent-Type: application/octet-stream\r\n\r\n\xff\x00\r\n\r\n'
+    b'--XX\r\nContent-Disposition: form-data; name="raw"; filename="r.bin"\r\nContent-Type: application/octet-stream\r\n\r\n'
+    b"\xff\x00\r\n\r\n"
     b"--XX--\r\n"
 )
 MULTIPART_TYPE = ("Content-Type", "multipart/form-data; boundary=XX")

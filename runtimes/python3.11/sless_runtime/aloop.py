@@ -1,6 +1,7 @@
 """Coroutines and async iterators: one event loop in its own thread; the thread of the connection waits and sends.
 
-Everything of one call runs in one task, also its stream, because task groups and time-outs may not be entered in one task and left in another.
+Everything of one call runs in one task, also its stream, because task groups and time-outs may not be entered in one task and left in
+another.
 The task and the thread talk through a queue of (kind, value); each chunk waits until the one before has been sent.
 """
 

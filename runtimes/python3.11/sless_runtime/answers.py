@@ -34,8 +34,8 @@ class BadResult(Exception):
 class Answer:
     """`body` is bytes, or None when `stream` (an iterator or async iterable of str and bytes) gives it piece by piece.
 
-    `content_type` is what to say unless `headers` (name, value) already do; None when the first chunk decides. `error`, `fault` and `raised` are for
-    sless: message for the history, code of the platform's own refusal, the handler raised.
+    `content_type` is what to say unless `headers` (name, value) already do; None when the first chunk decides. `error`, `fault` and
+    `raised` are for sless: message for the history, code of the platform's own refusal, the handler raised.
     """
 
     __slots__ = ("body", "content_type", "error", "fault", "headers", "raised", "status", "stream")
@@ -127,9 +127,8 @@ def header_list(headers, name="headers"):
         check_header_name(key)
         if key.lower() in DROPPED_HEADERS or key.lower().startswith("x-sless-"):
             continue
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if item is not None:
-                pairs.append((key, header_value_of(key, item)))
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        pairs.extend((key, header_value_of(key, item)) for item in items if item is not None)
     return pairs
 
 

@@ -154,7 +154,7 @@ class Capture:
                     poller.unregister(closed)
 
     def _after_fork(self):
-        """A forked child writes through the pipes, where its parent reads: it must neither number lines nor wait for a lock of a lost thread."""
+        """A forked child writes through the pipes, where its parent reads. It must not number lines, nor wait for a lost thread's lock."""
         self.forked = True
         self._lock = RLock()
 

@@ -3,10 +3,10 @@
 from _socket import IPPROTO_TCP, TCP_NODELAY
 
 from . import control
-from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes
+from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes, json_answer
 from .calls import Call, current_call
 from .execute import is_abandoned
-from .failures import failure_answer, log_traceback, percent_encoded, refusal
+from .failures import failure_answer, log_traceback, percent_encoded
 from .wire import BadRequest, Wire
 
 SINGLE_SEND_BYTES = 65536
@@ -17,19 +17,17 @@ REASONS = {
     204: "No Content",
     301: "Moved Permanently",
     302: "Found",
-    303: "See Other",
     304: "Not Modified",
-}
-REASONS |= {
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     409: "Conflict",
-    413: "Content Too Large",
-    429: "Too Many Requests",
+    500: "Internal Server Error",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
 }
-REASONS |= {500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
+"""For people who read the wire; programs read the number."""
 
 
 class ConnectionThread:
@@ -81,7 +79,7 @@ class ConnectionThread:
 
     def _refuse(self, wrong):
         exchange = Exchange(self._sock, None, False)
-        exchange.send_whole(refusal(wrong.status, "bad_request", str(wrong), ""))
+        exchange.send_whole(json_answer(wrong.status, {"error": str(wrong), "code": "bad_request", "request_id": ""}))
 
     def _call(self, exchange, request):
         call = call_of(request)
@@ -220,7 +218,7 @@ class Exchange:
         if status in STATUS_WITHOUT_BODY:
             self._send(self._head(answer, "", False))
             return
-        head = self._head(answer, f"Content-Length: {len(body)}\r\n", len(body) > 0)
+        head = self._head(answer, f"Content-Length: {len(body)}\r\n", True)
         if self.is_head:
             self._send(head)
         elif len(body) <= SINGLE_SEND_BYTES:

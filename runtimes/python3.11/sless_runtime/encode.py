@@ -46,7 +46,7 @@ def decode_json(body):
 
 def decode_json_text(text):
     try:
-        value, end = scan(text, len(text) - len(text.lstrip(" \t\r\n")))
+        value, end = scan_value(text, len(text) - len(text.lstrip(" \t\r\n")))
     except StopIteration as stop:
         raise InvalidJson(f"expected a value at character {stop.value}") from None
     except RecursionError:
@@ -56,6 +56,16 @@ def decode_json_text(text):
     if end != len(text) and text[end:].strip(" \t\r\n"):
         raise InvalidJson(f"unexpected text after the value, at character {end}")
     return value
+
+
+def scan_value(text, start):
+    try:
+        return scan(text, start)
+    except SystemError:
+        # The C scanner finds the exception for a syntax error in json.decoder, which must then be imported by somebody
+        import json.decoder  # noqa: F401
+
+        return scan(text, start)
 
 
 def plain_of(value):
