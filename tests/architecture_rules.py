@@ -204,14 +204,21 @@ def library_violations(sources: list[Source]) -> list[str]:
 
 
 def runtime_import_violations(sources: list[Source]) -> list[str]:
-    """Runtimes run beside user code with the standard library alone; files of the same folder are theirs."""
-    own = {(source.path.parent, source.path.stem) for source in sources}
+    """Runtimes run beside user code with the standard library alone; what lies in their own folder is theirs."""
+    own: dict[Path, set[str]] = {}
+    for source in sources:
+        own.setdefault(_runtime_of(source), {"runtimes"}).update(source.path.with_suffix("").parts)  # "runtimes": a relative import
     return [
         f"{source.path}:{item.line}: a runtime imports the standard library only, not {item.module}"
         for source in sources
         for item in imports_of(source)
-        if item.module.split(".")[0] not in sys.stdlib_module_names and (source.path.parent, item.module.split(".")[0]) not in own
+        if (library := item.module.split(".")[0]) not in sys.stdlib_module_names and library not in own[_runtime_of(source)]
     ]
+
+
+def _runtime_of(source: Source) -> Path:
+    """`runtimes/python3.11/sless_runtime/loop.py` → `runtimes/python3.11`."""
+    return Path(*source.path.parts[:2])
 
 
 def environment_violations(sources: list[Source]) -> list[str]:

@@ -153,10 +153,11 @@ class TestTheOtherRulesBite:
         assert rules.library_violations([source("sless/code/s3.py", "import boto3\nimport os.path\nfrom . import folder")]) == []
 
     def test_runtime_imports(self):
-        runtime = source("runtimes/python3.11/runtime.py", "import socket\nimport server\nimport requests")
-        own = source("runtimes/python3.11/server.py")
-        assert len(rules.runtime_import_violations([runtime, own])) == 1
-        assert len(rules.runtime_import_violations([runtime])) == 2
+        runtime = source("runtimes/python3.11/runtime.py", "import socket\nimport inside.loop\nimport requests")
+        own = source("runtimes/python3.11/inside/loop.py", "from . import events\nfrom inside import events")
+        other = source("runtimes/python2.7/inside/loop.py")
+        assert [found.rsplit(" ", 1)[1] for found in rules.runtime_import_violations([runtime, own, other])] == ["requests"]
+        assert len(rules.runtime_import_violations([runtime, other])) == 2
 
     @pytest.mark.parametrize(
         "text", ["import os\nos.environ['A']", "import os\nos.getenv('A')", "from os import path, environ", "import os as system"]
