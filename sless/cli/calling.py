@@ -4,17 +4,19 @@ import json
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sless.cli.connection import Session, client_command
-from sless.cli.output import print_json, say
+from sless.cli.output import print_fields, print_json, print_table, say
 from sless.client import CallAnswer
 from sless.client.deployment import get_workload
 from sless.clock import parse_rfc3339, rfc3339_of
 
+COLUMNS = ("started_at", "status", "http_status", "duration_ms", "trigger", "version", "id")
 UNITS_SEC = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -76,6 +78,45 @@ def logs(session: Session, name: str, follow: bool, tail: int | None, since: str
     with stream as lines:
         for line in lines:
             click.echo(json.dumps({"text": line}, ensure_ascii=False) if session.as_json else line)
+
+
+@click.command()
+@click.argument("name")
+@click.argument("invocation", metavar="[ID]", required=False)
+@click.option("--status", default=None, metavar="S", help="Only these: succeeded, failed, timeout, queued, running …")
+@click.option("--since", default=None, metavar="TIME", help="Only since then: 10m, 2h, 3d, or an RFC 3339 time.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="How many at most.")
+@click.option("--service", is_flag=True, help="NAME is a service.")
+@client_command
+def invocations(session: Session, name: str, invocation: str | None, service: bool, limit: int, **filters: Any) -> None:
+    """List the calls of a function or service, newest first; with an ID (or request id), show that one, its result and its log lines.
+
+    \b
+    Examples:
+      sless invocations hello --status failed --since 1h
+      sless invocations hello $(sless invoke hello --async)
+    """
+    workloads, _ = get_workload(session.client, name, "service" if service else None)
+    if invocation is not None:
+        _print_invocation(session, workloads.invocation(name, invocation))
+        return
+    filters["since"] = _since_of(filters["since"])
+    found = list(islice(workloads.invocations(name, limit=limit, **filters), limit))
+    if session.as_json:
+        print_json(found)
+    elif found:
+        print_table(tuple(map(str.upper, COLUMNS)), [[call.get(column) for column in COLUMNS] for call in found])
+    else:
+        say("no invocations")
+
+
+def _print_invocation(session: Session, found: dict[str, Any]) -> None:
+    if session.as_json:
+        print_json(found)
+        return
+    print_fields((key, value) for key, value in found.items() if key != "logs" and value not in (None, ""))
+    for line in found.get("logs", ()):
+        click.echo(f"{line['time']} {line['stream']}: {line['text']}")
 
 
 def _body_of(data: str | None, content_type: str) -> bytes:

@@ -34,6 +34,7 @@ class EnvPair(click.ParamType):
 @click.option("--entrypoint", metavar="MODULE.FUNCTION", help="What is called; handler.handle when not given.")
 @click.option("--service", is_flag=True, help="A service: standing instances and a URL without a trigger.")
 @click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Environment variable; repeatable. The others stay.")
+@click.option("--unset", multiple=True, metavar="K", help="Environment variable to take away; repeatable.")
 @click.option("--memory", type=int, metavar="MB", help="Memory of an instance.")
 @click.option("--timeout", type=int, metavar="SEC", help="Seconds a call may take.")
 @click.option("--replicas", type=int, metavar="N", help="Standing instances of a service.")
@@ -62,6 +63,7 @@ def deploy(session: Session, name: str, folder: Path, **options: Any) -> None:
         kind="service" if options["service"] else None,
         fields={field: options[option] for option, field in names.items() if options[option] is not None},
         env_vars=dict(options["env_vars"]),
+        unset_env=options["unset"],
         http=not options["no_http"],
         wait=not options["no_wait"],
         wait_sec=options["wait_sec"],

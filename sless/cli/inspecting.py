@@ -48,7 +48,7 @@ def list_(session: Session) -> None:
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def describe(session: Session, name: str, service: bool) -> None:
-    """Show everything about a function or service, its triggers and its last calls.
+    """Show everything about a function or service and its triggers.
 
     \b
     Example:
@@ -64,11 +64,6 @@ def describe(session: Session, name: str, service: bool) -> None:
     if triggers:
         click.echo()
         _print_triggers(triggers)
-    calls = list(_first(workloads.invocations(name, limit=5), 5))
-    if calls:
-        click.echo()
-        columns = ("started_at", "status", "http_status", "duration_ms", "trigger", "version", "id")
-        print_table(tuple(map(str.upper, columns)), [[call.get(column) for column in columns] for call in calls])
 
 
 @click.command()
@@ -127,8 +122,3 @@ def _what(trigger: dict[str, Any]) -> object:
 
 def _triggers_of(client: Client, name: str) -> list[dict[str, Any]]:
     return [trigger for trigger in client.triggers.list() if trigger.get("function_ref") == name]
-
-
-def _first(items: Any, count: int) -> Any:
-    for _, item in zip(range(count), items, strict=False):
-        yield item

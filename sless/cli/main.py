@@ -9,7 +9,7 @@ INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "Server": ("demo", "serve", "token", "config", "migrate", "version"),
-    "Deploy and call": ("deploy", "invoke", "logs", "list", "describe", "delete"),
+    "Deploy and call": ("deploy", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "source"),
     "More": ("triggers", "jobs", "login"),
 }
@@ -25,6 +25,7 @@ HOMES: dict[str, str] = {
     "deploy": "deploying:deploy",
     "invoke": "calling:invoke",
     "logs": "calling:logs",
+    "invocations": "calling:invocations",
     "list": "inspecting:list_",
     "describe": "inspecting:describe",
     "triggers": "inspecting:triggers",

@@ -29,10 +29,9 @@ def versions(session: Session, name: str, service: bool) -> None:
     if session.as_json:
         print_json(found)
         return
-    number_of = "version" if found and "version" in found[0] else "number"
     rows = [
         (
-            f"{version[number_of]}{' *' if version[number_of] == resource.get('active_version') else ''}",
+            f"{version['version']}{' *' if version['version'] == resource.get('active_version') else ''}",
             version.get("state"),
             version.get("runtime"),
             version.get("entrypoint"),

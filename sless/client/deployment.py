@@ -31,7 +31,8 @@ class Report(Protocol):
 class DeployRequest:
     """`fields` are those of the resource that the user gave; others keep their value, or get the server's default in a new one.
 
-    `kind` "function" or "service"; None: what it is already, a function if it is new. `env_vars` are added to those it has.
+    `kind` "function" or "service"; None: what it is already, a function if it is new. `env_vars` are added to those it has,
+    `unset_env` are names to take away.
     """
 
     name: str
@@ -39,6 +40,7 @@ class DeployRequest:
     kind: str | None = None
     fields: Json = field(default_factory=dict)
     env_vars: dict[str, str] = field(default_factory=dict)
+    unset_env: tuple[str, ...] = ()
     http: bool = True
     wait: bool = True
     wait_sec: float = 600.0
@@ -148,8 +150,9 @@ def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, re
         workloads.create({"name": request.name} | fields)
         report.step(f'Created {workloads.kind} "{request.name}" ({fields["runtime"]})')
         return
-    if request.env_vars:
-        fields["env_vars"] = {**old.get("env_vars", {}), **request.env_vars}
+    if request.env_vars or request.unset_env:
+        kept = {name: value for name, value in old.get("env_vars", {}).items() if name not in request.unset_env}
+        fields["env_vars"] = kept | request.env_vars
     changed = {name: value for name, value in fields.items() if old.get(name) != value}
     if changed:
         workloads.merge(request.name, changed)

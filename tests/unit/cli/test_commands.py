@@ -133,6 +133,18 @@ class TestLogs:
         assert run("logs", "hello", "--since", "yesterday").code == 2
 
 
+def test_invocations_lists_or_shows_one(run, state, deployed):
+    calls = [{"id": f"i{number}", "status": "failed", "http_status": 500, "trigger": "http"} for number in range(3)]
+    path = f"/v1/namespaces/{NAMESPACE}/functions/hello/invocations"
+    state.replies[("GET", path)] = (200, {}, json.dumps(calls).encode())
+    lines = run("invocations", "hello", "--status", "failed", "--limit", "2").out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["ID", "i0", "i1"]
+    assert state.requests[-1][1] == f"{path}?limit=2&status=failed"
+    one = calls[0] | {"result": "[1]", "logs": [{"time": "T", "stream": "stdout", "text": "hello"}]}
+    state.replies[("GET", f"{path}/i0")] = (200, {}, json.dumps(one).encode())
+    assert run("invocations", "hello", "i0").out.splitlines()[-2:] == ["result       [1]", "T stdout: hello"]
+
+
 def test_triggers_and_jobs(run, state, deployed):
     assert run("triggers").out.splitlines()[1].split()[:5] == ["hello", "http", "hello", "yes", "yes"]
     state.jobs["table"] = {"name": "table", "phase": "Succeeded", "run_id": 1, "exit_code": 0}

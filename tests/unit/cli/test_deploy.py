@@ -39,6 +39,8 @@ def test_an_update_keeps_what_was_not_given(run, state, hello):
     assert state.functions["hello"]["memory_mb"] == 256
     assert [json.loads(body) for _, _, body in state.calls("PATCH")] == [{"env_vars": {"A": "1", "B": "2"}}]
     assert len(state.calls("POST", "/triggers")) == 1
+    assert run("deploy", "hello", str(hello), "--unset", "A").code == 0
+    assert state.functions["hello"]["env_vars"] == {"B": "2"}
 
 
 def test_nothing_to_change_changes_nothing(run, state, hello):

@@ -1,0 +1,122 @@
+"""The demo as a user meets it: from nothing to called functions, and nothing left of it afterwards."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.e2e.conftest import Place, answers, free_port, wait_until
+
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(180)]
+
+STAYS_UP = "The server stays up."
+
+
+@contextmanager
+def staying_demo(place: Place, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A demo that has made its tour, and what it printed so far."""
+    process = place.popen("demo", "--port", str(free_port()), *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    shown = []
+    try:
+        for line in process.stdout:
+            shown.append(line)
+            if line.startswith(STAYS_UP):
+                break
+        else:
+            pytest.fail("the demo ended:\n" + "".join(shown))
+        yield process, "".join(shown)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(60)
+        process.stdout.close()
+
+
+def pasted(text: str) -> list[str]:
+    """The lines below `Try:`."""
+    return [line.strip() for line in text.partition("\nTry:\n")[2].splitlines() if line.startswith("  ")]
+
+
+def test_tour_and_again_on_the_same_folder(place, node_binary):
+    first = place.run("demo", "--exit", "--port", str(free_port()))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert '"message": "Hello, Ada!"' in first.stdout
+    assert '"message":"Hello, Grace!"' in first.stdout.replace(": ", ":") or '"Hello, Grace!"' in first.stdout
+    assert first.stdout.count("Version 1 is Ready") == 2
+    assert "Traceback" not in first.stdout + first.stderr
+    assert place.processes() == []
+    again = place.run("demo", "--exit", "--port", str(free_port()))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout.count("Version 1 is Ready") == 2, "the same code makes no new version"
+
+
+def test_each_line_to_try_works_when_pasted(place):
+    with staying_demo(place) as (_, text):
+        lines = pasted(text)
+        assert len(lines) >= 3
+        results = [subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60) for line in lines]
+        assert [result.returncode for result in results] == [0] * len(lines)
+        assert json.loads(results[0].stdout)["message"] == "Hello, Ada!"
+        functions = next(result.stdout for line, result in zip(lines, results, strict=True) if line.endswith("/functions"))
+        assert "hello-python" in [item["name"] for item in json.loads(functions)]
+        logs = next(result.stdout for line, result in zip(lines, results, strict=True) if line.endswith("/logs"))
+        assert "greeting Ada" in logs
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_all_it_started(place, number):
+    with staying_demo(place) as (process, _):
+        assert len(place.processes()) >= 3, "demo, server and at least one instance"
+        process.send_signal(number)
+        rest = process.stdout.read()
+        assert process.wait(60) == 0
+        assert "Traceback" not in rest
+        assert place.processes() == []
+
+
+def test_kill_9_of_the_demo_ends_the_server_too(place):
+    with staying_demo(place) as (process, _):
+        process.kill()
+        process.wait(10)
+        wait_until(lambda: place.processes() == [], "all processes gone", 40)
+
+
+def test_the_end_of_the_server_is_reported(place):
+    with staying_demo(place) as (process, text):
+        port = re.search(r"http://127\.0\.0\.1:(\d+)", text)[1]
+        child = next(pid for pid in place.processes() if _parent_of(pid) == process.pid)
+        os.kill(child, signal.SIGTERM)
+        rest = process.stdout.read()
+        assert process.wait(60) == 1
+        assert "the server has ended by itself" in rest
+        assert not answers(f"http://127.0.0.1:{port}/healthz")
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def test_a_taken_port_is_said_and_another_used(place):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = place.run("demo", "--exit", "--port", str(port))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"Port {port} is taken, using " in ended.stdout
+
+
+def test_a_folder_in_use_is_said(place):
+    with staying_demo(place) as (process, _):
+        second = place.run("demo", "--exit", "--port", str(free_port()))
+        assert second.returncode == 1
+        assert "is in use by another sless server" in second.stderr
+        assert process.poll() is None
