@@ -6,9 +6,10 @@
 set -euo pipefail
 
 venv=$1
+debian_postgres=${DEBIAN_POSTGRES:-/usr/lib/postgresql}
 
 has_postgres() {
-    command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
+    command -v postgres >/dev/null || compgen -G "$debian_postgres/*/bin/initdb" >/dev/null
 }
 
 has_node() {

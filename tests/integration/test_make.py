@@ -1,0 +1,111 @@
+"""The Makefile and its scripts on machines where something is missing: each says what, in one sentence."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str | Path, cwd: Path = ROOT, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": path or os.environ["PATH"], "MAKEFLAGS": "", "MAKELEVEL": "0", "CI": ""}
+    return subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def program(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def folder_of_tools(folder: Path, *names: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        found = shutil.which(name)
+        assert found, name
+        (folder / name).symlink_to(found)
+    return folder
+
+
+def test_help_names_every_target():
+    text = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^\.PHONY: (\S+)", text, re.MULTILINE))
+    listed = set(re.findall(r"^  make (\S+) +\S", run("make", "help").stdout, re.MULTILINE))
+    assert listed == targets
+    assert targets >= {"demo", "test", "check", "architecture", "unit", "contract", "bench", "pyz", "lock", "clean", "help"}
+
+
+class TestMakeVenv:
+    SCRIPT = ROOT / "release" / "make_venv.sh"
+
+    def test_no_python(self, tmp_path: Path):
+        done = run("bash", self.SCRIPT, "", tmp_path / "venv")
+        assert (done.returncode, done.stderr) == (
+            1,
+            "sless: no Python found, 3.11 is needed: apt-get install python3.11 python3.11-venv\n",
+        )
+
+    def test_another_python(self, tmp_path: Path):
+        python = program(tmp_path, "python3", "echo 3.9")
+        done = run("bash", self.SCRIPT, python, tmp_path / "venv")
+        assert done.returncode == 1
+        assert f"sless: Python 3.11 is needed, {python} is 3.9." in done.stderr
+        assert "make PYTHON=" in done.stderr
+
+    def test_python_without_venv(self, tmp_path: Path):
+        folder = tmp_path / "venv"
+        python = program(tmp_path, "python3", f'[ "$1" = -c ] && echo 3.11 && exit; mkdir {folder}; echo no ensurepip; exit 1')
+        done = run("bash", self.SCRIPT, python, folder)
+        assert done.returncode == 1
+        assert "no ensurepip" in done.stderr
+        assert done.stderr.endswith("On Debian and Ubuntu: apt-get install python3.11-venv\n")
+        assert not folder.exists(), "a half-made environment would be taken for a whole one at the next try"
+
+    def test_a_path_with_a_space(self, tmp_path: Path):
+        python = program(tmp_path / "my tools", "python3.11", f'[ "$1" = -c ] && echo 3.11 && exit; touch {tmp_path}/made')
+        assert run("bash", self.SCRIPT, python, tmp_path / "venv").returncode == 0
+        assert (tmp_path / "made").exists()
+
+
+class TestInstallServices:
+    SCRIPT = ROOT / "tests" / "install_services.sh"
+
+    @pytest.fixture
+    def tools(self, tmp_path: Path) -> Path:
+        return folder_of_tools(tmp_path / "tools", "bash", "sed", "dirname", "mkdir", "ln")
+
+    def test_everything_there(self, tools: Path, tmp_path: Path):
+        program(tools, "node", "echo v20.1.0")
+        program(tools, "npm", "")
+        program(tools, "postgres", "")
+        done = run("bash", self.SCRIPT, "no-venv", path=str(tools))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    @pytest.mark.parametrize("version", ["v18.20.4", ""])
+    def test_node_that_is_old_or_absent_comes_from_the_lock(self, tools: Path, tmp_path: Path, version: str):
+        program(tools, "postgres", "")
+        if version:
+            program(tools, "node", f"echo {version}")
+            program(tools, "npm", "")
+        venv = tmp_path / "venv"
+        venv.mkdir()
+        program(venv / "bin", "python", f'echo "$@" >> {tmp_path}/calls; echo /node/root')
+        done = run("bash", self.SCRIPT, os.path.relpath(venv, ROOT), path=str(tools))
+        assert done.returncode == 0, done.stderr
+        assert f"-r {self.SCRIPT.parent}/node.txt" in (tmp_path / "calls").read_text()
+        assert os.readlink(venv / "bin" / "node") == "/node/root/bin/node"
+
+    def test_postgres_missing_and_not_root(self, tools: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("DEBIAN_POSTGRES", "/nowhere")
+        program(tools, "id", "echo 1000")
+        program(tools, "node", "echo v22.0.0")
+        program(tools, "npm", "")
+        done = run("bash", self.SCRIPT, "no-venv", path=str(tools))
+        assert done.returncode == 0
+        assert done.stderr == "sless: tests on PostgreSQL need its server; on Debian and Ubuntu: apt-get install postgresql\n"
