@@ -1,12 +1,12 @@
 """The rules of the reconcilers, pure: (what is wished, what is seen, now) → what to do."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sless.domain.model import CallStatus, Cause, Kind, Observed, Run, Trigger, Version, VersionState, Workload
 from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Program
-from sless.domain.routing import wants_instances
+from sless.domain.routing import program_of, wants_instances
 
 INTERRUPTED_ATTEMPTS = 3
 """Builds and runs that a stop of the server interrupts are begun this often in all."""
@@ -16,45 +16,17 @@ RETRY_STATUS = frozenset({429})
 # --- programs --------------------------------------------------------------------------------------------------------------------------------
 
 
-def program_of(workload: Workload, version: Version) -> Program:
-    """What to run for a workload at one of its versions."""
-    spec = workload.spec
-    return Program(
-        workload_id=workload.id,
-        namespace=workload.namespace,
-        name=workload.name,
-        kind=workload.kind,
-        version=version.number,
-        runtime=version.runtime,
-        entrypoint=version.entrypoint,
-        code_key=version.code_key,
-        artifact=version.artifact,
-        memory_mb=spec.memory_mb,
-        timeout_sec=spec.timeout_sec,
-        concurrency=spec.concurrency,
-        event_format=spec.event_format,
-        env={**spec.env_vars, **spec.secret_env},
-    )
-
-
 def job_program_of(job: Workload, target: Workload, version: Version) -> Program:
     """The program of a job that refers to a function: the function's, with the job's environment, memory and time-out over it."""
     program = program_of(target, version)
     given = job.spec.set_fields
-    return Program(
+    return replace(
+        program,
         workload_id=job.id,
-        namespace=job.namespace,
         name=job.name,
         kind=Kind.JOB,
-        version=program.version,
-        runtime=program.runtime,
-        entrypoint=program.entrypoint,
-        code_key=program.code_key,
-        artifact=program.artifact,
         memory_mb=job.spec.memory_mb if "memory_mb" in given else program.memory_mb,
         timeout_sec=job.spec.timeout_sec if "timeout_sec" in given else program.timeout_sec,
-        concurrency=program.concurrency,
-        event_format=program.event_format,
         env={**program.env, **job.spec.env_vars, **job.spec.secret_env},
     )
 

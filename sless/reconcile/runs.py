@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from sless import clock, metrics
 from sless.domain.model import CallStatus, Kind, Run, Version, VersionState, Workload
 from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, Program, RunSpec, Waker
-from sless.domain.routing import wants_instances
-from sless.errors import Code, SlessError
-from sless.reconcile.decide import FinishRun, RetryRun, RunVerdict, job_program_of, program_of, verdict_of, verdict_of_lost
+from sless.domain.routing import program_of, wants_instances
+from sless.errors import Code, NotFound, SlessError
+from sless.reconcile.decide import FinishRun, RetryRun, RunVerdict, job_program_of, verdict_of, verdict_of_lost
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class RunsLoop:
             return
         target = self._target(workload)
         version = self._ready_version(target, workload)
-        if version is None or not self.store.runs.claim(run.id, self.holder):
+        if version is None or not self.store.runs.claim(run.id, self.holder, version.number):
             return
         if workload.kind is not Kind.JOB and wants_instances(
             workload.kind, self.store.triggers.list_for(workload.namespace, workload.name)
@@ -121,7 +121,10 @@ class RunsLoop:
         reference = workload.spec.function_ref
         if workload.kind is not Kind.JOB or not reference:
             return workload
-        return self.store.workloads.get_callable(workload.namespace, reference)
+        target = self.store.workloads.find_callable(workload.namespace, reference)
+        if target is None:
+            raise NotFound("function", reference)
+        return target
 
     def _ready_version(self, target: Workload, workload: Workload) -> Version | None:
         """The version to run. None: a build is going on or nothing was uploaded yet; the run waits. Raises SlessError when none will come."""
