@@ -1,10 +1,10 @@
 """From what is wished and known of a workload to what the proxy needs to serve its calls. Pure."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 
 from sless.domain.model import Endpoint, Kind, Trigger, TriggerType, Version, VersionState, Workload
 from sless.domain.ports import HttpPolicy, Program, Route
+from sless.domain.trigger_spec import KEY_HASH
 from sless.errors import Code
 
 _STANDING = (TriggerType.HTTP, TriggerType.EVENT)
@@ -48,13 +48,12 @@ def http_trigger_of(triggers: Iterable[Trigger]) -> Trigger | None:
 
 
 def http_policy_of(trigger: Trigger) -> HttpPolicy:
-    """Every secret of an http trigger is a key that callers may send."""
     spec = trigger.spec
     return HttpPolicy(
         enabled=trigger.enabled,
         methods=tuple(spec.get("methods") or ()),
         auth=spec.get("auth") or "none",
-        key_hashes=tuple(hashlib.sha256(key.encode()).hexdigest() for _, key in sorted(trigger.secrets.items())),
+        key_hashes=(trigger.secrets[KEY_HASH],) if KEY_HASH in trigger.secrets else (),
         cors=spec.get("cors"),
         rate_limit=spec.get("rate_limit"),
     )

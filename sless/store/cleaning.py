@@ -5,11 +5,13 @@ runs (but the newest run of a job, whose phase stands on it); log lines outside 
 `stats_days`. What is queued or running stays, however old.
 """
 
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, Table, and_, delete, func, or_, select
 
 from sless import clock
 from sless.domain.lifecycle import ENDED_CALL_STATUSES
@@ -28,75 +30,93 @@ class Limits:
 class Cleaner:
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._lock = threading.Lock()
+        self._limits: Limits | None = None
+        self._sweep: Iterator[int] = iter(())
 
     def step(self, limits: Limits) -> int:
-        """Rows deleted; 0 when nothing is left to delete."""
-        now = clock.now()
-        oldest = now - timedelta(days=limits.history_days)
-        return (
-            self._drop_invocations(_ended(invocations.c.started_at < oldest), limits.batch)
-            or self._drop_beyond_cap(limits)
-            or self._drop(log_lines, log_lines.c.at < oldest, limits.batch)
-            or self._drop_unattached_lines(limits)
-            or self._drop(runs, and_(runs.c.ended_at < oldest, _replaceable_run()), limits.batch)
-            or self._drop_stats(now - timedelta(days=limits.stats_days), limits.batch)
-        )
-
-    def _drop_invocations(self, where: ColumnElement[bool], batch: int) -> int:
-        with self._db.write() as conn:
-            ids = list(conn.execute(select(invocations.c.id).where(where).limit(batch)).scalars())
-            if not ids:
-                return 0
-            removed = conn.execute(delete(invocations).where(invocations.c.id.in_(ids))).rowcount
-            removed += conn.execute(delete(log_lines).where(log_lines.c.invocation_id.in_(ids))).rowcount
-            removed += conn.execute(delete(runs).where(runs.c.id.in_(ids), _replaceable_run())).rowcount
+        """Rows deleted; 0 at the end of a sweep over everything. A sweep remembers its place, so a step does not look at everything
+        again."""
+        with self._lock:
+            if self._limits != limits:
+                self._limits, self._sweep = limits, self._batches(limits)
+            removed = next(self._sweep, 0)
+            if not removed:
+                self._limits = None
             return removed
 
-    def _drop_beyond_cap(self, limits: Limits) -> int:
-        columns = invocations.c
-        for workload_id, place in self._beyond(invocations, columns.started_at, limits.per_function):
-            beyond = and_(columns.workload_id == workload_id, columns.started_at < place)
-            removed = self._drop_invocations(_ended(beyond), limits.batch)
-            if removed:
-                return removed
-        return 0
+    def _batches(self, limits: Limits) -> Iterator[int]:
+        """One number of rows per transaction, never 0."""
+        now = clock.now()
+        oldest = now - timedelta(days=limits.history_days)
+        yield from self._invocation_batches(limits, oldest)
+        yield from self._unattached_batches(limits)
+        yield from self._drop(log_lines, log_lines.c.at < oldest, limits.batch)
+        yield from self._drop(runs, and_(runs.c.ended_at < oldest, _replaceable_run()), limits.batch)
+        yield from self._drop_stats(now - timedelta(days=limits.stats_days), limits.batch)
 
-    def _drop_unattached_lines(self, limits: Limits) -> int:
+    def _invocation_batches(self, limits: Limits, oldest: datetime) -> Iterator[int]:
+        columns = invocations.c
+        for workload_id in self._workload_ids(invocations):
+            place = self._oldest_kept(invocations, columns.started_at, workload_id, limits.per_function)
+            bound = oldest if place is None else max(oldest, place)
+            where = and_(columns.workload_id == workload_id, columns.started_at < bound, columns.status.in_(ENDED_CALL_STATUSES))
+            while removed := self._drop_invocations(where, limits.batch):
+                yield removed
+
+    def _drop_invocations(self, where: ColumnElement[bool], batch: int) -> int:
+        with self._db.read() as conn:
+            ids = list(conn.execute(select(invocations.c.id).where(where).limit(batch)).scalars())
+        if not ids:
+            return 0
+        with self._db.write() as conn:
+            removed = conn.execute(delete(invocations).where(invocations.c.id.in_(ids))).rowcount
+            removed += conn.execute(delete(log_lines).where(log_lines.c.invocation_id.in_(ids))).rowcount
+            return removed + conn.execute(delete(runs).where(runs.c.id.in_(ids), _replaceable_run())).rowcount
+
+    def _unattached_batches(self, limits: Limits) -> Iterator[int]:
         columns = log_lines.c
         outside = columns.invocation_id == ""
-        for workload_id, place in self._beyond(log_lines, columns.id, limits.per_function, outside):
-            removed = self._drop(log_lines, and_(columns.workload_id == workload_id, outside, columns.id < place), limits.batch)
-            if removed:
-                return removed
-        return 0
+        for workload_id in self._workload_ids(log_lines):
+            place = self._oldest_kept(log_lines, columns.id, workload_id, limits.per_function, outside)
+            if place is not None:
+                yield from self._drop(log_lines, and_(columns.workload_id == workload_id, outside, columns.id < place), limits.batch)
 
-    def _beyond(self, table: Table, order: ColumnElement[Any], keep: int, *where: ColumnElement[bool]) -> list[tuple[str, Any]]:
-        """(workload id, place of the oldest row that is kept) of each workload with more than `keep` rows. Read-only: blocks nobody."""
-        found: list[tuple[str, Any]] = []
+    def _oldest_kept(self, table: Table, order: ColumnElement[Any], workload_id: str, keep: int, *where: ColumnElement[bool]) -> Any:
+        """Place of the oldest of the newest `keep` rows of a workload; None when there are fewer."""
+        rows = select(order).where(table.c.workload_id == workload_id, *where)
         with self._db.read() as conn:
-            for workload_id in _workload_ids(conn, table):
-                rows = select(order).where(table.c.workload_id == workload_id, *where)
-                place = conn.execute(rows.order_by(order.desc()).offset(keep - 1).limit(1)).scalar()
-                if place is not None:
-                    found.append((workload_id, place))
-        return found
+            return conn.execute(rows.order_by(order.desc()).offset(keep - 1).limit(1)).scalar()
 
-    def _drop(self, table: Table, where: ColumnElement[bool], batch: int) -> int:
+    def _workload_ids(self, table: Table) -> Iterator[str]:
+        """All distinct ids, by hopping from one to the next in the index instead of reading every row."""
+        last: str | None = ""
+        while last is not None:
+            with self._db.read() as conn:
+                last = conn.execute(select(func.min(table.c.workload_id)).where(table.c.workload_id > last)).scalar()
+            if last is not None:
+                yield last
+
+    def _drop(self, table: Table, where: ColumnElement[bool], batch: int) -> Iterator[int]:
         some = select(table.c.id).where(where).limit(batch)
-        with self._db.write() as conn:
-            return conn.execute(delete(table).where(table.c.id.in_(some))).rowcount
+        removed = batch
+        while removed == batch:
+            with self._db.write() as conn:
+                removed = conn.execute(delete(table).where(table.c.id.in_(some))).rowcount
+            if removed:
+                yield removed
 
-    def _drop_stats(self, oldest: datetime, batch: int) -> int:
-        """By whole minutes: the rows have no id of their own, and few minutes hold many of them."""
-        columns = call_stats.c
-        with self._db.write() as conn:
-            place = conn.execute(select(columns.minute).where(columns.minute < oldest).order_by(columns.minute).offset(batch - 1)).scalar()
-            bound = columns.minute < oldest if place is None else columns.minute <= place
-            return conn.execute(delete(call_stats).where(bound)).rowcount
-
-
-def _ended(where: ColumnElement[bool]) -> ColumnElement[bool]:
-    return and_(where, invocations.c.status.in_(ENDED_CALL_STATUSES))
+    def _drop_stats(self, oldest: datetime, batch: int) -> Iterator[int]:
+        """By whole minutes: the rows have no id of their own, and one minute holds few of them."""
+        minute = call_stats.c.minute
+        removed = 1
+        while removed:
+            with self._db.write() as conn:
+                place = conn.execute(select(minute).where(minute < oldest).order_by(minute).offset(batch - 1).limit(1)).scalar()
+                bound = minute < oldest if place is None else minute <= place
+                removed = conn.execute(delete(call_stats).where(bound)).rowcount
+            if removed:
+                yield removed
 
 
 def _replaceable_run() -> ColumnElement[bool]:
@@ -104,15 +124,3 @@ def _replaceable_run() -> ColumnElement[bool]:
     newest: Select[Any] = select(func.max(other.c.job_run_id)).where(other.c.workload_id == runs.c.workload_id)
     unneeded = or_(runs.c.job_run_id.is_(None), runs.c.job_run_id < newest.scalar_subquery())
     return and_(runs.c.status.in_(ENDED_CALL_STATUSES), unneeded)
-
-
-def _workload_ids(conn: Connection, table: Table) -> list[str]:
-    """All distinct ids, by hopping from one to the next in the index instead of reading every row."""
-    found: list[str] = []
-    last = ""
-    while True:
-        row = conn.execute(select(func.min(table.c.workload_id)).where(table.c.workload_id > last)).scalar()
-        if row is None:
-            return found
-        found.append(row)
-        last = row

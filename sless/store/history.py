@@ -1,14 +1,13 @@
 """History: invocations and log lines, written in batches, read by page; statistics through `StatsStore`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from operator import attrgetter
-from typing import Any
 
 from sqlalchemy import RowMapping, and_, func, or_, select
 
 from sless.domain.model import CallStats, CallStatus, Cause, DayUsage, Invocation, Kind, LogLine
 from sless.errors import Detail, Invalid
+from sless.store.bulk import BulkInsert
 from sless.store.cleaning import Cleaner, Limits
 from sless.store.engine import Database
 from sless.store.stats import StatsStore
@@ -18,14 +17,8 @@ _LINES_LOCK = 0x736C6573_6C6F6773
 """Key of a PostgreSQL advisory lock."""
 
 
-def _columns_of(names: Iterable[str]) -> Callable[[object], dict[str, Any]]:
-    wanted = tuple(names)
-    values_of = attrgetter(*wanted)
-    return lambda item: dict(zip(wanted, values_of(item), strict=True))
-
-
-_invocation_values = _columns_of(invocations.c.keys())
-_line_values = _columns_of(name for name in log_lines.c.keys() if name != "id")  # noqa: SIM118 - not a dict
+_new_invocations = BulkInsert(invocations, invocations.c.keys())
+_new_lines = BulkInsert(log_lines, (name for name in log_lines.c.keys() if name != "id"))  # noqa: SIM118 - not a dict
 
 
 class HistoryStore:
@@ -39,15 +32,14 @@ class HistoryStore:
     def add_history(self, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
         """One batch in one transaction. Invocations and lines that are there already stay as they are; stats are added up."""
         with self._db.write() as conn:
-            if invocations_:
-                conn.execute(self._db.insert(invocations).on_conflict_do_nothing(), list(map(_invocation_values, invocations_)))
+            _new_invocations.run(conn, invocations_)
             self._stats.add(conn, stats)
             if lines:
                 if not self._db.is_sqlite:
                     # Ids are drawn before the commit. Without one writer at a time a reader who follows by id could see a higher one
                     # first and never the lower.
                     conn.execute(select(func.pg_advisory_xact_lock(_LINES_LOCK)))
-                conn.execute(self._db.insert(log_lines).on_conflict_do_nothing(), list(map(_line_values, lines)))
+                _new_lines.run(conn, lines)
 
     def list_invocations(
         self, workload_id: str, *, status: CallStatus | None = None, trigger: Cause | None = None, since: datetime | None = None,

@@ -5,6 +5,9 @@ from datetime import UTC, datetime
 from sqlalchemy import DateTime, Dialect, Text
 from sqlalchemy.types import TypeDecorator
 
+KeyText = Text().with_variant(Text(collation="C"), "postgresql")
+"""Ids, names, enumerations, JSON: compared byte by byte, so both databases sort alike whatever the server's locale."""
+
 
 class UtcDateTime(TypeDecorator[datetime]):
     """Aware datetimes in, aware UTC datetimes out. SQLite keeps naive UTC text of fixed width, which sorts; PostgreSQL a timestamptz."""

@@ -3,6 +3,9 @@
 import sqlalchemy as sa
 from alembic import op
 
+# Sorts alike on both databases, whatever the locale of the server.
+KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -12,9 +15,9 @@ depends_on = None
 def _create_tenants() -> None:
     op.create_table(
         "tenants",
-        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
         sa.Column("sub", sa.Text(), nullable=False),
-        sa.Column("limits", sa.Text(), nullable=False),
+        sa.Column("limits", KEY, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("namespace", name="pk_tenants"),
     )
@@ -23,13 +26,13 @@ def _create_tenants() -> None:
 def _create_workloads() -> None:
     op.create_table(
         "workloads",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("scope", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("spec", sa.Text(), nullable=False),
-        sa.Column("sealed", sa.Text(), nullable=False),
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
+        sa.Column("kind", KEY, nullable=False),
+        sa.Column("scope", KEY, nullable=False),
+        sa.Column("name", KEY, nullable=False),
+        sa.Column("spec", KEY, nullable=False),
+        sa.Column("sealed", KEY, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("active_version", sa.Integer()),
         sa.Column("observed_generation", sa.Integer(), nullable=False, server_default="0"),
@@ -46,30 +49,29 @@ def _create_workloads() -> None:
     )
     op.create_index("ix_workloads_namespace_scope_name", "workloads", ["namespace", "scope", "name"])
     where = sa.text("deleted_at IS NULL")
-    op.create_index(
-        "uq_workloads_name", "workloads", ["namespace", "scope", "name"], unique=True, sqlite_where=where, postgresql_where=where
-    )
+    columns = ["namespace", "scope", "name"]
+    op.create_index("uq_workloads_name", "workloads", columns, unique=True, sqlite_where=where, postgresql_where=where)
 
 
 def _create_versions() -> None:
     op.create_table(
         "versions",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("workload_id", sa.Text(), nullable=False),
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("workload_id", KEY, nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("sha256", sa.Text(), nullable=False),
+        sa.Column("sha256", KEY, nullable=False),
         sa.Column("code_hash", sa.Text()),
-        sa.Column("runtime", sa.Text(), nullable=False),
+        sa.Column("runtime", KEY, nullable=False),
         sa.Column("entrypoint", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("state", KEY, nullable=False),
         sa.Column("message", sa.Text(), nullable=False, server_default=""),
-        sa.Column("code_key", sa.Text(), nullable=False),
-        sa.Column("artifact", sa.Text(), nullable=False, server_default=""),
+        sa.Column("code_key", KEY, nullable=False),
+        sa.Column("artifact", KEY, nullable=False, server_default=""),
         sa.Column("size_bytes", sa.BigInteger(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("auto_activate", sa.Boolean(), nullable=False, server_default=sa.text("true")),
-        sa.Column("sealed_build_env", sa.Text(), nullable=False),
-        sa.Column("claimed_by", sa.Text()),
+        sa.Column("sealed_build_env", KEY, nullable=False),
+        sa.Column("claimed_by", KEY),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True)),
         sa.Column("ended_at", sa.DateTime(timezone=True)),
@@ -84,7 +86,7 @@ def _create_versions() -> None:
 def _create_build_logs() -> None:
     op.create_table(
         "build_logs",
-        sa.Column("version_id", sa.Text(), nullable=False),
+        sa.Column("version_id", KEY, nullable=False),
         sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["version_id"], ["versions.id"], name="fk_build_logs_version_id", ondelete="CASCADE"),
@@ -95,20 +97,20 @@ def _create_build_logs() -> None:
 def _create_triggers() -> None:
     op.create_table(
         "triggers",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("type", sa.Text(), nullable=False),
-        sa.Column("function_ref", sa.Text(), nullable=False),
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
+        sa.Column("name", KEY, nullable=False),
+        sa.Column("type", KEY, nullable=False),
+        sa.Column("function_ref", KEY, nullable=False),
         sa.Column("enabled", sa.Boolean(), nullable=False),
-        sa.Column("spec", sa.Text(), nullable=False),
-        sa.Column("sealed", sa.Text(), nullable=False),
+        sa.Column("spec", KEY, nullable=False),
+        sa.Column("sealed", KEY, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("last_schedule_time", sa.DateTime(timezone=True)),
         sa.Column("next_schedule_time", sa.DateTime(timezone=True)),
-        sa.Column("last_status", sa.Text()),
+        sa.Column("last_status", KEY),
         sa.Column("observed_message", sa.Text(), nullable=False, server_default=""),
         sa.Column("deleted_at", sa.DateTime(timezone=True)),
         sa.ForeignKeyConstraint(["namespace"], ["tenants.namespace"], name="fk_triggers_namespace"),
@@ -116,33 +118,33 @@ def _create_triggers() -> None:
     )
     op.create_index("ix_triggers_namespace_function_ref", "triggers", ["namespace", "function_ref"])
     where = sa.text("type = 'http' AND deleted_at IS NULL")
-    op.create_index(
-        "uq_triggers_http_function_ref", "triggers", ["namespace", "function_ref"], unique=True, sqlite_where=where, postgresql_where=where
-    )
+    columns = ["namespace", "function_ref"]
+    op.create_index("uq_triggers_http_function_ref", "triggers", columns, unique=True, sqlite_where=where, postgresql_where=where)
     where = sa.text("deleted_at IS NULL")
-    op.create_index("uq_triggers_name", "triggers", ["namespace", "name"], unique=True, sqlite_where=where, postgresql_where=where)
+    columns = ["namespace", "name"]
+    op.create_index("uq_triggers_name", "triggers", columns, unique=True, sqlite_where=where, postgresql_where=where)
 
 
 def _create_runs() -> None:
     op.create_table(
         "runs",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("workload_id", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("cause", sa.Text(), nullable=False),
-        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
+        sa.Column("workload_id", KEY, nullable=False),
+        sa.Column("kind", KEY, nullable=False),
+        sa.Column("name", KEY, nullable=False),
+        sa.Column("cause", KEY, nullable=False),
+        sa.Column("request_id", KEY, nullable=False),
         sa.Column("event", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("status", KEY, nullable=False),
         sa.Column("job_run_id", sa.BigInteger()),
-        sa.Column("trigger_id", sa.Text()),
+        sa.Column("trigger_id", KEY),
         sa.Column("due_at", sa.DateTime(timezone=True)),
         sa.Column("version", sa.Integer()),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("max_attempts", sa.Integer(), nullable=False),
         sa.Column("not_before", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("claimed_by", sa.Text()),
+        sa.Column("claimed_by", KEY),
         sa.Column("result", sa.Text()),
         sa.Column("message", sa.Text(), nullable=False, server_default=""),
         sa.Column("exit_code", sa.Integer()),
@@ -162,10 +164,10 @@ def _create_runs() -> None:
 def _create_endpoints() -> None:
     op.create_table(
         "endpoints",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("workload_id", sa.Text(), nullable=False),
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("workload_id", KEY, nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
-        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("address", KEY, nullable=False),
         sa.Column("draining", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_endpoints_workload_id", ondelete="CASCADE"),
@@ -177,17 +179,17 @@ def _create_endpoints() -> None:
 def _create_invocations() -> None:
     op.create_table(
         "invocations",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("request_id", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("workload_id", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("request_id", KEY, nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
+        sa.Column("workload_id", KEY, nullable=False),
+        sa.Column("kind", KEY, nullable=False),
+        sa.Column("name", KEY, nullable=False),
         sa.Column("version", sa.Integer()),
-        sa.Column("cause", sa.Text(), nullable=False),
+        sa.Column("cause", KEY, nullable=False),
         sa.Column("method", sa.Text(), nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("status", KEY, nullable=False),
         sa.Column("http_status", sa.Integer()),
         sa.Column("duration_ms", sa.Float()),
         sa.Column("cold", sa.Boolean(), nullable=False),
@@ -200,7 +202,6 @@ def _create_invocations() -> None:
         sa.Column("result", sa.Text()),
         sa.PrimaryKeyConstraint("id", name="pk_invocations"),
     )
-    op.create_index("ix_invocations_started_at", "invocations", ["started_at"])
     op.create_index("ix_invocations_workload_id_request_id", "invocations", ["workload_id", "request_id"])
     op.create_index("ix_invocations_workload_id_started_at", "invocations", ["workload_id", "started_at"])
 
@@ -209,12 +210,12 @@ def _create_log_lines() -> None:
     op.create_table(
         "log_lines",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
-        sa.Column("source_id", sa.Text(), nullable=False),
+        sa.Column("source_id", KEY, nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
-        sa.Column("workload_id", sa.Text(), nullable=False),
-        sa.Column("invocation_id", sa.Text(), nullable=False),
+        sa.Column("workload_id", KEY, nullable=False),
+        sa.Column("invocation_id", KEY, nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("stream", sa.Text(), nullable=False),
+        sa.Column("stream", KEY, nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_log_lines"),
         sa.UniqueConstraint("source_id", "seq", name="uq_log_lines_source_id_seq"),
@@ -228,19 +229,19 @@ def _create_log_lines() -> None:
 def _create_call_stats() -> None:
     op.create_table(
         "call_stats",
-        sa.Column("workload_id", sa.Text(), nullable=False),
+        sa.Column("workload_id", KEY, nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("minute", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("writer", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("day", sa.Text(), nullable=False),
+        sa.Column("writer", KEY, nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
+        sa.Column("kind", KEY, nullable=False),
+        sa.Column("name", KEY, nullable=False),
+        sa.Column("day", KEY, nullable=False),
         sa.Column("calls", sa.BigInteger(), nullable=False),
         sa.Column("errors", sa.BigInteger(), nullable=False),
         sa.Column("gb_ms", sa.Float(), nullable=False),
         sa.Column("duration_ms", sa.Float(), nullable=False),
-        sa.Column("histogram", sa.Text(), nullable=False),
+        sa.Column("histogram", KEY, nullable=False),
         sa.PrimaryKeyConstraint("workload_id", "version", "minute", "writer", name="pk_call_stats"),
     )
     op.create_index("ix_call_stats_minute", "call_stats", ["minute"])
@@ -251,8 +252,8 @@ def _create_call_stats() -> None:
 def _create_leases() -> None:
     op.create_table(
         "leases",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("holder", sa.Text(), nullable=False),
+        sa.Column("name", KEY, nullable=False),
+        sa.Column("holder", KEY, nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_leases"),
     )
@@ -261,7 +262,7 @@ def _create_leases() -> None:
 def _create_revisions() -> None:
     op.create_table(
         "revisions",
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("name", KEY, nullable=False),
         sa.Column("value", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_revisions"),
     )
@@ -270,8 +271,8 @@ def _create_revisions() -> None:
 def _create_meta() -> None:
     op.create_table(
         "meta",
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("key", KEY, nullable=False),
+        sa.Column("value", KEY, nullable=False),
         sa.PrimaryKeyConstraint("key", name="pk_meta"),
     )
 
