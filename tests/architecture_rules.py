@@ -291,6 +291,16 @@ def blind_except_violations(sources: list[Source], allowed: Mapping[str, str]) -
     return blind + [f"{place}: listed as an allowed `except Exception`, but there is none" for place in sorted(stale)]
 
 
+def unexplained_blind_excepts(sources: list[Source]) -> list[str]:
+    """A runtime calls code that may raise anything, in many places; there the reason stands on the line itself."""
+    return [
+        f"{place} (line {line}): say on this line why any exception may end here"
+        for source in sources
+        for place, line in blind_excepts(source)
+        if not re.search(r"\s#\s.{10,}", source.text.splitlines()[line - 1])
+    ]
+
+
 def file_length_violations(sources: list[Source]) -> list[str]:
     return [
         f"{source.path}: {lines} lines, {MAX_FILE_LINES} are the limit: split it by responsibility"
