@@ -52,7 +52,7 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
         app.migrate(settings)
         if lifeline_fd is not None:
             watch_lifeline(lifeline_fd)
-        server.serve(settings, lambda: app.build(settings))
+        server.serve(settings, app.build)
 
 
 @click.command()

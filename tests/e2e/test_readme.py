@@ -1,0 +1,39 @@
+"""What README.md says to type, typed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.xdist_group("readme"), pytest.mark.timeout(180)]
+
+
+def block_after(heading: str) -> str:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.search(rf"^## {heading}\n.*?^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def run_block(block: str, server, folder: Path) -> str:
+    """As pasted into a shell that stops at the first error; the server runs already."""
+    lines = [line for line in block.splitlines() if not line.startswith(("sless serve", "export SLESS_TOKEN", "URL="))]
+    script = f'set -eo pipefail\nsless() {{ "{sys.executable}" "{ROOT}/sless.py" "$@"; }}\nURL={server.url}\n' + "\n".join(lines)
+    environ = server.place.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": server.token}
+    ended = subprocess.run(["bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, timeout=150)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+def test_five_minutes_by_command_line(server, tmp_path):
+    shown = run_block(block_after("Five minutes by command line"), server, tmp_path)
+    assert '"hello": "Ada"' in shown
+    assert "called with {'name': 'Ada'}" in shown
+    assert 'function "hello" deleted' in shown
+
+
+def test_the_same_by_curl(server, tmp_path):
+    shown = run_block(block_after("The same by curl"), server, tmp_path)
+    assert '{"hi": {"n": 1}}' in shown
+    assert '"error"' not in shown.replace('"error": null', "").replace('"error":null', "")

@@ -1,0 +1,70 @@
+"""README.md says what is so: every setting, every command, every option it shows."""
+
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+from sless.cli.main import HOMES, group
+from sless.config import LATER_NAMES, PREFIX, Settings, shown
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+OLDER_NAMES = (
+    "S3_ENDPOINT",
+    "S3_BUCKET",
+    "S3_REGION",
+    "S3_ACCESS_KEY",
+    "S3_SECRET_KEY",
+    "S3_USE_SSL",
+    "POSTGRES_DSN",
+    "HARBOR_PASS",
+    "EXTERNAL_URL",
+)
+
+
+def command_lines() -> list[list[str]]:
+    """Each `sless …` of a code block, in words."""
+    blocks = re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    found = [match[1] for line in lines if (match := re.match(r"(?:\$ )?(sless [^|#>&]*)", line))]
+    return [shlex.split(line) for line in found]
+
+
+def test_every_setting_is_named():
+    rows = re.findall(r"^\| `(SLESS_\w+)` \|", README, re.MULTILINE)
+    assert sorted(rows) == sorted(PREFIX + item.name.upper() for item in fields(Settings))
+
+
+def test_defaults_in_the_table_are_the_real_ones():
+    table = {name: default.strip().strip("`") for name, default in re.findall(r"^\| `(SLESS_\w+)` \| ([^|]*) \|", README, re.MULTILINE)}
+    for name, value, _ in shown(Settings()):
+        assert table[name] == value, name
+
+
+@pytest.mark.parametrize("name", OLDER_NAMES)
+def test_older_names_are_mapped(name):
+    match = re.search(rf"^\| `{name}` \| `SLESS_(\w+)` \|", README, re.MULTILINE)
+    assert match, name
+    assert match[1] in {item.name.upper() for item in fields(Settings)} | LATER_NAMES
+
+
+def test_every_command_is_mentioned():
+    assert [name for name in HOMES if f"sless {name}" not in README] == []
+
+
+def test_commands_that_are_shown_can_be_parsed():
+    lines = command_lines()
+    assert len(lines) >= 8
+    for words in lines:
+        command = group.get_command(click.Context(group), words[1])
+        assert command, words
+        command.make_context(words[1], words[2:], resilient_parsing=False)
+
+
+def test_the_two_commands_come_first():
+    first_block = README.split("```")[1]
+    assert "make demo" in first_block
+    assert "make test" in first_block
