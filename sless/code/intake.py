@@ -1,0 +1,116 @@
+"""From an upload on disk to a normalised zip with its content hash, or the reason why not. The parent's side of `intake_child`."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sless import ids
+from sless.code.folder import FULL, storage_full
+from sless.code.intake_child import check_entry, source_files
+from sless.domain.package import PackageLimits
+from sless.errors import Code, Detail, SlessError
+
+AT_ONCE = 3
+"""Uploads read side by side; more wait."""
+CHILD_SEC = 150
+STALE_SEC = 3600
+SMALL_BYTES = 200 * 1024
+_PARENT_OF_PACKAGE = Path(__file__).resolve().parents[2]
+_CHILD = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from sless.code.intake_child import main; main()"
+
+
+class Form(StrEnum):
+    ZIP = "zip"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A checked upload: `path` is the normalised zip, which lives as long as its staging folder."""
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    files: int
+    code_hash: str | None
+
+
+class Intake:
+    def __init__(self, staging: Path, limits: PackageLimits) -> None:
+        """`staging` is made; what an earlier process left there long ago is removed."""
+        self.limits = limits
+        self._staging = staging
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
+        staging.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in staging.iterdir():
+            if left.stat().st_mtime < time.time() - STALE_SEC:
+                shutil.rmtree(left, ignore_errors=True)
+
+    @contextmanager
+    def staged(self) -> Iterator[Path]:
+        """A private folder that is gone afterwards, whatever happens; a full disk within it is STORAGE_FULL."""
+        folder = self._staging / ids.new_id()
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        except OSError as error:
+            if error.errno in FULL:
+                raise storage_full() from error
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def check(self, upload: Path, form: Form, *, runtime: str, entrypoint: str) -> Package:
+        """Raises Invalid (also invalid_code, for syntax errors), TOO_LARGE, STORAGE_FULL. The package lies beside the upload."""
+        target = upload.with_name("package.zip")
+        order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
+        answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})
+        return Package(path=target, **answer)
+
+    def check_entry(self, package: Path, *, runtime: str, entrypoint: str) -> None:
+        """Raises Invalid unless a stored package holds the module of this entrypoint."""
+        check_entry(package, runtime, entrypoint, self.limits)
+
+    def source_json(self, package: Path) -> bytes:
+        """{"files": …} of a stored package. Raises TOO_LARGE."""
+        if package.stat().st_size <= SMALL_BYTES:
+            return json.dumps({"files": source_files(package)}, ensure_ascii=False).encode()
+        target = package.with_name("source.json")
+        self._child({"do": "source", "source": str(package), "target": str(target)})
+        return target.read_bytes()
+
+    def _child(self, order: dict[str, Any]) -> dict[str, Any]:
+        with self._slots:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-E", "-S", "-c", _CHILD], input=json.dumps(order).encode(), capture_output=True, timeout=CHILD_SEC,
+                    check=False,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                message = f"reading the upload took longer than {CHILD_SEC} s"
+                raise SlessError(Code.INVALID, message, details=[Detail(field="code", message=message)]) from error
+        if done.returncode != 0:
+            raise _crashed(done.returncode, done.stderr.decode("utf-8", "replace"))
+        answer: dict[str, Any] = json.loads(done.stdout)
+        if "message" in answer:
+            details = [Detail(field=field, message=message) for field, message in answer["details"]]
+            raise SlessError(Code(answer["code"]), answer["message"], details=details)
+        return answer
+
+
+def _crashed(returncode: int, stderr: str) -> SlessError:
+    """Killed by a signal: the upload's doing (too deep, too large, too slow). Anything else is ours."""
+    if returncode < 0 or "MemoryError" in stderr:
+        return SlessError(
+            Code.INVALID_CODE, "the code cannot be read within the limits of memory and time: it is nested too deeply or too large"
+        )
+    raise RuntimeError(f"the intake child ended with {returncode}: {stderr[-2000:]}")

@@ -1,0 +1,85 @@
+"""Code in an S3 bucket, path style (Ceph, SeaweedFS and MinIO have no bucket host names). The only home of boto3."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from sless.code.keys import check_key
+from sless.config import Settings
+from sless.errors import Code, NotFound, SlessError
+
+_ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
+_IN_MEMORY_BYTES = 1 << 20
+
+
+class S3CodeStore:
+    def __init__(self, client: Any, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    @classmethod
+    def of(cls, settings: Settings) -> "S3CodeStore":
+        endpoint = settings.s3_endpoint
+        if "://" not in endpoint:
+            endpoint = f"{'https' if settings.s3_use_ssl else 'http'}://{endpoint}"
+        config = Config(
+            s3={"addressing_style": "path"},
+            connect_timeout=5,
+            read_timeout=30,
+            retries={"max_attempts": 3, "mode": "standard"},
+            # Servers other than AWS do not know the newer trailing checksums.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+        client = boto3.session.Session().client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=settings.s3_region,
+            aws_access_key_id=settings.s3_access_key or None,
+            aws_secret_access_key=settings.s3_secret_key or None,
+            config=config,
+        )
+        return cls(client, settings.s3_bucket)
+
+    def put(self, key: str, source: Path) -> None:
+        with _failures("written"), source.open("rb") as body:
+            self._client.put_object(Bucket=self._bucket, Key=check_key(key), Body=body, ContentType="application/zip")
+
+    def open(self, key: str) -> BinaryIO:
+        """The whole object in a temporary file: what reads it needs to seek."""
+        file: Any = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
+        try:
+            with _failures("read"):
+                answer = self._client.get_object(Bucket=self._bucket, Key=check_key(key))
+                for chunk in answer["Body"].iter_chunks(1 << 20):
+                    file.write(chunk)
+        except SlessError as error:
+            file.close()
+            if error.code is Code.NOT_FOUND:
+                raise NotFound("code", key) from error
+            raise
+        file.seek(0)
+        return cast(BinaryIO, file)
+
+    def delete(self, key: str) -> None:
+        with _failures("changed"):
+            self._client.delete_object(Bucket=self._bucket, Key=check_key(key))
+
+
+@contextmanager
+def _failures(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        reason = str(error.response.get("Error", {}).get("Code", ""))
+        if reason in _ABSENT:
+            raise SlessError(Code.NOT_FOUND, "no such object") from error
+        raise SlessError(Code.UNAVAILABLE, f"the code store cannot be {doing} now: {reason or 'refused'}", retry_after_sec=10) from error
+    except BotoCoreError as error:
+        raise SlessError(Code.UNAVAILABLE, f"the code store cannot be {doing} now: it does not answer", retry_after_sec=10) from error
