@@ -15,13 +15,13 @@ export function newId() {
 }
 
 /**
- * The call and, for calls over HTTP, its request. `responder` takes the answer (see server.mjs and job.mjs), `ended` is told when all is over.
+ * The call and, for calls over HTTP, its request. `responder` takes the answer (responder.mjs, job.mjs), `calls.ended(call)` is told when all is over.
  * Fields of the request are set by whoever makes the call; `deadline` is in the time of performance.now(), null for none.
  */
 export class Call {
-  constructor(id, responder, ended) {
+  constructor(id, responder, calls) {
     this.responder = responder;
-    this.ended = ended;
+    this.calls = calls;
     this.log = new LogScope(id);
     this.requestId = id;
     this.trigger = 'http';
@@ -115,6 +115,6 @@ export class Call {
     if (this.finished) return;
     this.finished = true;
     endScope(this.log);
-    this.ended(this);
+    this.calls.ended(this);
   }
 }

@@ -129,7 +129,7 @@ class JobEnd {
 export function runJob(program) {
   const { settings } = program;
   const end = new JobEnd(settings);
-  const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), () => {});
+  const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), { ended() {} });
   if (settings.requestId !== null) call.requestId = settings.requestId;
   call.trigger = settings.trigger;
   call.contentType = 'application/json';

@@ -1,4 +1,11 @@
 // Sends the answer of one call over HTTP.
+import { STATUS_CODES } from 'node:http';
+
+function headOf(status, headers, length) {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`;
+  for (let index = 0; index < headers.length; index += 2) head += `${headers[index]}: ${headers[index + 1]}\r\n`;
+  return `${head}Content-Length: ${length}\r\nConnection: keep-alive\r\n\r\n`;
+}
 
 /** Takes what call.mjs and streaming.mjs give: one whole answer, or start, write… and finish. */
 export class Responder {
@@ -28,8 +35,16 @@ export class Responder {
       return;
     }
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-    response.writeHead(status, [...headers, 'Content-Length', String(length)]);
-    response.end(this.#isHead ? undefined : body);
+    if (this.#isHead || !response.shouldKeepAlive) {
+      response.writeHead(status, [...headers, 'Content-Length', String(length)]);
+      response.end(this.#isHead ? undefined : body);
+      return;
+    }
+    // The common case past writeHead, which checks again what answer.mjs has checked; ASCII text goes out with its head in one write.
+    const head = headOf(status, headers, length);
+    const isAscii = length === body.length && typeof body === 'string';
+    response._header = isAscii ? head + body : head;
+    response.end(isAscii ? undefined : body);
   }
 
   /** The head of a streamed answer; returns whether its body is wanted (not for HEAD). */

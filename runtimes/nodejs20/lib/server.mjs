@@ -19,12 +19,13 @@ const NO_BYTES = Buffer.alloc(0);
 class Request extends http.IncomingMessage {
   chunks = null;
   whole = false;
-  onWhole = null;
+  call = null; // set by whoever wants the body
+  server = null;
 
   push(chunk) {
     if (chunk === null) {
       this.whole = true;
-      this.onWhole?.(this.#bytes());
+      if (this.call !== null) this.server.received(this.call, this.#bytes());
       return false;
     }
     if (this.chunks === null) this.chunks = [chunk];
@@ -34,9 +35,14 @@ class Request extends http.IncomingMessage {
 
   #bytes() {
     const { chunks } = this;
-    this.chunks = null;
     if (chunks === null) return NO_BYTES;
+    this.chunks = null;
     return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
+  }
+
+  // node:http looks for this one header only, and all of them are costly to sort; calls read `rawHeaders`.
+  get headers() {
+    return { expect: findHeader(this.rawHeaders, 'expect') ?? undefined };
   }
 
   // node:http asks this before it lets go of a request.
@@ -45,6 +51,20 @@ class Request extends http.IncomingMessage {
   }
 
   _dump() {}
+
+  _destroy(error, callback) {
+    if (!this.whole && this.call !== null) this.server.brokeOff();
+    this.whole = true;
+    callback(null); // it is nobody's error: there is no call yet
+  }
+}
+
+/** Value of a header by its lower-case name; null when absent. */
+function findHeader(rawHeaders, name) {
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index].length === name.length && rawHeaders[index].toLowerCase() === name) return rawHeaders[index + 1];
+  }
+  return null;
 }
 
 /** Reads the request's head into the call. */
@@ -58,7 +78,6 @@ function readHead(call, request) {
   call.fullPath = call.rawPath;
   call.httpVersion = request.httpVersion;
   call.rawHeaders = rawHeaders;
-  call.clientIp = '';
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index];
     // Only names with the initials of those below are worth lower-casing.
@@ -78,14 +97,6 @@ function readHeader(call, name, value) {
     case 'x-sless-timeout-ms': if (/^\d+$/.test(value)) call.deadline = performance.now() + Number(value); break;
     default:
   }
-}
-
-/** Value of a header by its lower-case name; null when absent. */
-function findHeader(rawHeaders, name) {
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index].length === name.length && rawHeaders[index].toLowerCase() === name) return rawHeaders[index + 1];
-  }
-  return null;
 }
 
 class Server {
@@ -137,20 +148,22 @@ class Server {
       return;
     }
     const id = findHeader(request.rawHeaders, 'x-sless-invocation-id') || newId();
-    const call = new Call(id, new Responder(response, request.method), (ended) => this.#calls.ended(ended));
+    request.call = new Call(id, new Responder(response, request.method), this.#calls);
+    request.server = this;
     this.#arriving += 1;
-    request.onWhole = (body) => {
-      this.#arriving -= 1;
-      call.body = body;
-      readHead(call, request);
-      this.#calls.admit(call);
-    };
-    // Without listeners and only when it breaks off: see `Request`.
-    request._destroy = (error, callback) => {
-      if (!request.whole) this.#arriving -= 1;
-      request.whole = true;
-      callback(error);
-    };
+    readHead(request.call, request);
+  }
+
+  /** The body of a request is complete. */
+  received(call, body) {
+    this.#arriving -= 1;
+    call.body = body;
+    this.#calls.admit(call);
+  }
+
+  /** A request ended before its body did. */
+  brokeOff() {
+    this.#arriving -= 1;
   }
 
   #control(request, response) {
