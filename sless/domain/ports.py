@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol
 from sless.domain.model import CallStats, CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
 from sless.errors import Code
 
-# --- what runs ---------------------------------------------------------------------------------------------------------------------------
+# --- what runs ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class BackendUnavailable(Exception):
     """Cannot see, which is not the same as gone: the tick ends and nothing changes."""
 
 
-# --- what is built -----------------------------------------------------------------------------------------------------------------------
+# --- what is built ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ class Builder(Protocol):
     def close(self) -> None: ...
 
 
-# --- code ----------------------------------------------------------------------------------------------------------------------------------
+# --- code ---
 
 
 class CodeStore(Protocol):
@@ -187,7 +187,7 @@ class CodeStore(Protocol):
         """An absent key is no error."""
 
 
-# --- calls ---------------------------------------------------------------------------------------------------------------------------------
+# --- calls ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ restores the default, and what is in no schema is a mistake. `x-expected` is wha
 from typing import Any
 
 from sless.domain.answer_schemas import ANSWERS, JOB_STATUS, TRIGGER_STATUS, WORKLOAD_STATUS, Schema
-from sless.domain.model import RUNTIMES, TriggerType
+from sless.domain.model import TriggerType
+from sless.domain.runtimes import RUNTIMES
 
 NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 RESERVED_NAMES = ("admin", "api")

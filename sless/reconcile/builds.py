@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
-from sless import clock, metrics
+from sless import metrics
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
 from sless.errors import SlessError
@@ -88,7 +88,7 @@ class BuildsLoop:
     def _finish(self, version: Version, status: BuildStatus) -> None:
         state = VersionState.READY if status.ready else VersionState.FAILED
         self.store.versions.finish(version.id, state=state, message=status.message, artifact=status.artifact)
-        metrics.build_ended(version.runtime, str(state), (clock.now() - version.created_at).total_seconds())
+        metrics.builds.labels(str(state)).inc()
         self._drop(version.id)
         for topic in ("instances", "runs", "routes"):
             self.waker.wake(topic)

@@ -40,8 +40,10 @@ class Collector:
 
     def _versions(self) -> None:
         for version in self.store.versions.prunable(self.settings.versions_kept):
-            # The row first: a blob without a row is swept by its workload's end, a row without a blob would be a version that cannot start.
+            # The row first: a blob without a row only takes room, a row without a blob would be a version that cannot start.
             key = self.store.versions.remove(version.id)
             if key is not None:
                 self.code.delete(key)
-            _log.info("version %d of workload %s is beyond the %d kept: removed", version.number, version.workload_id, self.settings.versions_kept)
+            _log.info(
+                "version %d of workload %s is beyond the %d kept: removed", version.number, version.workload_id, self.settings.versions_kept
+            )

@@ -13,7 +13,7 @@ INTERRUPTED_ATTEMPTS = 3
 RETRY_STATUS = frozenset({429})
 
 
-# --- programs --------------------------------------------------------------------------------------------------------------------------------
+# --- programs ---
 
 
 def job_program_of(job: Workload, target: Workload, version: Version) -> Program:
@@ -31,7 +31,7 @@ def job_program_of(job: Workload, target: Workload, version: Version) -> Program
     )
 
 
-# --- instances -------------------------------------------------------------------------------------------------------------------------------
+# --- instances ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,10 @@ def deployment_of(workload: Workload, active: Version | None, triggers: Iterable
 
 
 def decide_instances(
-    workloads: Mapping[str, Workload], wishes: Mapping[str, Deployment], observed: Mapping[str, ObservedDeployment], busy: Iterable[str] = ()
+    workloads: Mapping[str, Workload],
+    wishes: Mapping[str, Deployment],
+    observed: Mapping[str, ObservedDeployment],
+    busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
     """Every workload that needs something done. `busy` are ids of workloads that runs or builds still hold; they are not forgotten yet.
     What is observed and belongs to no workload at all is an orphan and is removed."""
@@ -99,7 +102,7 @@ def observed_of(workload: Workload, wish: Deployment | None, seen: ObservedDeplo
     )
 
 
-# --- builds ----------------------------------------------------------------------------------------------------------------------------------
+# --- builds ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,7 @@ def decide_builds(
     return actions
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------------------------------
+# --- runs ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

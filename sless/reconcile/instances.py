@@ -30,7 +30,7 @@ class InstancesLoop:
     backoff: Backoff = field(default_factory=Backoff)
     _revision: int = -1
     _changed: bool = True
-    _full_at: datetime = datetime.min.replace(tzinfo=clock.now().tzinfo)
+    _full_at: datetime = field(default_factory=clock.now)
 
     def changed(self) -> None:
         """The backend has something new to show. From any thread."""
@@ -83,7 +83,7 @@ class InstancesLoop:
         except BackendUnavailable:
             raise
         except Exception:
-            metrics.reconcile_error("instances")
+            metrics.reconcile_errors.labels("instances").inc()
             delay_sec = self.backoff.failed(workload_id, now)
             _log.exception("workload %s: %s failed; next try in %.0f s", workload_id, type(action).__name__, delay_sec)
 
@@ -93,9 +93,7 @@ class InstancesLoop:
             self.code.delete(key)
         self.store.workloads.remove(workload_id)
 
-    def _record(
-        self, workloads: dict[str, Workload], wishes: dict[str, Deployment], observed: dict[str, ObservedDeployment]
-    ) -> None:
+    def _record(self, workloads: dict[str, Workload], wishes: dict[str, Deployment], observed: dict[str, ObservedDeployment]) -> None:
         for workload_id, workload in workloads.items():
             if workload.kind is Kind.JOB:
                 continue

@@ -1,7 +1,7 @@
 """One leader among the replicas: a lease row with an expiry.
 
-The holder's name is kept in the data folder, which one process at a time may own; so a server that comes back after kill -9 still holds its own
-lease and goes on at once, while another replica has to wait for the expiry.
+The holder's name is kept in the data folder, which one process at a time may own; so a server that comes back after kill -9 still
+holds its own lease and goes on at once, while another replica has to wait for the expiry.
 """
 
 import logging

@@ -79,8 +79,8 @@ class Loops:
         try:
             loop.tick()
         except BackendUnavailable as error:
-            metrics.reconcile_error(loop.topic)
+            metrics.reconcile_errors.labels(loop.topic).inc()
             _log.warning("%s: cannot see what runs, nothing is changed: %s", loop.topic, error)
         except Exception:
-            metrics.reconcile_error(loop.topic)
+            metrics.reconcile_errors.labels(loop.topic).inc()
             _log.exception("%s: this tick failed; the next one starts over", loop.topic)

@@ -51,9 +51,9 @@ class RunsLoop:
         observed = self.backend.observe_runs()
         still = [run for run in running if not self._settle(run, observed, now)]
         for run in due[: max(0, self.max_runs - len(still))]:
-            self._begin(run, now)
+            self._begin(run)
         self._drop_orphans(observed, {run.id for run in running}, now)
-        metrics.queue_depth("runs", self.store.runs.count(CallStatus.QUEUED))
+        metrics.queue_depth.labels("runs").set(self.store.runs.count(CallStatus.QUEUED))
 
     def holds(self) -> set[str]:
         """Workloads of which a run goes on."""
@@ -64,7 +64,8 @@ class RunsLoop:
         with self._lock:
             here = run.id in self._invoked
             seen = self._invoked[run.id] if here else observed.get(run.id)
-        if seen is None and here or seen is not None and seen.status is CallStatus.RUNNING:
+        goes_on = here if seen is None else seen.status is CallStatus.RUNNING
+        if goes_on:
             workload = self.store.workloads.find_by_id(run.workload_id)
             if workload is None or workload.deleted_at:
                 self._write(run, FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted"))
@@ -79,21 +80,28 @@ class RunsLoop:
                 self.store.runs.requeue(run.id, not_before, message)
             case FinishRun(status=status, message=message):
                 self.store.runs.finish(
-                    run.id, status=status, result=verdict.result, message=message, exit_code=verdict.exit_code, http_status=verdict.http_status
+                    run.id,
+                    status=status,
+                    result=verdict.result,
+                    message=message,
+                    exit_code=verdict.exit_code,
+                    http_status=verdict.http_status,
                 )
         with self._lock:
             self._invoked.pop(run.id, None)
         self.backend.remove_run(run.id)
 
-    def _begin(self, run: Run, now: datetime) -> None:
+    def _begin(self, run: Run) -> None:
         try:
             self._start(run)
         except BackendUnavailable:
             raise
         except SlessError as error:
+            if error.code in (Code.UNAVAILABLE, Code.STORAGE_FULL):
+                raise
             self._write(run, FinishRun(status=CallStatus.FAILED, message=error.message))
         except Exception as error:
-            metrics.reconcile_error("runs")
+            metrics.reconcile_errors.labels("runs").inc()
             _log.exception("run %s of %s cannot start", run.id, run.name)
             self._write(run, FinishRun(status=CallStatus.FAILED, message=f"could not be started: {error}"))
 
@@ -112,9 +120,7 @@ class RunsLoop:
             self._through_instances(run, program_of(workload, version))
             return
         program = program_of(target, version) if target is workload else job_program_of(workload, target, version)
-        self.backend.start_run(
-            RunSpec(id=run.id, program=program, event=run.event, request_id=run.request_id, cause=run.cause), self.done
-        )
+        self.backend.start_run(RunSpec(id=run.id, program=program, event=run.event, request_id=run.request_id, cause=run.cause), self.done)
 
     def _target(self, workload: Workload) -> Workload:
         """Whose code runs: the workload's own, or that of the function its `function_ref` names."""
@@ -127,7 +133,7 @@ class RunsLoop:
         return target
 
     def _ready_version(self, target: Workload, workload: Workload) -> Version | None:
-        """The version to run. None: a build is going on or nothing was uploaded yet; the run waits. Raises SlessError when none will come."""
+        """The version to run. None: a build goes on or nothing was uploaded yet, the run waits. Raises SlessError when none will come."""
         newest = self.store.versions.find_newest(target.id)
         building = newest is None or newest.state in (VersionState.QUEUED, VersionState.BUILDING)
         if workload.kind is Kind.JOB and building:

@@ -4,7 +4,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sless.domain.model import CallStatus, Cause, Endpoint, Kind, Observed, Run, Trigger, TriggerType, Version, VersionState, Workload, WorkloadSpec
+from sless.domain.model import (
+    CallStatus,
+    Cause,
+    Endpoint,
+    Kind,
+    Observed,
+    Run,
+    Trigger,
+    TriggerType,
+    Version,
+    VersionState,
+    Workload,
+    WorkloadSpec,
+)
 from sless.domain.ports import ObservedDeployment, ObservedRun, Outcome
 from sless.reconcile import decide
 from sless.reconcile.decide import Apply, EndBuild, FinishRun, Forget, Remove, RetryRun, StartBuild
@@ -51,7 +64,7 @@ def endpoint(number=1, draining=False) -> Endpoint:
         (workload(deleted=True), [trigger()], None),
         (workload(kind=Kind.SERVICE, replicas=3), [], 3),
         (workload(kind=Kind.SERVICE, replicas=0), [], None),
-        (workload(kind=Kind.SERVICE), [trigger(enabled=False)], None),
+        (workload(kind=Kind.SERVICE), [trigger(enabled=False)], 1),
         (workload(kind=Kind.JOB), [], None),
     ],
 )
@@ -90,7 +103,9 @@ def test_decide_instances(workloads, wishes, observed, busy, expected):
 
 
 def test_observed_is_ready_only_for_this_generation():
-    assert decide.observed_of(workload(), WISH, seen(2, message="crashed")) == Observed(generation=2, version=None, ready_instances=1, message="crashed")
+    assert decide.observed_of(workload(), WISH, seen(2, message="crashed")) == Observed(
+        generation=2, version=None, ready_instances=1, message="crashed"
+    )
     assert decide.observed_of(workload(), WISH, seen(3)) == Observed(generation=3, version=1, ready_instances=1)
     assert decide.observed_of(workload(), WISH, None) == Observed()
     assert decide.observed_of(workload(), None, None) == Observed(generation=3, version=1)
@@ -177,7 +192,9 @@ def test_a_lost_run_begins_again_but_not_for_ever():
 
 def test_a_job_of_a_function_overrides_only_what_was_given():
     target = workload(memory_mb=256, timeout_sec=9, env_vars={"A": "1", "B": "1"})
-    job = workload("job", kind=Kind.JOB, memory_mb=64, timeout_sec=3, env_vars={"B": "2"}, function_ref="hello", set_fields=("timeout_sec",))
+    job = workload(
+        "job", kind=Kind.JOB, memory_mb=64, timeout_sec=3, env_vars={"B": "2"}, function_ref="hello", set_fields=("timeout_sec",)
+    )
     program = decide.job_program_of(job, target, version())
     assert (program.memory_mb, program.timeout_sec, program.env, program.kind) == (256, 3, {"A": "1", "B": "2"}, Kind.JOB)
     assert (program.workload_id, program.code_key) == ("id-job", "k1")
