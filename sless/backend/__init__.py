@@ -1,0 +1,12 @@
+"""Backend: where user code runs; implementations of `domain.ports.Backend`.
+
+`local` child processes of this server: `plan` decides (pure), `supervisor` applies, `instances` are its nouns, `health` asks an instance,
+`runs` the things that run once, `outcome` reads what they left.
+
+Decision: a deployment is held by the same loop that a cluster would use: `decide(wish, instances, now)` is a table of rules without I/O,
+called again after everything that happens; nothing else starts or stops an instance. So a crash in the middle of a roll-out in the middle
+of scaling down needs no case of its own.
+
+Decision: memory is watched, not limited: cgroups need rights that a laptop does not give, and RLIMIT_AS breaks V8 and Go, which reserve
+address space that they never use.
+"""

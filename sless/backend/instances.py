@@ -1,0 +1,148 @@
+"""Instances and deployments as the local backend keeps them in memory; changed only under the supervisor's lock."""
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sless import clock
+from sless.backend import plan
+from sless.backend.health import Health
+from sless.backend.plan import InstanceView, State, Wish
+from sless.domain.model import Endpoint
+from sless.domain.ports import Deployment, ObservedDeployment, Program
+from sless.host.lines import LineReader
+from sless.host.process import Child
+
+_FIRST_PROBE_SEC = 0.002
+_MAX_PROBE_SEC = 0.1
+REASONS_KEPT = 2_000
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Instance:
+    """`child` None: it is being started. `end_reason` is set before a kill of ours, so that the exit is explained by it. `told_to_end`:
+    the exit is no crash."""
+
+    id: str
+    program: Program
+    socket: Path
+    reader: LineReader
+    created_at: datetime = field(default_factory=clock.now)
+    state: State = State.STARTING
+    since: float = field(default_factory=time.monotonic)
+    ready_since: float | None = None
+    child: Child | None = None
+    healthy: bool = False
+    active: int | None = None
+    used_mb: int | None = None
+    overdue_since: float | None = None
+    mute_since: float | None = None
+    watched: bool = False
+    """Its health is asked every second since a call hung in it."""
+    asking: bool = False
+    probe_sec: float = _FIRST_PROBE_SEC
+    probe_at: float = 0.0
+    end_reason: str = ""
+    told_to_end: bool = False
+
+    def view(self) -> InstanceView:
+        return InstanceView(
+            id=self.id, program=self.program, state=self.state, since=self.since, healthy=self.healthy, active=self.active,
+            used_mb=None if self.end_reason else self.used_mb, overdue_since=self.overdue_since, mute_since=self.mute_since,
+        )  # fmt: skip
+
+    def enter(self, state: State) -> None:
+        self.state = state
+        self.since = time.monotonic()
+
+    def next_probe(self) -> None:
+        self.probe_at = time.monotonic() + self.probe_sec
+        self.probe_sec = min(self.probe_sec * 1.2, _MAX_PROBE_SEC)
+
+    def note_health(self, health: Health | None) -> None:
+        now = time.monotonic()
+        if health is None:
+            self.mute_since = self.mute_since or now
+            return
+        self.mute_since = None
+        self.active = max(0, health.active - health.overdue)
+        self.overdue_since = (self.overdue_since or now) if health.overdue else None
+
+    def endpoint(self) -> Endpoint:
+        return Endpoint(
+            id=self.id, workload_id=self.program.workload_id, version=self.program.version, address=f"unix:{self.socket}",
+            draining=self.state is not State.READY, created_at=self.created_at,
+        )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Standing:
+    """One deployment. `wish` None: it is being removed."""
+
+    workload_id: str
+    wish: Deployment | None = None
+    instances: dict[str, Instance] = field(default_factory=dict)
+    crashes: int = 0
+    not_before: float = 0.0
+    message: str = ""
+    could_not_start: bool = False
+    """The last crash came before readiness."""
+    generation: int = 0
+    due: float = 0.0
+
+    def plan_wish(self) -> Wish | None:
+        if self.wish is None:
+            return None
+        return Wish(program=self.wish.program, replicas=self.wish.replicas, not_before=self.not_before)
+
+    def take_wish(self, wish: Deployment) -> None:
+        """A new program starts without the back-off of the old one."""
+        if self.wish is None or self.wish.program != wish.program:
+            self.crashes, self.not_before, self.message, self.could_not_start = 0, 0.0, "", False
+        self.wish = wish
+
+    def note_crash(self, reason: str, instance: Instance, chance: float) -> None:
+        now = time.monotonic()
+        if self.wish is None or instance.program != self.wish.program:
+            return
+        steady = instance.ready_since is not None and now - instance.ready_since >= plan.STEADY_SEC
+        self.crashes = 1 if steady else self.crashes + 1
+        self.could_not_start = instance.ready_since is None
+        self.not_before = now + plan.back_off_sec_of(self.crashes + self.could_not_start, chance)
+        self.message = reason
+
+    def ready(self) -> list[Instance]:
+        return [one for one in self.instances.values() if self.wish and one.state is State.READY and one.program == self.wish.program]
+
+    def observed(self) -> ObservedDeployment:
+        ready = self.ready()
+        missing = self.wish is not None and len(ready) < self.wish.replicas
+        if self.wish is None:
+            self.generation = 0
+        elif not missing:
+            self.generation = self.wish.generation
+        backing_off = self.could_not_start or self.not_before > time.monotonic()
+        return ObservedDeployment(
+            workload_id=self.workload_id,
+            generation=self.generation,
+            endpoints=tuple(one.endpoint() for one in self.instances.values() if one.state in (State.READY, State.DRAINING)),
+            message=self.message if missing else "",
+            failing=bool(missing and self.message and backing_off),
+        )
+
+
+class Reasons:
+    """Why instances ended, the newest ones."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[str, str] = OrderedDict()
+
+    def add(self, instance_id: str, reason: str) -> None:
+        self._by_id[instance_id] = reason
+        while len(self._by_id) > REASONS_KEPT:
+            self._by_id.popitem(last=False)
+
+    def find(self, instance_id: str) -> str | None:
+        return self._by_id.get(instance_id)

@@ -1,0 +1,75 @@
+"""LocalBackend: user code as child processes of this server."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sless.backend.outcome import Limits
+from sless.backend.runs import Runs
+from sless.backend.starter import Starter
+from sless.backend.supervisor import Supervisor
+from sless.config import Settings
+from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, RunSpec
+from sless.host.lines import Sink
+from sless.host.material import Material
+from sless.host.program import Commands
+from sless.host.rundir import RunDir
+
+CLOSE_SEC = 10.0
+
+
+def make_local_backend(
+    settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, runtimes: Path | None = None
+) -> "LocalBackend":
+    """`on_lines` takes log lines from the thread that serves all children: it must only put them somewhere. `changed` is called whenever
+    `observe` or `observe_runs` would show something new. `runtimes`: another folder of runtimes than the bundled one."""
+    run_dir = RunDir(settings.run_dir, settings.data_dir)
+    run_dir.clean_leftovers()
+    starter = Starter(material=material, run_dir=run_dir, commands=Commands(runtimes), sink=on_lines)
+    runs = Runs(starter, settings.data_dir / "runs", Limits(job=settings.max_result_bytes), changed)
+    return LocalBackend(starter, Supervisor(starter, changed), runs)
+
+
+class LocalBackend:
+    """See ports.Backend."""
+
+    def __init__(self, starter: Starter, supervisor: Supervisor, runs: Runs) -> None:
+        self._starter = starter
+        self._supervisor = supervisor
+        self._runs = runs
+        self._closed = False
+
+    def observe(self) -> dict[str, ObservedDeployment]:
+        return self._supervisor.observe()
+
+    def apply(self, deployment: Deployment) -> None:
+        self._supervisor.apply(deployment)
+
+    def remove(self, workload_id: str) -> None:
+        self._supervisor.remove(workload_id)
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        self._runs.start(run, done)
+
+    def observe_runs(self) -> dict[str, ObservedRun]:
+        return self._runs.observe()
+
+    def remove_run(self, run_id: str) -> None:
+        self._runs.remove(run_id)
+
+    def why_gone(self, endpoint_id: str) -> str | None:
+        return self._supervisor.why_gone(endpoint_id)
+
+    def report_stuck(self, endpoint_id: str) -> None:
+        self._supervisor.report_stuck(endpoint_id)
+
+    def close(self) -> None:
+        """Calls and runs get CLOSE_SEC to end."""
+        if self._closed:
+            return
+        self._closed = True
+        deadline = time.monotonic() + CLOSE_SEC
+        self._supervisor.close(CLOSE_SEC)
+        self._runs.close(max(0.0, deadline - time.monotonic()))
+        self._starter.close()
+        self._starter.run_dir.close()

@@ -1,0 +1,103 @@
+"""`data_dir/runs/<id>/`: what a run was given and what it left, so that its outcome survives this process.
+
+`spec.json` (no environment, so no secrets), `event.json`, `result.json` (the runtime writes it), `log` (stdout lines as they came),
+`end.json` (how it ended, written by the server).
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sless import clock
+from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
+from sless.domain.model import CallStatus, Kind
+from sless.domain.ports import ObservedRun, RunSpec
+from sless.host.rundir import remove_tree
+
+LOST = "the server stopped while this ran"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """The folder of one run."""
+
+    path: Path
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def event(self) -> Path:
+        return self.path / "event.json"
+
+    def create(self, run: RunSpec, owner: str) -> datetime:
+        """Raises FileExistsError when the run is known."""
+        self.path.mkdir(mode=0o700)
+        started_at = clock.now()
+        program = run.program
+        spec = {
+            "id": run.id, "owner": owner, "workload_id": program.workload_id, "name": program.name, "kind": program.kind,
+            "version": program.version, "timeout_sec": program.timeout_sec, "started_at": clock.rfc3339_of(started_at),
+        }  # fmt: skip
+        self.event.write_text(run.event)
+        _write_whole(self.path / "spec.json", spec)
+        return started_at
+
+    def append_log(self, lines: Sequence[bytes]) -> None:
+        with (self.path / "log").open("ab") as log:
+            log.write(b"".join(line + b"\n" for line in lines))
+
+    def write_end(self, end: ObservedRun) -> None:
+        ended_at = end.ended_at or clock.now()
+        item = {"status": end.status, "message": end.message, "exit_code": end.exit_code, "ended_at": clock.rfc3339_of(ended_at)}
+        _write_whole(self.path / "end.json", item)
+
+    def remove(self) -> None:
+        remove_tree(self.path)
+
+    def owner(self) -> str:
+        return str((_read(self.path / "spec.json") or {}).get("owner", ""))
+
+    def observe(self, limits: Limits, *, owner_lives: bool) -> ObservedRun | None:
+        """What the folder alone tells. None: it is no run's, or one that is being written just now."""
+        spec, end = _read(self.path / "spec.json"), _read(self.path / "end.json")
+        if spec is None:
+            return None
+        running = ObservedRun(id=spec["id"], status=CallStatus.RUNNING, started_at=clock.parse_rfc3339(spec["started_at"]))
+        if end is None and owner_lives:
+            return running
+        try:
+            outcome = read_outcome(self.result, limits.of(Kind(spec["kind"])))
+        except (NoOutcome, ResultTooLarge):
+            outcome = None
+        if end is not None:
+            return replace(
+                running, status=CallStatus(end["status"]), outcome=outcome, message=end["message"], exit_code=end["exit_code"],
+                ended_at=clock.parse_rfc3339(end["ended_at"]),
+            )  # fmt: skip
+        if outcome is None:
+            return replace(running, status=CallStatus.FAILED, message=LOST, ended_at=clock.now())
+        return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=clock.now())
+
+
+def status_of(ok: bool) -> CallStatus:
+    return CallStatus.SUCCEEDED if ok else CallStatus.FAILED
+
+
+def _write_whole(path: Path, item: Mapping[str, object]) -> None:
+    beside = path.with_suffix(".tmp")
+    beside.write_text(json.dumps(item, ensure_ascii=False))
+    os.replace(beside, path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

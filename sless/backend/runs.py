@@ -1,0 +1,216 @@
+"""Things that run once: jobs and calls of functions without instances."""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sless import clock
+from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
+from sless.backend.records import LOST, RunRecord, status_of
+from sless.backend.starter import Starter, material_key_of
+from sless.domain.model import CallStatus
+from sless.domain.ports import ObservedRun, RunSpec
+from sless.host.lines import LineReader
+from sless.host.memory import out_of_memory_words_of
+from sless.host.process import Child, Launch, exit_words_of
+from sless.host.program import environment_of
+from sless.host.rundir import remove_tree
+
+_TERM_SEC = 2.0
+"""From SIGTERM to SIGKILL for a run over its time."""
+_log = logging.getLogger(__name__)
+
+Done = Callable[[ObservedRun], None]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Run:
+    spec: RunSpec
+    done: Done
+    record: RunRecord
+    reader: LineReader
+    started_at: datetime = field(default_factory=clock.now)
+    child: Child | None = None
+    ended: ObservedRun | None = None
+    forced: tuple[CallStatus, str] | None = None
+    """Why we ended it; wins over what the process left."""
+    removed: bool = False
+
+
+class Runs:
+    """`changed` is called when a run has ended."""
+
+    def __init__(self, starter: Starter, folder: Path, limits: Limits, changed: Callable[[], None]) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._starter = starter
+        self._folder = folder
+        self._limits = limits
+        self._changed = changed
+        self._runs: dict[str, _Run] = {}
+        self._lock = threading.Condition()
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-runs")
+
+    def start(self, spec: RunSpec, done: Done) -> None:
+        record = RunRecord(path=self._folder / spec.id)
+        with self._lock:
+            if spec.id in self._runs or record.path.exists():
+                return
+            reader = LineReader(spec.id, spec.program.workload_id, self._starter.sink, invocation_id=spec.id)
+            run = self._runs[spec.id] = _Run(spec=spec, done=done, record=record, reader=reader)
+        self._pool.submit(self._guard, run, self._launch)
+
+    def observe(self) -> dict[str, ObservedRun]:
+        with self._lock:
+            known = {
+                run_id: run.ended or ObservedRun(id=run_id, status=CallStatus.RUNNING, started_at=run.started_at)
+                for run_id, run in self._runs.items()
+                if not run.removed
+            }
+            ours = set(self._runs)
+        for path in self._folder.iterdir():
+            if path.name not in ours:
+                record = RunRecord(path=path)
+                found = record.observe(self._limits, owner_lives=self._starter.run_dir.is_alive(record.owner()))
+                if found is not None:
+                    known[found.id] = found
+        return known
+
+    def remove(self, run_id: str) -> None:
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is not None:
+                run.removed = True
+                if run.ended is None:
+                    self._force(run, CallStatus.CANCELLED, "cancelled")
+                    return
+                del self._runs[run_id]
+        self._pool.submit(RunRecord(path=self._folder / run_id).remove)
+
+    def close(self, grace_sec: float) -> None:
+        """Lets what runs end within `grace_sec`, then ends it."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._going(), grace_sec)
+            for run in self._going():
+                self._force(run, CallStatus.FAILED, LOST)
+            self._lock.wait_for(lambda: not self._going(), 5)
+        self._pool.shutdown(wait=True)
+
+    # --- one run --------------------------------------------------------------------------------------------------------------------
+
+    def _guard(self, run: _Run, step: Callable[[_Run], None]) -> None:
+        """The top of a pool thread: whatever goes wrong ends the run with a message."""
+        try:
+            step(run)
+        except Exception as error:
+            reason = self._starter.reason_of(error)
+            if "internal error" in reason:
+                _log.exception("run %s failed", run.spec.id)
+            self._conclude(run, self._ended(run, CallStatus.FAILED, reason))
+
+    def _launch(self, run: _Run) -> None:
+        program = run.spec.program
+        argv = self._starter.commands.command_of(program.runtime)
+        unpacked = self._starter.material.ensure(material_key_of(program))
+        run.started_at = run.record.create(run.spec, self._starter.run_dir.owner)
+        home = self._starter.run_dir.make_home(run.spec.id)
+        environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir) | {
+            "SLESS_MODE": "job",
+            "SLESS_EVENT_FILE": str(run.record.event),
+            "SLESS_RESULT_FILE": str(run.record.result),
+            "SLESS_INVOCATION_ID": run.spec.id,
+            "SLESS_REQUEST_ID": run.spec.request_id,
+            "SLESS_TRIGGER": str(run.spec.cause),
+        }
+        launch = Launch(
+            argv=argv, cwd=unpacked.code_dir, env=environment,
+            on_lines=lambda stream, lines: self._take_lines(run, stream, lines),
+            on_exit=lambda code: self._on_exit(run, code),
+        )  # fmt: skip
+        child = self._starter.processes.start(launch)
+        self._starter.memory.add(child.pid, program.memory_mb, lambda used_mb: self._on_over_memory(run, used_mb))
+        if program.timeout_sec:
+            self._starter.processes.call_later(program.timeout_sec, lambda: self._on_time_out(run))
+        with self._lock:
+            run.child = child
+            if child.reaped:
+                self._starter.memory.remove(child.pid)
+            if run.forced:
+                child.signal_group(signal.SIGKILL)
+
+    def _take_lines(self, run: _Run, stream: str, lines: Sequence[bytes]) -> None:
+        run.reader.take(stream, lines)
+        run.record.append_log(lines)
+
+    def _on_time_out(self, run: _Run) -> None:
+        with self._lock:
+            if run.ended is None and run.forced is None and run.child is not None:
+                run.forced = (CallStatus.TIMEOUT, f"timed out after {run.spec.program.timeout_sec} s")
+                run.child.signal_group(signal.SIGTERM)
+                child = run.child
+                self._starter.processes.call_later(_TERM_SEC, lambda: child.signal_group(signal.SIGKILL))
+
+    def _on_over_memory(self, run: _Run, used_mb: int) -> None:
+        with self._lock:
+            self._force(run, CallStatus.FAILED, out_of_memory_words_of(used_mb, run.spec.program.memory_mb))
+
+    def _force(self, run: _Run, status: CallStatus, message: str) -> None:
+        """Ends it now; under the lock."""
+        run.forced = run.forced or (status, message)
+        if run.child is not None:
+            run.child.signal_group(signal.SIGKILL)
+
+    def _on_exit(self, run: _Run, code: int) -> None:
+        """In the children's thread, so the reading is left to the pool."""
+        self._pool.submit(self._guard, run, lambda run: self._conclude(run, self._outcome_of(run, code)))
+
+    def _outcome_of(self, run: _Run, code: int) -> ObservedRun:
+        if run.forced:
+            status, message = run.forced
+            return self._ended(run, status, message, exit_code=code)
+        try:
+            outcome = read_outcome(run.record.result, self._limits.of(run.spec.program.kind))
+        except ResultTooLarge as error:
+            return ObservedRun(
+                id=run.spec.id, status=CallStatus.FAILED, message=str(error), exit_code=code,
+                started_at=run.started_at, ended_at=clock.now(),
+            )  # fmt: skip
+        except NoOutcome:
+            return self._ended(run, CallStatus.FAILED, exit_words_of(code), exit_code=code)
+        message = "" if outcome.ok else "\n".join([outcome.error or "", *run.reader.tail()])
+        return ObservedRun(
+            id=run.spec.id, status=status_of(outcome.ok), outcome=outcome, message=message, exit_code=code,
+            started_at=run.started_at, ended_at=clock.now(),
+        )  # fmt: skip
+
+    def _ended(self, run: _Run, status: CallStatus, reason: str, exit_code: int | None = None) -> ObservedRun:
+        message = "\n".join([reason, *run.reader.tail()])
+        return ObservedRun(
+            id=run.spec.id, status=status, message=message, exit_code=exit_code, started_at=run.started_at, ended_at=clock.now()
+        )
+
+    def _conclude(self, run: _Run, end: ObservedRun) -> None:
+        if run.child is not None:
+            self._starter.memory.remove(run.child.pid)
+        if run.removed:
+            run.record.remove()
+        elif run.record.path.is_dir():
+            run.record.write_end(end)
+        with self._lock:
+            run.ended = end
+            if run.removed:
+                self._runs.pop(run.spec.id, None)
+            self._lock.notify_all()
+        try:
+            run.done(end)
+        except Exception:
+            _log.exception("the end of run %s could not be handed over", run.spec.id)
+        self._changed()
+        remove_tree(self._starter.run_dir.home_root(run.spec.id))
+
+    def _going(self) -> list[_Run]:
+        return [run for run in self._runs.values() if run.ended is None]

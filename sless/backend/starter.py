@@ -1,0 +1,87 @@
+"""Starts one instance: code on disk, home, socket, child, memory watch."""
+
+from collections.abc import Callable
+
+from sless.backend.instances import Instance
+from sless.domain.ports import Program
+from sless.errors import SlessError
+from sless.host.lines import LineReader, Sink
+from sless.host.material import Material, MaterialKey, MaterialLost
+from sless.host.memory import MemoryWatch
+from sless.host.process import Launch, Processes
+from sless.host.program import Commands, RuntimeMissing, environment_of
+from sless.host.rundir import RunDir, remove_tree
+from sless.ids import new_id
+
+
+class Starter:
+    """What an instance and a run need of the machine; `sink` takes their log lines."""
+
+    def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink) -> None:
+        self.material = material
+        self.run_dir = run_dir
+        self.commands = commands
+        self.sink = sink
+        self.processes = Processes(run_dir)
+        self.memory = MemoryWatch()
+
+    def make_instance(self, program: Program) -> Instance:
+        instance_id = new_id()
+        return Instance(
+            id=instance_id,
+            program=program,
+            socket=self.run_dir.socket_path(instance_id),
+            reader=LineReader(instance_id, program.workload_id, self.sink),
+        )
+
+    def launch(self, instance: Instance, on_exit: Callable[[Instance, int], None], on_over: Callable[[Instance, int], None]) -> None:
+        """Raises what `reason_of` explains."""
+        program = instance.program
+        argv = self.commands.command_of(program.runtime)
+        unpacked = self.material.ensure(material_key_of(program))
+        home = self.run_dir.make_home(instance.id)
+        environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir)
+        child = self.processes.start(
+            Launch(
+                argv=argv,
+                cwd=unpacked.code_dir,
+                env={**environment, "SLESS_MODE": "server", "SLESS_SOCKET": str(instance.socket)},
+                on_lines=instance.reader.take,
+                on_exit=lambda code: on_exit(instance, code),
+            )
+        )
+        self.memory.add(child.pid, program.memory_mb, lambda used_mb: on_over(instance, used_mb))
+        instance.child = child
+        if child.reaped:  # it was faster than these lines
+            self.memory.remove(child.pid)
+
+    def clean(self, instance: Instance) -> None:
+        """Removes what `launch` made."""
+        if instance.child is not None:
+            self.memory.remove(instance.child.pid)
+        instance.socket.unlink(missing_ok=True)
+        remove_tree(self.run_dir.home_root(instance.id))
+
+    def reason_of(self, error: Exception) -> str:
+        """Why a start failed, for the user; what is no user's business is named only by its type."""
+        match error:
+            case RuntimeMissing() | MaterialLost():
+                return str(error)
+            case SlessError():
+                return error.message
+            case OSError():
+                return f"function could not be started: {error.strerror or error}"
+        return f"function could not be started: internal error ({type(error).__name__})"
+
+    def message_of(self, instance: Instance, reason: str) -> str:
+        """The reason; with the last lines when it never became ready, since then they say what is wrong with the code."""
+        tail = instance.reader.tail() if instance.ready_since is None else []
+        return "\n".join([reason, *tail])
+
+    def close(self) -> None:
+        self.processes.close()
+        self.memory.close()
+
+
+def material_key_of(program: Program) -> MaterialKey:
+    return MaterialKey(code_key=program.code_key, artifact=program.artifact, runtime=program.runtime)

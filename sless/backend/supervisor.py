@@ -1,0 +1,257 @@
+"""The thread that makes `plan.decide` true: starts instances, asks for their health, ends them."""
+
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from sless.backend import health, plan
+from sless.backend.instances import Instance, Reasons, Standing
+from sless.backend.plan import Action, Drain, Kill, MarkReady, Start, State, Terminate
+from sless.backend.starter import Starter
+from sless.domain.ports import Deployment, ObservedDeployment
+from sless.host.process import exit_words_of
+
+_IDLE_SEC = 1.0
+_ASK_SEC = 0.25
+_WATCH_SEC = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Holds all deployments. `changed` is called without the lock, after something that `observe` shows has changed."""
+
+    def __init__(self, starter: Starter, changed: Callable[[], None]) -> None:
+        self._starter = starter
+        self._changed = changed
+        self._standing: dict[str, Standing] = {}
+        self._reasons = Reasons()
+        self._wakeup = threading.Condition()
+        self._poked = False
+        self._news = False
+        self._closing = False
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-instances")
+        self._thread = threading.Thread(target=self._serve, name="sless-supervisor", daemon=True)
+        self._thread.start()
+
+    # --- called by the backend ------------------------------------------------------------------------------------------------------
+
+    def observe(self) -> dict[str, ObservedDeployment]:
+        with self._wakeup:
+            return {one.workload_id: one.observed() for one in self._standing.values()}
+
+    def apply(self, deployment: Deployment) -> None:
+        workload_id = deployment.program.workload_id
+        with self._wakeup:
+            standing = self._standing.setdefault(workload_id, Standing(workload_id=workload_id))
+            if standing.wish != deployment:
+                standing.take_wish(deployment)
+                self._news = True
+                self._poke(standing)
+
+    def remove(self, workload_id: str) -> None:
+        with self._wakeup:
+            if standing := self._standing.get(workload_id):
+                standing.wish = None
+                self._poke(standing)
+
+    def why_gone(self, instance_id: str) -> str | None:
+        with self._wakeup:
+            instance = self._find(instance_id)
+            if instance is None:
+                return self._reasons.find(instance_id)
+            if instance.end_reason:
+                return instance.end_reason
+            code = instance.child.find_exit() if instance.child else None
+            return None if code is None else exit_words_of(code)
+
+    def report_stuck(self, instance_id: str) -> None:
+        with self._wakeup:
+            if instance := self._find(instance_id):
+                instance.watched = True
+                instance.probe_at = 0.0
+                self._poke(self._standing[instance.program.workload_id])
+
+    def close(self, grace_sec: float) -> None:
+        """Tells every instance to end and waits; kills what is left after `grace_sec`."""
+        deadline = time.monotonic() + grace_sec
+        with self._wakeup:
+            self._closing = True
+            for instance in self._all():
+                self._end(instance, signal.SIGTERM if instance.ready_since else signal.SIGKILL, "the server stopped")
+            while any(self._all()) and (left := deadline - time.monotonic()) > 0:
+                self._wakeup.wait(left)
+            for instance in self._all():
+                self._end(instance, signal.SIGKILL, "the server stopped")
+            self._wakeup.notify_all()
+        self._thread.join(timeout=5)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    # --- the loop -------------------------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._closing:
+            try:
+                self._tick()
+            except Exception:
+                _log.exception("supervising instances failed")
+                time.sleep(_IDLE_SEC)
+            if self._news:
+                self._news = False
+                self._changed()
+
+    def _tick(self) -> None:
+        with self._wakeup:
+            pause = min((one.due for one in self._standing.values()), default=time.monotonic() + _IDLE_SEC) - time.monotonic()
+            if not self._poked and pause > 0:
+                self._wakeup.wait(min(pause, _IDLE_SEC))
+            self._poked = False
+            now = time.monotonic()
+            for standing in list(self._standing.values()):
+                if standing.due <= now and not self._closing:
+                    self._advance(standing, now)
+
+    def _advance(self, standing: Standing, now: float) -> None:
+        for instance in standing.instances.values():
+            self._probe(instance, now)
+        for action in plan.decide(standing.plan_wish(), [one.view() for one in standing.instances.values()], now):
+            self._perform(standing, action)
+        if standing.wish is None and not standing.instances:
+            del self._standing[standing.workload_id]
+            self._news = True
+        standing.due = self._next_due(standing, now)
+
+    def _next_due(self, standing: Standing, now: float) -> float:
+        due = now + 3600
+        for instance in standing.instances.values():
+            if instance.state is not State.READY or instance.watched:
+                due = min(due, max(instance.probe_at, now + 0.001))
+        return min(due, standing.not_before) if standing.not_before > now else due
+
+    def _probe(self, instance: Instance, now: float) -> None:
+        """Asks for health when it is time: while it starts, drains, or is suspected."""
+        if now < instance.probe_at:
+            return
+        match instance.state:
+            case State.STARTING:
+                instance.next_probe()
+                if instance.child is not None and not instance.asking and not instance.healthy and health.listens(instance.socket):
+                    self._ask(instance)
+            case State.READY if not instance.watched:
+                pass
+            case State.READY | State.DRAINING:
+                instance.probe_at = now + (_WATCH_SEC if instance.state is State.READY else _ASK_SEC)
+                self._ask(instance)
+            case State.STOPPING:
+                instance.probe_at = now + _WATCH_SEC
+
+    def _ask(self, instance: Instance) -> None:
+        if not instance.asking:
+            instance.asking = True
+            self._submit(self._ask_now, instance)
+
+    def _ask_now(self, instance: Instance) -> None:
+        found = health.find_health(instance.socket)
+        with self._wakeup:
+            instance.asking = False
+            instance.note_health(found)
+            if instance.state is State.STARTING:
+                instance.healthy = found is not None
+                instance.mute_since = None
+            elif instance.state is State.READY and found is not None and not found.overdue:
+                instance.watched = False
+            self._poke(self._standing.get(instance.program.workload_id))
+
+    # --- actions, under the lock ----------------------------------------------------------------------------------------------------
+
+    def _perform(self, standing: Standing, action: Action) -> None:
+        match action:
+            case Start(count=count):
+                for _ in range(count):
+                    self._start(standing)
+                return
+            case MarkReady(id=instance_id):
+                instance = standing.instances[instance_id]
+                instance.enter(State.READY)
+                instance.ready_since = instance.since
+                standing.could_not_start = False
+            case Drain(id=instance_id):
+                standing.instances[instance_id].enter(State.DRAINING)
+                standing.instances[instance_id].probe_at = 0.0
+            case Terminate(id=instance_id):
+                self._end(standing.instances[instance_id], signal.SIGTERM, "instance was drained and stopped")
+            case Kill(id=instance_id, reason=reason, crash=crash):
+                instance = standing.instances[instance_id]
+                self._end(instance, signal.SIGKILL, reason)
+                instance.told_to_end = not crash
+        self._news = True
+
+    def _start(self, standing: Standing) -> None:
+        assert standing.wish is not None
+        instance = self._starter.make_instance(standing.wish.program)
+        standing.instances[instance.id] = instance
+        self._submit(self._start_now, instance)
+
+    def _start_now(self, instance: Instance) -> None:
+        try:
+            self._starter.launch(instance, self._on_exit, self._on_over_memory)
+        except Exception as error:
+            reason = self._starter.reason_of(error)
+            if not instance.end_reason:
+                instance.end_reason = reason
+            self._on_exit(instance, 0)
+            return
+        with self._wakeup:
+            if instance.end_reason and instance.child:  # ended while it was being started
+                instance.child.signal_group(signal.SIGKILL)
+            self._poke(self._standing.get(instance.program.workload_id))
+
+    def _end(self, instance: Instance, number: signal.Signals, reason: str) -> None:
+        instance.end_reason = instance.end_reason or reason
+        instance.told_to_end = True
+        if instance.state is not State.STOPPING:
+            instance.enter(State.STOPPING)
+        if instance.child is not None:
+            instance.child.signal_group(number)
+
+    def _on_over_memory(self, instance: Instance, used_mb: int) -> None:
+        with self._wakeup:
+            instance.used_mb = used_mb
+            self._poke(self._standing.get(instance.program.workload_id))
+
+    def _on_exit(self, instance: Instance, code: int) -> None:
+        reason = instance.end_reason or exit_words_of(code)
+        self._submit(self._starter.clean, instance)
+        with self._wakeup:
+            self._reasons.add(instance.id, reason)
+            standing = self._standing.get(instance.program.workload_id)
+            if standing is not None and instance.id in standing.instances:
+                del standing.instances[instance.id]
+                if not instance.told_to_end:
+                    standing.note_crash(self._starter.message_of(instance, reason), instance, random.random())
+                self._news = True
+                self._poke(standing)
+            self._wakeup.notify_all()
+
+    def _submit(self, task: Callable[[Instance], None], instance: Instance) -> None:
+        try:
+            self._pool.submit(task, instance)
+        except RuntimeError:  # shut down: the whole run folder goes next
+            pass
+
+    # --- small ----------------------------------------------------------------------------------------------------------------------
+
+    def _poke(self, standing: Standing | None) -> None:
+        if standing is not None:
+            standing.due = 0.0
+        self._poked = True
+        self._wakeup.notify_all()
+
+    def _find(self, instance_id: str) -> Instance | None:
+        return next((one.instances[instance_id] for one in self._standing.values() if instance_id in one.instances), None)
+
+    def _all(self) -> list[Instance]:
+        return [instance for one in self._standing.values() for instance in one.instances.values()]

@@ -1,0 +1,63 @@
+"""Pipe bytes of a runtime → log lines (runtimes/README.md, "Log lines"), with a short tail for messages."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from sless import clock
+from sless.domain.model import LogLine
+
+OUTSIDE_SEQ = 1 << 30
+"""Lines that came past the runtime (a crash report, an interpreter's own error) count from here, since the numbers below are the runtime's;
+the sum still fits 32 bits."""
+TAIL_LINES = 20
+_MAX_TAIL_CHARS = 2_000
+
+Sink = Callable[[list[LogLine]], None]
+
+
+class LineReader:
+    """Reads the lines of one source. `take` is what `Launch.on_lines` wants; lines go to `sink` as they come."""
+
+    def __init__(self, source_id: str, workload_id: str, sink: Sink, *, invocation_id: str = "") -> None:
+        self._source_id = source_id
+        self._workload_id = workload_id
+        self._invocation_id = invocation_id
+        self._sink = sink
+        self._outside = OUTSIDE_SEQ
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+    def take(self, stream: str, raw_lines: Sequence[bytes]) -> None:
+        lines = [line for raw in raw_lines if (line := self._line_of(stream, raw)) is not None]
+        if lines:
+            self._tail.extend(line.text[:_MAX_TAIL_CHARS] for line in lines)
+            self._sink(lines)
+
+    def tail(self) -> list[str]:
+        """The last texts, oldest first."""
+        return list(self._tail)
+
+    def _line_of(self, stream: str, raw: bytes) -> LogLine | None:
+        if stream == "stdout" and raw.startswith(b'{"'):
+            line = self._runtime_line_of(raw)
+            if line is not None:
+                return line
+        text = raw.decode("utf-8", "replace").rstrip("\r").replace("\0", "")
+        if not text.strip() or text.startswith('{"sless_outcome"'):
+            return None
+        self._outside += 1
+        return LogLine(
+            source_id=self._source_id, seq=self._outside, workload_id=self._workload_id, invocation_id=self._invocation_id,
+            at=clock.now(), stream="stderr", text=text,
+        )  # fmt: skip
+
+    def _runtime_line_of(self, raw: bytes) -> LogLine | None:
+        try:
+            item = json.loads(raw)
+            return LogLine(
+                source_id=self._source_id, seq=int(item["seq"]), workload_id=self._workload_id, invocation_id=str(item["id"] or ""),
+                at=datetime.fromisoformat(item["time"]), stream=str(item["stream"]), text=str(item["text"]),
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError):
+            return None

@@ -1,0 +1,159 @@
+"""Unpacked code and installed dependencies on this machine's disk: `data_dir/versions/<hash>/function`, `data_dir/deps/<hash>`.
+
+Both are made in a folder beside and renamed into place, so a half-made one is never seen and two makers cannot disturb each other.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sless.domain.ports import CodeStore
+from sless.domain.runtimes import RUNTIMES
+from sless.host import unzip
+from sless.host.rundir import remove_tree
+from sless.ids import new_id
+
+_YOUNG_SEC = 3600.0
+"""Younger folders are never collected: a build makes them before the store knows what it made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaterialKey:
+    """What an unpacked folder is made of: the three fields of a model.Version with these names."""
+
+    code_key: str
+    artifact: str
+    runtime: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """`deps_dir` is for SLESS_DEPS_DIR; None when nothing was installed or the runtime finds it by itself."""
+
+    code_dir: Path
+    deps_dir: Path | None
+
+
+class Material:
+    def __init__(self, data_dir: Path, code: CodeStore) -> None:
+        self._versions = data_dir / "versions"
+        self._deps = data_dir / "deps"
+        self._code = code
+        self._locks: dict[str, threading.Lock] = {}
+        self._locks_lock = threading.Lock()
+        for folder in (self._versions, self._deps):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def ensure(self, key: MaterialKey) -> Unpacked:
+        """Raises errors.NotFound when the code is gone, MaterialLost when its dependencies are, OSError when the disk is full."""
+        deps = self.deps_dir(key.artifact) if key.artifact else None
+        if deps is not None and not deps.is_dir():
+            raise MaterialLost("the installed dependencies of this version are gone from this server: upload it again")
+        language = RUNTIMES[key.runtime].language
+        modules = deps / "node_modules" if deps is not None and language == "node" else None
+        code_dir = self._ensure_folder(_folder_name_of(key), key.code_key, modules)
+        return Unpacked(code_dir=code_dir, deps_dir=deps if language == "python" else None)
+
+    def deps_dir(self, artifact: str) -> Path:
+        return self._deps / artifact
+
+    def unpack_into(self, code_key: str, folder: Path) -> None:
+        """Unpacks the upload into a new folder."""
+        packed = folder.with_name(folder.name + ".zip")
+        try:
+            with self._code.open(code_key) as source, packed.open("wb") as out:
+                shutil.copyfileobj(source, out, 256 * 1024)
+            folder.mkdir(mode=0o755)
+            if unzip.is_large(str(packed)):
+                _unpack_in_child(packed, folder)
+            else:
+                unzip.unpack(str(packed), str(folder))
+        finally:
+            packed.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A folder on the disk of the dependencies, gone at the end unless it was renamed."""
+        folder = self._deps / f".tmp-{new_id(12)}"
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
+
+    def lock_of(self, name: str) -> threading.Lock:
+        """One lock per thing that is made once."""
+        with self._locks_lock:
+            return self._locks.setdefault(name, threading.Lock())
+
+    def collect(self, keep: set[MaterialKey], *, young_sec: float = _YOUNG_SEC) -> int:
+        """Removes the folders of versions and dependencies that nothing in `keep` names. Returns how many. Running instances must be
+        among `keep`."""
+        names = {_folder_name_of(key) for key in keep}
+        artifacts = {key.artifact for key in keep}
+        removed = 0
+        for parent, kept in ((self._versions, names), (self._deps, artifacts)):
+            for folder in parent.iterdir():
+                if folder.name not in kept and _age_sec(folder) >= young_sec:
+                    doomed = folder.with_name(f".old-{new_id(8)}")
+                    folder.rename(doomed)
+                    remove_tree(doomed)
+                    removed += 1
+        return removed
+
+    def _ensure_folder(self, name: str, code_key: str, modules: Path | None) -> Path:
+        folder = self._versions / name
+        with self.lock_of(name):
+            if not (folder / "function").is_dir():
+                staged = self._versions / f".tmp-{new_id(12)}"
+                staged.mkdir(mode=0o700)
+                try:
+                    self.unpack_into(code_key, staged / "function")
+                    if modules is not None and modules.is_dir() and not (staged / "function" / "node_modules").exists():
+                        (staged / "function" / "node_modules").symlink_to(modules)
+                    _rename_unless_there(staged, folder)
+                finally:
+                    remove_tree(staged)
+        os.utime(folder)
+        return folder / "function"
+
+
+class MaterialLost(Exception):
+    """Something that a build made is not on this disk any more; the text is for the user."""
+
+
+def _folder_name_of(key: MaterialKey) -> str:
+    """Only Node's folder depends on what was installed (its node_modules is a link); a Python version has the same folder before and
+    after, so the builder's and the backend's are one."""
+    artifact = key.artifact if RUNTIMES[key.runtime].language == "node" else ""
+    return hashlib.sha256("\0".join((key.runtime, key.code_key, artifact)).encode()).hexdigest()[:24]
+
+
+def _rename_unless_there(staged: Path, folder: Path) -> None:
+    try:
+        staged.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # otherwise another process was first, and its folder is as good
+            raise
+
+
+def _unpack_in_child(packed: Path, folder: Path) -> None:
+    command = [sys.executable, "-I", "-S", unzip.__file__, str(packed), str(folder)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    if result.returncode:
+        raise OSError(f"unpacking failed: {result.stderr.strip()[-500:]}")
+
+
+def _age_sec(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,234 @@
+"""Children: started in their own process group with a lifeline, pipes drained and ends noticed by one thread for all of them."""
+
+import contextlib
+import fcntl
+import heapq
+import itertools
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sless.host.rundir import RunDir
+
+_READ_BYTES = 64 * 1024
+_MAX_LINE_BYTES = 128 * 1024
+"""A runtime cuts its lines at 16 KB (JSON escapes make up to six times as much of it); what is longer came past it, and is broken up."""
+_LAST_WORDS_BYTES = 4 * 1024 * 1024
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What to start. `on_lines(stream, lines)` and `on_exit(returncode)` are called from the one thread: they must be quick.
+
+    `returncode` is negative for a signal. When `on_exit` is called every line has been handed over and the whole group is dead.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: dict[str, str]
+    on_lines: Callable[[str, Sequence[bytes]], None]
+    on_exit: Callable[[int], None]
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    pid: int
+    _popen: "subprocess.Popen[bytes]"
+    launch: Launch
+    streams: dict[int, str] = field(default_factory=dict)
+    """Open descriptors of its pipes: "stdout", "stderr"."""
+    partial: dict[str, bytes] = field(default_factory=dict)
+    pidfd: int = -1
+    reaped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def signal_group(self, number: int) -> None:
+        """Signals every process of the group; nothing when it has ended."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if not self.reaped:
+                os.killpg(self.pid, number)
+
+    def find_exit(self) -> int | None:
+        """The return code if the leader has ended, even if that has not been noticed yet."""
+        with self._lock:
+            if self.reaped:
+                return self._popen.returncode
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def reap(self) -> int:
+        """Kills what is left of the group, then takes the leader's code. A zombie keeps its pid, so no stranger can be hit."""
+        with self._lock:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            code = self._popen.wait()
+            self.reaped = True
+        return code
+
+
+class Processes:
+    """Starts children and serves them until `close`."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self._run_dir = run_dir
+        self._lifeline_read, self._lifeline_write = os.pipe()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake_fd, selectors.EVENT_READ, None)
+        self._arrived: deque[Child] = deque()
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers_lock = threading.Lock()
+        self._order = itertools.count()
+        self._children: set[Child] = set()
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="sless-children", daemon=True)
+        self._thread.start()
+
+    def start(self, launch: Launch) -> Child:
+        """Raises OSError when the program cannot be started."""
+        if self._closing:
+            raise OSError("the server is stopping")
+        popen = subprocess.Popen(
+            launch.argv,
+            cwd=launch.cwd,
+            env={**launch.env, "SLESS_LIFELINE_FD": str(self._lifeline_read)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+            pass_fds=(self._lifeline_read,),
+        )
+        assert popen.stdout is not None and popen.stderr is not None
+        child = Child(pid=popen.pid, _popen=popen, launch=launch)
+        for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
+            descriptor = os.dup(pipe.fileno())  # Popen's own objects would buffer and warn; ours are plain descriptors.
+            pipe.close()
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK)
+            child.streams[descriptor] = stream
+        child.pidfd = os.pidfd_open(popen.pid)
+        self._run_dir.note_pid(popen.pid)
+        _offer_to_oom_killer(popen.pid)
+        self._arrived.append(child)
+        self._wake()
+        return child
+
+    def call_later(self, delay_sec: float, call: Callable[[], None]) -> None:
+        """Calls it from the one thread, once. There is no taking it back: the callee looks whether it is still wanted."""
+        with self._timers_lock:
+            heapq.heappush(self._timers, (time.monotonic() + delay_sec, next(self._order), call))
+        self._wake()
+
+    def close(self) -> None:
+        """Kills what still runs, and ends the thread."""
+        self._closing = True
+        for child in [*self._children, *self._arrived]:
+            child.signal_group(signal.SIGKILL)
+        self._wake()
+        self._thread.join(timeout=10)
+        for descriptor in (self._wake_fd, self._lifeline_read, self._lifeline_write):
+            os.close(descriptor)
+        self._selector.close()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            os.eventfd_write(self._wake_fd, 1)
+
+    def _serve(self) -> None:
+        while not (self._closing and not self._children and not self._arrived):
+            try:
+                self._serve_once()
+            except Exception:
+                _log.exception("serving child processes failed")
+
+    def _serve_once(self) -> None:
+        for key, _ in self._selector.select(self._run_timers()):
+            if key.data is None:
+                os.eventfd_read(self._wake_fd)
+            elif key.fd == key.data.pidfd:
+                self._end(key.data)
+            elif key.fd in key.data.streams:
+                self._read(key.data, key.fd)
+        while self._arrived:
+            child = self._arrived.popleft()
+            self._children.add(child)
+            for descriptor in (*child.streams, child.pidfd):
+                self._selector.register(descriptor, selectors.EVENT_READ, child)
+
+    def _run_timers(self) -> float | None:
+        """Runs what is due; seconds until the next, None if there is none."""
+        while True:
+            with self._timers_lock:
+                if not self._timers:
+                    return None
+                left = self._timers[0][0] - time.monotonic()
+                if left > 0:
+                    return left
+                call = heapq.heappop(self._timers)[2]
+            call()
+
+    def _read(self, child: Child, descriptor: int) -> int:
+        """Hands the whole lines of one read over. Returns the bytes read; 0 at the end or when nothing is there."""
+        try:
+            chunk = os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return 0
+        stream = child.streams[descriptor]
+        if not chunk:
+            self._close_stream(child, descriptor)
+            return 0
+        *lines, rest = (child.partial.get(stream, b"") + chunk).split(b"\n")
+        if len(rest) > _MAX_LINE_BYTES:
+            lines, rest = [*lines, rest], b""
+        child.partial[stream] = rest
+        if lines:
+            child.launch.on_lines(stream, lines)
+        return len(chunk)
+
+    def _close_stream(self, child: Child, descriptor: int) -> None:
+        stream = child.streams.pop(descriptor)
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        if rest := child.partial.pop(stream, b""):
+            child.launch.on_lines(stream, [rest])
+
+    def _end(self, child: Child) -> None:
+        code = child.reap()
+        for descriptor in list(child.streams):
+            left = _LAST_WORDS_BYTES
+            while left > 0 and (count := self._read(child, descriptor)):
+                left -= count
+            if descriptor in child.streams:
+                self._close_stream(child, descriptor)
+        self._selector.unregister(child.pidfd)
+        os.close(child.pidfd)
+        self._children.discard(child)
+        self._run_dir.forget_pid(child.pid)
+        child.launch.on_exit(code)
+
+
+def _offer_to_oom_killer(pid: int) -> None:
+    """When the machine runs out of memory, the kernel shall take a function and not the server."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("700")
+
+
+def exit_words_of(code: int) -> str:
+    """`function exited with code 3`, `function was ended by SIGSEGV (segmentation fault)`."""
+    if code >= 0:
+        return f"function exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        return f"function was ended by signal {-code}"
+    return f"function was ended by {name} ({(signal.strsignal(-code) or '').lower()})"

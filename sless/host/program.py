@@ -1,0 +1,95 @@
+"""How a runtime is started on this machine: its command and its environment."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from sless import assets, config
+from sless.domain.ports import BuildSpec, Program
+from sless.domain.runtimes import RUNTIMES
+from sless.host.rundir import Home
+
+LEAST_NODE = 20
+_NO_NODE = "runtime nodejs20 is not available on this server"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class RuntimeMissing(Exception):
+    """This machine cannot run the runtime; the text says what is missing, for the user."""
+
+
+class Commands:
+    """Commands by runtime name; `folder` holds the runtimes (default: those that come with sless)."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    def command_of(self, runtime: str) -> tuple[str, ...]:
+        """Raises RuntimeMissing."""
+        known = RUNTIMES.get(runtime)
+        match known.language if known else None:
+            case "python":
+                # No environment, no user's site, no site-packages: neither the server's libraries nor the machine's are visible.
+                return (sys.executable, "-E", "-s", "-S", self._script(runtime, "runtime.py"))
+            case "node":
+                return (node_path(), self._script(runtime, "runtime.mjs"))
+        raise RuntimeMissing(f"runtime {runtime} is not available on this server yet")
+
+    def _script(self, runtime: str, name: str) -> str:
+        script = (self._folder or assets.runtimes_dir()).absolute() / runtime / name
+        if not script.is_file():
+            raise RuntimeMissing(f"runtime {runtime} is not available on this server: its {name} is missing")
+        return str(script)
+
+
+def node_path() -> str:
+    """Absolute path of Node on the server's PATH. Raises RuntimeMissing, also when it is too old."""
+    path = shutil.which("node", path=config.passed_on(("PATH",)).get("PATH", _PATH))
+    if path is None:
+        raise RuntimeMissing(f'{_NO_NODE}: expected Node.js {LEAST_NODE} or newer, found no "node" on the PATH')
+    found = _node_version(path, os.stat(path).st_mtime_ns)
+    if found < LEAST_NODE:
+        raise RuntimeMissing(f"{_NO_NODE}: expected Node.js {LEAST_NODE} or newer, found {found} ({path})")
+    return path
+
+
+@functools.lru_cache(maxsize=8)
+def _node_version(path: str, _changed_at: int) -> int:
+    """The major version; asked again when the file changes."""
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeMissing(f"{_NO_NODE}: {path} does not run: {error}") from error
+    found = re.match(r"v(\d+)\.", answer)
+    return int(found.group(1)) if found else 0
+
+
+def environment_of(program: Program | BuildSpec, home: Home, code_dir: Path, deps_dir: Path | None) -> dict[str, str]:
+    """What a child of this program sees in every mode. The user's names win over ours, except those the runtime itself reads."""
+    user = program.env
+    fixed = {
+        "SLESS_ENTRYPOINT": program.entrypoint,
+        "SLESS_CODE_DIR": str(code_dir),
+        "SLESS_FUNCTION_NAME": program.name,
+        "SLESS_NAMESPACE": program.namespace,
+        "SLESS_VERSION": str(program.version),
+        "SLESS_MEMORY_MB": str(program.memory_mb),
+    }
+    if deps_dir is not None:
+        fixed["SLESS_DEPS_DIR"] = str(deps_dir)
+    if isinstance(program, Program):
+        fixed |= {
+            "SLESS_TIMEOUT_SEC": str(program.timeout_sec),
+            "SLESS_CONCURRENCY": str(program.concurrency),
+            "SLESS_EVENT_FORMAT": program.event_format,
+        }
+    return {**_base_of(home), **user, **fixed}
+
+
+def _base_of(home: Home) -> Mapping[str, str]:
+    return {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": str(home.home), "TMPDIR": str(home.tmp)}

@@ -1,0 +1,152 @@
+"""What the backend suite needs of an implementation: code in, a call, log lines, a way to wait."""
+
+import http.client
+import io
+import json
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sless.backend.local import LocalBackend, make_local_backend
+from sless.config import Settings
+from sless.domain.model import Cause, Endpoint, Kind, LogLine
+from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Program, RunSpec
+from sless.errors import NotFound
+from sless.host.material import Material
+from sless.ids import new_id
+
+STANDIN = Path(__file__).resolve().parents[1] / "unit" / "backend" / "standin"
+
+
+class MemoryCode:
+    """A CodeStore for tests."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+
+    def put(self, key: str, source: Path) -> None:
+        self.blobs[key] = source.read_bytes()
+
+    def open(self, key: str) -> BinaryIO:
+        if key not in self.blobs:
+            raise NotFound("code", key)
+        return io.BytesIO(self.blobs[key])
+
+    def delete(self, key: str) -> None:
+        self.blobs.pop(key, None)
+
+    def add(self, files: Mapping[str, str | bytes], *, executable: tuple[str, ...] = ()) -> str:
+        """Stores a zip of these files, returns its key."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name, content in files.items():
+                entry = zipfile.ZipInfo(name)
+                entry.external_attr = (0o100755 if name in executable else 0o100644) << 16
+                archive.writestr(entry, content)
+        key = f"ns/{new_id()}.zip"
+        self.blobs[key] = packed.getvalue()
+        return key
+
+
+def wait_until(find: Callable[[], Any], what: str, timeout_sec: float = 20.0) -> Any:
+    """The first true answer of `find`."""
+    deadline = time.monotonic() + timeout_sec
+    while time.monotonic() < deadline:
+        if found := find():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"not within {timeout_sec} s: {what}")
+
+
+class LocalHarness:
+    """One server's local backend; `restart` is the next server on the same data folder."""
+
+    def __init__(self, runtimes: Path | None = STANDIN) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
+        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)
+        self.code = MemoryCode()
+        self.lines: list[LogLine] = []
+        self.changes = threading.Semaphore(0)
+        self.runtimes = runtimes
+        self.backend: LocalBackend = self.make()
+
+    def make(self) -> LocalBackend:
+        self.material = Material(self.settings.data_dir, self.code)
+        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release, runtimes=self.runtimes)
+
+    def restart(self) -> None:
+        self.backend.close()
+        self.backend = self.make()
+
+    def close(self) -> None:
+        self.backend.close()
+        shutil.rmtree(self.root)
+
+    # --- deployments ---
+
+    def program(self, files: Mapping[str, str | bytes], **fields: Any) -> Program:
+        given = {
+            "workload_id": new_id(), "namespace": "sless-0123456789abcdef", "name": "hello", "kind": Kind.FUNCTION, "version": 1,
+            "runtime": "python3.11", "entrypoint": "handler.handle", "artifact": "", "memory_mb": 128, "timeout_sec": 30,
+        }  # fmt: skip
+        return Program(code_key=self.code.add(files), **{**given, **fields})
+
+    def python(self, source: str, **fields: Any) -> Program:
+        return self.program({"handler.py": source}, **fields)
+
+    def apply(self, program: Program, replicas: int = 1, generation: int = 1) -> None:
+        self.backend.apply(Deployment(program=program, replicas=replicas, generation=generation))
+
+    def observed(self, program: Program) -> ObservedDeployment | None:
+        return self.backend.observe().get(program.workload_id)
+
+    def endpoints(self, program: Program) -> list[Endpoint]:
+        """Those that take calls."""
+        seen = self.observed(program)
+        return [one for one in seen.endpoints if not one.draining] if seen else []
+
+    def wait_ready(self, program: Program, generation: int = 1) -> list[Endpoint]:
+        def ready() -> bool:
+            seen = self.observed(program)
+            return seen is not None and seen.generation == generation
+
+        wait_until(ready, f"ready: {self.observed(program)}")
+        return self.endpoints(program)
+
+    def deploy(self, program: Program, replicas: int = 1, generation: int = 1) -> list[Endpoint]:
+        self.apply(program, replicas, generation)
+        return self.wait_ready(program, generation)
+
+    def call(self, endpoint: Endpoint, path: str = "/") -> Any:
+        connection = http.client.HTTPConnection("instance", timeout=20)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(20)
+        try:
+            connection.sock.connect(endpoint.address.removeprefix("unix:"))
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    # --- runs ---
+
+    def start_run(self, program: Program, event: Any = None) -> tuple[str, threading.Event, list[ObservedRun]]:
+        run_id, ended, results = new_id(), threading.Event(), []
+
+        def done(run: ObservedRun) -> None:
+            results.append(run)
+            ended.set()
+
+        self.backend.start_run(RunSpec(id=run_id, program=program, event=json.dumps(event), request_id="req-1", cause=Cause.JOB), done)
+        return run_id, ended, results
+
+    def run(self, program: Program, event: Any = None) -> ObservedRun:
+        _, ended, results = self.start_run(program, event)
+        assert ended.wait(20), "the run did not end"
+        return results[0]

@@ -1,0 +1,356 @@
+"""The protocol ports.Backend, over every implementation."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.ports import RunSpec
+from tests.contract.backend_harness import LocalHarness, wait_until
+
+HELLO = "def handle(event):\n    return {'hello': event}\n"
+WHO = "import os\ndef handle(event):\n    return os.getpid()\n"
+
+
+@pytest.fixture(params=[LocalHarness], ids=["local"])
+def harness(request: pytest.FixtureRequest) -> Iterator[LocalHarness]:
+    harness = request.param()
+    yield harness
+    harness.close()
+
+
+# --- standing instances ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_deployment_becomes_callable(harness):
+    program = harness.python(HELLO, version=7)
+    (endpoint,) = harness.deploy(program, generation=3)
+    assert (endpoint.workload_id, endpoint.version, endpoint.draining) == (program.workload_id, 7, False)
+    assert harness.call(endpoint, "/x") == {"hello": {"path": "/x"}}
+    seen = harness.observed(program)
+    assert (seen.generation, seen.message, seen.failing) == (3, "", False)
+
+
+def test_what_changed_is_announced(harness):
+    harness.apply(harness.python(HELLO))
+    assert harness.changes.acquire(timeout=10)
+
+
+def test_replicas_scale_up_and_down(harness):
+    program = harness.python(WHO)
+    assert len({harness.call(one) for one in harness.deploy(program, replicas=3)}) == 3
+    harness.apply(program, replicas=1, generation=2)
+    wait_until(lambda: len(harness.observed(program).endpoints) == 1, "two gone")
+    assert harness.observed(program).generation == 2
+
+
+def test_the_same_program_is_not_rolled_out_again(harness):
+    program = harness.python(WHO)
+    before = harness.deploy(program)
+    after = harness.deploy(program, generation=2)
+    assert before == after
+
+
+def test_a_new_program_replaces_the_old_one_without_a_gap(harness):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    newer = replace(program, version=2, code_key=harness.code.add({"handler.py": "def handle(event):\n    return 'new'\n"}))
+    harness.apply(newer, generation=2)
+    seen: list[tuple[int, ...]] = []
+
+    def only_new() -> bool:
+        endpoints = harness.endpoints(program)
+        seen.append(tuple(one.version for one in endpoints))
+        for endpoint in harness.observed(program).endpoints:
+            if endpoint.version == 2:
+                assert harness.call(endpoint) == "new"
+        return seen[-1] == (2,)
+
+    wait_until(only_new, "version 2 alone")
+    assert all(seen), "there was a moment without an instance"
+
+
+def test_a_draining_instance_still_answers(harness):
+    program = harness.python(HELLO)
+    (endpoint,) = harness.deploy(program)
+    began = time.monotonic()
+    harness.backend.remove(program.workload_id)
+    wait_until(lambda: (seen := harness.observed(program)) and seen.endpoints and seen.endpoints[0].draining, "draining")
+    assert harness.call(endpoint) == {"hello": {"path": "/"}}
+    wait_until(lambda: harness.observed(program) is None, "gone")
+    assert time.monotonic() - began >= 1.4
+
+
+def test_draining_waits_for_the_calls_that_run(harness):
+    program = harness.python("import time\ndef handle(event):\n    time.sleep(3)\n    return 'done'\n")
+    (endpoint,) = harness.deploy(program)
+    answers = []
+    caller = threading.Thread(target=lambda: answers.append(harness.call(endpoint)))
+    caller.start()
+    wait_until(lambda: _health(endpoint)["active"] == 1, "the call runs")
+    harness.backend.remove(program.workload_id)
+    caller.join()
+    assert answers == ["done"]
+
+
+def test_remove_of_an_unknown_workload_is_no_error(harness):
+    harness.backend.remove("unknown")
+
+
+def test_a_crash_is_explained_and_the_instance_comes_back(harness):
+    program = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
+    (endpoint,) = harness.deploy(program)
+    with pytest.raises((http.client.HTTPException, OSError)):
+        harness.call(endpoint)
+    wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
+    assert harness.backend.why_gone(endpoint.id) == "function exited with code 3"
+    (successor,) = wait_until(lambda: [one for one in harness.endpoints(program) if one.id != endpoint.id], "a new instance", 5)
+    assert harness.backend.why_gone(successor.id) is None
+
+
+def test_a_signal_is_named(harness):
+    program = harness.python("import os, signal, time\ndef handle(event):\n    os.kill(os.getpid(), signal.SIGSEGV)\n    time.sleep(9)\n")
+    (endpoint,) = harness.deploy(program)
+    with pytest.raises((http.client.HTTPException, OSError)):
+        harness.call(endpoint)
+    reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
+    assert reason == "function was ended by SIGSEGV (segmentation fault)"
+
+
+def test_code_that_cannot_start_is_failing_and_says_why(harness):
+    program = harness.python("raise RuntimeError('no such luck')\n")
+    harness.apply(program)
+    seen = wait_until(lambda: (one := harness.observed(program)) and one.failing and one, "failing")
+    assert seen.generation == 0 and seen.endpoints == ()
+    assert seen.message.startswith("function exited with code 1\n")
+    assert "RuntimeError: no such luck" in seen.message
+
+
+def test_a_new_program_that_cannot_start_leaves_the_old_one_serving(harness):
+    program = harness.python(HELLO)
+    (endpoint,) = harness.deploy(program)
+    harness.apply(replace(program, version=2, code_key=harness.code.add({"handler.py": "1 / 0\n"})), generation=2)
+    wait_until(lambda: harness.observed(program).failing, "failing")
+    assert harness.endpoints(program) == [endpoint]
+    assert harness.observed(program).generation == 1
+    harness.deploy(replace(program, version=3), generation=3)
+
+
+def test_missing_code_is_named(harness):
+    program = replace(harness.python(HELLO), code_key="ns/gone.zip")
+    harness.apply(program)
+    seen = wait_until(lambda: (one := harness.observed(program)) and one.failing and one, "failing")
+    assert 'code "ns/gone.zip" not found' in seen.message
+
+
+def test_an_unknown_runtime_is_named(harness):
+    program = replace(harness.python(HELLO), runtime="go1.23")
+    harness.apply(program)
+    seen = wait_until(lambda: (one := harness.observed(program)) and one.failing and one, "failing")
+    assert seen.message == "runtime go1.23 is not available on this server yet"
+
+
+def test_over_memory_is_ended_and_explained(harness):
+    program = harness.python("import time\ndef handle(event):\n    x = b'x' * 2**20 * 200\n    time.sleep(10)\n", memory_mb=64)
+    (endpoint,) = harness.deploy(program)
+    with pytest.raises((http.client.HTTPException, OSError)):
+        harness.call(endpoint)
+    reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
+    used = int(reason.removeprefix("out of memory: used ").removesuffix(" of 64 MB"))
+    assert 64 < used < 300
+
+
+def test_memory_of_children_counts(harness):
+    source = (
+        "import subprocess, sys\n"
+        "def handle(event):\n"
+        "    subprocess.run([sys.executable, '-c', 'import time; x = b\"x\" * 2**20 * 200; time.sleep(20)'])\n"
+    )
+    (endpoint,) = harness.deploy(harness.python(source, memory_mb=64))
+    with pytest.raises((http.client.HTTPException, OSError)):
+        harness.call(endpoint)
+    assert wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason").startswith("out of memory: used ")
+
+
+def test_a_stuck_instance_is_replaced_and_only_then_ended(harness):
+    source = "import runtime_control\ndef handle(event):\n    runtime_control.health['overdue'] = 1\n"
+    program = harness.python(source)
+    (endpoint,) = harness.deploy(program)
+    harness.call(endpoint)
+    harness.backend.report_stuck(endpoint.id)
+    wait_until(lambda: endpoint.id not in {one.id for one in harness.endpoints(program)}, "the stuck one left")
+    assert len(harness.endpoints(program)) == 1
+    wait_until(lambda: harness.backend.why_gone(endpoint.id), "ended")
+
+
+def test_an_instance_that_answers_nothing_is_replaced(harness):
+    source = "import runtime_control\ndef handle(event):\n    runtime_control.mute = True\n"
+    program = harness.python(source)
+    (endpoint,) = harness.deploy(program)
+    harness.call(endpoint)
+    harness.backend.report_stuck(endpoint.id)
+    reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "ended")
+    assert reason == "instance did not answer any more and was replaced"
+    assert len(harness.endpoints(program)) == 1
+
+
+def test_a_false_alarm_replaces_nothing(harness):
+    program = harness.python(HELLO)
+    (endpoint,) = harness.deploy(program)
+    harness.backend.report_stuck(endpoint.id)
+    time.sleep(2.5)
+    assert harness.endpoints(program) == [endpoint]
+
+
+def test_the_environment_is_the_users_and_nothing_of_the_servers(harness, monkeypatch):
+    monkeypatch.setenv("SERVER_SECRET", "42")
+    program = harness.python("import os\ndef handle(event):\n    return dict(os.environ)\n", env={"GREETING": "hi"})
+    (endpoint,) = harness.deploy(program)
+    environment = harness.call(endpoint)
+    assert environment["GREETING"] == "hi"
+    assert environment["SLESS_FUNCTION_NAME"] == "hello"
+    assert set(environment) <= {"GREETING", "PATH", "LANG", "HOME", "TMPDIR", "LC_CTYPE"} | {"SLESS_FUNCTION_NAME", "SLESS_VERSION"}
+
+
+def test_log_lines_reach_the_sink(harness):
+    program = harness.python("import sys\nsys.stderr.write('loud\\n')\ndef handle(event):\n    return 1\n")
+    (endpoint,) = harness.deploy(program)
+    line = wait_until(lambda: harness.lines and harness.lines[0], "a line")
+    assert (line.source_id, line.workload_id, line.stream, line.text) == (endpoint.id, program.workload_id, "stderr", "loud")
+
+
+# --- runs -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_answers(harness):
+    program = harness.python("def handle(event):\n    return {'got': event}\n", kind=Kind.JOB)
+    run = harness.run(program, {"x": [1, "ä"]})
+    assert (run.status, run.exit_code, run.message) == (CallStatus.SUCCEEDED, 0, "")
+    assert json.loads(run.outcome.result) == {"got": {"x": [1, "ä"]}}
+    assert run.outcome.status == 200 and run.started_at <= run.ended_at
+    assert [(line.source_id, line.invocation_id, line.text) for line in harness.lines] == [(run.id, run.id, "job begins")]
+    assert harness.backend.observe_runs()[run.id] == run
+
+
+def test_starting_a_run_does_not_hold_the_caller(harness):
+    program = harness.python(HELLO)
+    harness.run(program)
+    began = time.perf_counter()
+    _, ended, _ = harness.start_run(program)
+    assert time.perf_counter() - began < 0.05
+    assert ended.wait(20)
+
+
+def test_a_known_run_is_not_started_again(harness):
+    program = harness.python(HELLO)
+    first = harness.run(program)
+    again = RunSpec(id=first.id, program=program, event="1", request_id="r", cause=Cause.JOB)
+    harness.backend.start_run(again, lambda run: pytest.fail("ran again"))
+    assert harness.run(program).status is CallStatus.SUCCEEDED
+    assert harness.backend.observe_runs()[first.id] == first
+
+
+def test_a_failed_run_has_the_error_and_the_last_lines(harness):
+    run = harness.run(harness.python("def handle(event):\n    raise ValueError('bad input')\n"))
+    assert (run.status, run.exit_code, run.outcome.ok, run.outcome.error) == (CallStatus.FAILED, 1, False, "bad input")
+    assert run.message == "bad input\njob begins\nTraceback: bad input"
+
+
+def test_a_run_over_its_time_is_ended(harness):
+    began = time.monotonic()
+    run = harness.run(harness.python("import time\ndef handle(event):\n    time.sleep(30)\n", timeout_sec=1))
+    assert run.status is CallStatus.TIMEOUT
+    assert run.message.splitlines()[0] == "timed out after 1 s"
+    assert time.monotonic() - began < 6
+
+
+def test_a_run_that_ignores_sigterm_is_killed_when_over_its_time(harness):
+    source = "import signal, time\ndef handle(event):\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    time.sleep(60)\n"
+    run = harness.run(harness.python(source, timeout_sec=1))
+    assert (run.status, run.exit_code) == (CallStatus.TIMEOUT, -signal.SIGKILL)
+
+
+def test_a_run_that_leaves_by_itself(harness):
+    run = harness.run(harness.python("import os\ndef handle(event):\n    print('last words', flush=True)\n    os._exit(9)\n"))
+    assert (run.status, run.exit_code, run.outcome) == (CallStatus.FAILED, 9, None)
+    assert run.message == "function exited with code 9\njob begins\nlast words"
+
+
+def test_a_run_over_its_memory(harness):
+    run = harness.run(harness.python("import time\ndef handle(event):\n    x = b'x' * 2**20 * 200\n    time.sleep(20)\n", memory_mb=64))
+    assert run.status is CallStatus.FAILED
+    assert run.message.startswith("out of memory: used ") and " of 64 MB" in run.message
+
+
+def test_a_jobs_result_has_a_limit_and_a_calls_another(harness):
+    program = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
+    run = harness.run(program)
+    assert (run.status, run.outcome, run.message) == (CallStatus.FAILED, None, "result is 2002 bytes, over the limit of 1000")
+    assert harness.run(replace(program, kind=Kind.FUNCTION)).status is CallStatus.SUCCEEDED
+
+
+def test_a_removed_run_is_cancelled_and_forgotten(harness):
+    run_id, ended, results = harness.start_run(harness.python("import time\ndef handle(event):\n    time.sleep(60)\n"))
+    wait_until(lambda: harness.lines, "it runs")
+    assert harness.backend.observe_runs()[run_id].status is CallStatus.RUNNING
+    harness.backend.remove_run(run_id)
+    assert ended.wait(10) and results[0].status is CallStatus.CANCELLED
+    wait_until(lambda: run_id not in harness.backend.observe_runs(), "forgotten")
+
+
+def test_an_outcome_survives_a_restart_until_it_is_removed(harness):
+    run = harness.run(harness.python(HELLO, kind=Kind.JOB), 5)
+    harness.restart()
+    found = harness.backend.observe_runs()[run.id]
+    assert (found.status, found.outcome, found.message) == (run.status, run.outcome, run.message)
+    harness.backend.remove_run(run.id)
+    wait_until(lambda: run.id not in harness.backend.observe_runs(), "forgotten")
+    harness.restart()
+    assert run.id not in harness.backend.observe_runs()
+
+
+def test_close_leaves_nothing(harness):
+    program = harness.python(WHO)
+    pids = [harness.call(one) for one in harness.deploy(program, replicas=2)]
+    began = time.monotonic()
+    harness.backend.close()
+    assert time.monotonic() - began < 3
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def _health(endpoint) -> dict:
+    connection = http.client.HTTPConnection("instance", timeout=5)
+    with contextlib.closing(connection):
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(endpoint.address.removeprefix("unix:"))
+        connection.request("GET", "/_sless/health", headers={"X-Sless-Control": "1"})
+        return json.loads(connection.getresponse().read())
+
+
+def test_a_wish_changed_in_the_middle_of_a_roll_out(harness):
+    program = harness.python(HELLO)
+    harness.apply(program, replicas=3)
+    harness.apply(replace(program, version=2), replicas=1, generation=2)
+    harness.wait_ready(program, generation=2)
+    wait_until(lambda: len(harness.observed(program).endpoints) == 1, "one is left")
+    assert harness.endpoints(program)[0].version == 2
+
+
+def test_removed_and_wished_again(harness):
+    program = harness.python(HELLO)
+    (old,) = harness.deploy(program)
+    harness.backend.remove(program.workload_id)
+    wait_until(lambda: not harness.endpoints(program), "draining")
+    (new,) = harness.deploy(program, generation=2)
+    assert new.id != old.id and harness.call(new)
