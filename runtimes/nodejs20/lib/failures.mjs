@@ -15,11 +15,15 @@ export class BadResult extends Error {
   }
 }
 
-/** Name of an error's class; of a thrown value that is no error, its JavaScript type. */
+/** Name of an error's class; of a thrown value that is no error, its JavaScript type. Never throws, whatever was thrown. */
 export function typeOf(error) {
   if (!(error instanceof Error)) return typeof error;
-  const className = error.constructor?.name;
-  return error.name && error.name !== 'Error' ? String(error.name) : className || 'Error';
+  try {
+    const className = error.constructor?.name;
+    return error.name && error.name !== 'Error' ? String(error.name) : className || 'Error';
+  } catch {
+    return 'Error';
+  }
 }
 
 /** What an error says; its type when it says nothing. Never throws, whatever was thrown. */

@@ -13,7 +13,10 @@ const FAILURES = {
   subclass: () => { throw new OddError('odd'); },
   thrown_text: () => { throw 'just text'; }, // eslint-disable-line no-throw-literal
   thrown_null: () => Promise.reject(null), // eslint-disable-line prefer-promise-reject-errors
-  hostile: () => { throw new Proxy({}, { get() { throw new Error('no'); } }); },
+  hostile: () => {
+    const get = () => { throw new Error('no'); };
+    throw Object.defineProperties(new Error(), { message: { get }, name: { get }, stack: { get } });
+  },
   deep: () => FAILURES.deep() + 1,
   timer: () => new Promise(() => {
     setTimeout(() => { throw new Error('thrown in a timer'); }, 1);

@@ -1,0 +1,414 @@
+"""What only Node has: module forms, callbacks, event-loop errors, its own ways to write, to return and to exit."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.harness import Answer, Outcome, RuntimeProcess, command_of, run_once, running, start_process, wait_listening, wait_until
+
+NODE = "nodejs20"
+
+
+@pytest.fixture(autouse=True)
+def _needs_node() -> None:
+    try:
+        command_of(NODE)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+
+
+def code_env(folder: Path, files: dict[str, str]) -> dict[str, str]:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return {"SLESS_CODE_DIR": str(folder)}
+
+
+def called(entrypoint: str, event: Any, env: dict[str, str] | None = None) -> Answer:
+    with running(NODE, entrypoint, env) as process:
+        return process.call_json(event)
+
+
+MODULE_FORMS: list[tuple[str, str, dict[str, str]]] = [
+    ("commonjs", "handler.handle", {"handler.js": "exports.handle = (e) => e.n;"}),
+    ("commonjs-object", "handler.handle", {"handler.js": "module.exports = { factor: 1, handle(e) { return e.n * this.factor; } };"}),
+    ("commonjs-function", "handler.handle", {"handler.js": "module.exports = (e) => e.n;"}),
+    ("cjs-suffix", "handler.handle", {"handler.cjs": "exports.handle = (e) => e.n;", "package.json": '{"type": "module"}'}),
+    ("mjs-function", "handler.handle", {"handler.mjs": "export function handle(e) { return e.n; }"}),
+    ("mjs-const", "handler.handle", {"handler.mjs": "export const handle = async (e) => e.n;"}),
+    ("default-function", "handler.handle", {"handler.mjs": "export default (e) => e.n;"}),
+    ("default-object", "handler.handle", {"handler.mjs": "export default { factor: 1, handle(e) { return e.n * this.factor; } };"}),
+    ("type-module", "handler.handle", {"handler.js": "export const handle = (e) => e.n;", "package.json": '{"type": "module"}'}),
+    (
+        "type-module-awaits",
+        "handler.handle",
+        {"handler.js": "const f = await Promise.resolve(1); export const handle = (e) => e.n * f;", "package.json": '{"type": "module"}'},
+    ),
+    (
+        "compiled-default",
+        "handler.handle",
+        {"handler.js": "Object.defineProperty(exports, '__esModule', { value: true }); exports.default = { handle: (e) => e.n };"},
+    ),
+    ("sub-folder", "src/app.run", {"src/app.mjs": "import { f } from './f.mjs'; export const run = (e) => e.n * f;", "src/f.mjs": "export const f = 1;"}),
+    ("folder-index", "app.run", {"app/index.js": "exports.run = (e) => e.n;"}),
+    (
+        "node-modules",
+        "handler.handle",
+        {"handler.js": "exports.handle = (e) => require('one') * e.n;", "node_modules/one/index.js": "module.exports = 1;"},
+    ),
+    (
+        "package-from-mjs",
+        "handler.handle",
+        {"handler.mjs": "import one from 'one'; export const handle = (e) => one * e.n;", "node_modules/one/index.js": "module.exports = 1;"},
+    ),
+    ("js-before-folder", "app.run", {"app.js": "exports.run = (e) => e.n;", "app/index.js": "exports.run = () => 'wrong';"}),
+]
+
+
+@pytest.mark.parametrize(("entrypoint", "files"), [pytest.param(*form[1:], id=form[0]) for form in MODULE_FORMS])
+def test_module_form(tmp_path: Path, entrypoint: str, files: dict[str, str]) -> None:
+    assert called(entrypoint, {"n": 5}, code_env(tmp_path, files)).json() == 5
+
+
+IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
+    ("no-module", {"other.js": ""}, "none of handler.js, handler.mjs, handler.cjs"),
+    ("no-export", {"handler.js": "exports.a = 1; exports.b = 2;"}, "exports no handle, only: a, b"),
+    ("not-a-function", {"handler.mjs": "export const handle = 7;"}, "handle is not a function but number"),
+    ("syntax", {"handler.js": "exports.handle = (;"}, "SyntaxError"),
+    ("raises", {"handler.js": "throw new RangeError('at import');"}, "RangeError: at import"),
+    ("rejects-later", {"handler.mjs": "Promise.reject(new Error('nobody waits')); await new Promise((r) => setTimeout(r, 5000));"}, "nobody waits"),
+    ("exits", {"handler.js": "process.exit(0);"}, "exited with code 0 while it was imported"),
+    ("exits-with-code", {"handler.mjs": "process.exit(9);"}, "exited with code 9 while it was imported"),
+    ("never-ends", {"handler.mjs": "await new Promise(() => {}); export const handle = 1;"}, "waits for something that never comes"),
+    ("missing-package", {"handler.js": "require('no-such-package');"}, "no-such-package"),
+]
+
+
+@pytest.mark.parametrize(("files", "expected"), [pytest.param(*failure[1:], id=failure[0]) for failure in IMPORT_FAILURES])
+def test_import_failure_is_told(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+    env = code_env(tmp_path, files)
+    checked = run_once(NODE, "handler.handle", env, mode="check")
+    assert checked.exit_code == 1
+    assert expected in checked.stderr
+    assert '"seq"' not in checked.stderr + checked.stdout
+    process = start_process(NODE, "handler.handle", env)
+    assert process.finish() == 1
+    lines = [json.loads(line) for line in process.output]
+    assert expected in "\n".join(line["text"] for line in lines)
+    assert {line["stream"] for line in lines} == {"stderr"}
+
+
+def test_check_of_a_good_module(tmp_path: Path) -> None:
+    env = code_env(tmp_path, {"handler.js": "setInterval(() => {}, 1000); exports.handle = () => 1;"})
+    assert run_once(NODE, "handler.handle", env, mode="check").exit_code == 0
+
+
+CALLBACKS = [
+    ("aws.callback", {"a": 1}, {"a": 1}),
+    ("aws.done", {"a": 1}, {"a": 1}),
+    ("aws.succeed", {"a": 1}, {"a": 1}),
+    ("aws.callback_and_promise", {}, b"first"),
+]
+
+
+@pytest.mark.parametrize(("entrypoint", "event", "expected"), CALLBACKS)
+def test_callback_styles(entrypoint: str, event: Any, expected: Any) -> None:
+    answer = called(entrypoint, event)
+    assert answer.status == 200
+    assert (answer.body if isinstance(expected, bytes) else answer.json()) == expected
+
+
+@pytest.mark.parametrize(("entrypoint", "message"), [("aws.callback", "by callback"), ("aws.done", "by done"), ("aws.succeed", "by fail")])
+def test_failure_by_callback(entrypoint: str, message: str) -> None:
+    answer = called(entrypoint, {"fail": True})
+    assert answer.status == 500
+    assert answer.json()["error"] == message
+    assert answer.header("X-Sless-Function-Error") == "1"
+
+
+FAILURES = [
+    ("timer", "thrown in a timer", "Error"),
+    ("rejection", "nobody caught this", "Error"),
+    ("raise_empty", "TypeError", "TypeError"),
+    ("subclass", "odd", "OddError"),
+    ("thrown_text", "just text", "string"),
+    ("thrown_null", "null", "object"),
+    ("hostile", "Error", "Error"),
+    ("deep", "Maximum call stack size exceeded", "RangeError"),
+]
+
+
+@pytest.fixture(scope="module")
+def errors() -> Any:
+    with running(NODE, "errors.fail") as process:
+        yield process
+
+
+@pytest.mark.parametrize(("kind", "message", "error_type"), FAILURES)
+def test_failure(errors: RuntimeProcess, kind: str, message: str, error_type: str) -> None:
+    answer = errors.call_json({"kind": kind}, [("X-Request-Id", "r-1")])
+    assert answer.status == 500
+    assert answer.json() == {"error": message, "type": error_type, "request_id": "r-1"}
+    assert errors.health()["active"] == 0
+
+
+def test_error_after_the_answer_is_logged_with_the_call(errors: RuntimeProcess) -> None:
+    answer = errors.call_json({"kind": "after_answer"}, [("X-Sless-Invocation-Id", "i-late")])
+    assert (answer.status, answer.body) == (200, b"answered")
+    errors.wait_for_lines(lambda lines: any("thrown after the answer" in line["text"] for line in lines), "i-late")
+    assert errors.call_json({"kind": "raise"}).status == 500
+
+
+def test_traces_show_the_users_code_alone(errors: RuntimeProcess) -> None:
+    errors.call_json({"kind": "raise"}, [("X-Sless-Invocation-Id", "i-trace")])
+    lines = errors.wait_for_lines(lambda found: len(found) >= 2, "i-trace")
+    text = "\n".join(line["text"] for line in lines)
+    assert "errors.js:" in text
+    assert "nodejs20/lib" not in text
+
+
+def test_exit_is_real_and_loses_no_line() -> None:
+    with running(NODE, "errors.fail") as process:
+        with pytest.raises(ConnectionError):
+            process.call_json({"kind": "exit"}, [("X-Sless-Invocation-Id", "i-exit")])
+        assert process.finish() == 3
+        assert [(line["id"], line["text"]) for line in map(json.loads, process.output)] == [("i-exit", "last words")]
+
+
+LOGS = [
+    ("child_sync", [("stdout", "sync"), ("stderr", "sync err"), ("stdout", "shell"), ("stdout", "file")]),
+    ("child_piped", [("stdout", "piped too")]),
+    ("child_fails", [("stdout", "out"), ("stdout", "3")]),
+    ("raw_async", [("stdout", "text"), ("stderr", "bytes")]),
+    ("raw_file", [("stdout", "whole")]),
+    ("split_character", [("stdout", "ü")]),
+    ("piped_stream", [("stdout", "piped")]),
+    ("ended_stream", [("stdout", "the end"), ("stdout", "and on")]),
+]
+
+
+@pytest.fixture(scope="module")
+def logs() -> Any:
+    with running(NODE, "logs.write") as process:
+        yield process
+
+
+@pytest.mark.parametrize(("kind", "expected"), LOGS)
+def test_log(logs: RuntimeProcess, kind: str, expected: list[tuple[str, str]]) -> None:
+    assert logs.call_json({"kind": kind}, [("X-Sless-Invocation-Id", f"i-{kind}")]).body == b"done"
+    lines = logs.wait_for_lines(lambda found: len(found) >= len(expected), f"i-{kind}")
+    assert [(line["stream"], line["text"]) for line in lines] == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("warning", "Warning: careful"), ("worker", "from a worker")])
+def test_log_of_no_certain_call(logs: RuntimeProcess, kind: str, expected: str) -> None:
+    assert logs.call_json({"kind": kind}).body == b"done"
+    logs.wait_for_lines(lambda found: any(expected in line["text"] for line in found))
+
+
+def test_interleaved_calls_keep_their_lines_apart(tmp_path: Path) -> None:
+    source = """
+exports.handle = async (event) => {
+  for (let i = 0; i < 5; i++) {
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 5));
+    console.log(event.name, i);
+  }
+  return 'done';
+};
+"""
+    with running(NODE, "handler.handle", code_env(tmp_path, {"handler.js": source})) as process:
+        connections = [process.connect() for _ in range(10)]
+        for number, connection in enumerate(connections):
+            body = json.dumps({"name": f"n{number}"})
+            connection.send(f"POST / HTTP/1.1\r\nHost: a\r\nX-Sless-Invocation-Id: i{number}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        for connection in connections:
+            assert connection.read_answer().body == b"done"
+            connection.close()
+        for number in range(10):
+            lines = [line["text"] for line in process.log_lines() if line["id"] == f"i{number}"]
+            assert lines == [f"n{number} {i}" for i in range(5)]
+
+
+@pytest.fixture(scope="module")
+def results() -> Any:
+    with running(NODE, "results.form") as process:
+        yield process
+
+
+RICH = (
+    '{"when": "2026-01-31T09:26:53.589Z", "raw": "/wA=", "view": "/wA=", "big": 12345678901234567890, "hole": [null, 1], '
+    '"own": "by toJSON", "floats": [1.5, 2], "text": "boxed"}'
+)
+RESULTS = [
+    ("rich", 200, RICH),
+    ("separators", 200, '{"a": [1, 2], "b": "\\u00fc\\"\\n", "\\u043a\\u043b\\u044e\\u0447": {}}'),
+    ("null", 204, ""),
+    ("triple_is_json", 200, '["short", 418, {"X-T": "1"}]'),
+    ("uint8array", 200, "\x01\x02"),
+    ("array_buffer", 200, "\x01\x02"),
+    ("shared", 200, '[{"n": 1}, {"n": 1}]'),
+]
+
+
+@pytest.mark.parametrize(("form", "status", "body"), RESULTS)
+def test_result(results: RuntimeProcess, form: str, status: int, body: str) -> None:
+    answer = results.call_json({"form": form})
+    assert (answer.status, answer.body.decode()) == (status, body)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("map", "$.m is a Map"),
+        ("promise", "$.later is a Promise: await it"),
+        ("invalid_date", "$.at is an invalid Date"),
+        ("cycle", "$.self is a cycle: $ again"),
+        ("deep_cycle", "$.a[0].back is a cycle: $ again"),
+        ("too_deep", "is nested too deeply"),
+    ],
+)
+def test_not_serializable(results: RuntimeProcess, form: str, message: str) -> None:
+    answer = results.call_json({"form": form})
+    assert answer.status == 500
+    assert answer.json()["error"].endswith(message)
+    assert answer.header("X-Sless-Fault") == "result_not_serializable"
+
+
+def test_header_values_of_javascript(results: RuntimeProcess) -> None:
+    assert results.call_json({"form": "header_date"}).header("Last-Modified") == "Thu, 01 Jan 1970 00:00:00 GMT"
+    assert results.call_json({"form": "headers_object"}).header("X-A") == "1"
+
+
+@pytest.fixture(scope="module")
+def streams() -> Any:
+    with running(NODE, "streams.stream") as process:
+        yield process
+
+
+@pytest.mark.parametrize(("kind", "body"), [("readable", b"readable"), ("web", b"web")])
+def test_stream(streams: RuntimeProcess, kind: str, body: bytes) -> None:
+    answer = streams.call_json({"kind": kind})
+    assert (answer.status, answer.body, answer.header("Content-Type")) == (200, body, "application/octet-stream")
+
+
+def test_readable_that_fails_at_once(streams: RuntimeProcess) -> None:
+    answer = streams.call_json({"kind": "readable_fails"})
+    assert answer.status == 500
+    assert answer.json()["error"] == "cannot be read"
+
+
+def test_stream_that_fails_later_is_cut_off(streams: RuntimeProcess) -> None:
+    answer = streams.call_json({"kind": "fails_later"}, [("X-Sless-Invocation-Id", "i-cut")])
+    assert (answer.status, answer.chunks, answer.complete) == (200, [b"first"], False)
+    streams.wait_for_lines(lambda lines: any("after the first" in line["text"] for line in lines), "i-cut")
+    assert streams.health()["active"] == 0
+
+
+@pytest.mark.parametrize("kind", ["generator", "readable"])
+def test_stream_stops_when_the_caller_goes(kind: str) -> None:
+    with running(NODE, "streams.endless") as process:
+        with process.connect() as connection:
+            connection.send(f"GET /?kind={kind} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            assert connection.read_head()[0] == 200
+            assert connection.read_chunk().startswith(b"x")
+            assert process.health()["active"] == 1
+        wait_until(lambda: process.call("GET", "/?kind=stopped").json() == {"stopped": 1}, "the stream to be stopped")
+        assert process.health()["active"] == 0
+
+
+def test_slow_caller_holds_the_stream_back(tmp_path: Path) -> None:
+    source = """
+let sent = 0;
+exports.handle = (event) => {
+  if (event.kind === 'sent') return { sent, rss: process.memoryUsage().rss };
+  return (function* endless() { for (;;) { sent += 1; yield Buffer.alloc(1024 * 1024); } })();
+};
+"""
+    with running(NODE, "handler.handle", code_env(tmp_path, {"handler.js": source})) as process, process.connect() as connection:
+        connection.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        connection.read_head()
+        counts = [process.call("GET", "/?kind=sent").json()["sent"] for _ in range(50)]
+        assert counts[-1] == counts[-10]
+        assert counts[-1] < 8
+
+
+JOB_ENDS: list[tuple[str, str, str]] = [
+    ("exit", "process.stdout.write('bye'); process.exit(4);", "function exited with code 4"),
+    ("exit-zero", "process.exit(0);", "function exited with code 0"),
+    ("stuck", "return new Promise(() => {});", "nothing is left that it could wait for"),
+    ("timer", "setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise(() => {});", "from a timer"),
+    ("nan", "return NaN;", "not JSON serializable"),
+]
+
+
+@pytest.mark.parametrize(("source", "message"), [pytest.param(*end[1:], id=end[0]) for end in JOB_ENDS])
+def test_job_that_fails(tmp_path: Path, source: str, message: str) -> None:
+    outcome = job(tmp_path, f"exports.handle = () => {{ {source} }};")
+    assert outcome.exit_code == 1
+    assert outcome.outcome is not None
+    assert outcome.outcome["ok"] is False
+    assert outcome.outcome["status"] == 500
+    assert message in outcome.outcome["error"]
+
+
+def test_job_ends_although_timers_run(tmp_path: Path) -> None:
+    outcome = job(tmp_path, "exports.handle = async (event, context) => { setInterval(() => {}, 1000); return [context.trigger, event]; };")
+    assert outcome.exit_code == 0
+    assert outcome.outcome is not None
+    assert json.loads(outcome.outcome["result"]) == ["job", {"a": 1}]
+
+
+def test_job_by_callback_and_by_stream(tmp_path: Path) -> None:
+    outcome = job(tmp_path, "exports.handle = (event, context, callback) => { setTimeout(callback, 1, null, 'late'); };")
+    assert outcome.outcome is not None
+    assert (outcome.outcome["result"], outcome.outcome["body"]) == ('"late"', "late")
+    outcome = job(tmp_path, "exports.handle = async function* () { yield 'a'; yield 'b'; };")
+    assert outcome.outcome is not None
+    assert (outcome.outcome["result"], outcome.outcome["body"]) == ('"ab"', "ab")
+
+
+def job(folder: Path, source: str) -> Outcome:
+    return run_once(NODE, "handler.handle", {**code_env(folder, {"handler.js": source}), "SLESS_EVENT": '{"a": 1}'})
+
+
+def test_connections_without_a_request_do_not_hold_up_the_end() -> None:
+    process = start_process(NODE, "events.echo")
+    wait_listening(process)
+    with process.connect(), process.connect() as used:
+        assert used.request("GET", "/").status == 200
+        os.kill(process.process.pid, signal.SIGTERM)
+        assert process.finish() == 0
+
+
+def test_caller_names_cannot_shadow_methods_or_prototypes(tmp_path: Path) -> None:
+    source = """
+exports.handle = (event, { http }) => [http.headers.get('X-A'), http.headers.get('get'), http.headers.missing ?? null,
+  Object.keys(http.query), Object.getPrototypeOf(http.query) === Object.prototype];
+"""
+    with running(NODE, "handler.handle", code_env(tmp_path, {"handler.js": source})) as process:
+        answer = process.call("GET", "/?__proto__=1&b=2", [("get", "shadow"), ("x-a", "1"), ("__proto__", "x")])
+        assert answer.json() == ["1", "shadow", None, ["__proto__", "b"], True]
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"SLESS_MODE": "jobs"}, "SLESS_MODE must be one of server, job, check"),
+        ({"SLESS_CODE_DIR": "/no/such/folder"}, "SLESS_CODE_DIR must be a folder"),
+        ({"SLESS_ENTRYPOINT": "handler"}, "SLESS_ENTRYPOINT must be module.function"),
+        ({"SLESS_CONCURRENCY": "many"}, "SLESS_CONCURRENCY must be an integer"),
+        ({"SLESS_SOCKET": "/tmp/" + "x" * 100}, "SLESS_SOCKET is longer than 100 bytes"),
+        ({"SLESS_SOCKET": "/no/such/folder/s"}, "cannot listen on /no/such/folder/s"),
+        ({"SLESS_LIFELINE_FD": "77"}, "SLESS_LIFELINE_FD 77 cannot be read"),
+        ({"SLESS_MODE": "job", "SLESS_EVENT_FILE": "/no/such/event"}, "SLESS_EVENT_FILE cannot be read"),
+    ],
+)
+def test_wrong_environment(env: dict[str, str], message: str) -> None:
+    process = start_process(NODE, "events.echo", env)
+    assert process.finish() == 2
+    assert message in "\n".join(process.errors)
