@@ -1,6 +1,7 @@
 """Identifiers: random, lower-case, valid as a Kubernetes name; and the tenant's namespace."""
 
 import hashlib
+import os
 import re
 import secrets
 
@@ -21,3 +22,8 @@ def namespace_of(sub: str) -> str:
 def valid_request_id(text: str | None) -> str | None:
     """`text` if it may be taken over as a request id (1–128 printable characters of a small set), else None."""
     return text if text and _REQUEST_ID.fullmatch(text) else None
+
+
+def new_call_id() -> str:
+    """An id like those of `new_id`, for the request path: 80 random bits in a tenth of the time."""
+    return "i" + os.urandom(10).hex()

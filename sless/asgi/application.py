@@ -1,0 +1,131 @@
+"""Dispatch and lifespan."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from wsgiref.types import WSGIApplication
+
+from sless import metrics
+from sless.asgi import health
+from sless.asgi.answers import answer_error
+from sless.asgi.calls import Calls
+from sless.asgi.mount import Mount
+from sless.asgi.paths import Found, Place, place_of
+from sless.asgi.streams import OpenFollower, Streams
+from sless.asgi.types import Message, Receive, Scope, Send, Verifier
+from sless.config import Settings
+from sless.errors import Code, SlessError
+from sless.proxy.plane import DataPlane
+from sless.proxy.request import CallerGone
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What `app` injects. `start` and `stop` (schedulers, backend, store) are called in a thread: start before the first call is
+    served, stop after the last one has ended and the history is written. `find_unready`: why the server is not ready, or None."""
+
+    plane: DataPlane
+    verifier: Verifier
+    flask: WSGIApplication
+    follow_logs: OpenFollower
+    follow_build: OpenFollower
+    find_unready: Callable[[], str | None]
+    start: Callable[[], None]
+    stop: Callable[[], None]
+
+
+class Application:
+    """The ASGI application. Made in the worker process, after the fork."""
+
+    def __init__(self, settings: Settings, parts: Parts) -> None:
+        self.plane = parts.plane
+        self._parts = parts
+        self._stopping = asyncio.Event()
+        self._calls = Calls(parts.plane.invocations, parts.verifier)
+        self._mount = Mount(parts.flask, settings)
+        self._streams = Streams(
+            verifier=parts.verifier, follow_logs=parts.follow_logs, follow_build=parts.follow_build, stopping=self._stopping
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+            case "websocket":
+                await send({"type": "websocket.close", "code": 1003})
+
+    def begin_shutdown(self) -> None:
+        """The server stops taking connections: streams that would never end by themselves end now."""
+        self._stopping.set()
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        place, status = Place.FLASK, 499
+        try:
+            found = place_of(scope["method"], scope["raw_path"], scope["query_string"])
+            place = found.place
+            status = await self._serve(scope, receive, send_on, found)
+        except CallerGone:
+            pass
+        except Exception as error:
+            status = await self._failed(scope, send, error, begun=begun)
+        metrics.HTTP.count(place, status)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, found: Found) -> int:
+        match found.place:
+            case Place.CALL | Place.INVOKE:
+                return await self._calls(scope, receive, send, found)
+            case Place.LOGS | Place.BUILD:
+                return await self._streams(scope, receive, send, found)
+            case Place.HEALTH:
+                return await health.alive(scope, send)
+            case Place.READY:
+                return await health.ready(scope, send, self._find_unready)
+        return await self._mount(scope, receive, send)
+
+    async def _failed(self, scope: Scope, send: Send, error: Exception, *, begun: bool) -> int:
+        """Answers an error, unless an answer has begun: then leaving it incomplete makes the server close the connection."""
+        if not isinstance(error, SlessError):
+            _log.error("%s %s failed", scope["method"], scope["raw_path"].decode("latin-1"), exc_info=error)
+            error = SlessError(Code.INTERNAL, "the server failed; its log says why")
+        if not begun:
+            await answer_error(scope, send, error)
+        return error.status
+
+    def _find_unready(self) -> str | None:
+        if not self.plane.routes.loaded:
+            return "the routes have not been read yet"
+        return self._parts.find_unready()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await asyncio.to_thread(self._parts.start)
+            await self.plane.start()
+        except Exception as error:
+            _log.exception("the server cannot start")
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._stopping.set()
+        try:
+            await self.plane.stop()
+            await asyncio.to_thread(self._parts.stop)
+            self._streams.close()
+        except Exception as error:
+            _log.exception("the server did not stop cleanly")
+            await send({"type": "lifespan.shutdown.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})

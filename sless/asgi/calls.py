@@ -1,0 +1,92 @@
+"""/fn and …/invoke: an ASGI request as a call of the proxy's."""
+
+import asyncio
+from collections.abc import Callable
+
+from sless.asgi.answers import request_id_of
+from sless.asgi.paths import Found
+from sless.asgi.types import Receive, Scope, Send, Verifier
+from sless.errors import Code, SlessError
+from sless.proxy.invoke import Asked, Invocations
+from sless.proxy.request import CallerGone, Headers, Request
+
+
+class AsgiCaller:
+    """proxy.request.Caller over ASGI. One reader of `receive` at a time: first the body's, then the watcher's."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def read(self) -> tuple[bytes, bool]:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise CallerGone
+        return message.get("body", b""), message.get("more_body", False)
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        if self._watcher is None:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(gone))
+
+    async def start(self, status: int, headers: Headers) -> None:
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, data: bytes, more: bool) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    def abort(self) -> None:
+        """Nothing to do: the server closes a connection whose answer was left incomplete."""
+
+    def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    async def _watch(self, gone: Callable[[], None]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        gone()
+
+
+class Calls:
+    def __init__(self, invocations: Invocations, verifier: Verifier) -> None:
+        self._invocations = invocations
+        self._verifier = verifier
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, found: Found) -> int:
+        """Returns the status that was sent."""
+        request = request_of(scope, found)
+        refuse_websocket(request)
+        namespace = found.namespace
+
+        async def check_token(authorization: str | None) -> None:
+            caller = await asyncio.to_thread(self._verifier.verify, authorization)
+            caller.check(namespace)
+
+        if found.kind is not None:
+            authorization = request.header(b"authorization")
+            await check_token(authorization.decode("latin-1") if authorization is not None else None)
+        caller = AsgiCaller(receive, send)
+        asked = Asked(
+            namespace=namespace, name=found.name, kind=found.kind, request=request, caller=caller,
+            request_id=request_id_of(request.headers), token_check=check_token,
+        )  # fmt: skip
+        try:
+            return await self._invocations.invoke(asked)
+        finally:
+            caller.close()
+
+
+def request_of(scope: Scope, found: Found) -> Request:
+    query: bytes = scope["query_string"]
+    request = Request(scope["method"], scope["raw_path"], query, scope["headers"])
+    request.target = found.rest + b"?" + query if query else found.rest
+    client = scope.get("client")
+    request.client = client[0] if client else ""
+    request.scheme = scope["scheme"]
+    return request
+
+
+def refuse_websocket(request: Request) -> None:
+    if request.text(b"upgrade").lower() == "websocket":
+        raise SlessError(Code.NOT_IMPLEMENTED, "WebSocket connections to functions are not supported yet")

@@ -1,0 +1,133 @@
+"""Flask behind a2wsgi. The request's body is read whole before Flask hears of it: within its limit, without holding a thread."""
+
+import asyncio
+import errno
+import tempfile
+from collections.abc import Iterable
+from typing import IO, Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from a2wsgi import WSGIMiddleware
+
+from sless.asgi.answers import request_id_of
+from sless.asgi.types import Message, Receive, Scope, Send
+from sless.config import Settings
+from sless.errors import Code, SlessError
+from sless.ids import new_call_id
+from sless.proxy.request import CallerGone, Headers
+
+_THREADS = 10
+_IN_MEMORY_BYTES = 1 * 2**20
+_IDLE_SEC = 60.0
+_FORM_OVERHEAD_BYTES = 64 * 1024
+_BODY = "sless.body"
+
+
+class Mount:
+    def __init__(self, app: WSGIApplication, settings: Settings) -> None:
+        self._settings = settings
+        self._inner: Any = WSGIMiddleware(_with_body(app), workers=_THREADS)  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Returns the status Flask answered. Raises SlessError before Flask was asked, CallerGone when the body broke off."""
+        request_id = request_id_of(scope["headers"]) or new_call_id()
+        status = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if not any(name == b"x-request-id" for name, _ in message["headers"]):
+                    message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode("latin-1"))]
+            await send(message)
+
+        with await self._read(scope, receive) as body:
+            inner = {**scope, "headers": flask_headers(scope["headers"], request_id), _BODY: body}
+            await self._inner(inner, receive, send_on)
+        return status
+
+    async def _read(self, scope: Scope, receive: Receive) -> IO[bytes]:
+        limit_bytes, name = self._limit(scope)
+        length = next((int(value) for key, value in scope["headers"] if key == b"content-length"), 0)
+        if length > limit_bytes:
+            raise _too_large(limit_bytes, name)
+        body: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
+        try:
+            size = 0
+            async for data in _pieces(receive):
+                size += len(data)
+                if size > limit_bytes:
+                    raise _too_large(limit_bytes, name)
+                body.write(data)
+        except OSError as error:
+            body.close()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise SlessError(Code.STORAGE_FULL, "no room on the server's disk for the request body") from error
+            raise
+        except BaseException:
+            body.close()
+            raise
+        body.seek(0)
+        return body
+
+    def _limit(self, scope: Scope) -> tuple[int, str]:
+        """(bytes, name of the setting). An upload that is wrapped (form, base64) may be larger than the zip in it, whose own size is
+        checked by who unwraps it."""
+        settings = self._settings
+        if not (scope["method"] == "POST" and scope["raw_path"].endswith(b"/upload")):
+            return settings.max_json_bytes, "max_json_bytes"
+        content_type = next((value for key, value in scope["headers"] if key == b"content-type"), b"")
+        if content_type.startswith(b"application/zip"):
+            return settings.max_zip_bytes, "max_zip_bytes"
+        if content_type.startswith(b"multipart/"):
+            return settings.max_zip_bytes + _FORM_OVERHEAD_BYTES, "max_zip_bytes"
+        return settings.max_zip_bytes * 3 // 2 + _FORM_OVERHEAD_BYTES, "max_zip_bytes"
+
+
+async def _pieces(receive: Receive) -> Any:
+    more = True
+    while more:
+        try:
+            async with asyncio.timeout(_IDLE_SEC):
+                message = await receive()
+        except TimeoutError:
+            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body came within {_IDLE_SEC:g} s") from None
+        if message["type"] == "http.disconnect":
+            raise CallerGone
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
+
+
+def flask_headers(headers: Headers, request_id: str) -> Headers:
+    """Names with "_" would look like others to WSGI, so they go; cookies are joined as HTTP/1.1 has them; the request id is ours."""
+    kept = [
+        (name, value)
+        for name, value in headers
+        if b"_" not in name and name not in (b"cookie", b"x-request-id", b"content-length", b"transfer-encoding")
+    ]
+    cookies = [value for name, value in headers if name == b"cookie"]
+    if cookies:
+        kept.append((b"cookie", b"; ".join(cookies)))
+    kept.append((b"x-request-id", request_id.encode("latin-1")))
+    return kept
+
+
+def _with_body(app: WSGIApplication) -> WSGIApplication:
+    """Gives Flask the body that was read, with its length, whether it came chunked or not."""
+
+    def call(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        body: IO[bytes] = environ["asgi.scope"][_BODY]
+        body.seek(0, 2)
+        size = body.tell()
+        body.seek(0)
+        environ["wsgi.input"] = body
+        environ["wsgi.input_terminated"] = True
+        if size:
+            environ["CONTENT_LENGTH"] = str(size)
+        return app(environ, start_response)
+
+    return call
+
+
+def _too_large(limit_bytes: int, name: str) -> SlessError:
+    return SlessError(Code.TOO_LARGE, f"the request body is over the limit of {limit_bytes} bytes ({name})")

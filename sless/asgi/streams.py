@@ -1,0 +1,135 @@
+"""What follows: log lines of a workload, the log of a build. Plain text, or server-sent events for `Accept: text/event-stream`."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+from urllib.parse import parse_qsl
+
+from sless.asgi.paths import Found, Place
+from sless.asgi.types import Receive, Scope, Send, Verifier
+from sless.domain.model import Kind
+from sless.proxy.request import Headers
+
+_POLL_SEC = 0.5
+_ALIVE_SEC = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRequest:
+    """`version` is set for a build log. `query` holds the last value of each parameter; `after` is the cursor of a caller that comes
+    back (Last-Event-ID), None at first."""
+
+    namespace: str
+    kind: Kind
+    name: str
+    version: int | None
+    query: dict[str, str]
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowPage:
+    """Lines behind the last page as the caller sees them, without line breaks. `after` is the cursor behind them; `ended` holds the final
+    word (a build's state) when nothing more will come."""
+
+    lines: tuple[str, ...]
+    after: int
+    ended: str | None = None
+
+
+class Follower(Protocol):
+    def read(self) -> FollowPage:
+        """What is new since the last `read`. Called in a thread, one call at a time."""
+
+
+OpenFollower = Callable[[FollowRequest], Follower]
+"""Raises SlessError when there is nothing to follow. Called in a thread."""
+
+
+class Streams:
+    """`stopping` ends all streams when the server stops."""
+
+    def __init__(self, *, verifier: Verifier, follow_logs: OpenFollower, follow_build: OpenFollower, stopping: asyncio.Event) -> None:
+        self._verifier = verifier
+        self._open = {Place.LOGS: follow_logs, Place.BUILD: follow_build}
+        self._stopping = stopping
+        # Its own threads: followers that wait for the database do not hold up what else needs a thread.
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="follow")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, found: Found) -> int:
+        loop = asyncio.get_running_loop()
+        headers: Headers = scope["headers"]
+        authorization = _header(headers, b"authorization")
+        caller = await asyncio.to_thread(self._verifier.verify, authorization)
+        caller.check(found.namespace)
+        follower = await loop.run_in_executor(self._threads, self._open[found.place], _request_of(scope, found))
+        gone = loop.create_task(_gone(receive))
+        stop = loop.create_task(self._stopping.wait())
+        try:
+            await self._follow(send, follower, (gone, stop), events=_wants_events(headers))
+        finally:
+            gone.cancel()
+            stop.cancel()
+        return 200
+
+    async def _follow(self, send: Send, follower: Follower, ends: tuple["asyncio.Task[object]", ...], *, events: bool) -> None:
+        loop = asyncio.get_running_loop()
+        page = await loop.run_in_executor(self._threads, follower.read)
+        content_type = b"text/event-stream; charset=utf-8" if events else b"text/plain; charset=utf-8"
+        headers = [(b"content-type", content_type), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        said_at = monotonic()
+        while True:
+            data = _event_text(page) if events else "".join(line + "\n" for line in page.lines)
+            if not data and events and monotonic() - said_at > _ALIVE_SEC:
+                data = ": still here\n\n"
+            if data:
+                said_at = monotonic()
+                await send({"type": "http.response.body", "body": data.encode(), "more_body": True})
+            if page.ended is not None:
+                break
+            done, _ = await asyncio.wait(ends, timeout=_POLL_SEC, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                break
+            page = await loop.run_in_executor(self._threads, follower.read)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)
+
+
+def _event_text(page: FollowPage) -> str:
+    lines = list(page.lines)
+    text = "".join(f"data: {line}\n\n" for line in lines[:-1])
+    if lines:
+        # Only the page's last line has an id: a caller that comes back gets the rest of a page again rather than losing it.
+        text += f"id: {page.after}\ndata: {lines[-1]}\n\n"
+    if page.ended is not None:
+        text += f"event: end\ndata: {json.dumps({'state': page.ended})}\n\n"
+    return text
+
+
+def _request_of(scope: Scope, found: Found) -> FollowRequest:
+    assert found.kind is not None
+    last = _header(scope["headers"], b"last-event-id")
+    return FollowRequest(
+        namespace=found.namespace, kind=found.kind, name=found.name, version=found.version,
+        query=dict(parse_qsl(scope["query_string"].decode("latin-1"))), after=int(last) if last and last.isdigit() else None,
+    )  # fmt: skip
+
+
+def _wants_events(headers: Headers) -> bool:
+    return "text/event-stream" in (_header(headers, b"accept") or "")
+
+
+def _header(headers: Headers, name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in headers if key == name), None)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,176 @@
+"""One keep-alive connection to an instance: writes a request, parses the answer, hands it on as it arrives.
+
+The parser is httptools, which does not know HEAD, ends a message at each 1xx and has no end of file; all three are handled here.
+"""
+
+import asyncio
+import select
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import httptools
+
+from sless.proxy.request import Headers
+
+
+class Receiver(Protocol):
+    """Who gets the answer. Called on the event loop; `answer_broken` at most once and nothing after it."""
+
+    def answer_head(self, status: int, headers: Headers) -> None: ...
+
+    def answer_data(self, data: bytes) -> None: ...
+
+    def answer_end(self) -> None: ...
+
+    def answer_broken(self, reason: str) -> None: ...
+
+    def request_writable(self) -> None:
+        """The instance has room for more of the request's body."""
+
+
+class Connection(asyncio.Protocol):
+    """`idle` is called with the connection when an answer has ended and it may carry another; `lost` when it is closed."""
+
+    def __init__(self, lost: Callable[["Connection"], None]) -> None:
+        self._lost = lost
+        self._parser = httptools.HttpResponseParser(self)
+        self._receiver: Receiver | None = None
+        self._headers: Headers = []
+        self._head_only = False
+        self._status = 0
+        self._framed = False
+        self._ended = False
+        self._transport: asyncio.Transport | None = None
+        self._poll = select.poll()
+        self.write_paused = False
+        self.reusable = False
+        """The last answer ended whole and both sides keep the connection."""
+
+    # --- for the pool ---
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def is_stale(self) -> bool:
+        """The instance has closed it, or sent something nobody asked for, and the loop has not yet seen it."""
+        return self.closed or bool(self._poll.poll(0))
+
+    def begin(self, receiver: Receiver, *, head_only: bool) -> None:
+        """Binds the connection to one exchange; its answer has no body when `head_only`."""
+        self._receiver = receiver
+        self._head_only = head_only
+        self._headers = []
+        self._status = 0
+        self._framed = False
+        self._ended = False
+        self.reusable = False
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Closes it at once; the receiver hears nothing more."""
+        self._receiver = None
+        self.reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- asyncio.Protocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
+
+    def data_received(self, data: bytes) -> None:
+        if self._receiver is None:
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._break("it answered with an upgrade nobody asked for")
+        except httptools.HttpParserError as error:
+            self._break(str(error.__context__ or error))
+        else:
+            if self._ended:
+                self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        receiver, self._receiver = self._receiver, None
+        self.reusable = False
+        self._transport = None
+        self._lost(self)
+        if receiver is None:
+            return
+        if self._status and not self._framed and exc is None:
+            receiver.answer_end()
+        else:
+            receiver.answer_broken("in the middle of its answer" if self._status else "before it answered")
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        if self._receiver is not None:
+            self._receiver.request_writable()
+
+    # --- httptools ---
+
+    def on_message_begin(self) -> None:
+        if self._ended:
+            raise ValueError("it sent more than one answer")
+        self._headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            return
+        if not 200 <= status <= 599:
+            raise ValueError(f"its status {status} is outside 200-599")
+        self._status = status
+        self._framed = self._head_only or status in (204, 304) or any(
+            name in (b"content-length", b"transfer-encoding") for name, _ in self._headers
+        )  # fmt: skip
+        if self._receiver is not None:
+            self._receiver.answer_head(status, self._headers)
+        if self._head_only:
+            self._ended = True
+            self.reusable = self._parser.should_keep_alive()
+            # It waits for a body that never comes.
+            self._parser = httptools.HttpResponseParser(self)
+
+    def on_body(self, data: bytes) -> None:
+        if self._receiver is not None and not self._head_only:
+            self._receiver.answer_data(data)
+
+    def on_message_complete(self) -> None:
+        if self._status and not self._ended:
+            self._ended = True
+            self.reusable = self._framed and self._parser.should_keep_alive()
+
+    def _end(self) -> None:
+        """After the whole packet has been parsed, so that bytes behind the answer are not taken for the next one's."""
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.answer_end()
+
+    def _break(self, reason: str) -> None:
+        receiver = self._receiver
+        self.abort()
+        if receiver is not None:
+            receiver.answer_broken(reason)

@@ -1,0 +1,163 @@
+"""One workload in the table: its policy, its instances, and the calls that wait for one."""
+
+import asyncio
+from bisect import insort
+from collections.abc import Callable
+from itertools import count
+
+from sless.domain.ports import Route
+from sless.errors import Code, SlessError
+from sless.proxy.policy import Policy
+from sless.proxy.target import Target
+
+_RETRY_SEC = 0.1
+_Waiter = asyncio.Future[Target | None]
+RETRY_AFTER_SEC = 5
+
+
+class Entry:
+    """Slots are handed from the call that ends to the one that has waited longest; a newcomer never overtakes."""
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.policy = Policy(route.http) if route.http else None
+        self.targets: list[Target] = []
+        self.removed = False
+        self._by_id: dict[str, Target] = {}
+        self._waiters: list[tuple[int, _Waiter]] = []
+        """By ticket: who came first stands first, also after having been woken for nothing."""
+        self._tickets = count()
+        self._turn = 0
+
+    # --- what the table tells ---
+
+    def update(self, route: Route, draining: Callable[[Target], None]) -> None:
+        """Takes over what is new; `draining` hears of each instance that gets no more calls."""
+        if route.http != self.route.http:
+            self.policy = Policy(route.http) if route.http else None
+        self.route = route
+        slots = route.program.concurrency if route.program else 1
+        wanted = {endpoint.id: endpoint for endpoint in route.endpoints if not endpoint.draining}
+        for endpoint_id in list(self._by_id):
+            if endpoint_id not in wanted:
+                target = self._by_id.pop(endpoint_id)
+                target.retire()
+                draining(target)
+        for endpoint_id, endpoint in wanted.items():
+            target = self._by_id.setdefault(endpoint_id, Target(endpoint, slots))
+            target.slots = slots
+        self.targets = list(self._by_id.values())
+        self._wake_all()
+
+    def remove(self, draining: Callable[[Target], None]) -> None:
+        """The workload is gone."""
+        self.removed = True
+        for target in self.targets:
+            target.retire()
+            draining(target)
+        self.targets = []
+        self._by_id.clear()
+        self._wake_all()
+
+    # --- what calls ask ---
+
+    def check_served(self) -> None:
+        """Raises why no call can be served now."""
+        route = self.route
+        if self.removed:
+            raise SlessError(Code.NOT_FOUND, f'{route.kind} "{route.name}" not found')
+        if route.blocked is not None:
+            code, sentence = route.blocked
+            raise SlessError(code, sentence, retry_after_sec=None if code is Code.BUILD_FAILED else RETRY_AFTER_SEC)
+
+    def find_target(self, now: float) -> Target | None:
+        """The instance with the fewest calls that has a slot, its slot taken; instances with equally many take turns."""
+        targets = self.targets
+        if len(targets) == 1:
+            best: Target | None = targets[0]
+            if targets[0].active >= targets[0].slots or targets[0].suspended(now):
+                return None
+        else:
+            best = self._least_busy(now)
+        if best is not None:
+            best.active += 1
+        return best
+
+    async def target(self, wait_sec: float) -> Target:
+        """A slot on an instance. Raises SlessError: blocked, removed, or none within `wait_sec`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_sec
+        ticket: int | None = None
+        while True:
+            self.check_served()
+            now = loop.time()
+            if (ticket is not None or not self._waiters) and (found := self.find_target(now)):
+                return found
+            if now >= deadline:
+                raise self._no_instance(wait_sec)
+            ticket = next(self._tickets) if ticket is None else ticket
+            found = await self._wait(ticket, min(deadline - now, _RETRY_SEC if self._some_suspended(now) else 60.0))
+            if found is not None:
+                return found
+
+    def release(self, target: Target) -> None:
+        """Gives a slot back, to who waits first."""
+        while self._waiters and not target.gone and target.active <= target.slots:
+            _, waiter = self._waiters.pop(0)
+            if not waiter.done():
+                waiter.set_result(target)
+                return
+        target.active -= 1
+
+    def release_unreachable(self, target: Target) -> None:
+        """Gives a slot back on an instance that could not be reached: nobody gets it for a moment."""
+        target.suspend(asyncio.get_running_loop().time())
+        target.active -= 1
+        self._wake_all()
+
+    async def _wait(self, ticket: int, timeout_sec: float) -> Target | None:
+        waiter: _Waiter = asyncio.get_running_loop().create_future()
+        insort(self._waiters, (ticket, waiter))
+        try:
+            async with asyncio.timeout(timeout_sec):
+                return await waiter
+        except TimeoutError:
+            return self._result_of(waiter)
+        except asyncio.CancelledError:
+            if target := self._result_of(waiter):
+                self.release(target)
+            raise
+        finally:
+            if (ticket, waiter) in self._waiters:
+                self._waiters.remove((ticket, waiter))
+
+    @staticmethod
+    def _result_of(waiter: _Waiter) -> Target | None:
+        """The slot that was handed over in the moment the waiting ended otherwise."""
+        return waiter.result() if waiter.done() and not waiter.cancelled() else None
+
+    def _least_busy(self, now: float) -> Target | None:
+        best: Target | None = None
+        size = len(self.targets)
+        for offset in range(size):
+            target = self.targets[(self._turn + offset) % size]
+            if target.active < target.slots and (best is None or target.active < best.active) and not target.suspended(now):
+                best = target
+        self._turn = (self._turn + 1) % size if size else 0
+        return best
+
+    def _some_suspended(self, now: float) -> bool:
+        return any(target.suspended(now) for target in self.targets)
+
+    def _wake_all(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for _, waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _no_instance(self, wait_sec: float) -> SlessError:
+        route = self.route
+        what = "was free" if self.targets else "became ready"
+        return SlessError(
+            Code.NO_INSTANCES, f'no instance of {route.kind} "{route.name}" {what} within {wait_sec:g} s', retry_after_sec=RETRY_AFTER_SEC
+        )

@@ -1,0 +1,118 @@
+"""Header rules both ways, contract §5 and runtimes/README.md. Pure."""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from sless.proxy.request import Call, Headers, Request
+
+HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+     b"transfer-encoding", b"upgrade"}
+)  # fmt: skip
+_REQUEST_DROPPED = HOP_BY_HOP | {
+    b"expect", b"content-length", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-request-id",
+}  # fmt: skip
+_ANSWER_DROPPED = HOP_BY_HOP | {b"x-request-id"}
+_FUNCTION_ERROR = b"x-sless-function-error"
+_SLESS = b"x-sless-"
+
+
+class Trust:
+    """Which peers' X-Forwarded-* are believed: addresses and CIDRs. Raises ValueError for one that is neither."""
+
+    def __init__(self, proxies: Iterable[str]) -> None:
+        self._networks = tuple(ipaddress.ip_network(proxy, strict=False) for proxy in proxies)
+
+    def __contains__(self, address: str) -> bool:
+        if not self._networks:
+            return False
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._networks)
+
+
+def named_by_connection(headers: Headers) -> frozenset[bytes]:
+    """Header names that a Connection header lists, to be dropped with it."""
+    names = [value for name, value in headers if name == b"connection"]
+    return frozenset(token.strip().lower() for value in names for token in value.split(b",")) if names else frozenset()
+
+
+def request_head(call: Call, request: Request, timeout_sec: int, trust: Trust) -> bytes:
+    """The request's head for an instance without its last empty line and without framing: those depend on the body."""
+    headers = request.headers
+    named = named_by_connection(headers)
+    lines = [
+        name + b": " + value
+        for name, value in headers
+        if not (name in _REQUEST_DROPPED or name in named or b"_" in name or name.startswith(_SLESS))
+    ]
+    client, forwarded = _forwarded_of(request, trust)
+    full_path = request.full_path.decode("latin-1")
+    own = (
+        f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\nx-sless-trigger: {call.cause}\r\n"
+        f"x-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}"
+    )
+    if timeout_sec:
+        own += f"\r\nx-sless-timeout-ms: {timeout_sec * 1000}"
+    first = request.method.encode() + b" " + request.target + b" HTTP/1.1"
+    return b"\r\n".join([first, *lines, own.encode("latin-1")]) + b"\r\n"
+
+
+def client_of(request: Request, trust: Trust) -> str:
+    """The address the call came from: the last one that is no trusted proxy."""
+    if request.client not in trust:
+        return request.client
+    chain = [part.strip() for part in _joined(request, b"x-forwarded-for").split(",") if part.strip()]
+    return next((address for address in reversed(chain) if address not in trust), chain[0] if chain else request.client)
+
+
+def _forwarded_of(request: Request, trust: Trust) -> tuple[str, str]:
+    """(client address, X-Forwarded-* lines, each after a line break)."""
+    peer, proto, host = request.client, request.scheme, request.text(b"host")
+    chain, client = peer, peer
+    if peer in trust:
+        client = client_of(request, trust)
+        before = _joined(request, b"x-forwarded-for")
+        chain = f"{before}, {peer}" if before else peer
+        proto = request.text(b"x-forwarded-proto") or proto
+        host = request.text(b"x-forwarded-host") or host
+    return client, f"\r\nx-forwarded-for: {chain}\r\nx-forwarded-host: {host}\r\nx-forwarded-proto: {proto}"
+
+
+def _joined(request: Request, name: bytes) -> str:
+    return ", ".join(value.decode("latin-1") for key, value in request.headers if key == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An instance's answer as the caller gets it. `fault` is the platform's own refusal, `error` what history records."""
+
+    status: int
+    headers: Headers
+    fault: str | None = None
+    error: str | None = None
+
+
+def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
+    """Drops what is not the function's to say, translates X-Sless-Fault and X-Sless-Error-Message."""
+    named = named_by_connection(headers)
+    kept, fault, error = [], None, None
+    for pair in headers:
+        name = pair[0]
+        if name.startswith(_SLESS):
+            if name == _FUNCTION_ERROR:
+                kept.append(pair)
+            elif name == b"x-sless-fault":
+                fault = pair[1].decode("latin-1")
+            elif name == b"x-sless-error-message":
+                error = unquote(pair[1].decode("latin-1"))
+        elif not (name in _ANSWER_DROPPED or name in named or b"_" in name):
+            kept.append(pair)
+    if fault and status in (400, 502):
+        kept.append((b"x-sless-error", fault.encode("latin-1")))
+    kept.append((b"x-request-id", request_id))
+    return Answer(status=status, headers=kept, fault=fault, error=error)

@@ -1,0 +1,126 @@
+"""Log lines of instances: asked for every 200 ms while an instance has calls, and once more when it starts draining."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import monotonic
+
+from sless.clock import parse_rfc3339
+from sless.domain.model import LogLine
+from sless.proxy.exchange import BrokenOff, OverTime
+from sless.proxy.fetch import control
+from sless.proxy.sweep import Sweep
+from sless.proxy.target import Target
+
+_log = logging.getLogger(__name__)
+_TICK_SEC = 0.2
+_LINGER_SEC = 3.0
+"""An instance is asked this long after its last call: threads that a call left behind still print."""
+_REST_SEC = 30.0
+_MOST_AT_ONCE = 8
+_FULL_PAGE = 1000
+
+TakeLines = Callable[[Iterable[LogLine]], None]
+
+
+@dataclass(slots=True)
+class _Source:
+    target: Target
+    seq: int = 0
+    seen_calls: int = 0
+    active_at: float = 0.0
+    rest_until: float = 0.0
+
+
+class LogPuller:
+    """`targets` lists those in the table. What an instance keeps of its lines (4 MB) bounds what a pause may cost."""
+
+    def __init__(self, targets: Callable[[], list[Target]], take: TakeLines, sweep: Sweep) -> None:
+        self._targets = targets
+        self._take = take
+        self._sweep = sweep
+        self._sources: dict[str, _Source] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._last: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="log puller")
+
+    async def stop(self) -> None:
+        """Asks every instance that had calls one last time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*self._last, *self._pulls(monotonic()), return_exceptions=True)
+
+    def draining(self, target: Target) -> None:
+        """It gets no more calls and will end: its lines are fetched now and when its last call has ended."""
+        source = self._sources.pop(target.endpoint.id, None) or _Source(target)
+        if target.calls:
+            task = asyncio.get_running_loop().create_task(self._pull_to_the_end(source))
+            self._last.add(task)
+            task.add_done_callback(self._last.discard)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SEC)
+            await asyncio.gather(*self._pulls(monotonic()))
+
+    def _pulls(self, now: float) -> list["asyncio.Task[None]"]:
+        loop = asyncio.get_running_loop()
+        return [loop.create_task(self._pull(source)) for source in self._due(now)]
+
+    def _due(self, now: float) -> list[_Source]:
+        due = []
+        for target in self._targets():
+            source = self._sources.get(target.endpoint.id)
+            if source is None:
+                if not target.calls:
+                    continue
+                source = self._sources[target.endpoint.id] = _Source(target)
+            if target.active or target.calls != source.seen_calls:
+                source.seen_calls = target.calls
+                source.active_at = now
+            if now - source.active_at < _LINGER_SEC and now >= source.rest_until:
+                due.append(source)
+        return due
+
+    async def _pull_to_the_end(self, source: _Source) -> None:
+        while True:
+            await self._pull(source)
+            if not source.target.active or source.rest_until:
+                return
+            await asyncio.sleep(_TICK_SEC)
+
+    async def _pull(self, source: _Source) -> None:
+        endpoint = source.target.endpoint
+        full = True
+        while full:
+            try:
+                async with self._room:
+                    page = await control(endpoint.address, f"/_sless/logs?after={source.seq}", sweep=self._sweep)
+                lines, last = await asyncio.to_thread(_lines_of, page, endpoint.id, endpoint.workload_id)
+            except (OSError, BrokenOff, OverTime, ValueError) as error:
+                source.rest_until = monotonic() + _REST_SEC
+                _log.debug("no log lines from %s for %g s: %s", endpoint.id, _REST_SEC, error)
+                return
+            self._take(lines)
+            full = len(lines) >= _FULL_PAGE
+            source.seq = lines[-1].seq if full else max(source.seq, last)
+
+
+def _lines_of(page: bytes, source_id: str, workload_id: str) -> tuple[list[LogLine], int]:
+    """Raises ValueError for anything that is not the page of runtimes/README.md."""
+    try:
+        parsed = json.loads(page)
+        lines = [
+            LogLine(source_id=source_id, seq=int(line["seq"]), workload_id=workload_id, invocation_id=str(line["id"]),
+                    at=parse_rfc3339(line["time"]), stream=str(line["stream"]), text=str(line["text"]))
+            for line in parsed["lines"]
+        ]  # fmt: skip
+        return lines, int(parsed["last"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a page of log lines: {error!r}") from error

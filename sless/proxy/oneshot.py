@@ -1,0 +1,98 @@
+"""One run per call, for workloads that have no standing instances."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from sless.domain.model import CallStatus, Cause
+from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Program, RunSpec
+from sless.errors import Code, SlessError
+from sless.proxy.failure import code_of
+from sless.proxy.heads import Answer, answer_of
+from sless.proxy.request import Call
+
+_GRACE_SEC = 15.0
+"""The backend ends runs that go over their time; this long after that it is taken to have forgotten one."""
+
+
+class RunBackend(Protocol):
+    """What of domain.ports.Backend a run needs; safe to call beside the reconcilers' calls (app sees to that)."""
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None: ...
+
+    def remove_run(self, run_id: str) -> None: ...
+
+
+class OneShotRunner:
+    """At most `max_runs` at once; more wait up to `wait_sec`."""
+
+    def __init__(self, backend: RunBackend, *, max_runs: int, wait_sec: float) -> None:
+        self._backend = backend
+        self._max_runs = max_runs
+        self._wait_sec = wait_sec
+        self._free = asyncio.Semaphore(max_runs)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="one-shot")
+
+    async def run(self, spec: RunSpec) -> ObservedRun:
+        """Starts the run and waits for its end; cancelled, it stops the run. Raises SlessError."""
+        try:
+            async with asyncio.timeout(self._wait_sec):
+                await self._free.acquire()
+        except TimeoutError:
+            raise SlessError(
+                Code.NO_INSTANCES, f"all {self._max_runs} places for runs were taken for {self._wait_sec:g} s", retry_after_sec=5
+            ) from None
+        try:
+            return await self._run(spec)
+        finally:
+            self._free.release()
+
+    async def _run(self, spec: RunSpec) -> ObservedRun:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[ObservedRun] = loop.create_future()
+
+        def end(observed: ObservedRun) -> None:
+            if not ended.done():
+                ended.set_result(observed)
+
+        def done(observed: ObservedRun) -> None:
+            loop.call_soon_threadsafe(end, observed)
+
+        limit_sec = spec.program.timeout_sec + _GRACE_SEC if spec.program.timeout_sec else None
+        try:
+            await loop.run_in_executor(self._thread, self._backend.start_run, spec, done)
+            async with asyncio.timeout(limit_sec):
+                return await ended
+        except BackendUnavailable as error:
+            raise SlessError(Code.UNAVAILABLE, f"the run could not be started: {error}", retry_after_sec=5) from error
+        except TimeoutError:
+            return ObservedRun(id=spec.id, status=CallStatus.TIMEOUT)
+        finally:
+            self._thread.submit(self._backend.remove_run, spec.id)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+
+
+def run_spec(call: Call, program: Program, event: str) -> RunSpec:
+    return RunSpec(id=call.id, program=program, event=event, request_id=call.request_id, cause=Cause(call.cause))
+
+
+def outcome_answer(outcome: Outcome, request_id: str) -> Answer:
+    """The HTTP answer of an outcome: what server mode would have sent, by the same rules."""
+    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in outcome.headers]
+    headers = [pair for pair in raw if pair[0] != b"content-length"]
+    answer = answer_of(outcome.status, headers, request_id.encode("latin-1"))
+    if outcome.status not in (204, 304):
+        answer.headers.append((b"content-length", b"%d" % len(outcome.body)))
+    return answer
+
+
+def run_failure(observed: ObservedRun, program: Program) -> SlessError:
+    """Why a run left no outcome, as the caller is told."""
+    if observed.status is CallStatus.TIMEOUT:
+        return SlessError(Code.TIMEOUT, f'{program.kind} "{program.name}" did not answer within {program.timeout_sec} s')
+    code = observed.exit_code
+    message = observed.message or (f"function exited with code {code}" if code else "the run ended without a result")
+    return SlessError(code_of(message), message)

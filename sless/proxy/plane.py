@@ -1,0 +1,96 @@
+"""The data plane: the proxy's parts put together, started and stopped on an event loop."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+from sless import metrics
+from sless.config import Settings
+from sless.domain.model import LATENCY_BOUNDS_MS
+from sless.domain.ports import AsyncQueue, HistorySink, RouteSource
+from sless.errors import ConfigError
+from sless.proxy.forward import Forwarder, ForwardOptions
+from sless.proxy.heads import Trust
+from sless.proxy.invoke import Invocations, InvokeParts
+from sless.proxy.invoker import LoopInvoker
+from sless.proxy.logs import LogPuller
+from sless.proxy.oneshot import OneShotRunner, RunBackend
+from sless.proxy.recorder import Batch, Recorder
+from sless.proxy.routes import RouteTable
+from sless.proxy.sweep import Sweep
+from sless.proxy.target import Target
+
+
+class PlaneBackend(RunBackend, Protocol):
+    """What the plane needs of domain.ports.Backend; the calls come from several threads (app puts a lock around them where needed)."""
+
+    def why_gone(self, endpoint_id: str) -> str | None: ...
+
+    def report_stuck(self, endpoint_id: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneParts:
+    routes: RouteSource
+    history: HistorySink
+    queue: AsyncQueue
+    backend: PlaneBackend
+
+
+class DataPlane:
+    """Made anywhere, started on the event loop it belongs to. `routes.wake`, `recorder.add_lines` and `invoker.invoke` are for threads."""
+
+    def __init__(self, settings: Settings, parts: PlaneParts) -> None:
+        self.sweep = Sweep()
+        self.recorder = Recorder(parts.history, observer=_count)
+        self.routes = RouteTable(parts.routes, draining=self._draining)
+        self.logs = LogPuller(self.routes.targets, self.recorder.add_lines, self.sweep)
+        self.oneshot = OneShotRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
+        self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
+        self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneshot, max_result_bytes=settings.max_result_bytes)
+        self.invocations = Invocations(
+            InvokeParts(
+                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, queue=parts.queue,
+                max_event_bytes=settings.max_json_bytes,
+            )
+        )  # fmt: skip
+
+    async def start(self) -> None:
+        self.sweep.start()
+        self.recorder.start()
+        self.invoker.start()
+        self.logs.start()
+        await self.routes.start()
+
+    async def stop(self) -> None:
+        """After the last call has ended: fetches the last log lines and writes what is left of the history."""
+        await self.logs.stop()
+        await self.routes.stop()
+        await self.sweep.stop()
+        await asyncio.to_thread(self.oneshot.close)
+        await asyncio.to_thread(self.recorder.stop)
+
+    def _draining(self, target: Target) -> None:
+        self.logs.draining(target)
+
+
+def _options(settings: Settings, backend: PlaneBackend) -> ForwardOptions:
+    try:
+        trust = Trust(settings.trusted_proxies)
+    except ValueError as error:
+        raise ConfigError(f"SLESS_TRUSTED_PROXIES: expected addresses or CIDRs, found {error}") from error
+    return ForwardOptions(
+        instance_wait_sec=settings.instance_wait_sec, max_body_bytes=settings.max_call_body_bytes, trust=trust,
+        why_gone=backend.why_gone, report_stuck=backend.report_stuck,
+    )  # fmt: skip
+
+
+def _count(batch: Batch) -> None:
+    """Metrics of a batch that has been written. Outcomes come from rows and sums, so that calls whose rows fell out count too."""
+    outcomes: Counter[tuple[str, str, str]] = Counter()
+    for sums in batch.stats.values():
+        for (cause, status), number in sums.outcomes.items():
+            outcomes[str(sums.call.route.kind), cause, status] += number
+        metrics.CALLS.add_latency(LATENCY_BOUNDS_MS, sums.histogram, sums.duration_ms)
+    metrics.CALLS.add_outcomes(outcomes)

@@ -1,0 +1,121 @@
+"""The rules of an http trigger: what a call must satisfy before it reaches the function."""
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any
+
+from sless.domain.ports import HttpPolicy
+from sless.errors import Code, SlessError
+from sless.proxy.request import Headers, Request
+
+TokenCheck = Callable[[str | None], Awaitable[None]]
+"""Takes the Authorization header; raises SlessError when it does not open this namespace."""
+
+
+class MethodNotAllowed(SlessError):
+    def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(Code.METHOD_NOT_ALLOWED, f"method {method} is not allowed here, only {', '.join(allowed)}")
+        self.allowed = allowed
+
+
+class Policy:
+    """One per trigger and server process; holds the trigger's bucket of calls."""
+
+    def __init__(self, http: HttpPolicy) -> None:
+        self.http = http
+        self.cors = Cors(http.cors) if http.cors else None
+        self._bucket = Bucket(http.rate_limit) if http.rate_limit else None
+        self.open = not (http.methods or http.auth != "none" or http.cors or http.rate_limit) and http.enabled
+        """Lets every call pass."""
+
+    async def check(self, request: Request, token_check: TokenCheck) -> None:
+        """Raises SlessError for a call that may not pass. A preflight has been answered before."""
+        http = self.http
+        if http.methods and request.method not in http.methods and not (request.method == "HEAD" and "GET" in http.methods):
+            raise MethodNotAllowed(request.method, http.methods)
+        if http.auth == "token":
+            authorization = request.header(b"authorization")
+            await token_check(authorization.decode("latin-1") if authorization is not None else None)
+        elif http.auth == "key":
+            self._check_key(request)
+        if self._bucket is not None:
+            self._bucket.take(monotonic())
+
+    def _check_key(self, request: Request) -> None:
+        key = request.header(b"x-sless-key")
+        if key is None:
+            raise SlessError(Code.UNAUTHORIZED, "this function asks for an API key in the header X-Sless-Key; none was sent")
+        digest = hashlib.sha256(key).hexdigest()
+        # All are compared, so that the time tells nothing about which one is near.
+        matches = [hmac.compare_digest(digest, known) for known in self.http.key_hashes]
+        if not any(matches):
+            raise SlessError(Code.UNAUTHORIZED, "the API key in the header X-Sless-Key is not one this function accepts")
+
+
+class Bucket:
+    """At most `per_minute` calls in a burst; one comes back every 60 / per_minute seconds."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._left = float(per_minute)
+        self._at = 0.0
+
+    def take(self, now: float) -> None:
+        per_sec = self._per_minute / 60
+        self._left = min(float(self._per_minute), self._left + (now - self._at) * per_sec) if self._at else self._left
+        self._at = now
+        if self._left < 1:
+            wait_sec = max(1, -int(-(1 - self._left) // per_sec))
+            raise SlessError(
+                Code.TOO_MANY_REQUESTS, f"over the limit of {self._per_minute} calls per minute; try again in {wait_sec} s",
+                retry_after_sec=wait_sec,
+            )  # fmt: skip
+        self._left -= 1
+
+
+class Cors:
+    """`spec` as the trigger's `cors` field: allow_origins, allow_methods, allow_headers, expose_headers, allow_credentials, max_age_sec."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._origins = tuple(spec.get("allow_origins") or ("*",))
+        self._methods = ", ".join(spec.get("allow_methods") or ())
+        self._headers = ", ".join(spec.get("allow_headers") or ())
+        self._exposed = ", ".join(spec.get("expose_headers") or ())
+        self._credentials = bool(spec.get("allow_credentials"))
+        self._max_age_sec = spec.get("max_age_sec")
+
+    def is_preflight(self, request: Request) -> bool:
+        return request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None
+
+    def preflight(self, request: Request, methods: tuple[str, ...]) -> Headers:
+        """Headers of the 204; what the trigger leaves open is granted as asked."""
+        headers = self.answer_headers(request)
+        if headers:
+            asked = request.text(b"access-control-request-method")
+            headers.append((b"access-control-allow-methods", (self._methods or ", ".join(methods) or asked).encode("latin-1")))
+            allowed = self._headers or request.text(b"access-control-request-headers")
+            if allowed:
+                headers.append((b"access-control-allow-headers", allowed.encode("latin-1")))
+            if self._max_age_sec is not None:
+                headers.append((b"access-control-max-age", str(self._max_age_sec).encode()))
+        return headers or [(b"vary", b"Origin")]
+
+    def answer_headers(self, request: Request) -> Headers:
+        """Headers to add to an answer; none when the origin is not allowed or none was sent."""
+        origin = request.header(b"origin")
+        if origin is None:
+            return []
+        if "*" not in self._origins and origin.decode("latin-1") not in self._origins:
+            return []
+        # A wildcard does not go together with credentials, so then the origin itself is named.
+        anyone = "*" in self._origins and not self._credentials
+        headers = [(b"access-control-allow-origin", b"*" if anyone else origin)]
+        if not anyone:
+            headers.append((b"vary", b"Origin"))
+        if self._credentials:
+            headers.append((b"access-control-allow-credentials", b"true"))
+        if self._exposed:
+            headers.append((b"access-control-expose-headers", self._exposed.encode("latin-1")))
+        return headers

@@ -1,0 +1,138 @@
+"""History of calls, gathered in memory and written in batches by a thread.
+
+Bounded: the newest 10,000 rows per workload and 50,000 in all, 100,000 log lines; statistics are sums and always kept. When the
+database is away a batch is put back and merged with what came since, within the same bounds; what falls out is counted and logged.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from sless.domain.model import CallStatus, Invocation, LogLine
+from sless.domain.ports import HistorySink
+from sless.proxy.request import Call
+from sless.proxy.stats import Key, MinuteStats, key_of
+
+_log = logging.getLogger(__name__)
+ROWS_PER_WORKLOAD = 10_000
+ROWS_IN_ALL = 50_000
+LINES_IN_ALL = 100_000
+
+
+@dataclass(slots=True)
+class Batch:
+    calls: dict[str, deque[Call]] = field(default_factory=dict)
+    stats: dict[Key, MinuteStats] = field(default_factory=dict)
+    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LINES_IN_ALL))
+    size: int = 0
+
+    def add(self, call: Call) -> None:
+        self.stats_of(call).add(call)
+        self.keep(call)
+
+    def stats_of(self, call: Call) -> MinuteStats:
+        key = key_of(call)
+        found = self.stats.get(key)
+        if found is None:
+            found = self.stats[key] = MinuteStats(call)
+        return found
+
+    def keep(self, call: Call) -> None:
+        workload_id = call.route.workload_id
+        rows = self.calls.get(workload_id)
+        if rows is None:
+            rows = self.calls[workload_id] = deque(maxlen=ROWS_PER_WORKLOAD)
+        if len(rows) < ROWS_PER_WORKLOAD:
+            self.size += 1
+        rows.append(call)
+        if self.size > ROWS_IN_ALL:
+            longest = max(self.calls.values(), key=len)
+            longest.popleft()
+            self.size -= 1
+
+    def put_before(self, newer: "Batch") -> "Batch":
+        """This batch, unwritten, with what came since."""
+        for key, sums in newer.stats.items():
+            if key in self.stats:
+                self.stats[key].merge(sums)
+            else:
+                self.stats[key] = sums
+        for rows in newer.calls.values():
+            for call in rows:
+                self.keep(call)
+        self.lines.extend(newer.lines)
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self.stats or self.lines)
+
+
+class Recorder:
+    """`add` is called on the event loop, `add_lines` from any thread."""
+
+    def __init__(self, sink: HistorySink, *, every_sec: float = 1.0, observer: Callable[[Batch], None] | None = None) -> None:
+        self._sink = sink
+        self._every_sec = every_sec
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._batch = Batch()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Writes what is left. Blocks."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def add(self, call: Call) -> None:
+        with self._lock:
+            self._batch.add(call)
+
+    def add_lines(self, lines: Iterable[LogLine]) -> None:
+        with self._lock:
+            self._batch.lines.extend(lines)
+
+    def flush(self) -> bool:
+        """Writes what there is; False when the sink failed and it was kept."""
+        with self._lock:
+            batch, self._batch = self._batch, Batch()
+        if not batch:
+            return True
+        rows = [invocation_of(call) for calls in batch.calls.values() for call in calls]
+        try:
+            self._sink.add_history(rows, [sums.row(key) for key, sums in batch.stats.items()], list(batch.lines))
+        except Exception:
+            _log.exception("history of %d calls is not written yet; it is tried again", len(rows))
+            with self._lock:
+                self._batch = batch.put_before(self._batch)
+            return False
+        if self._observer is not None:
+            self._observer(batch)
+        return True
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_sec):
+            self.flush()
+        if not self.flush():
+            _log.error("the last history could not be written and is lost")
+
+
+def invocation_of(call: Call) -> Invocation:
+    route = call.route
+    started_at = datetime.fromtimestamp(call.started_at, UTC)
+    return Invocation(
+        id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
+        version=call.version, cause=call.cause, method=call.method, path=call.path.decode("latin-1"),
+        status=call.status or CallStatus.FAILED, http_status=call.http_status, duration_ms=round(call.duration_ms, 3), cold=call.cold,
+        attempts=1, error=call.error, request_bytes=call.request_bytes, response_bytes=call.response_bytes, started_at=started_at,
+        finished_at=datetime.fromtimestamp(call.started_at + call.duration_ms / 1000, UTC),
+    )  # fmt: skip

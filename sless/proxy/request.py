@@ -1,0 +1,116 @@
+"""A call's request and its record, as the proxy sees them: no ASGI, no uvicorn."""
+
+from collections.abc import Callable
+from time import monotonic, time
+from typing import Protocol
+
+from sless.domain.model import CallStatus, Cause
+from sless.domain.ports import Route
+from sless.ids import new_call_id
+
+Headers = list[tuple[bytes, bytes]]
+"""Names in lower case, in the order they came."""
+
+
+class CallerGone(Exception):
+    """The caller closed its connection."""
+
+
+class BodyTooLarge(Exception):
+    """The request body went over its limit while it was read."""
+
+
+class Request:
+    """What the caller sent, before its body. `target` is path and query as the instance gets them."""
+
+    __slots__ = ("client", "full_path", "headers", "length", "method", "query", "scheme", "streamed", "target")
+
+    def __init__(self, method: str, full_path: bytes, query: bytes, headers: Headers) -> None:
+        self.method = method
+        self.full_path = full_path
+        self.query = query
+        self.headers = headers
+        self.target = b"/"
+        self.client = ""
+        self.scheme = "http"
+        self.length = 0
+        self.streamed = False
+        """Chunked: the length is not known."""
+        for name, value in headers:
+            if name == b"content-length":
+                self.length = int(value)
+            elif name == b"transfer-encoding":
+                self.streamed = True
+
+    @property
+    def has_body(self) -> bool:
+        return self.streamed or self.length > 0
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first header of that name."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+    def text(self, name: bytes) -> str:
+        """The first header of that name as text, "" without one."""
+        return (self.header(name) or b"").decode("latin-1")
+
+
+class Caller(Protocol):
+    """The caller's side of one call."""
+
+    async def read(self) -> tuple[bytes, bool]:
+        """The next piece of the body and whether more follows. Raises CallerGone."""
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """From now on `gone` is called when the caller leaves. Only after the body has been read whole."""
+
+    async def start(self, status: int, headers: Headers) -> None: ...
+
+    async def write(self, data: bytes, more: bool) -> None:
+        """Returns when the caller has room for more."""
+
+    def abort(self) -> None:
+        """Breaks the answer off so that the caller notices."""
+
+
+class Call:
+    """The record of one call while it goes on; the recorder turns it into an Invocation. A plain mutable object because one is made
+    for each of some ten thousand calls a second; a frozen one costs five times as much."""
+
+    __slots__ = (
+        "cause", "cold", "duration_ms", "error", "http_status", "id", "method", "path", "request_bytes", "request_id",
+        "response_bytes", "route", "started", "started_at", "status", "version",
+    )  # fmt: skip
+
+    def __init__(self, route: Route, cause: Cause, request: Request, request_id: str | None) -> None:
+        self.id = new_call_id()
+        self.request_id = request_id or self.id
+        self.route = route
+        self.cause = cause
+        self.method = request.method
+        self.path = request.full_path
+        self.started_at = time()
+        self.started = monotonic()
+        self.version: int | None = None
+        self.cold = False
+        self.status: CallStatus | None = None
+        self.http_status: int | None = None
+        self.duration_ms = 0.0
+        self.error: str | None = None
+        self.request_bytes = 0
+        self.response_bytes = 0
+
+    def finish(self, status: CallStatus, error: str | None = None) -> None:
+        """Ends the record; the first word stands."""
+        if self.status is None:
+            self.status = status
+            self.duration_ms = (monotonic() - self.started) * 1000
+            if error is not None:
+                self.error = error
+
+    def finish_answered(self) -> None:
+        """Ends it by the status that was sent: a function's own 4xx is a success, its 5xx a failure."""
+        self.finish(CallStatus.FAILED if (self.http_status or 0) >= 500 else CallStatus.SUCCEEDED)

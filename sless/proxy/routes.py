@@ -1,0 +1,88 @@
+"""The table of routes: what the last snapshot said, polled each second and at once on a wake."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from sless.domain.ports import RouteSnapshot, RouteSource
+from sless.proxy.entry import Entry
+from sless.proxy.target import Target
+
+_log = logging.getLogger(__name__)
+
+
+class RouteTable:
+    """Read and changed on the event loop; only the source is asked from a thread. When the source fails the old table stays."""
+
+    def __init__(self, source: RouteSource, *, draining: Callable[[Target], None], poll_sec: float = 1.0) -> None:
+        self._source = source
+        self._draining = draining
+        self._poll_sec = poll_sec
+        self._revision = -1
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._by_id: dict[str, Entry] = {}
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self.loaded = False
+        """The first snapshot is in."""
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._poll, args=(loop,), name="routes", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        for entry in self._entries.values():
+            entry.remove(lambda target: None)
+        self._entries = {}
+        self._by_id = {}
+
+    def wake(self) -> None:
+        """From any thread: polls now."""
+        self._wake.set()
+
+    def find(self, namespace: str, name: str) -> Entry | None:
+        return self._entries.get((namespace, name))
+
+    def find_by_id(self, workload_id: str) -> Entry | None:
+        return self._by_id.get(workload_id)
+
+    def entries(self) -> list[Entry]:
+        return list(self._entries.values())
+
+    def targets(self) -> list[Target]:
+        return [target for entry in self._entries.values() for target in entry.targets]
+
+    def apply(self, snapshot: RouteSnapshot) -> None:
+        """Takes a snapshot over. An entry lives as long as its workload: slots, connections and buckets survive."""
+        fresh: dict[tuple[str, str], Entry] = {}
+        by_id: dict[str, Entry] = {}
+        for route in snapshot.routes:
+            entry = self._by_id.get(route.workload_id) or Entry(route)
+            entry.update(route, self._draining)
+            fresh[route.namespace, route.name] = by_id[route.workload_id] = entry
+        gone = [entry for workload_id, entry in self._by_id.items() if workload_id not in by_id]
+        self._entries, self._by_id = fresh, by_id
+        for entry in gone:
+            entry.remove(self._draining)
+        self.loaded = True
+
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                snapshot = self._source.find_snapshot(self._revision)
+            except Exception:
+                _log.exception("cannot read the routes; those of revision %d stay", self._revision)
+                snapshot = None
+            if snapshot is not None and not self._stopping:
+                self._revision = snapshot.revision
+                loop.call_soon_threadsafe(self.apply, snapshot)
+            self._wake.wait(self._poll_sec)

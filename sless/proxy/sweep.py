@@ -1,0 +1,59 @@
+"""The clock of all calls that go on: time-outs, and watching for callers that leave, without a timer per call."""
+
+import asyncio
+from time import monotonic
+from typing import Protocol
+
+from sless.proxy.exchange import OverTime
+
+_TICK_SEC = 0.05
+_WATCH_AFTER_SEC = 0.1
+
+
+class Swept(Protocol):
+    deadline: float
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class Watched(Protocol):
+    def watch(self) -> None:
+        """The call has gone on for a while: look whether its caller is still there."""
+
+
+class Sweep:
+    """`add` and `discard` are what a call costs; `watch` is called once for each call older than 100 ms."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Swept, tuple[float, Watched | None]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="sweep")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def add(self, call: Swept, watched: Watched | None) -> None:
+        self._calls[call] = (monotonic() + _WATCH_AFTER_SEC, watched)
+
+    def discard(self, call: Swept) -> None:
+        self._calls.pop(call, None)
+
+    def tick(self, now: float) -> None:
+        for call, (watch_at, watched) in list(self._calls.items()):
+            if now > call.deadline:
+                call.fail(OverTime())
+            elif watched is not None and now > watch_at:
+                self._calls[call] = (watch_at, None)
+                watched.watch()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SEC)
+            self.tick(monotonic())

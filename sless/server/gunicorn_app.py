@@ -1,0 +1,84 @@
+"""gunicorn without a configuration file: settings come from ours, the arbiter keeps one worker."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from gunicorn.glogging import Logger
+
+from sless.config import Settings
+from sless.server.worker import FrontWorker
+
+_KEEP_ALIVE_SEC = 75
+_WORKER_SILENT_SEC = 120
+"""A worker whose event loop does not turn for this long is replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    settings: Settings
+    factory: Callable[[Settings], object]
+    fd: int
+    """The listening socket."""
+    listening: Callable[[], None]
+
+
+class OneWorkerArbiter(Arbiter):
+    """Replaces its worker instead of running two side by side, and never runs more than one."""
+
+    def reload(self) -> None:
+        self._stats["reloads"] += 1
+        self.log.info("the worker is replaced; new connections wait meanwhile")
+        self.kill_workers(15)
+
+    def handle_ttin(self) -> None:
+        self.log.warning("one worker is all there is; the signal is ignored")
+
+    handle_ttou = handle_usr2 = handle_ttin
+
+
+class RootLogger(Logger):
+    """gunicorn's messages go where all others go."""
+
+    def setup(self, cfg: Any) -> None:
+        self.loglevel = logging.getLogger().level
+        self.error_log.handlers = []
+        self.error_log.propagate = True
+        self.access_log.handlers = []
+        self.access_log.propagate = False
+
+
+class GunicornApp(BaseApplication):
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        super().__init__()
+
+    def load_config(self) -> None:
+        settings = self._serving.settings
+        values: dict[str, Any] = {
+            "bind": f"fd://{self._serving.fd}",
+            "workers": 1,
+            "worker_class": FrontWorker,
+            "keepalive": _KEEP_ALIVE_SEC,
+            "timeout": _WORKER_SILENT_SEC,
+            "graceful_timeout": settings.graceful_timeout_sec,
+            "preload_app": False,
+            "proc_name": "sless",
+            "logger_class": RootLogger,
+            "when_ready": lambda arbiter: self._serving.listening(),
+            # Of newer gunicorns: a socket that takes commands.
+            "control_socket_disable": True,
+        }
+        for name, value in values.items():
+            if name in self.cfg.settings:
+                self.cfg.set(name, value)
+
+    def load(self) -> object:
+        """In the worker, after the fork."""
+        return self._serving.factory(self._serving.settings)
+
+    def run(self) -> None:
+        OneWorkerArbiter(self).run()

@@ -1,0 +1,56 @@
+"""Limits and rules of a request's head. Pure."""
+
+from urllib.parse import quote_from_bytes
+
+from sless.errors import Code, SlessError
+from sless.proxy.request import Headers
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_FIELDS = 100
+MAX_URL_BYTES = 16 * 1024
+_URL_SAFE = "".join(map(chr, range(0x21, 0x7F)))
+
+
+def head_too_large() -> SlessError:
+    return SlessError(Code.HEAD_TOO_LARGE, f"the request head is over the limit of {MAX_HEAD_BYTES} bytes or {MAX_FIELDS} fields")
+
+
+def url_too_long() -> SlessError:
+    return SlessError(Code.URI_TOO_LONG, f"the URL is over the limit of {MAX_URL_BYTES} bytes")
+
+
+def check_head(method: bytes, version: str, headers: Headers) -> None:
+    """Raises SlessError for a head that parses but is not served. Methods other than CONNECT are the application's business."""
+    if version not in ("1.1", "1.0"):
+        raise SlessError(Code.INVALID, f"HTTP/{version} is not spoken here, only HTTP/1.1 and 1.0")
+    hosts = 0
+    for name, value in headers:
+        if name == b"host":
+            hosts += 1
+        elif name == b"transfer-encoding":
+            if version == "1.0":
+                raise SlessError(Code.INVALID, "HTTP/1.0 knows no Transfer-Encoding")
+            if value.lower() != b"chunked":
+                raise SlessError(Code.NOT_IMPLEMENTED, "of transfer codings only chunked is supported")
+    if hosts != 1 and not (hosts == 0 and version == "1.0"):
+        raise SlessError(Code.INVALID, f"exactly one Host header is expected, found {hosts}")
+    if method == b"CONNECT":
+        raise SlessError(Code.METHOD_NOT_ALLOWED, "CONNECT is not served")
+
+
+def ascii_url(url: bytes) -> bytes:
+    """Raw bytes over 0x7F percent-encoded, as browsers do; all else byte for byte."""
+    return url if url.isascii() else quote_from_bytes(url, safe=_URL_SAFE).encode()
+
+
+def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Headers) -> bytes:
+    """The head again with the upgrade taken out of Connection, so that the parser reads the body. The Upgrade header itself stays."""
+    lines = [b"%b %b HTTP/%b" % (method, url, version.encode())]
+    for name, value in headers:
+        if name == b"connection":
+            tokens = [token.strip() for token in value.split(b",")]
+            value = b", ".join(token for token in tokens if token and token.lower() != b"upgrade")
+            if not value:
+                continue
+        lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n"

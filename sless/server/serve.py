@@ -1,0 +1,76 @@
+"""Binds the port and runs the server until it is told to stop."""
+
+import errno
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from sless.config import Settings
+from sless.errors import ConfigError
+from sless.server.gunicorn_app import GunicornApp, Serving
+
+STATE_FILE = "server.json"
+"""In the data folder while the server runs: {"pid", "host", "port", "url"}. Written when the port is open; `/readyz` tells the rest."""
+
+
+def serve(settings: Settings, application_factory: Callable[[Settings], object], on_listening: Callable[[int], None] | None = None) -> None:
+    """Blocks; ends by SystemExit. `application_factory` is called in the worker, with `settings` holding the port really bound;
+    `on_listening` in this process, as soon as connections are accepted. Raises ConfigError when the port cannot be had."""
+    listener = bind(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    settings = replace(settings, port=port)
+    state = settings.data_dir / STATE_FILE
+
+    def listening() -> None:
+        write_state(state, settings)
+        if on_listening is not None:
+            on_listening(port)
+
+    try:
+        GunicornApp(Serving(settings=settings, factory=application_factory, fd=listener.detach(), listening=listening)).run()
+    finally:
+        if os.getpid() == _state_pid(state):
+            state.unlink(missing_ok=True)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket, or ConfigError in a user's words."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(_bind_failure(host, port, error)) from error
+    return listener
+
+
+def _bind_failure(host: str, port: int, error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"port {port} on {host} is in use"
+        case errno.EACCES:
+            return f"port {port} on {host} may not be opened by this user"
+        case errno.EADDRNOTAVAIL:
+            return f"{host} is no address of this machine (SLESS_HOST)"
+    return f"cannot listen on port {port} of {host}: {error}"
+
+
+def write_state(path: Path, settings: Settings) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"pid": os.getpid(), "host": settings.host, "port": settings.port, "url": settings.base_url()}
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(content))
+    beside.replace(path)
+
+
+def _state_pid(path: Path) -> int | None:
+    try:
+        return int(json.loads(path.read_text())["pid"])
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,52 @@
+"""The worker process: uvicorn under gunicorn, with our front door."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from uvicorn_worker import UvicornWorker
+
+from sless.server.front_door import FrontDoor
+
+_log = logging.getLogger(__name__)
+_SWITCH_INTERVAL_SEC = 1e-4
+"""How long a busy thread may keep the interpreter from the event loop; with Python's 5 ms a proxy is 50 times slower beside one."""
+_LOOK_SEC = 0.5
+_SHUTDOWN_MARGIN_SEC = 5
+"""Kept back from the graceful time-out, so that what follows the last call (history, schedulers, instances) still happens."""
+
+
+class FrontWorker(UvicornWorker):
+    CONFIG_KWARGS: dict[str, Any] = {  # noqa: RUF012 - the base class says how it is named
+        "loop": "uvloop",
+        "http": FrontDoor,
+        "ws": "none",
+        "lifespan": "on",
+        "interface": "asgi3",
+        "proxy_headers": False,
+        "server_header": False,
+        "date_header": False,
+        "access_log": False,
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.config.timeout_graceful_shutdown = max(1, self.cfg.graceful_timeout - _SHUTDOWN_MARGIN_SEC)
+        logging.getLogger("uvicorn.error").propagate = True
+
+    def init_process(self) -> None:
+        sys.setswitchinterval(_SWITCH_INTERVAL_SEC)
+        threading.Thread(target=self._leave_without_master, name="master watch", daemon=True).start()
+        super().init_process()
+
+    def _leave_without_master(self) -> None:
+        while os.getppid() == self.ppid:
+            time.sleep(_LOOK_SEC)
+        _log.error("the master process is gone; the worker stops")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(self.cfg.graceful_timeout)
+        os._exit(1)

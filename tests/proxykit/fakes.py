@@ -1,0 +1,116 @@
+"""Fakes of the ports the data plane asks for."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from sless import clock
+from sless.domain.model import CallStats, Endpoint, Invocation, Kind, LogLine
+from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun, Program, Route, RouteSnapshot, RunSpec
+from sless.errors import Code, SlessError
+
+NAMESPACE = "sless-0123456789abcdef"
+
+
+def program_of(name: str = "f", **changes: object) -> Program:
+    base = Program(
+        workload_id=f"w-{name}", namespace=NAMESPACE, name=name, kind=Kind.FUNCTION, version=3, runtime="python3.11",
+        entrypoint="handler.handle", code_key="k", artifact="", memory_mb=128, timeout_sec=30,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def endpoint_of(address: str, endpoint_id: str = "e1", workload_id: str = "w-f", version: int = 3) -> Endpoint:
+    return Endpoint(id=endpoint_id, workload_id=workload_id, version=version, address=address, draining=False, created_at=clock.now())
+
+
+def route_of(name: str = "f", addresses: Sequence[str] = (), program: Program | None = None, **changes: object) -> Route:
+    program = program or program_of(name)
+    endpoints = tuple(endpoint_of(address, f"{name}-e{index}", f"w-{name}") for index, address in enumerate(addresses))
+    base = Route(
+        workload_id=f"w-{name}", namespace=NAMESPACE, name=name, kind=program.kind, program=program, http=HttpPolicy(),
+        wants_instances=True, endpoints=endpoints, blocked=None,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+class FakeRoutes:
+    """RouteSource that says what `set` was told last."""
+
+    def __init__(self, *routes: Route) -> None:
+        self._snapshot = RouteSnapshot(revision=1, routes=routes)
+        self.failing = False
+
+    def set(self, *routes: Route) -> None:
+        self._snapshot = RouteSnapshot(revision=self._snapshot.revision + 1, routes=routes)
+
+    def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
+        if self.failing:
+            raise RuntimeError("the database is away")
+        return self._snapshot if self._snapshot.revision != since_revision else None
+
+
+class FakeHistory:
+    """HistorySink that keeps all, and fails while `failing`."""
+
+    def __init__(self) -> None:
+        self.invocations: list[Invocation] = []
+        self.stats: list[CallStats] = []
+        self.lines: list[LogLine] = []
+        self.failing = False
+
+    def add_history(self, invocations: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
+        if self.failing:
+            raise RuntimeError("the database is away")
+        self.invocations.extend(invocations)
+        self.stats.extend(stats)
+        self.lines.extend(lines)
+
+
+class FakeQueue:
+    def __init__(self) -> None:
+        self.accepted: list[AcceptedCall] = []
+
+    def accept(self, call: AcceptedCall) -> None:
+        self.accepted.append(call)
+
+
+class FakeBackend:
+    """Runs answer what `answer` makes of the spec, from another thread; None: never."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[RunSpec], ObservedRun | None] = lambda spec: None
+        self.started: list[RunSpec] = []
+        self.removed: list[str] = []
+        self.stuck: list[str] = []
+        self.reasons: dict[str, str] = {}
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        self.started.append(run)
+        observed = self.answer(run)
+        if observed is not None:
+            threading.Thread(target=done, args=(observed,)).start()
+
+    def remove_run(self, run_id: str) -> None:
+        self.removed.append(run_id)
+
+    def why_gone(self, endpoint_id: str) -> str | None:
+        return self.reasons.get(endpoint_id)
+
+    def report_stuck(self, endpoint_id: str) -> None:
+        self.stuck.append(endpoint_id)
+
+
+class FakeCaller:
+    def check(self, namespace: str) -> None:
+        if namespace != NAMESPACE:
+            raise SlessError(Code.FORBIDDEN, f"this token does not open {namespace}")
+
+
+class FakeVerifier:
+    def verify(self, authorization: str | None) -> FakeCaller:
+        if authorization is None:
+            raise SlessError(Code.TOKEN_MISSING, "no token was sent")
+        if authorization != "Bearer good":
+            raise SlessError(Code.TOKEN_MALFORMED, "the token is malformed")
+        return FakeCaller()
