@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.harness import Answer, Outcome, RuntimeProcess, command_of, run_once, running, start_process, wait_listening, wait_until
+from tests.conformance.harness import (
+    Answer,
+    Outcome,
+    RuntimeProcess,
+    command_of,
+    run_once,
+    running,
+    start_process,
+    wait_listening,
+    wait_until,
+)
 
 NODE = "nodejs20"
 
@@ -54,7 +64,11 @@ MODULE_FORMS: list[tuple[str, str, dict[str, str]]] = [
         "handler.handle",
         {"handler.js": "Object.defineProperty(exports, '__esModule', { value: true }); exports.default = { handle: (e) => e.n };"},
     ),
-    ("sub-folder", "src/app.run", {"src/app.mjs": "import { f } from './f.mjs'; export const run = (e) => e.n * f;", "src/f.mjs": "export const f = 1;"}),
+    (
+        "sub-folder",
+        "src/app.run",
+        {"src/app.mjs": "import { f } from './f.mjs'; export const run = (e) => e.n * f;", "src/f.mjs": "export const f = 1;"},
+    ),
     ("folder-index", "app.run", {"app/index.js": "exports.run = (e) => e.n;"}),
     (
         "node-modules",
@@ -64,7 +78,10 @@ MODULE_FORMS: list[tuple[str, str, dict[str, str]]] = [
     (
         "package-from-mjs",
         "handler.handle",
-        {"handler.mjs": "import one from 'one'; export const handle = (e) => one * e.n;", "node_modules/one/index.js": "module.exports = 1;"},
+        {
+            "handler.mjs": "import one from 'one'; export const handle = (e) => one * e.n;",
+            "node_modules/one/index.js": "module.exports = 1;",
+        },
     ),
     ("js-before-folder", "app.run", {"app.js": "exports.run = (e) => e.n;", "app/index.js": "exports.run = () => 'wrong';"}),
 ]
@@ -81,7 +98,11 @@ IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
     ("not-a-function", {"handler.mjs": "export const handle = 7;"}, "handle is not a function but number"),
     ("syntax", {"handler.js": "exports.handle = (;"}, "SyntaxError"),
     ("raises", {"handler.js": "throw new RangeError('at import');"}, "RangeError: at import"),
-    ("rejects-later", {"handler.mjs": "Promise.reject(new Error('nobody waits')); await new Promise((r) => setTimeout(r, 5000));"}, "nobody waits"),
+    (
+        "rejects-later",
+        {"handler.mjs": "Promise.reject(new Error('nobody waits')); await new Promise((r) => setTimeout(r, 5000));"},
+        "nobody waits",
+    ),
     ("exits", {"handler.js": "process.exit(0);"}, "exited with code 0 while it was imported"),
     ("exits-with-code", {"handler.mjs": "process.exit(9);"}, "exited with code 9 while it was imported"),
     ("never-ends", {"handler.mjs": "await new Promise(() => {}); export const handle = 1;"}, "waits for something that never comes"),
@@ -225,7 +246,9 @@ exports.handle = async (event) => {
         connections = [process.connect() for _ in range(10)]
         for number, connection in enumerate(connections):
             body = json.dumps({"name": f"n{number}"})
-            connection.send(f"POST / HTTP/1.1\r\nHost: a\r\nX-Sless-Invocation-Id: i{number}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            connection.send(
+                f"POST / HTTP/1.1\r\nHost: a\r\nX-Sless-Invocation-Id: i{number}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            )
         for connection in connections:
             assert connection.read_answer().body == b"done"
             connection.close()

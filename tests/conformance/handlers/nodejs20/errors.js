@@ -15,7 +15,7 @@ const FAILURES = {
   thrown_null: () => Promise.reject(null), // eslint-disable-line prefer-promise-reject-errors
   hostile: () => {
     const get = () => { throw new Error('no'); };
-    throw Object.defineProperties(new Error(), { message: { get }, name: { get }, stack: { get } });
+    throw Object.defineProperties(new Error(), { stack: { get }, message: { get }, name: { get } });
   },
   deep: () => FAILURES.deep() + 1,
   timer: () => new Promise(() => {
