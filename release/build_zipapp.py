@@ -2,18 +2,18 @@
 
     python release/build_zipapp.py [--output dist/sless.pyz] [--work build/zipapp]
 
-Run with an interpreter that has release/requirements.txt installed. What requirements.txt names is installed once into the work folder
-and reused until that file changes; sless itself is installed anew each time.
+Run with an interpreter that has requirements.txt and release/requirements.txt installed: what the first one names is copied from there.
 """
 
 import argparse
-import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +23,7 @@ SIZE_LIMIT_BYTES = 30 * 1024 * 1024
 
 # botocore describes some 400 services; sless talks to these two.
 BOTOCORE_SERVICES = {"s3", "sts"}
-# Never read at run time: stubs, sources of compiled modules, tests, Windows launchers of pip's script writer, libraries' own examples.
+# Never read at run time: stubs, sources of compiled modules, tests, Windows launchers of pip's script writer.
 DROPPED_SUFFIXES = {".pyi", ".pyx", ".pxd", ".c", ".h", ".exe", ".pyc"}
 DROPPED_FOLDERS = {"tests", "test", "testing", "__pycache__"}
 OWN = Path("sless")
@@ -32,11 +32,10 @@ OWN = Path("sless")
 def main() -> None:
     arguments = _arguments()
     site = arguments.work / "site-packages"
-    dependencies = _installed_dependencies(arguments.work)
     shutil.rmtree(site, ignore_errors=True)
-    shutil.copytree(dependencies, site)
+    _copy_dependencies(site)
     _pip("install", "--no-deps", "--no-build-isolation", "--target", str(site), str(_clean_source(arguments.work)))
-    prune(site)
+    _prune(site)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     _pack(site, arguments.output)
     size_bytes = arguments.output.stat().st_size
@@ -45,7 +44,7 @@ def main() -> None:
         sys.exit(f"{arguments.output} is larger than {SIZE_LIMIT_BYTES // 1024 // 1024} MB: see what `unzip -v` lists and prune it")
 
 
-def prune(site: Path) -> None:
+def _prune(site: Path) -> None:
     """Drops from an installed tree what nothing reads at run time. Never touches sless itself."""
     for path in sorted(site.rglob("*"), reverse=True):
         relative = path.relative_to(site)
@@ -63,27 +62,27 @@ def _is_dropped(relative: Path, is_dir: bool) -> bool:
     if OWN in (relative, *relative.parents):
         return False
     if is_dir:
-        return _is_other_service(relative) or relative.name in DROPPED_FOLDERS or relative == Path("bin")
-    return relative.suffix in DROPPED_SUFFIXES
+        return _is_other_service(relative) or relative.name in DROPPED_FOLDERS
+    # pip notes where it installed from: a path of this machine.
+    return relative.suffix in DROPPED_SUFFIXES or relative.name == "direct_url.json"
 
 
 def _is_other_service(relative: Path) -> bool:
     return relative.parent == Path("botocore/data") and relative.name not in BOTOCORE_SERVICES
 
 
-def _installed_dependencies(work: Path) -> Path:
-    """The folder with requirements.txt installed, made once for each content of that file."""
-    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]
-    folder = work / f"dependencies-{digest}"
-    if not folder.exists():
-        for old in work.glob("dependencies-*"):
-            shutil.rmtree(old)
-        partial = work / "dependencies.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        _pip("install", "--requirement", str(LOCK), "--target", str(partial))
-        prune(partial)
-        partial.rename(folder)
-    return folder
+def _copy_dependencies(site: Path) -> None:
+    """Copies the files of each distribution that the lock names, in the version that it names, from this interpreter's environment."""
+    for name, version in re.findall(r"^([a-z0-9.-]+)==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE):
+        found = metadata.distribution(name)
+        if found.version != version:
+            sys.exit(f"{name} {found.version} is installed, {LOCK.name} names {version}: make venv")
+        for file in found.files or ():
+            # Scripts lie outside (`../../../bin/…`); the zipapp has one command of its own.
+            if ".." not in file.parts and file.suffix != ".pyc":
+                target = site / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.locate(), target)
 
 
 def _clean_source(work: Path) -> Path:
@@ -131,7 +130,7 @@ def _replace_main(packed: Path, output: Path) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist" / "sless.pyz")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "zipapp", help="kept between builds")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "zipapp", help="what is being packed")
     return parser.parse_args()
 
 
