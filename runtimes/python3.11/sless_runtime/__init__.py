@@ -3,7 +3,8 @@
     main        modes, start and end of the process        settings    environment → Settings
     loading     entrypoint → Handler                       calls       Call, the current call, slots
     server      listens, accepts, drains                   connection  one connection: requests in, answers out
-    wire        HTTP/1.1 heads and bodies                  control     health and log requests
+    wire        HTTP/1.1 requests off the socket           exchange    an answer onto it
+    control     health and log requests
     events      request → event                            forms       query strings, forms, multipart
     context     what a handler sees as `context`           aws         event of an AWS HTTP API
     execute     event → Answer (runs the handler)          aloop       coroutines and async iterators

@@ -1,33 +1,15 @@
 """One connection: reads requests, has them executed, sends the answers in order."""
 
 from _socket import IPPROTO_TCP, TCP_NODELAY
+from functools import partial
 
 from . import control
-from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes, json_answer
+from .answers import BINARY_TYPE, TEXT_TYPE, chunk_bytes, json_answer
 from .calls import Call, current_call
+from .exchange import Exchange
 from .execute import is_abandoned
-from .failures import failure_answer, log_traceback, percent_encoded
+from .failures import failure_answer, log_traceback
 from .wire import BadRequest, Wire
-
-SINGLE_SEND_BYTES = 65536
-REASONS = {
-    200: "OK",
-    201: "Created",
-    202: "Accepted",
-    204: "No Content",
-    301: "Moved Permanently",
-    302: "Found",
-    304: "Not Modified",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    409: "Conflict",
-    500: "Internal Server Error",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-}
-"""For people who read the wire; programs read the number."""
 
 
 class ConnectionThread:
@@ -101,7 +83,7 @@ class ConnectionThread:
             if not is_abandoned(error):
                 raise
             exchange.keep_alive = False
-            error.run.when_done(lambda: self._server.finish(call))
+            error.run.when_done(partial(self._server.finish, call))
             call = None
         finally:
             if call is not None:
@@ -200,76 +182,3 @@ def call_of(request):
     timeout_ms = header("x-sless-timeout-ms")
     timeout_sec = int(timeout_ms) / 1000 if timeout_ms.isascii() and timeout_ms.isdigit() else None
     return Call(header("x-sless-invocation-id"), header("x-request-id"), header("x-sless-trigger") or "http", timeout_sec)
-
-
-class Exchange:
-    """One request and its answer on the wire. `broken` tells that the client could not be written to."""
-
-    def __init__(self, sock, request, keep_alive):
-        self._sock = sock
-        self._minor_version = 1 if request is None else request.minor_version
-        self.is_head = request is not None and request.method == "HEAD"
-        self.keep_alive = keep_alive
-        self.broken = False
-        self._chunked = True
-
-    def send_whole(self, answer):
-        status, body = answer.status, answer.body
-        if status in STATUS_WITHOUT_BODY:
-            self._send(self._head(answer, "", False))
-            return
-        head = self._head(answer, f"Content-Length: {len(body)}\r\n", True)
-        if self.is_head:
-            self._send(head)
-        elif len(body) <= SINGLE_SEND_BYTES:
-            self._send(head + body)
-        else:
-            self._send(head)
-            self._send(body)
-
-    def start_stream(self, answer, first):
-        self._chunked = self._minor_version == 1
-        if not self._chunked:
-            self.keep_alive = False
-        head = self._head(answer, "Transfer-Encoding: chunked\r\n" if self._chunked else "", True)
-        self._send(head + self._framed(first))
-
-    def send_chunk(self, data):
-        if data:
-            self._send(self._framed(data))
-
-    def end_stream(self):
-        if self._chunked:
-            self._send(b"0\r\n\r\n")
-
-    def _framed(self, data):
-        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
-
-    def _head(self, answer, framing, with_type):
-        status = answer.status
-        lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}\r\n", framing]
-        typed = not with_type or answer.content_type is None
-        for name, value in answer.headers:
-            lines.append(f"{name}: {value}\r\n")
-            typed = typed or name.lower() == "content-type"
-        if not typed:
-            lines.append(f"Content-Type: {answer.content_type}\r\n")
-        if answer.raised:
-            lines.append("X-Sless-Function-Error: 1\r\n")
-        if answer.fault is not None:
-            lines.append(f"X-Sless-Fault: {answer.fault}\r\n")
-        if answer.error is not None:
-            lines.append(f"X-Sless-Error-Message: {percent_encoded(answer.error)}\r\n")
-        if not self.keep_alive:
-            lines.append("Connection: close\r\n")
-        elif self._minor_version == 0:
-            lines.append("Connection: keep-alive\r\n")
-        lines.append("\r\n")
-        return "".join(lines).encode("latin-1")
-
-    def _send(self, data):
-        try:
-            self._sock.sendall(data)
-        except OSError:
-            self.broken = True
-            raise

@@ -46,7 +46,7 @@ def decode_json(body):
 
 def decode_json_text(text):
     try:
-        value, end = scan_value(text, len(text) - len(text.lstrip(" \t\r\n")))
+        value, end = scan_value(text, 0 if text[:1] in "{[" else len(text) - len(text.lstrip(" \t\r\n")))
     except StopIteration as stop:
         raise InvalidJson(f"expected a value at character {stop.value}") from None
     except RecursionError:

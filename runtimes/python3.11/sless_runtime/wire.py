@@ -12,8 +12,15 @@ KNOWN_METHODS = frozenset(("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPT
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-header_keys = {}
-"""Header names that were checked before → their lower case. Bounded: callers invent names."""
+STEADY_HEADERS = frozenset(
+    [
+        *("host", "content-type", "content-length", "user-agent", "connection", "accept", "accept-encoding", "accept-language"),
+        *("x-sless-trigger", "x-sless-client-ip", "x-sless-timeout-ms", "x-sless-control", "x-sless-full-path"),
+        *("x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"),
+    ]
+)
+header_lines = {}
+"""Header lines that come again and again → what they parse to. Bounded: callers invent values."""
 
 
 class BadRequest(Exception):
@@ -55,24 +62,19 @@ class Request:
 def parse_head(head):
     """Request line and headers (without the empty line) → Request; BadRequest."""
     lines = head.decode("latin-1").split("\r\n")
-    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head:
-        raise BadRequest("request head: expected lines that end in CR LF, without control characters")
     method, target, minor_version = parse_request_line(lines[0])
-    headers = []
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        key = header_keys.get(name)
-        if key is None:
-            key = checked_header_key(name, colon)
-        headers.append((key, value.strip(" \t")))
-    return Request(method, target, minor_version, headers)
+    known = header_lines.get
+    return Request(method, target, minor_version, [known(line) or parse_header(line) for line in lines[1:]])
 
 
 def parse_request_line(line):
-    parts = line.split(" ")
-    if len(parts) != 3:
-        raise BadRequest(f"request line: expected method, target and version, found {line!r:.100}")
-    method, target, version = parts
+    try:
+        method, target, version = line.split(" ")
+    except ValueError:
+        raise BadRequest(f"request line: expected method, target and version, found {line!r:.100}") from None
+    check_clean(target)
+    if version == "HTTP/1.1" and method in KNOWN_METHODS and target[:1] == "/":
+        return method, target, 1
     if method not in KNOWN_METHODS and not (method and TOKEN_CHARACTERS.issuperset(method)):
         raise BadRequest(f"method: found {method!r:.100}")
     if version not in ("HTTP/1.1", "HTTP/1.0"):
@@ -80,6 +82,12 @@ def parse_request_line(line):
     if not target.startswith("/"):
         target = path_of_absolute(target)
     return method, target, int(version[-1])
+
+
+def check_clean(text):
+    """BadRequest for what could end a line or a string somewhere else."""
+    if "\n" in text or "\r" in text or "\0" in text:
+        raise BadRequest("request head: expected lines that end in CR LF, without control characters")
 
 
 def path_of_absolute(target):
@@ -93,12 +101,16 @@ def path_of_absolute(target):
     return rest[slash:] if slash >= 0 else "/"
 
 
-def checked_header_key(name, colon):
+def parse_header(line):
+    """(name in lower case, value) of a header line; BadRequest."""
+    check_clean(line)
+    name, colon, value = line.partition(":")
     if not colon or not name or not TOKEN_CHARACTERS.issuperset(name):
         raise BadRequest(f"header: expected name: value, found {name!r:.100}")
-    if len(header_keys) < 1000:
-        header_keys[name] = name.lower()
-    return name.lower()
+    header = name.lower(), value.strip(" \t")
+    if header[0] in STEADY_HEADERS and len(line) < 300 and len(header_lines) < 1000:
+        header_lines[line] = header
+    return header
 
 
 class Wire:
@@ -122,7 +134,7 @@ class Wire:
 
     def read_request(self):
         """The next request without its body; None when there is none. BadRequest, OSError."""
-        buffer = self._buffer.lstrip(b"\r\n") if self._buffer else b""
+        buffer = self._buffer.lstrip(b"\r\n")
         end = buffer.find(b"\r\n\r\n")
         while end < 0:
             if len(buffer) > HEAD_LIMIT_BYTES:
