@@ -73,6 +73,9 @@ class Answer:
     def json(self) -> Any:
         return json.loads(self.body)
 
+    def text_body(self) -> str:
+        return self.body.decode()
+
     @property
     def error_message(self) -> str | None:
         encoded = self.header("X-Sless-Error-Message")
@@ -328,8 +331,7 @@ def running(
         wait_listening(started)
         yield started
     finally:
-        if started.process.returncode is None:
-            started.stop()
+        started.stop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ class Capture:
         self._pipes = {}
         self._raw_lines = {name: LineBuffer(b"\n") for name in DESCRIPTORS}
         self._idle_lines = {}
+        self._drain_poller = poll()
 
     def install(self):
         """From here on nothing reaches the real stdout and stderr but log lines."""
@@ -40,6 +41,7 @@ class Capture:
             text = TaggedText(self, name)
             setattr(sys, name, text)
             setattr(sys, f"__{name}__", text)
+        self._drain_poller = self.poller()
         os.register_at_fork(after_in_child=self._after_fork)
         start_new_thread(self._pump, ())
 
@@ -60,7 +62,7 @@ class Capture:
         call = current_call.get()
         with self._lock:
             lines = self._buffer_of(call, name, data).feed(data)
-            if lines:
+            if lines and not (call is not None and call.log_closed):
                 self._drain()
                 for line in lines:
                     self._emit(call, name, line)
@@ -128,13 +130,17 @@ class Capture:
 
     def _drain(self):
         """Takes what waits in the pipes; holding the lock."""
-        for reading, name in list(self._pipes.items()):
+        for reading, _ in self._drain_poller.poll(0):
+            name = self._pipes.get(reading)
+            if name is None:
+                continue
             try:
                 while data := os.read(reading, 65536):
                     call = self._owner()
                     for line in self._raw_lines[name].feed(data):
                         self._emit(call, name, line)
                 self._pipes.pop(reading)  # nobody can write any more
+                self._drain_poller.unregister(reading)
             except BlockingIOError:
                 pass
 

@@ -78,8 +78,9 @@ def argument_count(function, name):
 
     A second parameter with a default gets the context only if its name says so: `handle(event, db=None)` means something else.
     """
-    code = getattr(function, "__code__", None)
-    if code is None or hasattr(function, "__wrapped__") or code.co_kwonlyargcount:
+    plain = type(function) is type(argument_count) and not hasattr(function, "__wrapped__")
+    code = function.__code__ if plain else None
+    if code is None or code.co_kwonlyargcount:
         least, names = positional_by_signature(function, name)
     else:
         names = code.co_varnames[: code.co_argcount]

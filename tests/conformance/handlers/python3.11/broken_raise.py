@@ -1,0 +1,2 @@
+print("before it broke")
+raise RuntimeError("broken while imported")

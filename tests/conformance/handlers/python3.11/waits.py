@@ -1,0 +1,95 @@
+"""Calls that take their time. `gate` is a file: the handler goes on when it exists."""
+
+import asyncio
+import os
+import time
+
+print("imported")
+
+
+def wait_gate(gate):
+    while not is_open(gate):
+        time.sleep(0.005)
+
+
+def is_open(gate):
+    return os.path.exists(gate)
+
+
+async def gate_opens(gate):
+    while not is_open(gate):  # noqa: ASYNC110 - the gate is in another process
+        await asyncio.sleep(0.005)
+
+
+async def pause(event, context):
+    """Waits for the gate without blocking; says when it is cancelled."""
+    print("started", event.get("name", ""))
+    try:
+        await gate_opens(event["gate"])
+    except asyncio.CancelledError:
+        print("cancelled")
+        raise
+    print("finished", event.get("name", ""))
+    return {"name": event.get("name")}
+
+
+def block(event):
+    """Waits for the gate, blocking its thread."""
+    print("started", event.get("name", ""))
+    if event.get("gate"):
+        wait_gate(event["gate"])
+    print("finished", event.get("name", ""))
+    return {"name": event.get("name")}
+
+
+def gated(event):
+    """A stream that waits for the gate after its first chunk."""
+    try:
+        yield "first"
+        wait_gate(event["gate"])
+        for _ in range(event.get("count", 1)):
+            yield "second" * event.get("times", 1)
+    finally:
+        print("closed")
+
+
+async def gated_async(event):
+    try:
+        yield "first"
+        await gate_opens(event["gate"])
+        yield "second"
+    finally:
+        print("closed")
+
+
+async def stubborn(event):
+    """Refuses to be cancelled until the gate opens."""
+    while True:
+        try:
+            await gate_opens(event["gate"])
+            break
+        except asyncio.CancelledError:
+            print("no")
+    print("gave up")
+    return "late"
+
+
+def die(event):
+    """Ends the process the hard way."""
+    os._exit(event["code"])
+
+
+def size(event, context):
+    return {"size": len(context.http.body), "sum": sum(context.http.body[:1000])}
+
+
+def after_exit_in_a_task(event):
+    async def leave():
+        raise SystemExit(9)
+
+    async def start():
+        asyncio.get_running_loop().create_task(leave())
+        await asyncio.sleep(0.01)
+        return "still here"
+
+    return start()

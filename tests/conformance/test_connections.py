@@ -1,0 +1,384 @@
+"""What needs time or several connections: keep-alive, slots, deadlines, streams, leaving."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.harness import (
+    RUNTIMES,
+    Answer,
+    Connection,
+    RuntimeProcess,
+    command_of,
+    request_bytes,
+    running,
+    start_process,
+    wait_until,
+)
+from tests.conformance.harness import wait_listening as wait_for_listening
+
+PYTHON_ONLY = pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
+JSON_TYPE = ("Content-Type", "application/json")
+
+
+@pytest.fixture(params=RUNTIMES)
+def runtime(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    try:
+        command_of(name)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    return name
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    return tmp_path / "gate"
+
+
+def json_request(body: str, *headers: tuple[str, str]) -> bytes:
+    return request_bytes("POST", "/", [JSON_TYPE, *headers], body.encode())
+
+
+class Background:
+    """A call whose answer is awaited later."""
+
+    def __init__(self, process: RuntimeProcess, event: Any, headers: list[tuple[str, str]] | None = None) -> None:
+        self.answer: Answer | None = None
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._call, args=(process, event, headers))
+        self._thread.start()
+
+    def _call(self, process: RuntimeProcess, event: Any, headers: list[tuple[str, str]] | None) -> None:
+        try:
+            self.answer = process.call_json(event, headers)
+        except (OSError, AssertionError) as error:
+            self.error = error
+
+    def result(self) -> Answer:
+        self._thread.join(timeout=20)
+        assert self.answer is not None, self.error
+        return self.answer
+
+
+def wait_active(process: RuntimeProcess, count: int) -> None:
+    wait_until(lambda: process.health()["active"] == count, f"{count} active calls", detail=lambda: str(process.health()))
+
+
+def wait_text(process: RuntimeProcess, text: str, invocation_id: str | None = None) -> list[dict[str, Any]]:
+    return process.wait_for_lines(lambda lines: any(line["text"] == text for line in lines), invocation_id)
+
+
+@pytest.fixture
+def echo(runtime: str) -> Iterator[RuntimeProcess]:
+    with running(runtime, "events.echo") as process:
+        yield process
+
+
+def test_keep_alive(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        for number in range(3):
+            answer = connection.request("POST", "/", [JSON_TYPE], str(number).encode())
+            assert answer.json() == {"event": number}
+            assert answer.header("Connection") in (None, "keep-alive")
+
+
+def test_connection_close_is_honoured(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        answer = connection.request("POST", "/", [JSON_TYPE, ("Connection", "close")], b"1")
+        assert answer.header("Connection") == "close"
+        with pytest.raises(ConnectionError):
+            connection.read_exactly(1)
+
+
+def test_pipelined_requests_are_answered_in_order(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        connection.send(b"".join(json_request(str(number)) for number in range(20)))
+        assert [connection.read_answer().json()["event"] for _ in range(20)] == list(range(20))
+
+
+def test_request_in_single_bytes(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        for byte in json_request("[1, 2]"):
+            connection.send(bytes([byte]))
+        assert connection.read_answer().json() == {"event": [1, 2]}
+
+
+def test_head_then_get_on_one_connection(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        assert connection.request("HEAD", "/?a=1").body == b""
+        assert connection.request("GET", "/?a=1").json() == {"event": {"a": "1"}}
+
+
+def test_expect_continue_is_answered_before_the_body(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        head, _, body = request_bytes("POST", "/", [JSON_TYPE, ("Expect", "100-continue")], b"41").partition(b"\r\n\r\n")
+        connection.send(head + b"\r\n\r\n")
+        assert connection.read_head() == (100, [])
+        connection.send(body)
+        assert connection.read_answer().json() == {"event": 41}
+
+
+def test_large_body(runtime: str) -> None:
+    body = os.urandom(1024) * (20 * 1024)
+    with running(runtime, "waits.size") as process:
+        answer = process.call("POST", "/", [("Content-Type", "application/octet-stream")], body)
+        assert answer.json() == {"size": len(body), "sum": sum(body[:1000])}
+
+
+@pytest.mark.parametrize("cut", [10, 60, -3])
+def test_client_that_leaves_in_the_middle_harms_nobody(echo: RuntimeProcess, cut: int) -> None:
+    for _ in range(5):
+        with echo.connect() as connection:
+            connection.send(json_request('{"name": "somebody"}')[:cut])
+    assert echo.call_json(1).json() == {"event": 1}
+    assert echo.health()["active"] == 0
+
+
+def test_one_slot_makes_calls_wait_but_not_control(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process:
+        first = Background(process, {"gate": str(gate), "name": "a"})
+        wait_active(process, 1)
+        second = Background(process, {"gate": str(gate), "name": "b"})
+        wait_text(process, "started a")
+        assert process.health()["active"] == 1
+        assert not any(line["text"] == "started b" for line in process.log_lines())
+        gate.touch()
+        assert first.result().json() == {"name": "a"}
+        assert second.result().json() == {"name": "b"}
+        texts = [line["text"] for line in process.log_lines() if line["id"]]
+        assert texts == ["started a", "finished a", "started b", "finished b"]
+
+
+def test_calls_run_at_once_and_keep_their_log_lines_apart(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause") as process:
+        calls = [Background(process, {"gate": str(gate), "name": str(n)}, [("X-Sless-Invocation-Id", f"i{n}")]) for n in range(8)]
+        wait_active(process, 8)
+        gate.touch()
+        for call in calls:
+            assert call.result().status == 200
+        for n in range(8):
+            lines = wait_text(process, f"finished {n}", f"i{n}")
+            assert [line["text"] for line in lines] == [f"started {n}", f"finished {n}"]
+
+
+@PYTHON_ONLY
+def test_blocking_calls_run_at_once(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.block") as process:
+        calls = [Background(process, {"gate": str(gate), "name": str(n)}, [("X-Sless-Invocation-Id", f"i{n}")]) for n in range(8)]
+        wait_active(process, 8)
+        gate.touch()
+        for n, call in enumerate(calls):
+            assert call.result().status == 200
+            assert [line["text"] for line in wait_text(process, f"finished {n}", f"i{n}")] == [f"started {n}", f"finished {n}"]
+
+
+@PYTHON_ONLY
+def test_stuck_thread_is_overdue_and_gives_its_slot_away(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
+        with process.connect() as stuck:
+            stuck.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "150")))
+            wait_active(process, 1)
+            assert process.call_json({"name": "next"}).json() == {"name": "next"}
+            assert process.health()["overdue"] == 1
+            gate.touch()
+            with pytest.raises(ConnectionError):
+                stuck.read_answer()
+        wait_active(process, 0)
+        assert process.health()["overdue"] == 0
+
+
+@PYTHON_ONLY
+def test_call_that_waits_for_a_slot_past_its_deadline_never_starts(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
+        first = Background(process, {"gate": str(gate), "name": "first"})
+        wait_active(process, 1)
+        with process.connect() as late:
+            late.send(json_request('{"name": "late"}', ("X-Sless-Timeout-Ms", "100")))
+            with pytest.raises(ConnectionError):
+                late.read_answer()
+        gate.touch()
+        first.result()
+        assert not any("late" in line["text"] for line in process.log_lines())
+
+
+@PYTHON_ONLY
+def test_deadline_cancels_a_coroutine(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause") as process:
+        with process.connect() as connection:
+            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "100"), ("X-Sless-Invocation-Id", "i1")))
+            with pytest.raises(ConnectionError):
+                connection.read_answer()
+        wait_text(process, "cancelled", "i1")
+        wait_active(process, 0)
+
+
+@PYTHON_ONLY
+def test_client_that_leaves_cancels_a_coroutine(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause") as process:
+        with process.connect() as connection:
+            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Invocation-Id", "i1")))
+            wait_text(process, "started ")
+        wait_text(process, "cancelled", "i1")
+        wait_active(process, 0)
+        gate.touch()
+        assert process.call_json({"gate": str(gate), "name": "z"}).json() == {"name": "z"}
+
+
+@PYTHON_ONLY
+def test_coroutine_that_refuses_to_be_cancelled_stays_active_until_it_ends(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.stubborn") as process:
+        with process.connect() as connection:
+            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "100")))
+            with pytest.raises(ConnectionError):
+                connection.read_answer()
+        wait_text(process, "no")
+        assert process.health() == {"active": 1, "overdue": 1, "pid": process.process.pid}
+        gate.touch()
+        wait_active(process, 0)
+
+
+@PYTHON_ONLY
+def test_exit_in_a_task_of_its_own_ends_nothing(runtime: str) -> None:
+    with running(runtime, "waits.after_exit_in_a_task") as process:
+        assert process.call_json({}).text_body() == "still here"
+        assert process.call_json({}).text_body() == "still here"
+
+
+@pytest.mark.parametrize("handler", ["waits.gated", "waits.gated_async"])
+def test_chunks_are_sent_at_once(runtime: str, handler: str, gate: Path) -> None:
+    with running(runtime, handler) as process, process.connect() as connection:
+        connection.send(json_request(f'{{"gate": "{gate}"}}'))
+        assert connection.read_head()[0] == 200
+        assert connection.read_chunk() == b"first"
+        gate.touch()
+        assert connection.read_chunk() == b"second"
+        assert connection.read_chunk() == b""
+        wait_text(process, "closed")
+
+
+@pytest.mark.parametrize("handler", ["waits.gated", "waits.gated_async"])
+def test_client_that_leaves_closes_a_stream(runtime: str, handler: str, gate: Path) -> None:
+    with running(runtime, handler) as process:
+        with process.connect() as connection:
+            connection.send(json_request(f'{{"gate": "{gate}", "count": 1000, "times": 10000}}'))
+            assert connection.read_head()[0] == 200
+        if handler == "waits.gated":
+            gate.touch()
+        wait_text(process, "closed")
+        wait_active(process, 0)
+
+
+@PYTHON_ONLY
+def test_time_between_chunks_is_limited(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.gated_async") as process, process.connect() as connection:
+        connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "200")))
+        assert connection.read_head()[0] == 200
+        assert connection.read_chunk() == b"first"
+        with pytest.raises(ConnectionError):
+            connection.read_chunk()
+        wait_text(process, "closed")
+
+
+def test_stream_that_fails_is_broken_off(runtime: str) -> None:
+    with running(runtime, "streams.stream") as process:
+        answer = process.call_json({"kind": "fails_later"}, [("X-Sless-Invocation-Id", "i1")])
+        assert answer.chunks == [b"first"]
+        assert not answer.complete
+        process.wait_for_lines(lambda lines: any("after the first" in line["text"] for line in lines), "i1")
+        wait_active(process, 0)
+
+
+def test_stream_to_http_1_0_ends_with_the_connection(runtime: str) -> None:
+    with running(runtime, "streams.stream") as process, process.connect() as connection:
+        connection.send(b"GET /?kind=text HTTP/1.0\r\n\r\n")
+        answer = connection.read_answer()
+        assert answer.body == b"one two three"
+        assert answer.header("Transfer-Encoding") is None
+
+
+def test_process_that_ends_itself(runtime: str) -> None:
+    with running(runtime, "waits.die") as process:
+        with process.connect() as connection:
+            connection.send(json_request('{"code": 7}'))
+            with pytest.raises(ConnectionError):
+                connection.read_answer()
+        assert process.finish() == 7
+
+
+def test_sigterm_finishes_what_runs(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause") as process:
+        idle = process.connect()
+        call = Background(process, {"gate": str(gate), "name": "last"})
+        wait_active(process, 1)
+        process.process.send_signal(signal.SIGTERM)
+        assert idle.read_to_end() == b""
+        idle.close()
+        wait_until(lambda: is_refused(process), "the socket to be closed")
+        gate.touch()
+        answer = call.result()
+        assert answer.json() == {"name": "last"}
+        assert answer.header("Connection") == "close"
+        assert process.finish() == 0
+        assert any('"finished last"' in line for line in process.output)
+
+
+def is_refused(process: RuntimeProcess) -> bool:
+    try:
+        Connection(process.address).close()
+    except OSError:
+        return True
+    return False
+
+
+def test_sigterm_without_calls_leaves_at_once(echo: RuntimeProcess) -> None:
+    with echo.connect() as connection:
+        connection.request("GET", "/")
+        echo.process.send_signal(signal.SIGTERM)
+        assert echo.finish() == 0
+
+
+def test_lifeline_ends_the_process_group(runtime: str) -> None:
+    reading, writing = os.pipe()
+    with running(runtime, "events.echo", {"SLESS_LIFELINE_FD": str(reading)}, pass_fds=(reading,)) as process:
+        os.close(reading)
+        assert process.call_json(1).status == 200
+        os.close(writing)
+        assert process.finish() == -signal.SIGKILL
+
+
+def test_left_over_socket_is_replaced(runtime: str) -> None:
+    with running(runtime, "events.echo") as first:
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.process.wait()
+        again = start_process(runtime, "events.echo", folder=first.folder)
+        try:
+            wait_for_listening(again)
+            assert again.call_json(1).status == 200
+        finally:
+            again.stop()
+
+
+def test_tcp(runtime: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    process = start_process(runtime, "events.show", {"SLESS_SOCKET": "", "SLESS_PORT": str(port)})
+    try:
+        wait_until(lambda: is_open(port), "the port to open")
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            sock.sendall(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: sock.recv(65536), b""))
+        assert b'"client_ip": "127.0.0.1"' in answer.replace(b'":"', b'": "')
+    finally:
+        process.stop()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
