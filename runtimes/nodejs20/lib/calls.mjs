@@ -1,4 +1,5 @@
 // The calls of this process: how many run at once, who waits, whose deadline has passed.
+import { flushScope } from './loglines.mjs';
 import { runAs } from './scope.mjs';
 
 // A call is closed by sless at its deadline. Only when nobody did (a runtime started by hand) does the runtime, this much later:
@@ -15,9 +16,6 @@ export class Calls {
   #sweepTimer = null;
   #sweepAt = Infinity;
 
-  /** Told each time a call has ended. */
-  onEnd = () => {};
-
   constructor(program) {
     this.#program = program;
     this.#concurrency = program.settings.concurrency;
@@ -33,6 +31,11 @@ export class Calls {
 
   get waiting() {
     return this.#waiting.length;
+  }
+
+  /** Sends out what the running calls wrote without a line end: the process is about to exit. */
+  flushLogs() {
+    for (const call of [...this.#running, ...this.#overdue]) flushScope(call.log);
   }
 
   /** Runs the call now or when its turn comes. */
@@ -52,7 +55,6 @@ export class Calls {
     this.#running.delete(call);
     this.#overdue.delete(call);
     if (this.#waiting.length > 0) this.#startWaiting();
-    this.onEnd();
   }
 
   #startWaiting() {

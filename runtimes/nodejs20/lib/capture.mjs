@@ -111,5 +111,5 @@ export function captureOutput() {
   captureDescriptors();
   captureChildren(writeCaptured);
   syncBuiltinESMExports();
-  process.on('exit', () => flushScope(currentCall()?.log ?? processScope));
+  process.on('exit', () => flushScope(processScope));
 }

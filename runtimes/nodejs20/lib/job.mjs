@@ -24,7 +24,7 @@ class Collector {
   onClose() {}
 
   send(answer, value) {
-    this.#report(outcomeOf(answer, answer.error ? undefined : () => jsonOf(value)));
+    this.#report(outcomeOf(answer, () => jsonOf(value)));
   }
 
   start(head) {
@@ -64,7 +64,11 @@ function outcomeOf(answer, resultText) {
   const { error } = answer;
   const shape = { status: answer.status, headers: pairsOfRaw(answer.headers), ...bodyFieldOf(answer.body) };
   if (error) return { ok: false, result: null, error: messageOf(error), error_type: typeOf(error), ...shape };
-  return { ok: true, result: resultText(), error: null, error_type: null, ...shape };
+  try {
+    return { ok: true, result: resultText(), error: null, error_type: null, ...shape };
+  } catch (unserializable) { // such as a field beside `statusCode` that an HTTP answer would not show
+    return failedOutcome(messageOf(unserializable), typeOf(unserializable), 500);
+  }
 }
 
 function failedOutcome(error, errorType, status) {

@@ -108,6 +108,7 @@ class Server {
 
   constructor(program) {
     this.#calls = new Calls(program);
+    process.on('exit', () => this.#calls.flushLogs());
     const options = {
       IncomingMessage: Request,
       maxHeaderSize: MAX_HEADER_BYTES,
