@@ -81,7 +81,8 @@ def group(ctx: click.Context) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command line and returns its exit code. Errors end as one text on stderr, never as a traceback."""
+    """Runs a command line and returns its exit code. Errors end as one text on stderr, never as a traceback. A reader that has gone
+    (`sless list | head -1`) is click's business: it ends quietly."""
     try:
         result = group.main(args=arguments, prog_name="sless", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -95,8 +96,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
-    finally:
-        _flush_quietly()
 
 
 def _errors_for_users() -> tuple[type[Exception], ...]:
@@ -116,13 +115,3 @@ def _text_for_user(error: Exception) -> str:
     if request_id and getattr(error, "status", 0) >= 500:
         lines.append(f"  request id: {request_id}")
     return "\n".join(lines)
-
-
-def _flush_quietly() -> None:
-    """A reader that has gone (`sless list | head -1`) is no error."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            # Python flushes once more at exit and would complain: give it somewhere to flush to.
-            sys.stdout = open("/dev/null", "w")  # noqa: SIM115

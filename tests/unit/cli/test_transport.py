@@ -112,6 +112,7 @@ def test_answers_that_are_not_of_sless_are_shown(client, state, status, headers,
 def test_the_token_of_a_netrc_does_not_replace_ours(client, state, tmp_path, monkeypatch):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    client.transport._session.trust_env = True  # as for every server that is not on this machine
     client.whoami()
     assert state.requests[-1][2]["authorization"] == f"Bearer {TOKEN}"
 
