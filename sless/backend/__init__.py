@@ -10,3 +10,7 @@ of scaling down needs no case of its own.
 Decision: memory is watched, not limited: cgroups need rights that a laptop does not give, and RLIMIT_AS breaks V8 and Go, which reserve
 address space that they never use.
 """
+
+from sless.backend.local import LocalBackend, make_local_backend
+
+__all__ = ["LocalBackend", "make_local_backend"]

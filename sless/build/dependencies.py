@@ -1,0 +1,107 @@
+"""What an upload asks to have installed."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sless.domain.runtimes import RUNTIMES
+from sless.domain.ports import BuildSpec
+
+REQUIREMENTS = "requirements.txt"
+PACKAGE = "package.json"
+LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_NAMES_FILES = re.compile(
+    r"^(-r|-c|-e|-f|--(requirement|constraint|editable|find-links)\b)|(^|@ ?)(\.{0,2}/|file:)|\.(whl|zip|tar\.gz)\b", re.MULTILINE
+)
+_HOOKS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
+
+
+class WrongManifest(Exception):
+    """The upload's list of dependencies cannot be read; the text is for the user."""
+
+
+class Tool(StrEnum):
+    PIP = "pip"
+    NPM_CI = "npm ci"
+    NPM_INSTALL = "npm install"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """`key` names the folder: equal keys mean equal content. `needs_code`: the installer has to see the whole upload."""
+
+    tool: Tool
+    key: str
+    file: str
+    needs_code: bool
+
+
+def find_installation(code_dir: Path, spec: BuildSpec) -> Installation | None:
+    """None when there is nothing to install. Raises WrongManifest."""
+    match RUNTIMES[spec.runtime].language:
+        case "python":
+            return _of_requirements(code_dir, spec)
+        case "node":
+            return _of_package(code_dir, spec)
+    return None
+
+
+def text_of(raw: bytes) -> str:
+    """The lines of a requirements file without what editors put in: byte order mark, CRLF, comments, blank lines."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "utf-8")
+    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in raw.decode(encoding, "replace").splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _of_requirements(code_dir: Path, spec: BuildSpec) -> Installation | None:
+    path = code_dir / REQUIREMENTS
+    text = text_of(path.read_bytes()) if path.is_file() else ""
+    if not text:
+        return None
+    needs_code = _NAMES_FILES.search(text) is not None
+    return Installation(tool=Tool.PIP, key=_key_of(spec, [text], needs_code), file=REQUIREMENTS, needs_code=needs_code)
+
+
+def _of_package(code_dir: Path, spec: BuildSpec) -> Installation | None:
+    path = code_dir / PACKAGE
+    if not path.is_file() or (code_dir / "node_modules").exists():
+        return None
+    package = _read_package(path)
+    wanted = {field: _mapping_of(package, field) for field in ("dependencies", "optionalDependencies", "peerDependencies")}
+    if not any(wanted.values()):
+        return None
+    lock = next((name for name in LOCKS if (code_dir / name).is_file()), None)
+    lock_text = (code_dir / lock).read_text(errors="replace") if lock else ""
+    hooks = [name for name in _HOOKS if name in _mapping_of(package, "scripts")]
+    needs_code = bool(hooks or package.get("workspaces")) or '"file:' in json.dumps(wanted) or '"link": true' in lock_text
+    npmrc = code_dir / ".npmrc"
+    parts = [json.dumps(package, sort_keys=True), lock_text, npmrc.read_text(errors="replace") if npmrc.is_file() else ""]
+    tool = Tool.NPM_CI if lock else Tool.NPM_INSTALL
+    return Installation(tool=tool, key=_key_of(spec, parts, needs_code), file=lock or PACKAGE, needs_code=needs_code)
+
+
+def _key_of(spec: BuildSpec, parts: list[str], needs_code: bool) -> str:
+    scope = [spec.namespace if spec.build_env else "", spec.code_key if needs_code else ""]
+    return hashlib.sha256("\0".join([spec.runtime, *scope, *parts]).encode()).hexdigest()[:32]
+
+
+def _read_package(path: Path) -> dict[str, Any]:
+    try:
+        package = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise WrongManifest(f"{PACKAGE} is not valid JSON: {error}") from error
+    if not isinstance(package, dict):
+        raise WrongManifest(f"{PACKAGE}: expected a JSON object, found {type(package).__name__}")
+    return package
+
+
+def _mapping_of(package: dict[str, Any], field: str) -> dict[str, Any]:
+    value = package.get(field) or {}
+    if not isinstance(value, dict):
+        raise WrongManifest(f"{PACKAGE}: {field}: expected an object, found {type(value).__name__}")
+    return value

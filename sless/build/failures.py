@@ -1,0 +1,70 @@
+"""A tool's last words → the message of a failed build."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+LAST_LINES = 50
+_CULPRITS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"No matching distribution found for (?P<name>.+?)$",
+        r"Could not find a version that satisfies the requirement (?P<name>\S+)",
+        r"Invalid requirement: '?(?P<name>[^':]+)",
+        r"Requirement '(?P<name>[^']+)' looks like a filename, but the file does not exist",
+        r"Failed to build '?(?P<name>[A-Za-z0-9][\w.\-]*)'? when ",
+        r"Failed building wheel for (?P<name>\S+)",
+        r"Could not (?:find|open) .*requirements? file: .*?'(?P<name>[^']+)'",
+        r"npm error 404 +'(?P<name>[^']+)' (?:is not in|could not be found)",
+        r"No matching version found for (?P<name>\S+?)\.?$",
+        r"npm error path .*/node_modules/(?P<name>(?:@[^/]+/)?[^/\s]+)",
+    )
+)
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+
+
+def find_culprit(lines: Iterable[str]) -> str | None:
+    """The requirement that pip or npm gave up on, as it names it."""
+    for line in lines:
+        for pattern in _CULPRITS:
+            if found := pattern.search(line):
+                return found["name"].strip()
+    return None
+
+
+def install_message_of(tool: str, file: str, lines: Sequence[str], code: int) -> str:
+    culprit = find_culprit(lines)
+    what = f'{tool} could not install "{culprit}" of {file}' if culprit else f"{tool} failed on {file} (exit code {code})"
+    return "\n".join([what, *lines[-LAST_LINES:]])
+
+
+def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
+    """The first line carries the error itself, since lists show only that."""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "no reason given")
+    return "\n".join([f"{entrypoint} cannot be imported: {last}", *lines[-LAST_LINES:]])
+
+
+def plain_of(raw: bytes) -> str:
+    """A tool's line as text: no colours, and of a progress bar only how it ended."""
+    return _ANSI.sub("", raw.decode("utf-8", "replace").replace("\0", "").rstrip("\r")).rpartition("\r")[2].rstrip()
+
+
+def masking_of(build_env: dict[str, str]) -> "Masking":
+    values: set[str] = set()
+    for value in build_env.values():
+        values.add(value.strip())
+        values.update(part for found in re.finditer(r"://([^/@\s]+)@", value) for part in (found[1], *found[1].split(":", 1)))
+    return Masking(values)
+
+
+class Masking:
+    """Takes the values of build_env out of a line. Short ones only as whole words: masking every `1` would leave no log."""
+
+    SHORT = 4
+
+    def __init__(self, values: Iterable[str]) -> None:
+        known = sorted(filter(None, values), key=len, reverse=True)
+        parts = [re.escape(value) if len(value) >= self.SHORT else rf"(?<!\w){re.escape(value)}(?!\w)" for value in known]
+        self._pattern = re.compile("|".join(parts)) if parts else None
+
+    def masked(self, line: str) -> str:
+        return self._pattern.sub("***", line) if self._pattern else line

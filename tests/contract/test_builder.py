@@ -1,0 +1,311 @@
+"""The protocol ports.Builder, over every implementation."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sless.ids import new_id
+from tests.contract.backend_harness import wait_until
+from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
+
+HELLO = {"handler.py": "def handle(event):\n    return 1\n"}
+USES_GREETING = {"handler.py": "import greeting\ndef handle(event):\n    return greeting.TEXT\n"}
+OFFLINE = "--no-index\n--find-links ./wheels\n"
+
+
+@pytest.fixture(params=[LocalBuilderHarness], ids=["local"])
+def harness(request: pytest.FixtureRequest) -> Iterator[LocalBuilderHarness]:
+    harness = request.param()
+    yield harness
+    harness.close()
+
+
+def with_greeting(requirements: str | bytes, version: str = "1.0") -> dict[str, str | bytes]:
+    wheel = wheel_of("greeting", version, f"TEXT = 'hello {version}'\n")
+    return {**USES_GREETING, "requirements.txt": requirements, f"wheels/greeting-{version}-py3-none-any.whl": wheel}
+
+
+def message_lines(status) -> list[str]:
+    assert status.ready is False
+    return status.message.splitlines()
+
+
+# --- nothing to install ---------------------------------------------------------------------------------------------------------------
+
+
+def test_without_dependencies_it_is_ready(harness):
+    spec, status = harness.build(HELLO)
+    assert (status.ready, status.message, status.artifact) == (True, "", "")
+    assert harness.log[spec.id] == ["handler.handle can be imported: version 1 is ready"]
+    assert harness.changes.acquire(timeout=1)
+
+
+@pytest.mark.parametrize("requirements", ["", "\n\n", "# nothing yet\n", b"\xef\xbb\xbf# nothing\r\n"])
+def test_an_empty_requirements_file_installs_nothing(harness, requirements):
+    _, status = harness.build({**HELLO, "requirements.txt": requirements})
+    assert (status.ready, status.artifact) == (True, "")
+
+
+def test_an_unknown_build_is_none(harness):
+    assert harness.builder.poll("unknown") is None
+    harness.builder.cancel("unknown")
+
+
+def test_a_known_build_is_not_started_again(harness):
+    spec = harness.spec({"handler.py": "import time\ntime.sleep(0.5)\ndef handle(event): pass\n"})
+    harness.start(spec)
+    harness.start(spec)
+    assert harness.wait(spec).ready
+    assert len(harness.log[spec.id]) == 1
+
+
+# --- the import ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import nosuch\n", "No module named 'nosuch'"),
+        ("raise RuntimeError('not today')\n", "not today"),
+        ("import sys\nsys.exit(3)\n", "exited with code 3 while it was imported"),
+        ("handel = 1\n", "handle"),
+        ("import os\nos._exit(5)\n", "function exited with code 5"),
+        ("import os\nos.kill(os.getpid(), 9)\n", "function was ended by SIGKILL (killed)"),
+    ],
+)
+def test_what_cannot_be_imported_fails_and_says_why(harness, source, reason):
+    _, status = harness.build({"handler.py": source})
+    first = message_lines(status)[0]
+    assert first.startswith("handler.handle cannot be imported: ")
+    assert reason in status.message
+
+
+def test_a_missing_module_is_named(harness):
+    _, status = harness.build({"other.py": "x = 1\n"})
+    assert "handler" in message_lines(status)[0]
+
+
+def test_the_import_sees_the_functions_environment_but_not_the_build_env(harness):
+    source = "import os\nassert os.environ['GREETING'] == 'hi'\nassert 'TOKEN' not in os.environ, 'leaked'\ndef handle(event): pass\n"
+    _, status = harness.build({"handler.py": source}, env={"GREETING": "hi"}, build_env={"TOKEN": "sesame-open"})
+    assert status.ready, status.message
+
+
+def test_an_import_over_its_memory(harness):
+    _, status = harness.build({"handler.py": "import time\nx = b'x' * 2**20 * 200\ntime.sleep(20)\n"}, memory_mb=64)
+    assert message_lines(status)[0].startswith("importing handler.handle: out of memory: used ")
+
+
+# --- pip -------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "requirements",
+    [
+        OFFLINE + "greeting==1.0\n",
+        ("\ufeff" + OFFLINE + "greeting==1.0\n").replace("\n", "\r\n").encode(),
+        "./wheels/greeting-1.0-py3-none-any.whl\n",
+    ],
+    ids=["plain", "bom-crlf", "path"],
+)
+def test_requirements_are_installed(harness, requirements):
+    spec, status = harness.build(with_greeting(requirements))
+    assert status.ready, status.message
+    deps = harness.material_of(spec, status).deps_dir
+    assert (deps / "greeting.py").is_file()
+    assert any((deps / "__pycache__").glob("greeting.*.pyc")), "bytecode is compiled once, here"
+    assert "Successfully installed greeting-1.0" in harness.log[spec.id]
+
+
+def test_the_same_requirements_are_installed_once(harness):
+    files = with_greeting(OFFLINE + "greeting==1.0\n")
+    first, one = harness.build(files)
+    again = replace(first, id=new_id(), version=2)
+    harness.start(again)
+    two = harness.wait(again)
+    assert one.artifact == two.artifact != ""
+    assert not any("Successfully installed" in line for line in harness.log[again.id])
+
+
+def test_two_builds_at_once_share_one_installation(harness):
+    first = harness.spec(with_greeting(OFFLINE + "greeting==1.0\n"))
+    second = replace(first, id=new_id(), version=2)
+    harness.start(first)
+    harness.start(second)
+    assert harness.wait(first).artifact == harness.wait(second).artifact
+    installed = [line for spec in (first, second) for line in harness.log[spec.id] if line.startswith("Successfully installed")]
+    assert len(installed) == 1
+
+
+def test_files_of_the_upload_are_not_shared_by_the_text_that_names_them(harness):
+    requirements = OFFLINE + "greeting\n"
+    first, one = harness.build(with_greeting(requirements, "1.0"))
+    second, two = harness.build(with_greeting(requirements, "2.0"))
+    assert one.artifact != two.artifact
+    assert "2.0" in (harness.material_of(second, two).deps_dir / "greeting.py").read_text()
+
+
+def test_what_a_build_env_may_have_fetched_stays_in_its_namespace(harness):
+    files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n"}
+    keys = set()
+    for namespace, build_env in (("a", {"T": "sesame"}), ("b", {"T": "sesame"}), ("a", {}), ("b", {})):
+        from sless.build.dependencies import find_installation
+
+        spec = harness.spec(files, namespace=namespace, build_env=build_env)
+        found = find_installation(harness.material_of(spec, type("S", (), {"artifact": ""})).code_dir, spec)
+        keys.add(found.key)
+    assert len(keys) == 3
+
+
+def test_a_requirement_that_does_not_exist_is_named_with_pips_own_lines(harness):
+    _, status = harness.build({**HELLO, "requirements.txt": "--no-index\nnosuch==9\n"})
+    lines = message_lines(status)
+    assert lines[0] == 'pip could not install "nosuch==9" of requirements.txt'
+    assert "ERROR: No matching distribution found for nosuch==9" in lines
+    assert len(lines) <= 51
+
+
+def test_a_wrong_requirements_file_is_named(harness):
+    _, status = harness.build({**HELLO, "requirements.txt": "this is ; not a requirement\n"})
+    assert message_lines(status)[0].startswith('pip could not install "this is')
+
+
+def test_build_env_reaches_the_installer_and_no_log(harness):
+    setup = "import os\nprint('token is', os.environ['TOKEN'])\nfrom setuptools import setup\nsetup(name='x', version='1')\n"
+    files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n", "setup.py": setup}
+    spec, status = harness.build(files, build_env={"PIP_INDEX_URL": "https://me:sesame42@index.invalid/simple", "PIP_FIND_LINKS": "/nosuch-sesame43"})
+    assert not status.ready
+    everything = "\n".join([*harness.log[spec.id], status.message])
+    assert "***" in everything, "pip was expected to show where it looked"
+    assert "sesame" not in everything
+
+
+def test_nothing_of_the_server_reaches_the_installer(harness, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLESS_JWT_SECRET", "s" * 32)
+    monkeypatch.setenv("SERVER_SECRET", "42")
+    wheelhouse = _source_package("import os, json; open(os.environ['SEEN_AT'], 'w').write(json.dumps(dict(os.environ)))")
+    seen = tmp_path / "seen.json"
+    requirements = "--no-index\n--no-build-isolation\n./pkg\n"
+    harness.build({**HELLO, **wheelhouse, "requirements.txt": requirements}, build_env={"SEEN_AT": str(seen)})
+    environment = json.loads(seen.read_text())
+    assert environment["SEEN_AT"] == str(seen)
+    assert not {"SERVER_SECRET", "SLESS_JWT_SECRET"} & set(environment)
+
+
+def _source_package(code: str) -> dict[str, str]:
+    """A package whose build runs `code`."""
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    return {"pkg/pyproject.toml": project, "pkg/backend.py": f"def prepare_metadata_for_build_wheel(*_, **__):\n    {code}\n    raise SystemExit(1)\n"}
+
+
+def test_a_build_that_hangs_ends(harness):
+    harness.builder.close()
+    harness.make(build_timeout_sec=3)
+    files = {**HELLO, **_source_package("import time; time.sleep(60)"), "requirements.txt": "--no-index\n./pkg\n"}
+    began = time.monotonic()
+    _, status = harness.build(files)
+    assert message_lines(status)[0] == "build timed out after 3 s"
+    assert time.monotonic() - began < 10
+
+
+def test_cancel_ends_every_process_and_forgets(harness, tmp_path):
+    pid_file = tmp_path / "pid"
+    hang = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    spec = harness.spec({**HELLO, **_source_package(hang), "requirements.txt": "--no-index\n./pkg\n"})
+    harness.start(spec)
+    pid = int(wait_until(lambda: pid_file.exists() and pid_file.read_text(), "pip works", 30))
+    harness.builder.cancel(spec.id)
+    assert harness.builder.poll(spec.id) is None
+    wait_until(lambda: not _runs(pid), "gone")
+
+
+def test_a_cancelled_installation_does_not_spoil_the_next(harness):
+    spec = harness.spec(with_greeting(OFFLINE + "greeting==1.0\n"))
+    harness.start(spec)
+    wait_until(lambda: harness.poll(spec) or harness.log[spec.id], "it began")
+    harness.builder.cancel(spec.id)
+    again = replace(spec, id=new_id())
+    harness.start(again)
+    assert harness.wait(again).ready
+
+
+def test_the_log_comes_as_it_is_written(harness, tmp_path):
+    gate = tmp_path / "gate"
+    wait = f"import os, time\n    while not os.path.exists({str(gate)!r}): time.sleep(0.02)"
+    spec = harness.spec({**HELLO, **_source_package(wait), "requirements.txt": "--no-index\n./pkg\n"})
+    harness.start(spec)
+    wait_until(lambda: harness.poll(spec) is None and any(line.startswith("Processing") for line in harness.log[spec.id]), "a line", 30)
+    gate.touch()
+    assert harness.wait(spec).ready is False
+
+
+# --- npm -------------------------------------------------------------------------------------------------------------------------------
+
+NODE = {"handler.js": "const {text} = require('greeting');\nexports.handle = () => text;\n"}
+GREETING = {
+    "greeting/package.json": json.dumps({"name": "greeting", "version": "1.0.0", "main": "index.js"}),
+    "greeting/index.js": "exports.text = 'hello';\n",
+}
+
+
+def package_json(**fields) -> dict[str, str]:
+    return {"package.json": json.dumps({"name": "fn", "version": "1.0.0", **fields})}
+
+
+def test_packages_are_installed(harness, node_binary):
+    files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"})}
+    spec, status = harness.build(files, runtime="nodejs20")
+    assert status.ready, status.message
+    code_dir = harness.material_of(spec, status).code_dir
+    assert (code_dir / "node_modules" / "greeting" / "index.js").is_file()
+    assert any(line.startswith("added 1 package") for line in harness.log[spec.id])
+
+
+def test_a_lock_is_obeyed(harness, node_binary):
+    lock = {"name": "fn", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": {"name": "fn", "version": "1.0.0"}}}
+    files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"}), "package-lock.json": json.dumps(lock)}
+    spec, status = harness.build(files, runtime="nodejs20")
+    assert message_lines(status)[0].startswith("npm failed on package-lock.json (exit code 1)")
+    assert "in sync" in status.message
+
+
+def test_an_uploaded_node_modules_wins(harness, node_binary):
+    modules = {f"node_modules/{name}": text for name, text in GREETING.items()}
+    spec, status = harness.build({**NODE, **modules, **package_json(dependencies={"greeting": "^7.0.0"})}, runtime="nodejs20")
+    assert (status.ready, status.artifact) == (True, ""), status.message
+
+
+def test_a_package_json_without_dependencies_installs_nothing(harness, node_binary):
+    files = {"handler.mjs": "export const handle = () => 1;\n", **package_json(type="module")}
+    _, status = harness.build(files, runtime="nodejs20")
+    assert (status.ready, status.artifact) == (True, ""), status.message
+
+
+def test_a_broken_package_json_is_named(harness, node_binary):
+    _, status = harness.build({**NODE, "package.json": "{oops"}, runtime="nodejs20")
+    assert message_lines(status)[0].startswith("package.json is not valid JSON: ")
+
+
+def test_a_node_handler_that_throws(harness, node_binary):
+    _, status = harness.build({"handler.js": "throw new Error('not today');\n"}, runtime="nodejs20")
+    assert message_lines(status)[0].startswith("handler.handle cannot be imported: ")
+    assert "not today" in status.message
+
+
+def test_go_is_not_available_yet(harness):
+    _, status = harness.build({"handler.go": "package handler\n"}, runtime="go1.23", entrypoint="handler.Handle")
+    assert (status.ready, status.message) == (False, "runtime go1.23 is not available on this server yet")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
