@@ -15,7 +15,7 @@ from typing import Any
 
 from sless import ids
 from sless.code.folder import FULL, storage_full
-from sless.code.intake_child import check_entry, source_files
+from sless.code.intake_child import source_files
 from sless.domain.package import PackageLimits
 from sless.errors import Code, Detail, SlessError
 
@@ -75,10 +75,6 @@ class Intake:
         order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
         answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})
         return Package(path=target, **answer)
-
-    def check_entry(self, package: Path, *, runtime: str, entrypoint: str) -> None:
-        """Raises Invalid unless a stored package holds the module of this entrypoint."""
-        check_entry(package, runtime, entrypoint, self.limits)
 
     def source_json(self, package: Path) -> bytes:
         """{"files": …} of a stored package. Raises TOO_LARGE."""

@@ -18,8 +18,8 @@ from typing import Any
 from sless.code.archive import Archive, JsonFiles, ZipArchive
 from sless.code.folder import FULL, storage_full
 from sless.code.syntax import check_syntax
-from sless.domain.model import RUNTIMES
 from sless.domain.package import Entry, PackageLimits, content_hash, plan_of, too_large_unpacked, too_many_files
+from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
 
 MEMORY_BYTES = 2 << 30
@@ -122,13 +122,6 @@ def source_files(path: Path) -> dict[str, Any]:
             message = f"the source is too large for JSON: expected at most {MAX_SOURCE_JSON_BYTES} bytes, found {size}"
             raise SlessError(Code.TOO_LARGE, message + "; ask with Accept: application/zip")
         return {info.filename: _shown(archive.read(info), info.external_attr >> 16) for info in infos if not _is_link(info)}
-
-
-def check_entry(path: Path, runtime: str, entrypoint: str, limits: PackageLimits) -> None:
-    """Raises Invalid unless a stored zip holds the module of this entrypoint."""
-    with zipfile.ZipFile(path) as archive:
-        entries = [Entry(index=index, name=name) for index, name in enumerate(archive.namelist())]
-    plan_of(entries, runtime=runtime, entrypoint=entrypoint, limits=limits)
 
 
 def _is_link(info: zipfile.ZipInfo) -> bool:

@@ -263,3 +263,34 @@ class Invoker(Protocol):
 class Waker(Protocol):
     def wake(self, topic: "str") -> None:
         """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `collect`) tick now. Never needed for correctness."""
+
+
+# --- what is followed ------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRequest:
+    """`version` is set for a build log. `query` holds the last value of each parameter; `after` is the cursor of a caller that comes
+    back (Last-Event-ID), None at first."""
+
+    namespace: str
+    kind: Kind
+    name: str
+    version: int | None
+    query: dict[str, str]
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowPage:
+    """Lines behind the last page as the caller sees them, without line breaks. `after` is the cursor behind them; `ended` holds the final
+    word (a build's state) when nothing more will come."""
+
+    lines: tuple[str, ...]
+    after: int
+    ended: str | None = None
+
+
+class Follower(Protocol):
+    def read(self) -> FollowPage:
+        """What is new since the last `read`. Called in a thread, one call at a time."""

@@ -19,7 +19,7 @@ import pytest
 
 from sless.code.intake import Form, Intake, Package
 from sless.domain.package import PackageLimits
-from sless.errors import Code, Invalid, SlessError
+from sless.errors import Code, SlessError
 
 LIMITS = PackageLimits(zip_bytes=32 << 20, unpacked_bytes=20 << 20, files=5000)
 HANDLER = "def handle(event):\n    return event\n"
@@ -325,12 +325,3 @@ def test_large_source_goes_through_the_child(intake: Intake) -> None:
     noise = base64.b64encode(os.urandom(400_000)).decode()
     out = check(intake, zip_of({"handler.py": HANDLER, "noise": noise}), look=lambda package: intake.source_json(package.path))
     assert json.loads(out)["files"]["noise"] == noise
-
-
-def test_entry_of_a_stored_package(intake: Intake) -> None:
-    def look(package: Package) -> None:
-        intake.check_entry(package.path, runtime="python3.11", entrypoint="other.run")
-        with pytest.raises(Invalid, match=r"expected missing\.py"):
-            intake.check_entry(package.path, runtime="python3.11", entrypoint="missing.run")
-
-    check(intake, zip_of({"handler.py": HANDLER, "other.py": ""}), look=look)

@@ -1,0 +1,73 @@
+"""Call statistics for charts: slots of time with counts and percentiles. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sless.domain.model import LATENCY_BOUNDS_MS, CallStats
+
+_SLOT_SECS = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)
+MAX_SLOTS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """`at` is its begin. Percentiles are None without calls."""
+
+    at: datetime
+    calls: int
+    errors: int
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """`total` spans the whole window. Slots without calls are there, too."""
+
+    slot_sec: int
+    total: Slot
+    slots: tuple[Slot, ...]
+
+
+def series_of(stats: Iterable[CallStats], window: timedelta, now: datetime) -> Series:
+    """Slots lie on round times, so that a chart does not shiver; the last one holds `now`."""
+    slot_sec = next((sec for sec in _SLOT_SECS if window.total_seconds() / sec <= MAX_SLOTS), _SLOT_SECS[-1])
+    last = int(now.timestamp()) // slot_sec
+    first = last - max(1, -(-int(window.total_seconds()) // slot_sec)) + 1
+    kept: dict[int, list[CallStats]] = {index: [] for index in range(first, last + 1)}
+    for item in stats:
+        slot = kept.get(int(item.minute.timestamp()) // slot_sec)
+        if slot is not None:
+            slot.append(item)
+    slots = tuple(_slot_of(datetime.fromtimestamp(index * slot_sec, UTC), items) for index, items in kept.items())
+    return Series(slot_sec=slot_sec, total=_slot_of(slots[0].at, [item for items in kept.values() for item in items]), slots=slots)
+
+
+def percentile_of(histogram: Sequence[int], share: float) -> float | None:
+    """Linear within the bucket; in the last, open one its lower bound."""
+    total = sum(histogram)
+    if total == 0:
+        return None
+    wanted, below = share * total, 0
+    for index, count in enumerate(histogram):
+        if count and below + count >= wanted:
+            lower = LATENCY_BOUNDS_MS[index - 1] if index else 0.0
+            if index == len(LATENCY_BOUNDS_MS):
+                return lower
+            return round(lower + (LATENCY_BOUNDS_MS[index] - lower) * (wanted - below) / count, 3)
+        below += count
+    return LATENCY_BOUNDS_MS[-1]
+
+
+def _slot_of(at: datetime, items: Sequence[CallStats]) -> Slot:
+    histogram = [sum(counts) for counts in zip(*(item.histogram for item in items), strict=True)] if items else []
+    return Slot(
+        at=at,
+        calls=sum(item.calls for item in items),
+        errors=sum(item.errors for item in items),
+        p50_ms=percentile_of(histogram, 0.5),
+        p95_ms=percentile_of(histogram, 0.95),
+        p99_ms=percentile_of(histogram, 0.99),
+    )

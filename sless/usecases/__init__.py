@@ -1,0 +1,49 @@
+"""Use cases: what a user can ask for, one method each: check, write in one transaction, wake a loop.
+
+`workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` code, activation, source out · `history`
+invocations, logs, statistics · `tenants` · `overview` everything of a namespace in one list · `follow` logs that grow · `views` what is
+shown of a resource.
+
+Nothing here waits for a build or a backend. Whoever writes twice (a spec, then a version) orders the writes so that a crash between them
+loses nothing that was answered.
+"""
+
+from sless.code.intake import Intake
+from sless.config import Settings
+from sless.domain.package import PackageLimits
+from sless.domain.ports import CodeStore, Follower, FollowRequest, Waker
+from sless.store import Store
+from sless.usecases.follow import BuildFollower, LogFollower
+from sless.usecases.history import History
+from sless.usecases.jobs import Jobs
+from sless.usecases.overview import Overview
+from sless.usecases.parts import Parts
+from sless.usecases.tenants import Tenants
+from sless.usecases.triggers import Triggers
+from sless.usecases.uploads import Uploads
+from sless.usecases.versions import Versions
+from sless.usecases.workloads import Workloads
+
+__all__ = ["Usecases"]
+
+
+class Usecases:
+    def __init__(self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker) -> None:
+        limits = PackageLimits(zip_bytes=settings.max_zip_bytes, unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
+        self._parts = Parts(settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits))
+        self.tenants = Tenants(self._parts)
+        self.workloads = Workloads(self._parts)
+        self.jobs = Jobs(self._parts)
+        self.triggers = Triggers(self._parts)
+        self.uploads = Uploads(self._parts)
+        self.versions = Versions(self._parts)
+        self.history = History(self._parts)
+        self.overview = Overview(self._parts)
+
+    def follow_logs(self, request: FollowRequest) -> Follower:
+        """Raises NotFound; Invalid for bad parameters."""
+        return LogFollower(self._parts.store, request)
+
+    def follow_build(self, request: FollowRequest) -> Follower:
+        """Raises NotFound."""
+        return BuildFollower(self._parts.store, request)

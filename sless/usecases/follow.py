@@ -1,0 +1,78 @@
+"""Logs that grow, read page by page (ports.Follower)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sless.clock import parse_rfc3339, rfc3339_of
+from sless.domain.lifecycle import ENDED_VERSION_STATES
+from sless.domain.model import LogLine
+from sless.domain.ports import FollowPage, FollowRequest
+from sless.errors import Detail, Invalid
+from sless.store import Store
+
+FIRST_TAIL = 100
+"""Lines from before, unless `tail` or `since` says otherwise."""
+MAX_TAIL = 10_000
+
+
+def line_text(line: LogLine) -> str:
+    """One log line as it is shown everywhere: time, then what was written."""
+    return f"{rfc3339_of(line.at)} {line.text}"
+
+
+class LogFollower:
+    """Never ends by itself."""
+
+    def __init__(self, store: Store, request: FollowRequest) -> None:
+        self._store = store
+        self._workload = store.workloads.get(request.namespace, request.kind, request.name)
+        self._since = since_of(request.query)
+        self._after = request.after or 0
+        # A caller that comes back gets everything it missed; a new one the last lines.
+        self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
+
+    def read(self) -> FollowPage:
+        found = self._store.history.log_tail(self._workload.id, tail=self._tail, since=self._since, after_id=self._after)
+        self._tail = None
+        if found:
+            self._after = found[-1][0]
+        return FollowPage(lines=tuple(line_text(line) for _, line in found), after=self._after)
+
+
+class BuildFollower:
+    """Ends with the build's state."""
+
+    def __init__(self, store: Store, request: FollowRequest) -> None:
+        self._store = store
+        workload = store.workloads.get(request.namespace, request.kind, request.name)
+        self._version = store.versions.get(workload.id, request.version or 0)
+        self._after = request.after or 0
+
+    def read(self) -> FollowPage:
+        # The state first: a line that comes between the two reads is then in this page or the next, never lost.
+        version = self._store.versions.find_by_id(self._version.id)
+        found = self._store.versions.log(self._version.id, after_seq=self._after)
+        if found:
+            self._after = found[-1][0]
+        ended = "removed" if version is None else str(version.state) if version.state in ENDED_VERSION_STATES else None
+        return FollowPage(lines=tuple(text for _, text in found), after=self._after, ended=ended)
+
+
+def tail_of(query: Mapping[str, str], default: int | None) -> int | None:
+    text = query.get("tail")
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) > MAX_TAIL:
+        raise Invalid(Detail(field="tail", message=f"expected a number of lines from 0 to {MAX_TAIL}, found {text[:40]!r}"))
+    return int(text)
+
+
+def since_of(query: Mapping[str, str]) -> datetime | None:
+    text = query.get("since")
+    if not text:
+        return None
+    try:
+        return parse_rfc3339(text.replace(" ", "+"))  # an unescaped + of a query arrives as a blank
+    except (ValueError, OverflowError) as error:
+        message = f"expected an RFC 3339 time with a zone such as 2026-01-31T09:26:53Z, found {text[:40]!r}"
+        raise Invalid(Detail(field="since", message=message)) from error

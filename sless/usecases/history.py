@@ -1,0 +1,69 @@
+"""What happened: invocations, log lines, statistics."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sless import clock
+from sless.domain.model import CallStatus, Cause, Invocation, Kind, LogLine, Workload
+from sless.domain.statistics import Series, series_of
+from sless.errors import Detail, Invalid, NotFound
+from sless.usecases.parts import Parts
+
+_WINDOW = re.compile(r"([1-9][0-9]{0,5})([mhd])")
+_UNIT = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+DEFAULT_TAIL = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationFilter:
+    status: CallStatus | None = None
+    trigger: Cause | None = None
+    since: datetime | None = None
+    limit: int = 100
+    before: str | None = None
+
+
+class History:
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._stats_days = parts.settings.stats_days
+
+    def invocations(self, namespace: str, kind: Kind, name: str, wanted: InvocationFilter) -> list[Invocation]:
+        return self._store.history.list_invocations(
+            self._workload(namespace, kind, name).id,
+            status=wanted.status,
+            trigger=wanted.trigger,
+            since=wanted.since,
+            limit=wanted.limit,
+            before=wanted.before,
+        )
+
+    def invocation(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> tuple[Invocation, list[LogLine]]:
+        found = self._store.history.find_invocation(self._workload(namespace, kind, name).id, id_or_request_id)
+        if found is None:
+            raise NotFound("invocation", id_or_request_id)
+        return found, self._store.history.lines_of(found.id)
+
+    def logs(self, namespace: str, kind: Kind, name: str, *, tail: int = DEFAULT_TAIL, since: datetime | None = None) -> list[LogLine]:
+        workload = self._workload(namespace, kind, name)
+        return [line for _, line in self._store.history.log_tail(workload.id, tail=tail, since=since)]
+
+    def stats(self, namespace: str, kind: Kind, name: str, window: str) -> Series:
+        """`window` such as 30m, 1h, 7d. Raises Invalid."""
+        workload = self._workload(namespace, kind, name)
+        length = window_of(window, timedelta(days=self._stats_days))
+        now = clock.now()
+        return series_of(self._store.history.stats(workload.id, now - length - timedelta(minutes=1), now), length, now)
+
+    def _workload(self, namespace: str, kind: Kind, name: str) -> Workload:
+        return self._store.workloads.get(namespace, kind, name)
+
+
+def window_of(text: str, longest: timedelta) -> timedelta:
+    match = _WINDOW.fullmatch(text)
+    length = int(match[1]) * _UNIT[match[2]] if match else None
+    if length is None or length > longest:
+        message = f"expected a length such as 30m, 1h or 7d, at most {longest.days}d, found {text[:40]!r}"
+        raise Invalid(Detail(field="window", message=message))
+    return length

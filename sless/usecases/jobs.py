@@ -1,0 +1,87 @@
+"""Jobs: a spec, and one run per raised run_id."""
+
+from dataclasses import replace
+from typing import Any
+
+from sless import clock, ids
+from sless.domain.model import CallStatus, Cause, Kind, Phase, Run, Workload
+from sless.domain.spec import Mode, Named, parse_function
+from sless.errors import Code, Detail, SlessError
+from sless.tokens import Caller
+from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
+from sless.usecases.views import JobView, view_jobs
+from sless.usecases.workloads import write_spec
+
+
+class Jobs:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._store = parts.store
+
+    def create(self, caller: Caller, namespace: str, body: Any) -> JobView:
+        """Raises Invalid, EXISTS, LIMIT_REACHED."""
+        named = parse_function(body, kind=Kind.JOB, limits=self._parts.spec_limits)
+        tenant = self._parts.ensure_tenant(caller, namespace)
+        self._make_way(self._store.workloads.find(namespace, Kind.JOB, named.name))
+        self._parts.check_limit(tenant, "jobs")
+        job = self._store.workloads.insert(namespace, Kind.JOB, named.name, named.spec)
+        self._ensure_run(job)
+        return self._view(job)
+
+    def get(self, namespace: str, name: str) -> JobView:
+        return self._view(self._store.workloads.get(namespace, Kind.JOB, name))
+
+    def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[JobView]:
+        return view_jobs(self._store, self._store.workloads.list(namespace, [Kind.JOB], limit=limit, after_name=after))
+
+    def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> JobView:
+        """Raises CONFLICT when run_id would become lower."""
+        return retry_changed(lambda: self._merge(namespace, name, body, if_match))
+
+    def delete(self, namespace: str, name: str, if_match: str | None = None) -> JobView:
+        job = self._store.workloads.get(namespace, Kind.JOB, name)
+        check_match(if_match, etag_of(job.id, job.generation))
+        self._store.workloads.mark_deleted(job.id)
+        self._parts.wake("instances", "runs", "builds")
+        return self._view(self._store.workloads.find_by_id(job.id) or replace(job, deleted_at=job.updated_at))
+
+    def _merge(self, namespace: str, name: str, body: Any, if_match: str | None) -> JobView:
+        job = self._store.workloads.get(namespace, Kind.JOB, name)
+        check_match(if_match, etag_of(job.id, job.generation))
+        spec = parse_function(body, Named(name=name, spec=job.spec), Mode.MERGE, kind=Kind.JOB, limits=self._parts.spec_limits).spec
+        if spec.run_id < job.spec.run_id:
+            message = f"expected {job.spec.run_id} or more (it was run already), found {spec.run_id}"
+            raise SlessError(Code.CONFLICT, f"run_id: {message}", details=[Detail(field="run_id", message=message)])
+        changed = write_spec(self._parts, job, spec, checked=True)
+        # Also when run_id is as before: the run is unique, and one that a crash kept from being written is made up for.
+        self._ensure_run(changed)
+        return self._view(changed)
+
+    def _ensure_run(self, job: Workload) -> None:
+        """The run that run_id asks for. An upload alone never comes here."""
+        if job.spec.run_id == 0 or job.deleted_at is not None:
+            return
+        now = clock.now()
+        run_id = ids.new_id()
+        self._store.runs.insert(
+            Run(
+                id=run_id, namespace=job.namespace, workload_id=job.id, kind=Kind.JOB, name=job.name, cause=Cause.JOB, request_id=run_id,
+                event=job.spec.event_json or "{}", status=CallStatus.QUEUED, job_run_id=job.spec.run_id, trigger_id=None, due_at=None,
+                version=None, attempts=0, max_attempts=1, not_before=now, claimed_by=None, result=None, message="", exit_code=None,
+                http_status=None, created_at=now, started_at=None, ended_at=None,
+            )
+        )  # fmt: skip
+        self._parts.wake("runs")
+
+    def _make_way(self, owner: Workload | None) -> None:
+        """As `workloads.make_way`: a job whose run failed has worked code and stays."""
+        if owner is None or owner.deleted_at is not None:
+            return
+        newest = self._store.versions.find_newest(owner.id)
+        if owner.active_version is None and newest is not None and self._view(owner).phase.phase is Phase.FAILED:
+            self._store.workloads.mark_deleted(owner.id)
+            return
+        raise SlessError(Code.EXISTS, f'job "{owner.name}" exists already')
+
+    def _view(self, job: Workload) -> JobView:
+        return view_jobs(self._store, [job])[0]

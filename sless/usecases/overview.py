@@ -1,0 +1,59 @@
+"""Everything of a namespace in one list, for people at a terminal or a browser."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sless.domain.model import Kind, Phase, Trigger, TriggerType
+from sless.usecases.parts import Parts
+from sless.usecases.views import JobView, WorkloadView, view_jobs, view_workloads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewItem:
+    """`schedule` joins those of its cron triggers."""
+
+    kind: Kind
+    name: str
+    runtime: str | None
+    phase: Phase
+    active: int | None
+    reachable: bool
+    schedule: str
+    created_at: datetime
+    built_at: datetime | None
+    message: str
+
+
+class Overview:
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+
+    def list(self, namespace: str) -> list[OverviewItem]:
+        """Functions and services by name, then jobs."""
+        triggers = self._store.triggers.list(namespace)
+        callables = self._store.workloads.list(namespace, [Kind.FUNCTION, Kind.SERVICE])
+        jobs = self._store.workloads.list(namespace, [Kind.JOB])
+        shown: list[tuple[WorkloadView | JobView, bool]] = [
+            (view, view.reachable) for view in view_workloads(self._store, callables, triggers)
+        ]
+        shown += [(view, False) for view in view_jobs(self._store, jobs)]
+        return [
+            OverviewItem(
+                kind=view.workload.kind,
+                name=view.workload.name,
+                runtime=view.workload.spec.runtime,
+                phase=view.phase.phase,
+                active=view.phase.active_version,
+                reachable=reachable,
+                schedule=_schedule_of(view.workload.name, triggers) if view.workload.kind is not Kind.JOB else "",
+                created_at=view.workload.created_at,
+                built_at=view.phase.last_built_at,
+                message=view.phase.message,
+            )
+            for view, reachable in shown
+        ]
+
+
+def _schedule_of(name: str, triggers: list[Trigger]) -> str:
+    mine = [item for item in triggers if item.function_ref == name and item.type is TriggerType.CRON]
+    return ", ".join(f"{item.spec['schedule']} {item.spec['timezone']}" + ("" if item.enabled else " (off)") for item in mine)

@@ -1,0 +1,79 @@
+"""What every use case works with."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sless.code.intake import Intake
+from sless.config import Settings
+from sless.domain.model import Tenant
+from sless.domain.ports import CodeStore, Waker
+from sless.domain.spec import SpecLimits
+from sless.errors import Code, SlessError
+from sless.store import Store
+from sless.tokens import Caller
+
+T = TypeVar("T")
+
+DEFAULT_LIMITS = {"functions": 100, "services": 50, "triggers": 200, "jobs": 200}
+"""Resources per namespace; a tenant's own `limits` win."""
+MERGE_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    settings: Settings
+    store: Store
+    code: CodeStore
+    waker: Waker
+    intake: Intake
+
+    @functools.cached_property
+    def spec_limits(self) -> SpecLimits:
+        return SpecLimits(env_bytes=self.settings.max_env_bytes)
+
+    def wake(self, *topics: str) -> None:
+        for topic in topics:
+            self.waker.wake(topic)
+
+    def ensure_tenant(self, caller: Caller, namespace: str) -> Tenant:
+        """An operator who acts for a namespace does not become its subject."""
+        return self.store.tenants.ensure(namespace, caller.sub if caller.namespace == namespace else "")
+
+    def check_limit(self, tenant: Tenant, resource: str) -> None:
+        """Raises LIMIT_REACHED when one more would be too many. Two at the same moment may both pass: it is a guard rail, not a ledger."""
+        limit = limits_of(tenant)[resource]
+        count = self.store.tenants.counts(tenant.namespace)[resource]
+        if count >= limit:
+            raise SlessError(Code.LIMIT_REACHED, f"limit of {resource} reached: expected at most {limit}, found {count} already")
+
+
+def limits_of(tenant: Tenant | None) -> dict[str, int]:
+    return DEFAULT_LIMITS | (tenant.limits if tenant else {})
+
+
+def etag_of(resource_id: str, generation: int) -> str:
+    return f'"{resource_id}-{generation}"'
+
+
+def check_match(if_match: str | None, etag: str) -> bool:
+    """Whether the caller asked for exactly this state. Raises PRECONDITION_FAILED when for another one."""
+    if if_match is None or if_match.strip() == "*":
+        return False
+    if etag not in (part.strip() for part in if_match.split(",")):
+        raise SlessError(
+            Code.PRECONDITION_FAILED, f"If-Match: expected the current ETag {etag}; the resource has changed since it was read"
+        )
+    return True
+
+
+def retry_changed(attempt: Callable[[], T]) -> T:
+    """Reads, merges and writes again when somebody else wrote in between, so that two merges of different fields both survive."""
+    for _ in range(MERGE_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except SlessError as error:
+            if error.code is not Code.PRECONDITION_FAILED:
+                raise
+    return attempt()

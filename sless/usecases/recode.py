@@ -1,0 +1,34 @@
+"""A version of code that is there already: for another runtime or entrypoint."""
+
+from sless.domain.lifecycle import OPEN_VERSION_STATES
+from sless.domain.model import Version, VersionState, Workload
+from sless.store import Store
+from sless.usecases.parts import Parts
+
+
+def recode(parts: Parts, workload: Workload) -> Version | None:
+    """None when there is no code yet: the next upload takes the new runtime."""
+    base = find_current(parts.store, workload)
+    if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
+        return None
+    version = parts.store.versions.insert(
+        workload.id,
+        sha256=base.sha256,
+        code_hash=base.code_hash,
+        runtime=workload.spec.runtime,
+        entrypoint=workload.spec.entrypoint,
+        code_key=base.code_key,
+        size_bytes=base.size_bytes,
+        build_env=workload.spec.build_env,
+    )
+    parts.wake("builds")
+    return version
+
+
+def find_current(store: Store, workload: Workload) -> Version | None:
+    """The version whose code the user means: the newest, unless it is ready and another one was activated since."""
+    newest = store.versions.find_newest(workload.id)
+    if newest is None or newest.state in OPEN_VERSION_STATES or newest.number == workload.active_version:
+        return newest
+    rolled_back = newest.state is VersionState.READY and workload.active_version is not None
+    return store.versions.find(workload.id, workload.active_version) if rolled_back and workload.active_version else newest

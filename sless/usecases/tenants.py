@@ -1,0 +1,54 @@
+"""Namespaces: one per tenant."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sless import clock
+from sless.domain.model import DayUsage, Kind, Tenant
+from sless.errors import Code, Detail, Invalid, SlessError
+from sless.tokens import Caller
+from sless.usecases.parts import Parts, limits_of
+
+USAGE_DAYS = 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    counts: dict[str, int]
+    limits: dict[str, int]
+    days: list[DayUsage]
+
+
+class Tenants:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._store = parts.store
+
+    def ensure(self, caller: Caller, namespace: str) -> Tenant:
+        return self._parts.ensure_tenant(caller, namespace)
+
+    def delete(self, namespace: str, confirm: str | None) -> int:
+        """Everything in it; how many resources. Raises Invalid unless `confirm` repeats the name. What runs is stopped afterwards."""
+        if confirm != namespace:
+            message = f"expected the namespace once more: ?confirm={namespace}; everything in it will be deleted"
+            raise Invalid(Detail(field="confirm", message=message))
+        triggers = self._store.triggers.list(namespace)
+        for trigger in triggers:
+            self._store.triggers.remove(trigger.id)
+        workloads = self._store.workloads.list(namespace, list(Kind))
+        for workload in workloads:
+            self._store.workloads.mark_deleted(workload.id)
+        try:
+            self._store.tenants.delete(namespace)
+        except SlessError as error:
+            if error.code is not Code.CONFLICT:  # not empty before the last instance has stopped: the row stays, an empty shell
+                raise
+        self._parts.wake("routes", "instances", "runs", "builds")
+        return len(triggers) + len(workloads)
+
+    def usage(self, namespace: str) -> Usage:
+        tenant = self._store.tenants.find(namespace)
+        since = clock.now() - timedelta(days=USAGE_DAYS)
+        return Usage(
+            counts=self._store.tenants.counts(namespace), limits=limits_of(tenant), days=self._store.history.usage(namespace, since)
+        )

@@ -1,0 +1,106 @@
+"""Triggers: stored and shown; http ones take effect through the routes, the others through their loops."""
+
+from typing import Any
+
+from sless import clock, ids
+from sless.domain.model import CallStatus, Cause, Kind, Run, Trigger, Workload
+from sless.domain.spec import Mode, check_event_size, text_of_event
+from sless.domain.trigger_spec import KEY_HASH, ParsedTrigger, new_key, parse_trigger
+from sless.errors import Code, NotFound, SlessError
+from sless.tokens import Caller
+from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
+from sless.usecases.views import TriggerView, view_trigger
+
+
+class Triggers:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._store = parts.store
+
+    def create(self, caller: Caller, namespace: str, body: Any) -> TriggerView:
+        """Raises Invalid, EXISTS, LIMIT_REACHED, CONFLICT for a second http trigger of one target."""
+        parsed = parse_trigger(body)
+        tenant = self._parts.ensure_tenant(caller, namespace)
+        self._parts.check_limit(tenant, "triggers")
+        secrets, key = _with_key(parsed)
+        trigger = self._store.triggers.insert(
+            namespace,
+            name=parsed.name,
+            type=parsed.type,
+            function_ref=parsed.function_ref,
+            enabled=parsed.enabled,
+            spec=parsed.spec,
+            secrets=secrets,
+        )
+        self._parts.wake("routes", "instances")
+        return view_trigger(self._store, trigger, key)
+
+    def get(self, namespace: str, name: str) -> TriggerView:
+        return view_trigger(self._store, self._store.triggers.get(namespace, name))
+
+    def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[TriggerView]:
+        found = self._store.triggers.list(namespace, limit=limit, after_name=after)
+        targets = {item.name: item for item in self._store.workloads.list(namespace, [Kind.FUNCTION, Kind.SERVICE])} if found else {}
+        return [TriggerView(trigger=item, target=targets.get(item.function_ref)) for item in found]
+
+    def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> TriggerView:
+        return self._change(self._store.triggers.get(namespace, name), body, Mode.REPLACE, if_match)
+
+    def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> TriggerView:
+        return retry_changed(lambda: self._change(self._store.triggers.get(namespace, name), body, Mode.MERGE, if_match))
+
+    def delete(self, namespace: str, name: str, if_match: str | None = None) -> TriggerView:
+        """Nothing of a trigger runs by itself, so its row goes at once."""
+        trigger = self._store.triggers.get(namespace, name)
+        check_match(if_match, etag_of(trigger.id, trigger.generation))
+        self._store.triggers.remove(trigger.id)
+        self._parts.wake("routes", "instances")
+        return view_trigger(self._store, trigger)
+
+    def fire(self, namespace: str, name: str, event: Any = None, request_id: str | None = None) -> Run:
+        """Accepts one call as the trigger would make it, also while it is disabled; `event` None means the trigger's own."""
+        trigger = self._store.triggers.get(namespace, name)
+        target = self._store.workloads.find_callable(namespace, trigger.function_ref)
+        if target is None:
+            raise NotFound("function", trigger.function_ref)
+        if target.deleted_at is not None:
+            raise SlessError(Code.CONFLICT, f'{target.kind} "{target.name}" is being deleted')
+        text = text_of_event(event) if event is not None else trigger.spec.get("event_json") or "{}"
+        check_event_size("event", text)
+        run = _run_of(trigger, target, text, request_id)
+        self._store.runs.insert(run)
+        self._parts.wake("runs")
+        return run
+
+    def _change(self, trigger: Trigger, body: Any, mode: Mode, if_match: str | None) -> TriggerView:
+        matched = check_match(if_match, etag_of(trigger.id, trigger.generation))
+        parsed = parse_trigger(body, trigger, mode)
+        secrets, key = _with_key(parsed)
+        changed = self._store.triggers.update(
+            trigger.id,
+            function_ref=parsed.function_ref,
+            enabled=parsed.enabled,
+            spec=parsed.spec,
+            secrets=secrets,
+            expected_generation=trigger.generation if matched or mode is Mode.MERGE else None,
+        )
+        self._parts.wake("routes", "instances")
+        return view_trigger(self._store, changed, key)
+
+
+def _with_key(parsed: ParsedTrigger) -> tuple[dict[str, str], str | None]:
+    if not parsed.needs_key:
+        return parsed.secrets, None
+    key, digest = new_key()
+    return parsed.secrets | {KEY_HASH: digest}, key
+
+
+def _run_of(trigger: Trigger, target: Workload, event: str, request_id: str | None) -> Run:
+    now = clock.now()
+    run_id = ids.new_id()
+    return Run(
+        id=run_id, namespace=target.namespace, workload_id=target.id, kind=target.kind, name=target.name, cause=Cause(trigger.type),
+        request_id=request_id or run_id, event=event, status=CallStatus.QUEUED, job_run_id=None, trigger_id=trigger.id, due_at=None,
+        version=None, attempts=0, max_attempts=int(trigger.spec.get("max_attempts", 3)), not_before=now, claimed_by=None, result=None,
+        message="", exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None,
+    )  # fmt: skip

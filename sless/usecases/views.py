@@ -1,0 +1,75 @@
+"""What is shown of a resource: its row together with what is computed from others."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sless.domain.model import Kind, Run, Trigger, TriggerType, Version, Workload
+from sless.domain.phase import JobPhaseView, PhaseView, job_phase_of, phase_of
+from sless.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadView:
+    """`reachable`: a URL answers for it, now or once it is Ready."""
+
+    workload: Workload
+    phase: PhaseView
+    reachable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    workload: Workload
+    phase: JobPhaseView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerView:
+    """`target` None: what it refers to does not exist. `api_key` is set once, when it was made."""
+
+    trigger: Trigger
+    target: Workload | None
+    api_key: str | None = None
+
+
+def view_workloads(store: Store, workloads: Sequence[Workload], triggers: Iterable[Trigger]) -> list[WorkloadView]:
+    """Two queries for all of them; `triggers` are those of the namespace, or at least those of these workloads."""
+    newest = store.versions.newest_of([item.id for item in workloads])
+    active = store.versions.active_of([item.id for item in workloads])
+    by_target: dict[str, list[Trigger]] = {}
+    for trigger in triggers:
+        by_target.setdefault(trigger.function_ref, []).append(trigger)
+    return [_workload_view(item, newest.get(item.id), active.get(item.id), by_target.get(item.name, [])) for item in workloads]
+
+
+def view_workload(store: Store, workload: Workload) -> WorkloadView:
+    return view_workloads(store, [workload], store.triggers.list_for(workload.namespace, workload.name))[0]
+
+
+def view_jobs(store: Store, jobs: Sequence[Workload]) -> list[JobView]:
+    runs = store.runs.newest_of([job.id for job in jobs])
+    targets = {job.id: _target_of(store, job) for job in jobs}
+    known = [target.id for target in targets.values() if target]
+    newest, active = store.versions.newest_of(known), store.versions.active_of(known)
+    return [_job_view(job, targets[job.id], newest, active, runs) for job in jobs]
+
+
+def view_trigger(store: Store, trigger: Trigger, api_key: str | None = None) -> TriggerView:
+    return TriggerView(trigger=trigger, target=store.workloads.find_callable(trigger.namespace, trigger.function_ref), api_key=api_key)
+
+
+def _workload_view(workload: Workload, newest: Version | None, active: Version | None, triggers: Sequence[Trigger]) -> WorkloadView:
+    reachable = workload.kind is Kind.SERVICE or any(item.type is TriggerType.HTTP for item in triggers)
+    return WorkloadView(workload=workload, phase=phase_of(workload, newest, active, triggers), reachable=reachable)
+
+
+def _target_of(store: Store, job: Workload) -> Workload | None:
+    """Whose versions the job runs."""
+    return store.workloads.find_callable(job.namespace, job.spec.function_ref) if job.spec.function_ref else job
+
+
+def _job_view(
+    job: Workload, target: Workload | None, newest: dict[str, Version], active: dict[str, Version], runs: dict[str, Run]
+) -> JobView:
+    key = target.id if target else ""
+    return JobView(workload=job, phase=job_phase_of(job, newest.get(key), runs.get(job.id), active=active.get(key)))

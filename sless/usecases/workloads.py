@@ -1,0 +1,81 @@
+"""Functions and services."""
+
+from dataclasses import replace
+from typing import Any
+
+from sless.domain.model import Kind, Phase, Workload, WorkloadSpec
+from sless.domain.spec import Mode, Named, parse_function
+from sless.errors import Code, SlessError
+from sless.store import Store
+from sless.tokens import Caller
+from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
+from sless.usecases.recode import recode
+from sless.usecases.views import WorkloadView, view_workload, view_workloads
+
+
+class Workloads:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._store = parts.store
+
+    def create(self, caller: Caller, namespace: str, kind: Kind, body: Any) -> WorkloadView:
+        """Raises Invalid, EXISTS, LIMIT_REACHED."""
+        named = parse_function(body, kind=kind, limits=self._parts.spec_limits)
+        tenant = self._parts.ensure_tenant(caller, namespace)
+        make_way(self._store, self._store.workloads.find_callable(namespace, named.name))
+        self._parts.check_limit(tenant, f"{kind}s")
+        workload = self._store.workloads.insert(namespace, kind, named.name, named.spec)
+        self._parts.wake("routes", "instances")
+        return view_workload(self._store, workload)
+
+    def get(self, namespace: str, kind: Kind, name: str) -> WorkloadView:
+        return view_workload(self._store, self._store.workloads.get(namespace, kind, name))
+
+    def list(self, namespace: str, kind: Kind, *, limit: int | None, after: str | None) -> list[WorkloadView]:
+        found = self._store.workloads.list(namespace, [kind], limit=limit, after_name=after)
+        return view_workloads(self._store, found, self._store.triggers.list(namespace) if found else [])
+
+    def replace(self, namespace: str, kind: Kind, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
+        return self._change(self._store.workloads.get(namespace, kind, name), body, Mode.REPLACE, if_match)
+
+    def merge(self, namespace: str, kind: Kind, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
+        return retry_changed(lambda: self._change(self._store.workloads.get(namespace, kind, name), body, Mode.MERGE, if_match))
+
+    def delete(self, namespace: str, kind: Kind, name: str, if_match: str | None = None) -> WorkloadView:
+        """Marks it; what runs of it is stopped, then the row goes."""
+        workload = self._store.workloads.get(namespace, kind, name)
+        check_match(if_match, etag_of(workload.id, workload.generation))
+        self._store.workloads.mark_deleted(workload.id)
+        self._parts.wake("routes", "instances", "runs", "builds")
+        return view_workload(
+            self._store, self._store.workloads.find_by_id(workload.id) or replace(workload, deleted_at=workload.updated_at)
+        )
+
+    def _change(self, workload: Workload, body: Any, mode: Mode, if_match: str | None) -> WorkloadView:
+        matched = check_match(if_match, etag_of(workload.id, workload.generation))
+        existing = Named(name=workload.name, spec=workload.spec)
+        spec = parse_function(body, existing, mode, kind=workload.kind, limits=self._parts.spec_limits).spec
+        changed = write_spec(self._parts, workload, spec, checked=matched or mode is Mode.MERGE)
+        return view_workload(self._store, changed)
+
+
+def write_spec(parts: Parts, workload: Workload, spec: WorkloadSpec, *, checked: bool) -> Workload:
+    """`checked`: only if nobody has changed it since it was read. Writes nothing when the spec is the one that is there; another
+    runtime or entrypoint becomes a version of the same code."""
+    if spec == workload.spec and workload.deleted_at is None:
+        return workload
+    changed = parts.store.workloads.update_spec(workload.id, spec, expected_generation=workload.generation if checked else None)
+    if (spec.runtime, spec.entrypoint) != (workload.spec.runtime, workload.spec.entrypoint):
+        recode(parts, changed)
+    parts.wake("routes", "instances")
+    return changed
+
+
+def make_way(store: Store, owner: Workload | None) -> None:
+    """Frees the name when its owner has Failed and never worked; the old one is deleted like any other. Raises EXISTS otherwise."""
+    if owner is None or owner.deleted_at is not None:
+        return
+    if owner.active_version is None and view_workload(store, owner).phase.phase is Phase.FAILED:
+        store.workloads.mark_deleted(owner.id)
+        return
+    raise SlessError(Code.EXISTS, f'{owner.kind} "{owner.name}" exists already')
