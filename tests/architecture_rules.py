@@ -21,6 +21,7 @@ LEAVES = frozenset({"_version", "assets", "clock", "config", "errors", "ids", "l
 ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "domain": frozenset(),
     "kube": frozenset(),
+    # This machine as a place that runs user code: what the local backend and the local builder share.
     "host": frozenset(),
     "store": frozenset(),
     "code": frozenset(),
@@ -32,7 +33,8 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "http": frozenset({"usecases"}),
     "asgi": frozenset({"http", "proxy"}),
     "app": frozenset({"kube", "host", "store", "code", "backend", "build", "usecases", "proxy", "reconcile", "http", "asgi"}),
-    "server": frozenset({"app", "asgi"}),
+    # The front door parses and refuses with the proxy's own words, and hands small calls to it past ASGI.
+    "server": frozenset({"app", "asgi", "proxy"}),
     "client": frozenset(),
     "cli": frozenset({"client", "server", "app"}),
     "terraform": frozenset({"client"}),
