@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 LAST_LINES = 50
+TAIL_LINES = 200
+"""Kept of a command's output: npm ends some failures with a hundred lines of usage, which are taken out first."""
 _CULPRITS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -15,10 +17,14 @@ _CULPRITS = tuple(
         r"Failed building wheel for (?P<name>\S+)",
         r"Could not (?:find|open) .*requirements? file: .*?'(?P<name>[^']+)'",
         r"npm error 404 +'(?P<name>[^']+)' (?:is not in|could not be found)",
+        r"npm error Missing: (?P<name>\S+) from lock file",
         r"No matching version found for (?P<name>\S+?)\.?$",
         r"npm error path .*/node_modules/(?P<name>(?:@[^/]+/)?[^/\s]+)",
     )
 )
+_ERROR_LINE = re.compile(r"[A-Za-z_][\w.$]*(Error|Exception|Exit|Interrupt|Warning)\b")
+_CLOSING_LINE = re.compile(r"\s|[\]})]|Node\.js v|$")
+_NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
 
@@ -34,12 +40,19 @@ def find_culprit(lines: Iterable[str]) -> str | None:
 def install_message_of(tool: str, file: str, lines: Sequence[str], code: int) -> str:
     culprit = find_culprit(lines)
     what = f'{tool} could not install "{culprit}" of {file}' if culprit else f"{tool} failed on {file} (exit code {code})"
-    return "\n".join([what, *lines[-LAST_LINES:]])
+    return "\n".join([what, *_informative_of(lines)[-LAST_LINES:]])
+
+
+def _informative_of(lines: Sequence[str]) -> list[str]:
+    usage_at = next((at for at, line in enumerate(lines) if _NPM_USAGE.match(line)), len(lines))
+    return [line for line in lines[:usage_at] if line.strip() not in ("", "npm error")]
 
 
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
-    """The first line carries the error itself, since lists show only that."""
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "no reason given")
+    """The first line carries the error itself, since lists show only that: Python's traceback ends in it, Node's begins with it."""
+    last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
+    if not _ERROR_LINE.match(last):
+        last = next((line for line in lines if _ERROR_LINE.match(line)), last)
     return "\n".join([f"{entrypoint} cannot be imported: {last}", *lines[-LAST_LINES:]])
 
 

@@ -31,8 +31,8 @@ def environment_of(home: Home, build_env: dict[str, str]) -> dict[str, str]:
     fixed = {
         "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_PROGRESS_BAR": "off",
         "PIP_NO_COLOR": "1", "PIP_COMPILE": "1", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_progress": "false",
-        "npm_config_update_notifier": "false", "npm_config_color": "false", "npm_config_install_links": "true",
-        "npm_config_package_lock": "true", "TMPDIR": str(home.tmp),
+        "npm_config_update_notifier": "false", "npm_config_color": "false",
+        "npm_config_logs_max": "0", "TMPDIR": str(home.tmp),
     }  # fmt: skip
     return {"HOME": str(home.home), "LANG": "C.UTF-8", **config.passed_on(PASSED_ON), **build_env, **fixed}
 

@@ -142,8 +142,10 @@ class LocalBuilder:
         code = work.run(self._check.processes, command)
         if code:
             raise BuildFailed(install_message_of(installation.tool.split()[0], installation.file, work.tail(), code))
-        if installation.tool is not Tool.PIP and (cwd / "node_modules").is_dir():
-            (cwd / "node_modules").rename(made / "node_modules")
+        if installation.tool is not Tool.PIP:
+            # With the copy of the upload, if it was needed: node_modules then holds links into it.
+            made.rmdir()
+            cwd.rename(made)
         work.log(f"{installation.tool}: done in {time.monotonic() - began:.1f} s")
 
 

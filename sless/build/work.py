@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.build.failures import LAST_LINES, masking_of, plain_of
+from sless.build.failures import TAIL_LINES, masking_of, plain_of
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.host.process import Child, Launch, Processes
 
@@ -49,7 +49,7 @@ class Work:
         self._status = BuildStatus(ready=None)
         self._pending: list[str] = []
         self._logged = 0
-        self._tail: deque[str] = deque(maxlen=LAST_LINES)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._shortened: list[tuple[str, str]] = []
         self._cancelled = threading.Event()
         self._child: Child | None = None

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from sless.build.dependencies import find_installation
+from sless.domain.ports import BuildStatus
 from sless.ids import new_id
 from tests.contract.backend_harness import wait_until
 from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
@@ -153,10 +155,8 @@ def test_what_a_build_env_may_have_fetched_stays_in_its_namespace(harness):
     files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n"}
     keys = set()
     for namespace, build_env in (("a", {"T": "sesame"}), ("b", {"T": "sesame"}), ("a", {}), ("b", {})):
-        from sless.build.dependencies import find_installation
-
         spec = harness.spec(files, namespace=namespace, build_env=build_env)
-        found = find_installation(harness.material_of(spec, type("S", (), {"artifact": ""})).code_dir, spec)
+        found = find_installation(harness.material_of(spec, BuildStatus(ready=True)).code_dir, spec)
         keys.add(found.key)
     assert len(keys) == 3
 
@@ -175,9 +175,9 @@ def test_a_wrong_requirements_file_is_named(harness):
 
 
 def test_build_env_reaches_the_installer_and_no_log(harness):
-    setup = "import os\nprint('token is', os.environ['TOKEN'])\nfrom setuptools import setup\nsetup(name='x', version='1')\n"
-    files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n", "setup.py": setup}
-    spec, status = harness.build(files, build_env={"PIP_INDEX_URL": "https://me:sesame42@index.invalid/simple", "PIP_FIND_LINKS": "/nosuch-sesame43"})
+    files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n"}
+    build_env = {"PIP_INDEX_URL": "https://me:sesame42@index.invalid/simple", "PIP_FIND_LINKS": "/nosuch-sesame43"}
+    spec, status = harness.build(files, build_env=build_env)
     assert not status.ready
     everything = "\n".join([*harness.log[spec.id], status.message])
     assert "***" in everything, "pip was expected to show where it looked"
@@ -189,8 +189,7 @@ def test_nothing_of_the_server_reaches_the_installer(harness, monkeypatch, tmp_p
     monkeypatch.setenv("SERVER_SECRET", "42")
     wheelhouse = _source_package("import os, json; open(os.environ['SEEN_AT'], 'w').write(json.dumps(dict(os.environ)))")
     seen = tmp_path / "seen.json"
-    requirements = "--no-index\n--no-build-isolation\n./pkg\n"
-    harness.build({**HELLO, **wheelhouse, "requirements.txt": requirements}, build_env={"SEEN_AT": str(seen)})
+    harness.build({**HELLO, **wheelhouse, "requirements.txt": "--no-index\n./pkg\n"}, build_env={"SEEN_AT": str(seen)})
     environment = json.loads(seen.read_text())
     assert environment["SEEN_AT"] == str(seen)
     assert not {"SERVER_SECRET", "SLESS_JWT_SECRET"} & set(environment)
@@ -199,7 +198,8 @@ def test_nothing_of_the_server_reaches_the_installer(harness, monkeypatch, tmp_p
 def _source_package(code: str) -> dict[str, str]:
     """A package whose build runs `code`."""
     project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    return {"pkg/pyproject.toml": project, "pkg/backend.py": f"def prepare_metadata_for_build_wheel(*_, **__):\n    {code}\n    raise SystemExit(1)\n"}
+    backend = f"def prepare_metadata_for_build_wheel(*_, **__):\n    {code}\n    raise SystemExit(1)\n"
+    return {"pkg/pyproject.toml": project, "pkg/backend.py": backend}
 
 
 def test_a_build_that_hangs_ends(harness):
@@ -269,8 +269,8 @@ def test_a_lock_is_obeyed(harness, node_binary):
     lock = {"name": "fn", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": {"name": "fn", "version": "1.0.0"}}}
     files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"}), "package-lock.json": json.dumps(lock)}
     spec, status = harness.build(files, runtime="nodejs20")
-    assert message_lines(status)[0].startswith("npm failed on package-lock.json (exit code 1)")
-    assert "in sync" in status.message
+    assert message_lines(status)[0] == 'npm could not install "greeting@1.0.0" of package-lock.json'
+    assert "in sync" in status.message and "Usage" not in status.message
 
 
 def test_an_uploaded_node_modules_wins(harness, node_binary):
@@ -292,8 +292,7 @@ def test_a_broken_package_json_is_named(harness, node_binary):
 
 def test_a_node_handler_that_throws(harness, node_binary):
     _, status = harness.build({"handler.js": "throw new Error('not today');\n"}, runtime="nodejs20")
-    assert message_lines(status)[0].startswith("handler.handle cannot be imported: ")
-    assert "not today" in status.message
+    assert message_lines(status)[0] == "handler.handle cannot be imported: Error: not today"
 
 
 def test_go_is_not_available_yet(harness):
