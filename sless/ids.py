@@ -24,6 +24,15 @@ def valid_request_id(text: str | None) -> str | None:
     return text if text and _REQUEST_ID.fullmatch(text) else None
 
 
+_call_ids: list[str] = []
+os.register_at_fork(after_in_child=_call_ids.clear)
+
+
 def new_call_id() -> str:
-    """An id like those of `new_id`, for the request path: 80 random bits in a tenth of the time."""
-    return "i" + os.urandom(10).hex()
+    """An id like those of `new_id`, for the request path: 80 random bits, fetched for many ids at once because asking the kernel is slow."""
+    try:
+        return _call_ids.pop()
+    except IndexError:
+        text = os.urandom(10 * 256).hex()
+        _call_ids.extend("i" + text[at : at + 20] for at in range(20, len(text), 20))
+        return "i" + text[:20]

@@ -42,6 +42,8 @@ class Application:
 
     def __init__(self, settings: Settings, parts: Parts) -> None:
         self.plane = parts.plane
+        self.relays = parts.plane.relays
+        """The short way of calls, which the server's protocol takes beside this application. None: every call comes here."""
         self._parts = parts
         self._stopping = asyncio.Event()
         self._calls = Calls(parts.plane.invocations, parts.verifier)

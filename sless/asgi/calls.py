@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from sless.asgi.answers import request_id_of
 from sless.asgi.paths import Found
 from sless.asgi.types import Receive, Scope, Send, Verifier
 from sless.errors import Code, SlessError
@@ -67,10 +66,7 @@ class Calls:
             authorization = request.header(b"authorization")
             await check_token(authorization.decode("latin-1") if authorization is not None else None)
         caller = AsgiCaller(receive, send)
-        asked = Asked(
-            namespace=namespace, name=found.name, kind=found.kind, request=request, caller=caller,
-            request_id=request_id_of(request.headers), token_check=check_token,
-        )  # fmt: skip
+        asked = Asked(namespace=namespace, name=found.name, kind=found.kind, request=request, caller=caller, token_check=check_token)
         try:
             return await self._invocations.invoke(asked)
         finally:

@@ -6,11 +6,14 @@ The parser is httptools, which does not know HEAD, ends a message at each 1xx an
 import asyncio
 import select
 from collections.abc import Callable
+from time import monotonic
 from typing import Protocol, cast
 
 import httptools
 
 from sless.proxy.request import Headers
+
+_FRESH_SEC = 0.002
 
 
 class Receiver(Protocol):
@@ -19,6 +22,9 @@ class Receiver(Protocol):
     def answer_head(self, status: int, headers: Headers) -> None: ...
 
     def answer_data(self, data: bytes) -> None: ...
+
+    def answer_pause(self) -> None:
+        """All of a packet has been handed on, and more will come."""
 
     def answer_end(self) -> None: ...
 
@@ -42,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._ended = False
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
+        self._idle_since = 0.0
         self.write_paused = False
         self.reusable = False
         """The last answer ended whole and both sides keep the connection."""
@@ -53,8 +60,9 @@ class Connection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def is_stale(self) -> bool:
-        """The instance has closed it, or sent something nobody asked for, and the loop has not yet seen it."""
-        return self.closed or bool(self._poll.poll(0))
+        """The instance has closed it, or sent something nobody asked for, and the loop has not yet seen it. One that was busy a moment
+        ago is not looked at: under load that saves a system call for each request."""
+        return self.closed or (monotonic() - self._idle_since > _FRESH_SEC and bool(self._poll.poll(0)))
 
     def begin(self, receiver: Receiver, *, head_only: bool) -> None:
         """Binds the connection to one exchange; its answer has no body when `head_only`."""
@@ -105,6 +113,8 @@ class Connection(asyncio.Protocol):
         else:
             if self._ended:
                 self._end()
+            elif self._receiver is not None:
+                self._receiver.answer_pause()
 
     def connection_lost(self, exc: Exception | None) -> None:
         receiver, self._receiver = self._receiver, None
@@ -167,6 +177,7 @@ class Connection(asyncio.Protocol):
         """After the whole packet has been parsed, so that bytes behind the answer are not taken for the next one's."""
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
+            self._idle_since = monotonic()
             receiver.answer_end()
 
     def _break(self, reason: str) -> None:

@@ -4,15 +4,25 @@ import asyncio
 from bisect import insort
 from collections.abc import Callable
 from itertools import count
+from time import monotonic
+from typing import NamedTuple
 
+from sless.domain.model import Kind
 from sless.domain.ports import Route
 from sless.errors import Code, SlessError
+from sless.proxy.connection import Connection
 from sless.proxy.policy import Policy
 from sless.proxy.target import Target
 
 _RETRY_SEC = 0.1
 _Waiter = asyncio.Future[Target | None]
 RETRY_AFTER_SEC = 5
+
+
+class Leased(NamedTuple):
+    entry: "Entry"
+    target: Target
+    connection: Connection
 
 
 class Entry:
@@ -23,6 +33,8 @@ class Entry:
         self.policy = Policy(route.http) if route.http else None
         self.targets: list[Target] = []
         self.removed = False
+        self.direct = False
+        """Any call may go to an instance at once: nothing of the trigger's or the workload's state to check."""
         self._by_id: dict[str, Target] = {}
         self._waiters: list[tuple[int, _Waiter]] = []
         """By ticket: who came first stands first, also after having been woken for nothing."""
@@ -47,11 +59,14 @@ class Entry:
             target = self._by_id.setdefault(endpoint_id, Target(endpoint, slots))
             target.slots = slots
         self.targets = list(self._by_id.values())
+        passes = self.policy.open if self.policy else route.kind is Kind.SERVICE
+        self.direct = passes and route.wants_instances and route.blocked is None
         self._wake_all()
 
     def remove(self, draining: Callable[[Target], None]) -> None:
         """The workload is gone."""
         self.removed = True
+        self.direct = False
         for target in self.targets:
             target.retire()
             draining(target)
@@ -85,12 +100,11 @@ class Entry:
 
     async def target(self, wait_sec: float) -> Target:
         """A slot on an instance. Raises SlessError: blocked, removed, or none within `wait_sec`."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_sec
+        deadline = monotonic() + wait_sec
         ticket: int | None = None
         while True:
             self.check_served()
-            now = loop.time()
+            now = monotonic()
             if (ticket is not None or not self._waiters) and (found := self.find_target(now)):
                 return found
             if now >= deadline:
@@ -99,6 +113,19 @@ class Entry:
             found = await self._wait(ticket, min(deadline - now, _RETRY_SEC if self._some_suspended(now) else 60.0))
             if found is not None:
                 return found
+
+    def find_idle(self) -> Leased | None:
+        """A slot and an idle connection, if both are there now and nobody waits."""
+        if self._waiters:
+            return None
+        target = self.find_target(monotonic())
+        if target is None:
+            return None
+        connection = target.find_idle()
+        if connection is None:
+            target.active -= 1
+            return None
+        return Leased(self, target, connection)
 
     def release(self, target: Target) -> None:
         """Gives a slot back, to who waits first."""
@@ -111,7 +138,7 @@ class Entry:
 
     def release_unreachable(self, target: Target) -> None:
         """Gives a slot back on an instance that could not be reached: nobody gets it for a moment."""
-        target.suspend(asyncio.get_running_loop().time())
+        target.suspend(monotonic())
         target.active -= 1
         self._wake_all()
 

@@ -123,6 +123,8 @@ class Exchange:
         self.touch()
         self._wake()
 
+    def answer_pause(self) -> None: ...
+
     def answer_end(self) -> None:
         self.ended = True
         self._wake()

@@ -7,6 +7,7 @@ there is nobody left. Once the answer has begun, a failure aborts it and only th
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from sless.domain.model import CallStatus
 from sless.errors import SlessError
@@ -64,11 +65,10 @@ class Forwarder:
     async def _reach(self, job: Forwarding) -> tuple[Target, Connection]:
         """A slot and a connection. An instance that cannot be reached costs nothing: nothing has been sent to it."""
         entry, call = job.entry, job.call
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.options.instance_wait_sec
+        deadline = monotonic() + self.options.instance_wait_sec
         call.cold = not entry.targets
         while True:
-            target = await entry.target(deadline - loop.time())
+            target = await entry.target(deadline - monotonic())
             try:
                 connection = await target.connection()
             except OSError:

@@ -2,7 +2,7 @@
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from sless.proxy.request import Call, Headers, Request
@@ -15,6 +15,7 @@ _REQUEST_DROPPED = HOP_BY_HOP | {
     b"expect", b"content-length", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-request-id",
 }  # fmt: skip
 _ANSWER_DROPPED = HOP_BY_HOP | {b"x-request-id"}
+_USUAL = (b"keep-alive", b"close", b"Keep-Alive", b"Close")
 _FUNCTION_ERROR = b"x-sless-function-error"
 _SLESS = b"x-sless-"
 
@@ -37,8 +38,11 @@ class Trust:
 
 def named_by_connection(headers: Headers) -> frozenset[bytes]:
     """Header names that a Connection header lists, to be dropped with it."""
-    names = [value for name, value in headers if name == b"connection"]
-    return frozenset(token.strip().lower() for value in names for token in value.split(b",")) if names else frozenset()
+    named: frozenset[bytes] = frozenset()
+    for name, value in headers:
+        if name == b"connection" and value not in _USUAL:
+            named |= frozenset(token.strip().lower() for token in value.split(b","))
+    return named
 
 
 def request_head(call: Call, request: Request, timeout_sec: int, trust: Trust) -> bytes:
@@ -87,8 +91,7 @@ def _joined(request: Request, name: bytes) -> str:
     return ", ".join(value.decode("latin-1") for key, value in request.headers if key == name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """An instance's answer as the caller gets it. `fault` is the platform's own refusal, `error` what history records."""
 
     status: int

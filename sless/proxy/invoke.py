@@ -32,7 +32,6 @@ class Asked:
     kind: Kind | None
     request: Request
     caller: Caller
-    request_id: str | None
     token_check: TokenCheck
 
 
@@ -61,7 +60,7 @@ class Invocations:
             if asked.kind is None:
                 await check_trigger(entry, asked)
         except SlessError as error:
-            await refuse(asked.caller, error, asked.request_id or new_call_id(), extra_of(asked, self._parts.table))
+            await refuse(asked.caller, error, asked.request.request_id or new_call_id(), extra_of(asked, self._parts.table))
             return error.status
         return await self._recorded(entry, asked, extra or [])
 
@@ -79,7 +78,7 @@ class Invocations:
 
     async def _recorded(self, entry: Entry, asked: Asked, extra: Headers) -> int:
         cause = Cause.HTTP if asked.kind is None else Cause.INVOKE
-        call = Call(entry.route, cause, asked.request, asked.request_id)
+        call = Call(entry.route, cause, asked.request)
         record = True
         try:
             if asked.kind is not None and wants_async(asked.request):

@@ -6,6 +6,7 @@ Nothing is recorded here: whoever accepted the call keeps its row.
 import asyncio
 import json
 from datetime import datetime
+from time import monotonic
 
 from sless import clock
 from sless.domain.model import CallStatus
@@ -72,7 +73,7 @@ class LoopInvoker:
                 )
                 return _observed(run, fetched, started_at)
             except OSError:
-                target.suspend(asyncio.get_running_loop().time())
+                target.suspend(monotonic())
             except BrokenOff as error:
                 told = await broken_off(entry.route, target, error, options.why_gone)
                 return _failed(run, CallStatus.FAILED, told.message, started_at)

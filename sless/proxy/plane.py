@@ -17,6 +17,7 @@ from sless.proxy.invoker import LoopInvoker
 from sless.proxy.logs import LogPuller
 from sless.proxy.oneshot import OneShotRunner, RunBackend
 from sless.proxy.recorder import Batch, Recorder
+from sless.proxy.relay import Relays
 from sless.proxy.routes import RouteTable
 from sless.proxy.sweep import Sweep
 from sless.proxy.target import Target
@@ -56,6 +57,8 @@ class DataPlane:
             )
         )  # fmt: skip
 
+        self.relays = Relays(self.routes, self.forwarder, self.recorder)
+
     async def start(self) -> None:
         self.sweep.start()
         self.recorder.start()
@@ -68,6 +71,7 @@ class DataPlane:
         await self.logs.stop()
         await self.routes.stop()
         await self.sweep.stop()
+        await asyncio.gather(*self.relays.explaining, return_exceptions=True)
         await asyncio.to_thread(self.oneshot.close)
         await asyncio.to_thread(self.recorder.stop)
 

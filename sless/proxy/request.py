@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sless.domain.model import CallStatus, Cause
 from sless.domain.ports import Route
-from sless.ids import new_call_id
+from sless.ids import new_call_id, valid_request_id
 
 Headers = list[tuple[bytes, bytes]]
 """Names in lower case, in the order they came."""
@@ -23,7 +23,7 @@ class BodyTooLarge(Exception):
 class Request:
     """What the caller sent, before its body. `target` is path and query as the instance gets them."""
 
-    __slots__ = ("client", "full_path", "headers", "length", "method", "query", "scheme", "streamed", "target")
+    __slots__ = ("client", "full_path", "headers", "length", "method", "query", "request_id", "scheme", "streamed", "target")
 
     def __init__(self, method: str, full_path: bytes, query: bytes, headers: Headers) -> None:
         self.method = method
@@ -33,6 +33,8 @@ class Request:
         self.target = b"/"
         self.client = ""
         self.scheme = "http"
+        self.request_id: str | None = None
+        """The first X-Request-Id, if it is a valid one."""
         self.length = 0
         self.streamed = False
         """Chunked: the length is not known."""
@@ -41,6 +43,8 @@ class Request:
                 self.length = int(value)
             elif name == b"transfer-encoding":
                 self.streamed = True
+            elif name == b"x-request-id" and self.request_id is None:
+                self.request_id = valid_request_id(value.decode("latin-1"))
 
     @property
     def has_body(self) -> bool:
@@ -85,9 +89,9 @@ class Call:
         "response_bytes", "route", "started", "started_at", "status", "version",
     )  # fmt: skip
 
-    def __init__(self, route: Route, cause: Cause, request: Request, request_id: str | None) -> None:
+    def __init__(self, route: Route, cause: Cause, request: Request) -> None:
         self.id = new_call_id()
-        self.request_id = request_id or self.id
+        self.request_id = request.request_id or self.id
         self.route = route
         self.cause = cause
         self.method = request.method

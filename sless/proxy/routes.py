@@ -22,6 +22,7 @@ class RouteTable:
         self._revision = -1
         self._entries: dict[tuple[str, str], Entry] = {}
         self._by_id: dict[str, Entry] = {}
+        self._by_prefix: dict[bytes, Entry] = {}
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -43,6 +44,7 @@ class RouteTable:
             entry.remove(lambda target: None)
         self._entries = {}
         self._by_id = {}
+        self._by_prefix = {}
 
     def wake(self) -> None:
         """From any thread: polls now."""
@@ -50,6 +52,10 @@ class RouteTable:
 
     def find(self, namespace: str, name: str) -> Entry | None:
         return self._entries.get((namespace, name))
+
+    def find_by_prefix(self, prefix: bytes) -> Entry | None:
+        """`prefix` is the raw /fn/{namespace}/{name}."""
+        return self._by_prefix.get(prefix)
 
     def find_by_id(self, workload_id: str) -> Entry | None:
         return self._by_id.get(workload_id)
@@ -70,6 +76,7 @@ class RouteTable:
             fresh[route.namespace, route.name] = by_id[route.workload_id] = entry
         gone = [entry for workload_id, entry in self._by_id.items() if workload_id not in by_id]
         self._entries, self._by_id = fresh, by_id
+        self._by_prefix = {f"/fn/{namespace}/{name}".encode(): entry for (namespace, name), entry in fresh.items()}
         for entry in gone:
             entry.remove(self._draining)
         self.loaded = True

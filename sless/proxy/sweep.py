@@ -5,6 +5,7 @@ from time import monotonic
 from typing import Protocol
 
 from sless.proxy.exchange import OverTime
+from sless.proxy.request import CallerGone
 
 _TICK_SEC = 0.05
 _WATCH_AFTER_SEC = 0.1
@@ -35,9 +36,12 @@ class Sweep:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="sweep")
 
     async def stop(self) -> None:
+        """Calls that still go on are broken off."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        for call in list(self._calls):
+            call.fail(CallerGone())
 
     def add(self, call: Swept, watched: Watched | None) -> None:
         self._calls[call] = (monotonic() + _WATCH_AFTER_SEC, watched)

@@ -1,88 +1,100 @@
-"""The HTTP protocol of a connection: uvicorn's, with limits, rules and answers of its own to whatever is not served."""
+"""The HTTP protocol of a connection: which requests go the short way (`proxy.relay`), which become ASGI calls, and in which order."""
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from sless.errors import Code, SlessError
-from sless.ids import new_call_id
-from sless.proxy.refuse import error_answer
+from sless.proxy.request import Request
 from sless.server.cycle import Cycle
-from sless.server.head import (
-    MAX_FIELDS,
-    MAX_HEAD_BYTES,
-    MAX_URL_BYTES,
-    ascii_url,
-    check_head,
-    head_too_large,
-    head_without_upgrade,
-    url_too_long,
-)
+from sless.server.head import ascii_url
+from sless.server.limited import Limited
 
-HEAD_SEC = 10.0
-_LINGER_SEC = 2.0
-_MOST_IGNORED_BYTES = 64 * 2**20
-"""Of a body nobody reads, for the sake of the next request on the connection."""
+_SHORT_BODY_BYTES = 64 * 1024
+_BODY_SEC = 60.0
+_CALL = b"/fn/"
+_LONG_WAY = frozenset({b"expect", b"upgrade", b"transfer-encoding"})
 
 
-class _Refused(Exception):
-    """Ends parsing; the protocol holds the error."""
+class Relay(Protocol):
+    """proxy.relay.Relay, as the front door uses it."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def caller_gone(self) -> None: ...
 
 
-class FrontDoor(HttpToolsProtocol):
+class ShortCall:
+    """One call on the short way, in the place of a Cycle: has what uvicorn asks of one."""
+
+    __slots__ = ("_door", "_timer", "body", "disconnected", "keep_alive", "message_event", "relay", "request", "response_complete")
+
+    def __init__(self, door: "FrontDoor", request: Request, *, keep_alive: bool) -> None:
+        self._door = door
+        self._timer: asyncio.TimerHandle | None = None
+        self.request = request
+        self.body = b""
+        self.keep_alive = keep_alive
+        self.disconnected = False
+        self.response_complete = False
+        self.message_event = self
+        self.relay: Relay | None = None
+
+    def set(self) -> None:
+        """Of `message_event`: nobody waits for it."""
+
+    def wait_for_body(self) -> None:
+        self._timer = self._door.loop.call_later(_BODY_SEC, self._door.body_is_late)
+
+    def stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- proxy.relay.CallerSocket ---
+
+    def relay_write(self, data: bytes) -> None:
+        if not self.disconnected:
+            self._door.transport.write(data)
+
+    def relay_end(self) -> None:
+        self.response_complete = True
+        if not self.disconnected:
+            if not self.keep_alive:
+                self._door.transport.close()
+            self._door.on_response_complete()
+
+    def relay_abort(self) -> None:
+        self.response_complete = True
+        if not self.disconnected:
+            self._door.transport.abort()
+
+
+class FrontDoor(Limited):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._in_head = False
-        self._head_bytes = 0
-        self._unfinished_bytes = 0
-        self._ignored_bytes = 0
-        self._refusal: SlessError | None = None
-        self._refused = False
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._running: Cycle | None = None
+        self._relays = getattr(self.app, "relays", None)
+        self._running: Cycle | ShortCall | None = None
+        """The one whose answer is owed first."""
 
     # --- the connection ---
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # type: ignore[arg-type]
-        self._arm_head_timer()
-
     def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm_head_timer()
-        self._unset_keepalive_if_required()
         running = self._running
         if running is not None and not running.response_complete:
             running.disconnected = True
             running.message_event.set()
+            if isinstance(running, ShortCall):
+                running.stop_waiting()
+                if running.relay is not None:
+                    running.relay.caller_gone()
         self.pipeline.clear()
         super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
-        self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._go_on_without_upgrade(data[upgrade.args[0] :])
-        except httptools.HttpParserError as error:
-            self._refuse(self._refusal or SlessError(Code.INVALID, f"this is no valid HTTP/1.1 request: {error}"))
-        else:
-            self._after(len(data))
-
-    def _after(self, size: int) -> None:
-        """After a packet has been parsed: how far is the head, and since when."""
-        if self._in_head:
-            self._unfinished_bytes += size
-            if self._unfinished_bytes > MAX_HEAD_BYTES:
-                self._refuse(head_too_large())
-                return
-        if self._in_head or self.cycle is None:
-            self._arm_head_timer()
 
     def shutdown(self) -> None:
         begin_shutdown = getattr(self.app, "begin_shutdown", None)
@@ -90,63 +102,74 @@ class FrontDoor(HttpToolsProtocol):
             begin_shutdown()
         super().shutdown()
 
-    # --- the head ---
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if isinstance(self._running, ShortCall) and self._running.relay is not None:
+            self._running.relay.pause()
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
-        self._head_bytes = 0
-        self._unfinished_bytes = 0
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if isinstance(self._running, ShortCall) and self._running.relay is not None:
+            self._running.relay.resume()
 
-    def on_url(self, url: bytes) -> None:
-        self.url += url
-        if len(self.url) > MAX_URL_BYTES:
-            self._stop(url_too_long())
+    def is_idle(self) -> bool:
+        return (self._running is None or self._running.response_complete) and not self.pipeline
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._head_bytes += len(name) + len(value) + 4
-        if len(self.headers) > MAX_FIELDS or self._head_bytes > MAX_HEAD_BYTES:
-            self._stop(head_too_large())
+    # --- requests ---
 
-    def on_headers_complete(self) -> None:
-        parser = self.parser
-        method = parser.get_method()
-        if parser.should_upgrade() and method != b"CONNECT":
-            return
-        version = parser.get_http_version()
-        self._in_head = False
-        self._disarm_head_timer()
-        try:
-            check_head(method, version, self.headers)
-        except SlessError as error:
-            self._stop(error)
-        self._fill_scope(method, version)
-        self._start(Cycle(
-            scope=self.scope, transport=self.transport, flow=self.flow, logger=self.logger, access_logger=self.access_logger,
-            access_log=False, default_headers=self.server_state.default_headers, message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue and version == "1.1",
-            keep_alive=version == "1.1" and parser.should_keep_alive(), on_response=self.on_response_complete,
-        ))  # fmt: skip
+    def serve_head(self, method: bytes, version: str) -> None:
+        if self._relays is not None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
+            request = self._short_request(method)
+            if request is not None:
+                short = ShortCall(self, request, keep_alive=self.parser.should_keep_alive())
+                self.cycle = self._running = short  # type: ignore[assignment]
+                if request.length:
+                    short.wait_for_body()
+                return
+        self._start(self._cycle(self._scope(method, version)))
 
-    def _fill_scope(self, method: bytes, version: str) -> None:
-        scope: Any = self.scope
+    def _short_request(self, method: bytes) -> Request | None:
+        """The request if it may go the short way, as far as its head tells."""
+        url = self.url
+        path, _, query = url.partition(b"?")
+        if b"#" in url or not url.isascii():
+            return None
+        for name, _ in self.headers:
+            if name in _LONG_WAY:
+                return None
+        request = Request(method.decode("ascii"), path, query, self.headers)
+        if request.length > _SHORT_BODY_BYTES:
+            return None
+        request.client = self.client[0] if self.client else ""
+        return request
+
+    def _cycle(self, scope: Any) -> Cycle:
+        modern = scope["http_version"] == "1.1"
+        return Cycle(
+            scope=scope, transport=self.transport, flow=self.flow, logger=self.logger, access_logger=self.access_logger, access_log=False,
+            default_headers=self.server_state.default_headers, message_event=asyncio.Event(),
+            expect_100_continue=modern and any(pair[0] == b"expect" and pair[1].lower() == b"100-continue" for pair in self.headers),
+            keep_alive=modern and self.parser.should_keep_alive(), on_response=self.on_response_complete,
+        )  # fmt: skip
+
+    def _scope(self, method: bytes, version: str) -> Any:
         try:
             url = httptools.parse_url(ascii_url(self.url))
         except httptools.HttpParserInvalidURLError:
-            self._stop(SlessError(Code.INVALID, "the request's URL is not valid"))
+            self.stop(SlessError(Code.INVALID, "the request's URL is not valid"))
         raw_path = url.path or b"/"
         path = raw_path.decode("ascii")
-        scope["method"] = method.decode("ascii")
-        scope["http_version"] = version
-        scope["raw_path"] = raw_path
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["query_string"] = url.query or b""
+        return {
+            "type": "http", "asgi": {"version": self.asgi_version, "spec_version": "2.3"}, "http_version": version,
+            "server": self.server, "client": self.client, "scheme": self.scheme, "root_path": "", "headers": self.headers,
+            "state": {}, "method": method.decode("ascii"), "raw_path": raw_path,
+            "path": unquote(path) if "%" in path else path, "query_string": url.query or b"",
+        }  # fmt: skip
 
     def _start(self, cycle: Cycle) -> None:
-        before = self.cycle
+        idle = self.is_idle()
         self.cycle = cycle
-        if before is None or before.response_complete:
+        if idle:
             self._start_asgi_task(cycle, self.app)
         else:
             self.flow.pause_reading()
@@ -156,77 +179,54 @@ class FrontDoor(HttpToolsProtocol):
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """An upgrade is an offer that may be passed over. The parser would skip the body, so the head is parsed anew without it."""
-        head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.data_received(head + rest)
-
-    # --- the body ---
+    # --- bodies ---
 
     def on_body(self, body: bytes) -> None:
-        cycle = self.cycle
+        cycle: Any = self.cycle
         if cycle.response_complete:
-            self._ignored_bytes += len(body)
-            if self._ignored_bytes > _MOST_IGNORED_BYTES:
-                self.transport.close()
+            self.ignore_body(len(body))
             return
         cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
-        cycle.message_event.set()
+        if type(cycle) is Cycle:
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        if not self._in_head:
-            self._ignored_bytes = 0
-            super().on_message_complete()
+        cycle: Any = self.cycle
+        if self._in_head or cycle.response_complete:
+            return
+        if type(cycle) is ShortCall:
+            self._begin_short(cycle)
+        else:
+            cycle.more_body = False
+            cycle.message_event.set()
+
+    def _begin_short(self, short: ShortCall) -> None:
+        short.stop_waiting()
+        assert self._relays is not None
+        short.relay = self._relays.begin(short.request, short.body, short)
+        if short.relay is None:
+            cycle = self._cycle(self._scope(short.request.method.encode(), "1.1"))
+            cycle.body = bytearray(short.body)
+            cycle.more_body = False
+            cycle.message_event.set()
+            self.cycle = cycle
+            self._start_asgi_task(cycle, self.app)
+
+    def body_is_late(self) -> None:
+        """Of a short call: nothing has been begun, so it is refused and forgotten."""
+        if isinstance(self._running, ShortCall):
+            self._running.response_complete = True
+            self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {_BODY_SEC:g} s"))
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self._refusal is not None and not self.pipeline and self._is_idle():
-            self._answer_refusal(self._refusal)
-
-    # --- what is not served ---
-
-    def _stop(self, error: SlessError) -> None:
-        self._refusal = error
-        raise _Refused
-
-    def _refuse(self, error: SlessError) -> None:
-        """Answers with the error and closes, after the answers that are still to come on this connection."""
-        self._refusal = error
-        self._refused = True
-        self._disarm_head_timer()
-        if self._is_idle():
-            self._answer_refusal(error)
-
-    def _is_idle(self) -> bool:
-        return (self._running is None or self._running.response_complete) and not self.pipeline
-
-    def _answer_refusal(self, error: SlessError) -> None:
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        headers, body = error_answer(error, new_call_id())
-        lines = [name + b": " + value + b"\r\n" for name, value in headers]
-        self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"connection: close\r\n\r\n", body]))
-        # Closing while the other side still sends would reset the connection, and the answer might be lost with it.
         self.flow.resume_reading()
-        self.transport.write_eof()
-        self.loop.call_later(_LINGER_SEC, self.transport.close)
-
-    def _arm_head_timer(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SEC, self._head_is_late)
-
-    def _disarm_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _head_is_late(self) -> None:
-        self._head_timer = None
-        if self._in_head:
-            self._refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request head was not complete within {HEAD_SEC:g} s"))
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
         else:
-            self.transport.close()
+            self.wait_for_next()

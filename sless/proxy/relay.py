@@ -1,0 +1,219 @@
+"""The short way: a small call whose body is there, to an instance with a free slot and an idle connection, without a task or a coroutine.
+
+Packets of the instance go straight into the caller's socket. `Relays.begin` takes a call or declines it, before anything has happened; what
+it declines goes the long way (`invoke`, `forward`). Both ways share the table, the slots, the header rules, the sweep and the record; the
+same tests hold for both.
+"""
+
+import asyncio
+from time import monotonic
+from typing import Protocol
+
+from sless import metrics
+from sless.domain.model import CallStatus, Cause
+from sless.errors import SlessError
+from sless.proxy.entry import Leased
+from sless.proxy.exchange import NEVER, BrokenOff
+from sless.proxy.failure import broken_off, over_time, status_of
+from sless.proxy.forward import Forwarder
+from sless.proxy.heads import answer_of, request_head
+from sless.proxy.recorder import Recorder
+from sless.proxy.refuse import error_answer
+from sless.proxy.request import Call, CallerGone, Headers, Request
+from sless.proxy.routes import RouteTable
+from sless.proxy.status_lines import STATUS_LINES
+
+
+class CallerSocket(Protocol):
+    """The caller's connection, as a relay uses it."""
+
+    keep_alive: bool
+
+    def relay_write(self, data: bytes) -> None: ...
+
+    def relay_end(self) -> None:
+        """The answer is whole."""
+
+    def relay_abort(self) -> None:
+        """The answer broke off: the caller must notice."""
+
+
+class Relays:
+    def __init__(self, table: RouteTable, forwarder: Forwarder, recorder: Recorder) -> None:
+        self._table = table
+        self.forwarder = forwarder
+        self.recorder = recorder
+        self.explaining: set[asyncio.Task[None]] = set()
+
+    def begin(self, request: Request, body: bytes, caller: CallerSocket) -> "Relay | None":
+        """`request.full_path` begins with /fn/. None: not a call for the short way."""
+        path = request.full_path
+        end = path.find(b"/", path.find(b"/", 4) + 1)
+        entry = self._table.find_by_prefix(path if end < 0 else path[:end])
+        if entry is None or not entry.direct:
+            return None
+        rest = b"/" if end < 0 else path[end:]
+        if b"." in rest or b"%2" in rest or len(body) > self.forwarder.options.max_body_bytes:
+            return None
+        leased = entry.find_idle()
+        if leased is None:
+            return None
+        request.target = rest + b"?" + request.query if request.query else rest
+        relay = Relay(self, leased, request, caller)
+        relay.start(request, body)
+        return relay
+
+
+class Relay:
+    """One call on its way. Receives from the connection, is swept for its time-out."""
+
+    __slots__ = (
+        "_caller", "_chunked", "_connection", "_entry", "_head_only", "_pieces", "_relays", "_started", "_target", "_timeout_sec", "call",
+        "deadline", "over",
+    )  # fmt: skip
+
+    def __init__(self, relays: Relays, leased: Leased, request: Request, caller: CallerSocket) -> None:
+        entry = leased.entry
+        program = entry.route.program
+        self.call = Call(entry.route, Cause.HTTP, request)
+        self.call.version = leased.target.endpoint.version
+        self.over = False
+        self._timeout_sec = (program.timeout_sec if program else 0) or NEVER
+        self.deadline = NEVER
+        self._relays = relays
+        self._entry = entry
+        self._target = leased.target
+        self._connection = leased.connection
+        self._caller = caller
+        self._started = False
+        self._pieces: list[bytes] = []
+        """Of the packet that is being parsed: a system call per packet, not one per piece."""
+        self._chunked = False
+        self._head_only = request.method == "HEAD"
+
+    def start(self, request: Request, body: bytes) -> None:
+        forwarder, connection, call = self._relays.forwarder, self._connection, self.call
+        self._target.calls += 1
+        call.request_bytes = len(body)
+        program = call.route.program
+        head = request_head(call, request, program.timeout_sec if program else 0, forwarder.options.trust)
+        connection.begin(self, head_only=self._head_only)
+        if body or request.method not in ("GET", "HEAD"):
+            connection.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        else:
+            connection.write(head + b"\r\n")
+        self.deadline = call.started + self._timeout_sec
+        forwarder.sweep.add(self, None)
+
+    # --- from the caller's connection ---
+
+    def pause(self) -> None:
+        if not self.over:
+            self._connection.pause_reading()
+
+    def resume(self) -> None:
+        if not self.over:
+            self._connection.resume_reading()
+
+    def caller_gone(self) -> None:
+        self.fail(CallerGone())
+
+    # --- connection.Receiver ---
+
+    def answer_head(self, status: int, headers: Headers) -> None:
+        call = self.call
+        answer = answer_of(status, headers, call.request_id.encode("latin-1"))
+        call.http_status = status
+        call.error = answer.error
+        lines = [STATUS_LINES[status]]
+        framed = self._head_only or status in (204, 304)
+        for name, value in answer.headers:
+            if name == b"content-length":
+                framed = True
+            lines.append(name + b": " + value + b"\r\n")
+        if not framed:
+            self._chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        lines.append(b"\r\n" if self._caller.keep_alive else b"connection: close\r\n\r\n")
+        self._started = True
+        self._pieces = lines
+
+    def answer_data(self, data: bytes) -> None:
+        self.call.response_bytes += len(data)
+        self._pieces.append(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    def answer_pause(self) -> None:
+        if self._pieces:
+            data, self._pieces = b"".join(self._pieces), []
+            self._touch()
+            self._caller.relay_write(data)
+
+    def answer_end(self) -> None:
+        if self._chunked:
+            self._pieces.append(b"0\r\n\r\n")
+        if self._pieces:
+            self._caller.relay_write(b"".join(self._pieces))
+        self.call.finish_answered()
+        self._leave()
+        self._close()
+        self._caller.relay_end()
+
+    def answer_broken(self, reason: str) -> None:
+        self.fail(BrokenOff(reason))
+
+    def request_writable(self) -> None: ...
+
+    # --- failures, also from the sweep ---
+
+    def fail(self, error: Exception) -> None:
+        if self.over:
+            return
+        self._connection.abort()
+        self._leave()
+        if isinstance(error, CallerGone):
+            self.call.finish(CallStatus.CANCELLED, "the caller went away")
+            self._close()
+            self._caller.relay_abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._explain(error))
+        self._relays.explaining.add(task)
+        task.add_done_callback(self._relays.explaining.discard)
+
+    async def _explain(self, error: Exception) -> None:
+        """Finds out why, tells the caller if nothing has been said yet, and history."""
+        options, endpoint_id = self._relays.forwarder.options, self._target.endpoint.id
+        if isinstance(error, BrokenOff):
+            told = await broken_off(self.call.route, self._target, error, options.why_gone)
+        else:
+            await asyncio.to_thread(options.report_stuck, endpoint_id)
+            told = over_time(self.call.route, self._timeout_sec)
+        self.call.finish(status_of(told), told.message)
+        if self._started:
+            self._close()
+            self._caller.relay_abort()
+        else:
+            self._refuse(told)
+            self._close()
+            self._caller.relay_end()
+
+    def _refuse(self, error: SlessError) -> None:
+        headers, body = error_answer(error, self.call.request_id, on_call=True)
+        self.call.http_status = error.status
+        self.call.response_bytes = len(body)
+        lines = [name + b": " + value + b"\r\n" for name, value in headers]
+        end = b"\r\n" if self._caller.keep_alive else b"connection: close\r\n\r\n"
+        self._caller.relay_write(b"".join([STATUS_LINES[error.status], *lines, end, b"" if self._head_only else body]))
+
+    def _leave(self) -> None:
+        """Gives slot and connection back. After this the connection is another call's."""
+        self.over = True
+        self._relays.forwarder.sweep.discard(self)
+        self._target.give_back(self._connection)
+        self._entry.release(self._target)
+
+    def _close(self) -> None:
+        self._relays.recorder.add(self.call)
+        metrics.HTTP.count("fn", self.call.http_status or 499)
+
+    def _touch(self) -> None:
+        self.deadline = monotonic() + self._timeout_sec

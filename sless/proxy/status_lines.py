@@ -1,0 +1,11 @@
+"""First lines of answers, with the reason phrases of the standard."""
+
+from http import HTTPStatus
+
+
+def _line_of(status: int) -> bytes:
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+
+
+STATUS_LINES = {status: _line_of(status) for status in range(200, 600)}

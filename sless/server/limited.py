@@ -1,0 +1,201 @@
+"""uvicorn's HTTP protocol with limits, and with answers of its own to what is not served.
+
+What is served is `front_door`'s business: it fills in `serve_head` and the body's callbacks.
+"""
+
+import asyncio
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from sless.errors import Code, SlessError
+from sless.ids import new_call_id
+from sless.proxy.refuse import error_answer
+from sless.server.head import (
+    MAX_FIELDS,
+    MAX_HEAD_BYTES,
+    MAX_URL_BYTES,
+    check_head,
+    head_too_large,
+    head_without_upgrade,
+    url_too_long,
+)
+
+HEAD_SEC = 10.0
+_LINGER_SEC = 2.0
+_MOST_IGNORED_BYTES = 64 * 2**20
+"""Of a body nobody reads, for the sake of the next request on the connection."""
+
+
+class _Refused(Exception):
+    """Ends parsing; the protocol holds the error."""
+
+
+class Limited(HttpToolsProtocol):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = False
+        self._head_bytes = 0
+        self._unfinished_bytes = 0
+        self._ignored_bytes = 0
+        self._refusal: SlessError | None = None
+        self._refused = False
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
+
+    def serve_head(self, method: bytes, version: str) -> None:
+        """A head has been read and is good."""
+        raise NotImplementedError
+
+    def is_idle(self) -> bool:
+        """No answer is owed."""
+        raise NotImplementedError
+
+    # --- the connection ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._arm_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm_head_timer()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._idle_since = None
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self.refuse(self._refusal or SlessError(Code.INVALID, f"this is no valid HTTP/1.1 request: {error}"))
+        else:
+            if self._in_head:
+                self._unfinished_bytes += len(data)
+                if self._unfinished_bytes > MAX_HEAD_BYTES:
+                    self.refuse(head_too_large())
+                    return
+            if self._head_timer is None and (self._in_head or self.is_idle()) and self._idle_since is None:
+                self._arm_head_timer()
+
+    # --- the head ---
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._in_head = True
+        self._head_bytes = 0
+        self._unfinished_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > MAX_URL_BYTES:
+            self.stop(url_too_long())
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self.headers
+        headers.append((name.lower(), value))
+        self._head_bytes += len(name) + len(value) + 4
+        if len(headers) > MAX_FIELDS or self._head_bytes > MAX_HEAD_BYTES:
+            self.stop(head_too_large())
+
+    def on_headers_complete(self) -> None:
+        parser = self.parser
+        method = parser.get_method()
+        if parser.should_upgrade() and method != b"CONNECT":
+            return
+        version = parser.get_http_version()
+        self._in_head = False
+        if self._head_timer is not None:
+            self._disarm_head_timer()
+        try:
+            check_head(method, version, self.headers)
+        except SlessError as error:
+            self.stop(error)
+        self.serve_head(method, version)
+
+    def ignore_body(self, size: int) -> None:
+        """A piece of a body came after the answer."""
+        self._ignored_bytes += size
+        if self._ignored_bytes > _MOST_IGNORED_BYTES:
+            self.transport.close()
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """An upgrade is an offer that may be passed over. The parser would skip the body, so the head is parsed anew without it."""
+        head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.data_received(head + rest)
+
+    # --- between requests ---
+
+    def _unset_keepalive_if_required(self) -> None:
+        """The timer runs on; it looks at `_idle_since` when it fires, which is cheaper than one timer per request."""
+        self._idle_since = None
+
+    def wait_for_next(self) -> None:
+        """An answer has ended and no other is owed."""
+        self._ignored_bytes = 0
+        if self._refusal is not None:
+            self._answer_refusal(self._refusal)
+        else:
+            self._idle_since = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+
+    def _look_whether_idle(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self.transport.is_closing() or self._idle_since is None:
+            return
+        left_sec = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left_sec <= 0:
+            self.transport.close()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(left_sec, self._look_whether_idle)
+
+    # --- what is not served ---
+
+    def stop(self, error: SlessError) -> None:
+        """From the parser's callbacks: refuses, parses no further."""
+        self._refusal = error
+        raise _Refused
+
+    def refuse(self, error: SlessError) -> None:
+        """Answers with the error and closes, after the answers that are still owed on this connection."""
+        self._refusal = error
+        self._refused = True
+        self._disarm_head_timer()
+        if self.is_idle():
+            self._answer_refusal(error)
+
+    def _answer_refusal(self, error: SlessError) -> None:
+        if self.transport.is_closing():
+            return
+        headers, body = error_answer(error, new_call_id())
+        lines = [name + b": " + value + b"\r\n" for name, value in headers]
+        self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"connection: close\r\n\r\n", body]))
+        # Closing while the other side still sends would reset the connection, and the answer might be lost with it.
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_SEC, self.transport.close)
+
+    def _arm_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SEC, self._head_is_late)
+
+    def _disarm_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._in_head:
+            self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request head was not complete within {HEAD_SEC:g} s"))
+        else:
+            self.transport.close()
