@@ -10,9 +10,11 @@ import pytest
 
 from tests.conformance.harness import (
     Answer,
+    Connection,
     Outcome,
     RuntimeProcess,
     command_of,
+    request_bytes,
     run_once,
     running,
     start_process,
@@ -95,7 +97,7 @@ def test_module_form(tmp_path: Path, entrypoint: str, files: dict[str, str]) -> 
 IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
     ("no-module", {"other.js": ""}, "none of handler.js, handler.mjs, handler.cjs"),
     ("no-export", {"handler.js": "exports.a = 1; exports.b = 2;"}, "exports no handle, only: a, b"),
-    ("not-a-function", {"handler.mjs": "export const handle = 7;"}, "handle is not a function but number"),
+    ("not-a-function", {"handler.mjs": "export const handle = 7;"}, "expected a function in handler, found number"),
     ("syntax", {"handler.js": "exports.handle = (;"}, "SyntaxError"),
     ("raises", {"handler.js": "throw new RangeError('at import');"}, "RangeError: at import"),
     (
@@ -344,6 +346,80 @@ def test_stream_stops_when_the_caller_goes(kind: str) -> None:
         assert process.health()["active"] == 0
 
 
+def test_stream_that_waits_for_ever_gives_its_slot_back_when_the_caller_goes(tmp_path: Path) -> None:
+    source = "exports.handle = async function* (e) { yield 'a'; if (!e.end) await new Promise(() => {}); };"
+    env = {**code_env(tmp_path, {"handler.js": source}), "SLESS_CONCURRENCY": "1"}
+    with running(NODE, "handler.handle", env) as process:
+        for _ in range(3):
+            with process.connect() as connection:
+                connection.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                connection.read_head()
+                assert connection.read_chunk() == b"a"
+        assert process.call("GET", "/?end=1").body == b"a"
+
+
+def send_event(connection: Connection, event: Any, *headers: tuple[str, str]) -> None:
+    connection.send(request_bytes("POST", "/", [("Content-Type", "application/json"), *headers], json.dumps(event).encode()))
+
+
+def test_call_past_its_deadline_gives_its_place_away_and_is_not_answered(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as stuck, process.connect() as late:
+        send_event(stuck, {"gate": str(gate), "name": "stuck"}, ("X-Sless-Timeout-Ms", "300"))
+        wait_until(lambda: process.health()["active"] == 1, "the first call to run")
+        send_event(late, {"name": "late"}, ("X-Sless-Timeout-Ms", "100"))
+        assert process.call_json({"name": "next"}).json() == {"name": "next"}
+        assert process.health() == {"active": 1, "overdue": 1, "pid": process.process.pid}
+        gate.touch()
+        wait_until(lambda: process.health() == {"active": 0, "overdue": 0, "pid": process.process.pid}, "the stuck call to end")
+        for connection in (stuck, late):
+            with pytest.raises(ConnectionError):
+                connection.read_answer()
+        texts = [line["text"] for line in process.log_lines() if line["id"]]
+        assert texts == ["started stuck", "started next", "finished next", "finished stuck"]
+
+
+def test_deadlines_of_many_calls_pass_one_by_one(tmp_path: Path) -> None:
+    with running(NODE, "waits.pause") as process:
+        connections = [process.connect() for _ in range(3)]
+        for number, connection in enumerate(connections):
+            send_event(connection, {"gate": str(tmp_path / "never")}, ("X-Sless-Timeout-Ms", str(100 * (3 - number))))
+        seen = set()
+
+        def all_overdue() -> bool:
+            seen.add(process.health()["overdue"])
+            return max(seen) == 3
+
+        wait_until(all_overdue, "three overdue calls")
+        for connection in connections:
+            with pytest.raises(ConnectionError):
+                connection.read_answer()
+            connection.close()
+        assert process.health()["active"] == 3
+
+
+def test_caller_that_leaves_while_it_waits_is_never_started(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as first:
+        send_event(first, {"gate": str(gate), "name": "first"})
+        wait_until(lambda: process.health()["active"] == 1, "the first call to run")
+        with process.connect() as gone:
+            send_event(gone, {"name": "gone"})
+        process.health()  # its own round trip: the process has seen the other connection end
+        gate.touch()
+        assert first.read_answer().status == 200
+        assert process.call_json({"name": "last"}).status == 200
+        assert not any("gone" in line["text"] for line in process.log_lines())
+
+
+def test_request_that_broke_off_does_not_hold_up_the_end() -> None:
+    with running(NODE, "events.echo") as process:
+        with process.connect() as connection:
+            connection.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nonly a part")
+        process.process.send_signal(signal.SIGTERM)
+        assert process.finish() == 0
+
+
 def test_slow_caller_holds_the_stream_back(tmp_path: Path) -> None:
     source = """
 let sent = 0;
@@ -423,7 +499,6 @@ exports.handle = (event, { http }) => [http.headers.get('X-A'), http.headers.get
     [
         ({"SLESS_MODE": "jobs"}, "SLESS_MODE must be one of server, job, check"),
         ({"SLESS_CODE_DIR": "/no/such/folder"}, "SLESS_CODE_DIR must be a folder"),
-        ({"SLESS_ENTRYPOINT": "handler"}, "SLESS_ENTRYPOINT must be module.function"),
         ({"SLESS_CONCURRENCY": "many"}, "SLESS_CONCURRENCY must be an integer"),
         ({"SLESS_SOCKET": "/tmp/" + "x" * 100}, "SLESS_SOCKET is longer than 100 bytes"),
         ({"SLESS_SOCKET": "/no/such/folder/s"}, "cannot listen on /no/such/folder/s"),

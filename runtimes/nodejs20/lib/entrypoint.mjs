@@ -11,6 +11,17 @@ const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
 /** The entrypoint names nothing that can be called; the message says what was looked for. */
 export class NoHandler extends Error {}
 
+/** {text, module, name} of `module.function`. */
+function entrypointOf(text) {
+  const dot = text.lastIndexOf('.');
+  const module = text.slice(0, Math.max(dot, 0));
+  const name = text.slice(dot + 1);
+  if (!module || !name || name.includes('/') || module.startsWith('/') || module.split('/').includes('..')) {
+    throw new NoHandler(`entrypoint ${JSON.stringify(text)}: expected module.function`);
+  }
+  return { text, module, name };
+}
+
 function fileOf(codeDir, entrypoint) {
   const base = path.join(codeDir, entrypoint.module);
   const candidates = [...SUFFIXES.map((suffix) => base + suffix), ...SUFFIXES.map((suffix) => path.join(base, `index${suffix}`))];
@@ -45,13 +56,13 @@ function handlerOf(module, entrypoint) {
   const only = owners.find((owner) => typeof owner === 'function'); // `export default function`, `module.exports = function`
   if (only) return { handler: only, owner: undefined };
   const wrong = owners.find((owner) => entrypoint.name in owner);
-  if (wrong) throw new NoHandler(`entrypoint ${entrypoint.text}: ${entrypoint.name} is not a function but ${typeof wrong[entrypoint.name]}`);
+  if (wrong) throw new NoHandler(`entrypoint ${entrypoint.text}: expected a function in ${entrypoint.module}, found ${typeof wrong[entrypoint.name]}`);
   const names = [...new Set(owners.flatMap((owner) => Object.keys(owner)))];
   throw new NoHandler(`entrypoint ${entrypoint.text}: ${entrypoint.module} exports no ${entrypoint.name}, only: ${names.join(', ') || 'nothing'}`);
 }
 
 /** Imports the code; {handler, owner} where `owner` is what the handler sees as `this`. Throws NoHandler and whatever the code throws. */
 export async function loadHandler(settings) {
-  const file = fileOf(settings.codeDir, settings.entrypoint);
-  return handlerOf(await importFile(file), settings.entrypoint);
+  const entrypoint = entrypointOf(settings.entrypoint);
+  return handlerOf(await importFile(fileOf(settings.codeDir, entrypoint)), entrypoint);
 }

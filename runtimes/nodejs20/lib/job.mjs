@@ -129,10 +129,16 @@ class JobEnd {
   }
 }
 
+/** The outcome of a job whose handler cannot be imported. */
+export function reportImportFailure(settings, message, errorType) {
+  writeOutcome(failedOutcome(message, errorType, 500), settings.resultFile);
+}
+
 /** Calls the handler with the event of the environment and ends the process. */
 export function runJob(program) {
   const { settings } = program;
   const end = new JobEnd(settings);
+  process.on('SIGTERM', () => {}); // what runs is finished; the sender decides how long it waits
   const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), { ended() {} });
   if (settings.requestId !== null) call.requestId = settings.requestId;
   call.trigger = settings.trigger;

@@ -3,8 +3,8 @@ import fs from 'node:fs';
 
 import { captureOutput } from './capture.mjs';
 import { NoHandler } from './entrypoint.mjs';
-import { traceOf } from './failures.mjs';
-import { runJob } from './job.mjs';
+import { messageOf, traceOf, typeOf } from './failures.mjs';
+import { reportImportFailure, runJob } from './job.mjs';
 import { watchLifeline } from './lifeline.mjs';
 import { processScope, writeText } from './loglines.mjs';
 import { loadProgram } from './program.mjs';
@@ -44,20 +44,21 @@ class Loading {
 
   fail(error) {
     this.finish();
-    this.#say(error instanceof NoHandler ? error.message : traceOf(error));
+    this.#say(error instanceof NoHandler ? error.message : traceOf(error), messageOf(error), typeOf(error));
     process.exit(EXIT_NO_HANDLER);
   }
 
   #exited(code) {
-    const { text } = this.#settings.entrypoint;
     const what = this.#neverSettles ? 'waits for something that never comes' : `exited with code ${code}`;
-    this.#say(`entrypoint ${text}: the code ${what} while it was imported`);
+    const message = `entrypoint ${this.#settings.entrypoint}: the code ${what} while it was imported`;
+    this.#say(message, message, 'Exit');
     process.exitCode = EXIT_NO_HANDLER;
   }
 
-  #say(text) {
+  #say(text, message, errorType) {
     if (this.#settings.mode === 'check') writeSync(2, `${text}\n`);
     else writeText(processScope, 'stderr', `${text}\n`);
+    if (this.#settings.mode === 'job') reportImportFailure(this.#settings, message, errorType);
   }
 }
 

@@ -1,4 +1,5 @@
 // Server mode: HTTP/1.1 on a unix socket or a port.
+import fs from 'node:fs';
 import http from 'node:http';
 
 import { Call, newId } from './call.mjs';
@@ -99,6 +100,11 @@ function readHeader(call, name, value) {
   }
 }
 
+/** Takes away what a killed process left at the path that was given to this one. */
+function removeSocket(path) {
+  if (fs.lstatSync(path, { throwIfNoEntry: false })?.isSocket()) fs.unlinkSync(path);
+}
+
 class Server {
   #calls;
   #http;
@@ -129,6 +135,7 @@ class Server {
 
   /** Resolves when it listens. */
   listen({ socket, port }) {
+    if (socket) removeSocket(socket);
     return new Promise((resolve, reject) => {
       const address = socket ? { path: socket } : { port, host: '0.0.0.0' };
       this.#http.once('error', (error) => reject(new WrongEnvironment(`cannot listen on ${socket ?? `port ${port}`}: ${error.message}`)));
@@ -186,9 +193,10 @@ class Server {
   /** Stops accepting, lets what runs end (10 s at most); resolves when all of it is sent. */
   async drain() {
     this.#draining = true;
-    this.#http.close();
+    this.#http.close(); // and with it the connections between two requests
     for (const socket of this.#sockets) {
       if (socket._httpMessage) socket._httpMessage.shouldKeepAlive = false; // the answer that is being made
+      else if (socket.bytesRead === 0) socket.destroy(); // node:http takes a connection before its first request for a busy one
     }
     const end = performance.now() + DRAIN_MAX_MS;
     while (this.#busy && performance.now() < end) {

@@ -39,17 +39,6 @@ function codeDirOf(env) {
   return folder;
 }
 
-function entrypointOf(env) {
-  const text = env.SLESS_ENTRYPOINT || 'handler.handle';
-  const dot = text.lastIndexOf('.');
-  const module = text.slice(0, Math.max(dot, 0));
-  const name = text.slice(dot + 1);
-  if (!module || !name || module.split('/').includes('..') || module.startsWith('/') || name.includes('/')) {
-    throw new WrongEnvironment(`SLESS_ENTRYPOINT must be module.function, not ${JSON.stringify(text)}`);
-  }
-  return { text, module, name };
-}
-
 function socketOf(env) {
   const socket = env.SLESS_SOCKET || null;
   if (socket && Buffer.byteLength(socket) > SOCKET_PATH_MAX_BYTES) {
@@ -73,7 +62,7 @@ export function takeSettings(env) {
   const settings = {
     mode,
     codeDir: codeDirOf(env),
-    entrypoint: entrypointOf(env),
+    entrypoint: env.SLESS_ENTRYPOINT || 'handler.handle',
     socket: socketOf(env),
     port: integerOf(env, 'SLESS_PORT', 8080, 0, 65535),
     functionName: env.SLESS_FUNCTION_NAME || 'function',

@@ -9,8 +9,8 @@ function nextTurn() {
   });
 }
 
-/** {pull, stop}: `pull()` is the next {done, value}; `stop()` ends the source early, also while a pull waits. */
-function sourceOf(stream) {
+/** {pull, stop}: `pull()` is the next {done, value}; `stop()` asks the source to end early; `failed(error)` hears what comes of that. */
+function sourceOf(stream, failed) {
   const isAsync = typeof stream[Symbol.asyncIterator] === 'function';
   const iterator = isAsync ? stream[Symbol.asyncIterator]() : stream[Symbol.iterator]();
   let pulled = false;
@@ -23,7 +23,7 @@ function sourceOf(stream) {
     },
     stop: () => {
       if (typeof stream.destroy === 'function') stream.destroy(); // return() would wait for a Readable's next chunk
-      else Promise.resolve(iterator.return?.()).catch(() => {}); // the answer is over: nobody is left to tell
+      else endOf(iterator).catch(failed);
     },
   };
 }
@@ -34,6 +34,14 @@ function chunkOf(value) {
   if (ArrayBuffer.isView(value)) return bytesOf(value);
   const kind = value === null ? 'null' : typeof value;
   throw new TypeError(`a chunk of a streamed answer must be text or bytes, not ${kind === 'object' ? 'an object' : kind}`);
+}
+
+async function endOf(iterator) {
+  await iterator.return?.();
+}
+
+function isOwnStop(error) {
+  return error?.code === 'ERR_STREAM_PREMATURE_CLOSE' || error?.name === 'AbortError';
 }
 
 async function sendChunks(call, source, first) {
@@ -59,15 +67,23 @@ async function sendAll(call, answer, source) {
 
 /** Sends the answer of `call` whose body is `answer.stream`, then finishes the call. */
 export async function sendStream(call, answer) {
+  const { responder } = call;
   let source = null;
+  const logError = (error) => {
+    if (!(responder.closed && isOwnStop(error))) call.logError(error);
+  };
   try {
-    source = sourceOf(answer.stream);
-    call.responder.onClose(source.stop);
+    source = sourceOf(answer.stream, logError);
+    responder.onClose(() => {
+      source.stop();
+      // A generator hears of it when what it waits for comes, which may be never; no deadline ends a call that has begun its answer.
+      if (call.begun) call.finish();
+    });
     await sendAll(call, answer, source);
   } catch (error) {
-    if (!call.finished) call.logError(error);
-    if (call.begun) call.responder.breakOff(error);
-    else if (!call.overdue) call.responder.send(failureAnswer(error, call.requestId));
+    logError(error);
+    if (call.begun) responder.breakOff(error);
+    else if (!call.overdue) responder.send(failureAnswer(error, call.requestId));
   } finally {
     source?.stop();
     call.finish();

@@ -1,0 +1,2 @@
+console.log('before it broke');
+throw new Error('broken while imported');
