@@ -269,10 +269,48 @@ def test_client_that_leaves_closes_a_stream(runtime: str, handler: str, gate: Pa
         with process.connect() as connection:
             connection.send(json_request(f'{{"gate": "{gate}", "count": 1000, "times": 10000}}'))
             assert connection.read_head()[0] == 200
-        if handler == "waits.gated":
+        if handler == "waits.gated" or runtime == "nodejs20":  # JavaScript cannot interrupt an await
             gate.touch()
         wait_text(process, "closed")
         wait_active(process, 0)
+
+
+@PYTHON_ONLY
+def test_head_does_not_leave_a_stream_behind(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.gated_async") as process:
+        assert process.call("HEAD", f"/?gate={gate}").body == b""
+        wait_text(process, "closed")
+
+
+@PYTHON_ONLY
+def test_crash_of_the_interpreter_leaves_a_trace(runtime: str) -> None:
+    with running(runtime, "waits.crash") as process:
+        with process.connect() as connection:
+            connection.send(json_request("{}"))
+            with pytest.raises(ConnectionError):
+                connection.read_answer()
+        assert process.finish() == -signal.SIGSEGV
+        assert any("Segmentation fault" in line for line in process.errors)
+
+
+@PYTHON_ONLY
+@pytest.mark.parametrize("kind", ["processes", "own_loop"])
+def test_concurrency_of_the_users_own(runtime: str, kind: str) -> None:
+    with running(runtime, "waits.own_concurrency") as process:
+        answer = process.call_json({"kind": kind}, [("X-Sless-Invocation-Id", "i1")])
+        assert answer.json() == [0, 1, 4]
+        lines = process.wait_for_lines(lambda found: len(found) == 3, "i1")
+        assert sorted(line["text"] for line in lines) == ["square 0", "square 1", "square 2"]
+
+
+@PYTHON_ONLY
+def test_forked_process_does_not_hold_the_connection(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.leave_child_behind") as process, process.connect() as connection:
+        connection.send(json_request(f'{{"gate": "{gate}"}}', ("Connection", "close")))
+        assert connection.read_answer().status == 200
+        with pytest.raises(ConnectionError):
+            connection.read_exactly(1)
+        gate.touch()
 
 
 @PYTHON_ONLY

@@ -258,6 +258,7 @@ def test_server_never_listens_when_the_import_fails(runtime: str, entrypoint: st
         ("SLESS_SOCKET", "/tmp/" + "x" * 100),
         ("SLESS_CODE_DIR", "/nowhere/at/all"),
         ("SLESS_EVENT_FORMAT", "aws-v1"),
+        ("SLESS_LIFELINE_FD", "77"),
     ],
 )
 def test_wrong_environment_is_exit_code_2(runtime: str, name: str, value: str) -> None:
@@ -272,6 +273,12 @@ def test_wrong_environment_is_exit_code_2(runtime: str, name: str, value: str) -
     assert done.returncode == 2
     assert name in done.stderr
     assert value in done.stderr or "100" in done.stderr
+
+
+def test_event_file_that_is_not_there(runtime: str) -> None:
+    done = run_once(runtime, "events.echo", {"SLESS_EVENT_FILE": "/nowhere/event.json"})
+    assert (done.exit_code, done.outcome) == (2, None)
+    assert "/nowhere/event.json" in done.stderr
 
 
 def test_lines_outside_of_calls_have_no_id(runtime: str) -> None:
@@ -315,6 +322,11 @@ def test_ring_keeps_the_newest_and_stdout_has_all(runtime: str) -> None:
         written = [json.loads(line) for line in process.output]
         assert [line["seq"] for line in written] == list(range(1, page["last"] + 1))
         assert written[-len(lines) :] == lines
+
+
+@PYTHON_ONLY
+def test_job_with_processes_of_its_own(runtime: str) -> None:
+    assert json.loads(job(runtime, "waits.own_concurrency", {"kind": "processes"})["result"]) == [0, 1, 4]
 
 
 @PYTHON_ONLY

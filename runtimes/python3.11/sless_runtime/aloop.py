@@ -83,16 +83,20 @@ class AsyncRun:
             raise Abandoned(self)
         return kind, value
 
-    def chunks(self):
-        try:
-            while True:
-                kind, value = self.receive()
-                if kind == "end":
-                    return
-                yield value
-                self.loop.call_soon_threadsafe(self._acknowledge)
-        finally:
-            self.loop.call_soon_threadsafe(self._cancel)
+    def __iter__(self):
+        """Chunks of an async stream; the run itself is the iterator, since a generator that never started would close without a trace."""
+        return self
+
+    def __next__(self):
+        if self._sent is not None:
+            self.loop.call_soon_threadsafe(self._acknowledge)
+        kind, value = self.receive()
+        if kind == "end":
+            raise StopIteration
+        return value
+
+    def close(self):
+        self.loop.call_soon_threadsafe(self._cancel)
 
     def when_done(self, callback):
         """Calls `callback` as soon as the task has really ended: it may refuse to be cancelled."""
@@ -102,10 +106,11 @@ class AsyncRun:
 
     def _start(self):
         self.task = self.loop.create_task(self._main())
+        if self._descriptor is None:
+            return  # a job: nobody to leave, and its time is watched from outside
+        self._timers.append(self.loop.call_later(WATCH_AFTER_SEC, self._watch))
         if self._call.deadline is not None:
             self._timers.append(self.loop.call_later(self._call.remaining_ms() / 1000, self._expire))
-        if self._descriptor is not None:
-            self._timers.append(self.loop.call_later(WATCH_AFTER_SEC, self._watch))
 
     async def _main(self):
         try:
@@ -116,7 +121,7 @@ class AsyncRun:
             if answer.stream is None or not hasattr(type(answer.stream), "__aiter__"):
                 self._settle("answer", (answer, result))
                 return
-            stream, answer.stream = answer.stream, self.chunks()
+            stream, answer.stream = answer.stream, self
             self._messages.put(("answer", (answer, result)))
             await self._pump(stream)
             self._settle("end", None)
@@ -157,7 +162,7 @@ class AsyncRun:
         deadline = self._call.deadline
         if deadline is None or not self._call.is_overdue():
             wait_sec = 0.05 if deadline is None else self._call.remaining_ms() / 1000 + 0.001
-            self._timers = [self.loop.call_later(wait_sec, self._expire)]
+            self._timers.append(self.loop.call_later(wait_sec, self._expire))
         else:
             self._abandon()
 

@@ -17,7 +17,7 @@ class ConnectionThread:
 
     def __init__(self, sock, peer, server):
         self.wire = Wire(sock, peer)
-        self._sock = sock
+        self.sock = sock
         self._server = server
         self._poller = server.capture.poller()
         self._is_tcp = peer != ""
@@ -25,7 +25,7 @@ class ConnectionThread:
     def run(self):
         try:
             if self._is_tcp:
-                self._sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+                self.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             while self._serve_next():
                 pass
         except OSError:
@@ -33,7 +33,7 @@ class ConnectionThread:
         except BaseException as error:  # top of a thread: a mistake of ours must be seen
             log_traceback(error)
         finally:
-            self._sock.close()
+            self.sock.close()
             self._server.forget(self)
 
     def _serve_next(self):
@@ -51,7 +51,7 @@ class ConnectionThread:
         except BadRequest as wrong:
             self._refuse(wrong)
             return False
-        exchange = Exchange(self._sock, request, request.keeps_alive())
+        exchange = Exchange(self.sock, request, request.keeps_alive())
         if request.header("x-sless-control") == "1":
             exchange.keep_alive = exchange.keep_alive and not self._server.draining
             exchange.send_whole(control.answer(request, self._server))
@@ -60,7 +60,7 @@ class ConnectionThread:
         return exchange.keep_alive
 
     def _refuse(self, wrong):
-        exchange = Exchange(self._sock, None, False)
+        exchange = Exchange(self.sock, None, False)
         exchange.send_whole(json_answer(wrong.status, {"error": str(wrong), "code": "bad_request", "request_id": ""}))
 
     def _call(self, exchange, request):
@@ -70,7 +70,7 @@ class ConnectionThread:
             return
         token = current_call.set(call)
         try:
-            answer = self._server.executor.execute_request(request, call, self._sock.fileno())
+            answer = self._server.executor.execute_request(request, call, self.sock.fileno())
             if answer.stream is not None:
                 self._stream(exchange, answer, call)
             elif call.is_overdue():

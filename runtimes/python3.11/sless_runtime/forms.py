@@ -13,7 +13,7 @@ def decode_percent(text):
     decoded = [first]
     for piece in pieces:
         try:
-            decoded.append(unhexlify(piece[:2]) + piece[2:])
+            decoded.append(unhexlify(piece[:2] or b"%") + piece[2:])
         except Error:
             decoded.append(b"%" + piece)
     return b"".join(decoded).decode("utf-8", "replace")

@@ -7,20 +7,28 @@ from .answers import BINARY_TYPE, TEXT_TYPE, chunk_bytes
 from .calls import Call, current_call
 from .encode import InvalidJson, NotSerializable, base64_of, decode_json_text, encode_json
 from .failures import failure_answer, message_of
+from .settings import WrongEnvironment
 
 
 def job_event(settings):
     """Text that is not JSON becomes `{"body": text}`."""
     text = settings.event_text
     if text is None and settings.event_file:
-        with open(settings.event_file, "rb") as file:
-            text = file.read().decode("utf-8-sig", "replace")
+        text = file_text(settings.event_file)
     if text is None or not text.strip():
         return {}
     try:
         return decode_json_text(text)
     except InvalidJson:
         return {"body": text}
+
+
+def file_text(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode("utf-8-sig", "replace")
+    except OSError as wrong:
+        raise WrongEnvironment(f"SLESS_EVENT_FILE: cannot read {path}: {wrong.strerror}") from None
 
 
 def job_call(settings):

@@ -2,6 +2,7 @@
 
 import _signal
 import builtins
+import faulthandler
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ from .loading import CannotLoad, load_handler, prepare_path
 from .settings import WrongEnvironment, take_settings
 
 EXIT_WRONG_ENVIRONMENT = 2
+EXIT_TERMINATED = 128 + _signal.SIGTERM
 STOP_SEC = 10.0
 SIGKILL = 9
 
@@ -69,14 +71,18 @@ def run_captured(settings):
     from .calls import Slots
     from .capture import Capture
 
+    faulthandler.enable(REAL_STDERR)  # what a crash writes to a pipe of its own process, nobody reads
+    os.register_at_fork(after_in_child=restore_signals)
     slots = Slots(settings.concurrency)
     capture = Capture(slots.running)
     capture.install()
     threads.install()
-    _signal.signal(_signal.SIGTERM, lambda _number, _frame: stop_soon())
+    # explicitly, because the first process of a container has no default action
+    _signal.signal(_signal.SIGTERM, lambda _number, _frame: os._exit(EXIT_TERMINATED))
     if settings.mode == "job":
         from . import job
 
+        _signal.signal(_signal.SIGTERM, lambda _number, _frame: stop_soon())
         return job.run(settings, lambda: load(settings, capture), slots, capture)
     from .server import Server
 
@@ -88,6 +94,12 @@ def run_captured(settings):
     Server(settings, executor, slots, capture).serve()
     capture.finish_idle()
     return 0
+
+
+def restore_signals():
+    """A forked child ends when it is told to; multiprocessing relies on that."""
+    _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def load(settings, capture):
@@ -135,8 +147,8 @@ def hold_lifeline(descriptor):
 
 
 def stop_soon():
-    """SIGTERM while a job runs or a handler is imported: what runs may finish, for 10 s."""
-    timer = threading.Timer(STOP_SEC, os._exit, [128 + _signal.SIGTERM])
+    """SIGTERM while a job runs: it may finish, for 10 s."""
+    timer = threading.Timer(STOP_SEC, os._exit, [EXIT_TERMINATED])
     timer.daemon = True
     timer.start()
 

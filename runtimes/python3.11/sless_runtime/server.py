@@ -33,6 +33,7 @@ class Server:
         """Serves until SIGTERM or SIGINT, then finishes what runs."""
         listener = listen(self._settings)
         wake = wake_descriptor()
+        os.register_at_fork(after_in_child=lambda: self._leave_to_parent(listener))
         waiting = poll()
         waiting.register(listener.fileno(), POLLIN)
         waiting.register(wake, POLLIN)
@@ -70,6 +71,13 @@ class Server:
             except RuntimeError:  # no more threads: the client is told by the closed connection
                 sock.close()
                 self.forget(connection)
+
+    def _leave_to_parent(self, listener):
+        """A forked child (multiprocessing) is no server; a socket that it kept open would look open to the client."""
+        _signal.set_wakeup_fd(-1)
+        listener.close()
+        for connection in self._connections:
+            connection.sock.close()
 
     def _drain(self, listener):
         self.draining = True

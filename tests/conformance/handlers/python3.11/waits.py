@@ -1,6 +1,7 @@
 """Calls that take their time. `gate` is a file: the handler goes on when it exists."""
 
 import asyncio
+import multiprocessing
 import os
 import time
 
@@ -93,3 +94,38 @@ def after_exit_in_a_task(event):
         return "still here"
 
     return start()
+
+
+def crash(event):
+    import faulthandler
+
+    faulthandler._sigsegv()
+
+
+def square(number):
+    print("square", number)
+    return number * number
+
+
+async def square_later(number):
+    await asyncio.sleep(0)
+    return await asyncio.to_thread(square, number)
+
+
+async def squares():
+    return list(await asyncio.gather(*(square_later(n) for n in range(3))))
+
+
+def own_concurrency(event):
+    """Processes or an event loop that the handler starts itself."""
+    if event["kind"] == "own_loop":
+        return asyncio.run(squares())
+    with multiprocessing.Pool(2) as pool:
+        return pool.map(square, range(3))
+
+
+def leave_child_behind(event):
+    if os.fork() == 0:
+        wait_gate(event["gate"])
+        os._exit(0)
+    return "ok"

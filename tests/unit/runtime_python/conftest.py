@@ -1,0 +1,6 @@
+"""Makes the runtime's parts importable, as its launcher does."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[3] / "runtimes" / "python3.11"))
