@@ -14,11 +14,11 @@ Decisions:
 """
 
 from sless import ids
-from sless.store.engine import open_database
+from sless.store.engine import open_database, sqlite_url_of
 from sless.store.lease import ReadTime
 from sless.store.store import Store
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store", "open_store", "sqlite_url_of"]
 
 
 def open_store(database_url: str, *, holder: str | None = None, read_time: ReadTime | None = None) -> Store:

@@ -33,7 +33,9 @@ class BulkInsert:
         if conn.dialect.name == "sqlite":
             marks = ",".join("?" * len(self._names))
             rows = self._rows(items, _sqlite_time)
-            conn.exec_driver_sql(f"INSERT OR IGNORE INTO {self._table} ({','.join(self._names)}) VALUES ({marks})", rows)
+            # Not OR IGNORE: that would drop rows with a missing value without a word.
+            names = ",".join(self._names)
+            conn.exec_driver_sql(f"INSERT INTO {self._table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING", rows)
         else:
             self._copy(conn, self._rows(items, None))
 

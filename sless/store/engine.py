@@ -68,7 +68,9 @@ class Database:
 
     def insert(self, table: Table) -> Any:
         """INSERT of the dialect; both know `on_conflict_do_nothing` and `on_conflict_do_update`."""
-        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+        statement = sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+        # Else SQLAlchemy forgets on PostgreSQL how many rows an INSERT made.
+        return statement.execution_options(preserve_rowcount=True)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -96,6 +98,11 @@ def url_of(database_url: str) -> URL:
         case "sqlite":
             raise ConfigError("SLESS_DATABASE_URL: SQLite needs a file, such as sqlite:////var/lib/sless/sless.db")
     raise ConfigError(f'SLESS_DATABASE_URL: expected sqlite or postgresql, found "{url.drivername}"')
+
+
+def sqlite_url_of(path: Path) -> str:
+    """A URL that leads to exactly this file, whatever letters its path has."""
+    return URL.create("sqlite", database=str(path)).render_as_string()
 
 
 def _sqlite_engine(url: URL) -> Engine:

@@ -3,12 +3,15 @@
 The PostgreSQL driver is not imported: its errors are known by their SQLSTATE, and a server on SQLite need not load it.
 """
 
+import logging
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sless.errors import Code, SlessError
+
+_log = logging.getLogger(__name__)
 
 _SQLITE_MEANING = {
     sqlite3.SQLITE_BUSY: Code.UNAVAILABLE,
@@ -40,21 +43,23 @@ def is_missing_parent(error: IntegrityError) -> bool:
 
 
 def fault_of(error: SQLAlchemyError) -> SlessError:
-    """The error a user may see; the caller chains the original for the log."""
+    """The error a user may see; the caller chains the original."""
     if isinstance(error, PoolTimeout):
         return _busy()
-    if not isinstance(error, DBAPIError):
-        return _refused()
-    if isinstance(error.orig, sqlite3.Error):
-        return _sqlite_fault(error.orig)
-    return _postgres_fault(error)
+    fault = None
+    if isinstance(error, DBAPIError):
+        fault = _sqlite_fault(error.orig) if isinstance(error.orig, sqlite3.Error) else _postgres_fault(error)
+    if fault is None:
+        _log.error("the database refused an operation", exc_info=error)
+        fault = SlessError(Code.INTERNAL, "the database refused the operation; the server's log says why")
+    return fault
 
 
 def _state_of(error: DBAPIError) -> str:
     return getattr(error.orig, "sqlstate", None) or ""
 
 
-def _sqlite_fault(error: sqlite3.Error) -> SlessError:
+def _sqlite_fault(error: sqlite3.Error) -> SlessError | None:
     # Extended codes keep the primary one in their low byte.
     primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     match _SQLITE_MEANING.get(primary):
@@ -64,10 +69,10 @@ def _sqlite_fault(error: sqlite3.Error) -> SlessError:
             return _busy()
         case Code.UNAVAILABLE:
             return SlessError(Code.UNAVAILABLE, f"the database cannot be used: {error}", retry_after_sec=5)
-    return _refused()
+    return None
 
 
-def _postgres_fault(error: DBAPIError) -> SlessError:
+def _postgres_fault(error: DBAPIError) -> SlessError | None:
     state = _state_of(error)
     if state in _FULL_STATES:
         return _full()
@@ -76,7 +81,7 @@ def _postgres_fault(error: DBAPIError) -> SlessError:
     # Without a state the server was never reached or the connection broke.
     if state[:2] in _AWAY_CLASSES or (not state and isinstance(error, OperationalError | InterfaceError)):
         return SlessError(Code.UNAVAILABLE, "the database cannot be reached", retry_after_sec=5)
-    return _refused()
+    return None
 
 
 def _busy() -> SlessError:
@@ -85,7 +90,3 @@ def _busy() -> SlessError:
 
 def _full() -> SlessError:
     return SlessError(Code.STORAGE_FULL, "the disk of the database is full; nothing was stored")
-
-
-def _refused() -> SlessError:
-    return SlessError(Code.INTERNAL, "the database refused the operation; the server's log says why")

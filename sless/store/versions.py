@@ -156,7 +156,7 @@ class VersionStore(BuildLog):
             conn.execute(update(versions).where(versions.c.id == version_id).values(code_hash=code_hash))
 
     def prunable(self, keep: int) -> "list_[Version]":
-        """Ended versions beyond the newest `keep` of their workload, but for the active one."""
+        """Ended versions beyond the newest `keep` of their workload, but for the active one; oldest first."""
         rank = func.row_number().over(partition_by=versions.c.workload_id, order_by=versions.c.number.desc())
         ranked = select(versions.c.id, rank.label("rank")).subquery()
         query = (
@@ -169,7 +169,7 @@ class VersionStore(BuildLog):
                 or_(workloads.c.active_version.is_(None), workloads.c.active_version != versions.c.number),
             )
         )
-        return self._all(query)
+        return self._all(query.order_by(versions.c.workload_id, versions.c.number))
 
     def remove(self, version_id: str) -> str | None:
         """The row and its build log. Returns its code key when no other version needs it any more, else None.

@@ -1,0 +1,88 @@
+"""Both databases under one name: a test that asks for `store` runs over SQLite and over PostgreSQL."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from sless.domain.model import Kind, Workload
+from sless.store import Store, open_store
+from tests.builders import NAMESPACE, make_workload_spec
+
+DATABASES = ("sqlite", "postgresql")
+
+MakeStore = Callable[..., Store]
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "template.db"
+    store = open_store(f"sqlite:///{path}")
+    store.migrate()
+    store.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server) -> str:
+    url = postgres_server.create_database()
+    store = open_store(url)
+    store.migrate()
+    store.close()
+    return url
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database with nothing in it."""
+    if request.param == "sqlite":
+        path = tmp_path / "sless.db"
+        shutil.copyfile(request.getfixturevalue("migrated_sqlite"), path)
+        return f"sqlite:///{path}"
+    url: str = request.getfixturevalue("migrated_postgres")
+    store = open_store(url)
+    with store.database.write() as conn:
+        found = conn.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"))
+        conn.execute(text(f"TRUNCATE {', '.join(found.scalars())} RESTART IDENTITY CASCADE"))
+        conn.execute(text("INSERT INTO revisions (name, value) VALUES ('routes', 1)"))
+    store.close()
+    return url
+
+
+@pytest.fixture(params=DATABASES)
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'folder' / 'sless.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def make_store(database_url: str) -> Iterator[MakeStore]:
+    """As many stores on the one database as a test needs, each as a server of its own."""
+    opened: list[Store] = []
+
+    def make(**options: object) -> Store:
+        store = open_store(database_url, **options)  # type: ignore[arg-type]
+        opened.append(store)
+        return store
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(make_store: MakeStore) -> Store:
+    """With the tenant NAMESPACE."""
+    store = make_store()
+    store.tenants.ensure(NAMESPACE, "somebody")
+    return store
+
+
+@pytest.fixture
+def workload(store: Store) -> Workload:
+    """The function `hello`, without code."""
+    return store.workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec())

@@ -1,0 +1,44 @@
+"""Steps that many tests of the store share."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sless.domain.model import Version, VersionState, Workload
+from sless.store import Store
+
+Result = TypeVar("Result")
+
+
+def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Runs each call in a thread of its own, all let go at the same moment; an exception of one is raised."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Result]) -> Result:
+        barrier.wait(timeout=10)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result(timeout=60) for future in [pool.submit(run, call) for call in calls]]
+
+
+def upload(store: Store, workload: Workload, **changes: object) -> Version:
+    values: dict[str, object] = {
+        "sha256": "a" * 64,
+        "code_hash": None,
+        "runtime": "python3.11",
+        "entrypoint": "handler.handle",
+        "code_key": f"{workload.id}/a.zip",
+        "size_bytes": 100,
+        "build_env": {},
+    }
+    return store.versions.insert(workload.id, **(values | changes))  # type: ignore[arg-type]
+
+
+def build(store: Store, workload: Workload, state: VersionState = VersionState.READY, message: str = "", **changes: object) -> Version:
+    """Uploads and builds; the version as it is afterwards."""
+    version = upload(store, workload, **changes)
+    assert store.versions.claim(version.id, "builder")
+    assert store.versions.finish(version.id, state=state, message=message, artifact="")
+    return store.versions.get(workload.id, version.number)

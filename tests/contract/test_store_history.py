@@ -1,0 +1,279 @@
+"""History: batches, pages, cursors, statistics, clean-up."""
+
+import itertools
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from sless import clock
+from sless.domain.model import CallStatus, Cause, DayUsage, Kind
+from sless.errors import Code, SlessError
+from tests.builders import AT, NAMESPACE, make_call_stats, make_invocation, make_log_line, make_run, make_workload_spec
+from tests.contract.store_steps import at_once
+
+CLEAN = {"history_days": 14, "per_function": 10_000, "stats_days": 400}
+MINUTE = AT.replace(second=0, microsecond=0)
+
+
+def clean_all(store, **limits) -> list[int]:
+    """What each step deleted, until nothing was left."""
+    steps = iter(lambda: store.history.clean(**(CLEAN | limits)), 0)
+    return list(itertools.islice(steps, 1000))
+
+
+def read_stats(store, workload_id="w1"):
+    return store.history.stats(workload_id, MINUTE - timedelta(days=1), MINUTE + timedelta(days=1))
+
+
+class TestBatches:
+    def test_what_was_added_comes_back(self, store):
+        call = make_invocation(
+            request_id="theirs", version=None, cause=Cause.EVENT, method="GET", path="/ä\0/%2F", status=CallStatus.TIMEOUT,
+            http_status=None,
+            duration_ms=None, cold=True, attempts=2, error="\ud800", request_bytes=2**40, response_bytes=0, finished_at=None, result="{}",
+        )  # fmt: skip
+        line = make_log_line(invocation_id=call.id, text="a\0b ✓ \udfff", stream="stderr", seq=2**40)
+        store.history.add_history([call], [], [line])
+        expected = replace(call, path="/ä\ufffd/%2F", error="\ufffd")
+        assert store.history.find_invocation("w1", call.id) == expected
+        assert store.history.lines_of(call.id) == [replace(line, text="a\ufffdb ✓ \ufffd")]
+
+    def test_twice_is_once(self, store):
+        call, line = make_invocation(), make_log_line()
+        store.history.add_history([call], [], [line])
+        store.history.add_history(
+            [replace(call, path="/other"), make_invocation()], [], [replace(line, text="other"), make_log_line(seq=2)]
+        )
+        assert store.history.find_invocation("w1", call.id) == call
+        assert len(store.history.list_invocations("w1")) == 2
+        assert [line.text for _, line in store.history.log_tail("w1")] == ["hello", "hello"]
+
+    def test_all_or_nothing(self, store):
+        broken = replace(make_log_line(), at=None)
+        with pytest.raises(SlessError):
+            store.history.add_history([make_invocation()], [make_call_stats()], [broken])
+        assert store.history.list_invocations("w1") == [] and read_stats(store) == []
+
+    def test_an_empty_one(self, store):
+        store.history.add_history([], [], [])
+
+    def test_writers_at_once(self, make_store, store):
+        stores = [store, make_store()]
+
+        def add(number: int) -> None:
+            calls = [make_invocation() for _ in range(50)]
+            lines = [make_log_line(source_id=f"i{number}", seq=seq) for seq in range(50)]
+            stores[number % 2].history.add_history(calls, [make_call_stats(version=v) for v in (1, 2, 3)], lines)
+
+        at_once([lambda number=number: add(number) for number in range(8)])
+        assert len(store.history.list_invocations("w1", limit=1000)) == 400
+        assert len(store.history.log_tail("w1")) == 400
+        assert [(item.version, item.calls) for item in read_stats(store)] == [(1, 8), (2, 8), (3, 8)]
+
+    def test_ten_thousand_rows(self, store):
+        """Far from a benchmark: what took a statement per row would take a minute here."""
+        calls = [make_invocation(started_at=AT + timedelta(microseconds=n)) for n in range(10_000)]
+        lines = [make_log_line(seq=n) for n in range(10_000)]
+        began = time.monotonic()
+        store.history.add_history(calls, [make_call_stats()], lines)
+        assert time.monotonic() - began < 10
+        assert store.history.list_invocations("w1", limit=1) == [calls[-1]]
+
+
+class TestInvocations:
+    @pytest.fixture
+    def calls(self, store):
+        """Newest first; the last two began at the same moment."""
+        made = [
+            make_invocation(id="e", started_at=AT + timedelta(seconds=3), status=CallStatus.FAILED),
+            make_invocation(id="d", started_at=AT + timedelta(seconds=2), cause=Cause.CRON),
+            make_invocation(id="c", started_at=AT + timedelta(seconds=1), status=CallStatus.FAILED, cause=Cause.CRON),
+            make_invocation(id="b"),
+            make_invocation(id="a"),
+        ]
+        store.history.add_history([*made, make_invocation(workload_id="other")], [], [])
+        return made
+
+    def test_newest_first_page_by_page(self, store, calls):
+        assert store.history.list_invocations("w1") == calls
+        pages, before = [], None
+        while page := store.history.list_invocations("w1", limit=2, before=before):
+            pages.append([call.id for call in page])
+            before = page[-1].id
+        assert pages == [["e", "d"], ["c", "b"], ["a"]]
+
+    def test_filters(self, store, calls):
+        ids = lambda **given: [call.id for call in store.history.list_invocations("w1", **given)]  # noqa: E731
+        assert ids(status=CallStatus.FAILED) == ["e", "c"]
+        assert ids(trigger=Cause.CRON) == ["d", "c"]
+        assert ids(status=CallStatus.FAILED, trigger=Cause.CRON) == ["c"]
+        assert ids(since=AT + timedelta(seconds=2)) == ["e", "d"]
+        assert ids(status=CallStatus.FAILED, before="e") == ["c"]
+
+    def test_a_cursor_that_is_none(self, store, calls):
+        with pytest.raises(SlessError, match='cursor: expected the id of an invocation, found "nonsense"') as caught:
+            store.history.list_invocations("w1", before="nonsense")
+        assert caught.value.code is Code.INVALID
+
+    def test_by_either_id(self, store):
+        old, new = make_invocation(request_id="same"), make_invocation(request_id="same", started_at=AT + timedelta(seconds=1))
+        named_like_an_id = make_invocation(request_id=old.id)
+        store.history.add_history([old, new, named_like_an_id], [], [])
+        assert store.history.find_invocation("w1", "same") == new
+        assert store.history.find_invocation("w1", old.id) == old
+        assert store.history.find_invocation("other", old.id) is None
+        assert store.history.find_invocation("w1", "nobody") is None
+
+
+class TestLogs:
+    @pytest.fixture(autouse=True)
+    def _lines(self, store):
+        lines = [make_log_line(seq=n, text=str(n), invocation_id="c1" if n % 2 else "", at=AT + timedelta(seconds=n)) for n in range(1, 7)]
+        store.history.add_history([], [], [*lines, make_log_line(workload_id="other", source_id="i2")])
+
+    def texts(self, store, **given) -> list[str]:
+        return [line.text for _, line in store.history.log_tail("w1", **given)]
+
+    def test_oldest_first(self, store):
+        assert self.texts(store) == ["1", "2", "3", "4", "5", "6"]
+        assert [line.text for line in store.history.lines_of("c1")] == ["1", "3", "5"]
+
+    def test_filters(self, store):
+        assert self.texts(store, tail=2) == ["5", "6"]
+        assert self.texts(store, tail=0) == []
+        assert self.texts(store, since=AT + timedelta(seconds=5)) == ["5", "6"]
+        assert self.texts(store, invocation_id="c1") == ["1", "3", "5"]
+        assert self.texts(store, invocation_id="c1", tail=2) == ["3", "5"]
+
+    def test_following(self, store):
+        last = store.history.log_tail("w1")[-1][0]
+        assert self.texts(store, after_id=last) == []
+        store.history.add_history([], [], [make_log_line(source_id="i9", seq=n, text=f"new {n}") for n in range(3)])
+        assert self.texts(store, after_id=last) == ["new 0", "new 1", "new 2"]
+
+    def test_who_follows_misses_nothing_that_commits_later(self, store, make_store):
+        """Numbers must grow in the order of commits, also when several servers write."""
+        writers = [make_store() for _ in range(3)]
+        total = 3 * 40
+
+        def write(number: int) -> None:
+            for seq in range(40):
+                writers[number].history.add_history([], [], [make_log_line(source_id=f"w{number}", seq=seq, workload_id="followed")])
+
+        def follow() -> None:
+            seen: set[tuple[str, int]] = set()
+            last = 0
+            deadline = time.monotonic() + 50
+            while len(seen) < total and time.monotonic() < deadline:
+                for row_id, line in store.history.log_tail("followed", after_id=last):
+                    seen.add((line.source_id, line.seq))
+                    last = row_id
+            assert len(seen) == total
+
+        at_once([follow, *[lambda number=number: write(number) for number in range(3)]])
+
+
+class TestStats:
+    def test_added_up_by_minute_and_version(self, store):
+        one = make_call_stats(calls=2, errors=1, gb_ms=0.5, duration_ms=10.0)
+        store.history.add_history([], [one, one, make_call_stats(version=2)], [])
+        store.history.add_history([], [one, make_call_stats(minute=MINUTE + timedelta(minutes=1))], [])
+        first, second, third = read_stats(store)
+        assert first == replace(one, calls=6, errors=3, gb_ms=1.5, duration_ms=30.0, histogram=(3, *one.histogram[1:]))
+        assert (second.version, second.minute, second.calls) == (2, MINUTE, 1)
+        assert (third.version, third.minute, third.calls) == (1, MINUTE + timedelta(minutes=1), 1)
+
+    def test_several_servers_are_one(self, store, make_store):
+        for server in (store, make_store(), make_store()):
+            server.history.add_history([], [make_call_stats()], [])
+        assert [item.calls for item in read_stats(store)] == [3]
+
+    def test_a_span(self, store):
+        store.history.add_history([], [make_call_stats(minute=MINUTE + timedelta(minutes=n)) for n in range(5)], [])
+        found = store.history.stats("w1", MINUTE + timedelta(minutes=1), MINUTE + timedelta(minutes=3))
+        assert [item.minute for item in found] == [MINUTE + timedelta(minutes=1), MINUTE + timedelta(minutes=2)]
+
+    def test_seconds_are_cut(self, store):
+        store.history.add_history([], [make_call_stats(minute=AT), make_call_stats(minute=AT.replace(second=1))], [])
+        assert [(item.minute, item.calls) for item in read_stats(store)] == [(MINUTE, 2)]
+
+    def test_more_keys_than_one_statement_takes(self, store):
+        stats = [make_call_stats(workload_id=f"w{n}") for n in range(900)]
+        for _ in range(2):
+            store.history.add_history([], stats, [])
+        assert [item.calls for item in read_stats(store, "w899")] == [2]
+
+    def test_usage_by_utc_day(self, store):
+        midnight = MINUTE.replace(hour=0, minute=0)
+        stats = [
+            make_call_stats(minute=midnight - timedelta(minutes=1), gb_ms=2000.0),
+            make_call_stats(minute=midnight, errors=1, gb_ms=500.0),
+            make_call_stats(minute=midnight + timedelta(hours=23), workload_id="gone", gb_ms=250.0),
+            make_call_stats(minute=midnight, namespace="sless-other", workload_id="x"),
+        ]
+        store.history.add_history([], stats, [])
+        today = DayUsage(day="2026-01-31", invocations=2, errors=1, gb_seconds=0.75)
+        assert store.history.usage(NAMESPACE, AT) == [today]
+        before = DayUsage(day="2026-01-30", invocations=1, errors=0, gb_seconds=2.0)
+        assert store.history.usage(NAMESPACE, AT - timedelta(days=1)) == [before, today]
+
+
+class TestCleaning:
+    def test_by_age(self, store):
+        now = clock.now()
+        old, young = now - timedelta(days=15), now - timedelta(days=13)
+        calls = [make_invocation(started_at=moment) for moment in (old, old, young)]
+        lines = [
+            make_log_line(seq=1, invocation_id=calls[0].id, at=now),
+            make_log_line(seq=2, at=old),
+            make_log_line(seq=3, at=young),
+            make_log_line(seq=4, invocation_id=calls[2].id, at=young),
+        ]
+        stats = [make_call_stats(minute=now - timedelta(days=days)) for days in (500, 401, 399)]
+        store.history.add_history(calls, stats, lines)
+        assert sum(clean_all(store)) == 2 + 2 + 2
+        assert store.history.list_invocations("w1") == [calls[2]]
+        assert [line.seq for _, line in store.history.log_tail("w1")] == [3, 4]
+        assert len(store.history.stats("w1", now - timedelta(days=1000), now)) == 1
+        assert store.history.clean(**CLEAN) == 0
+
+    def test_by_number_for_each_workload(self, store):
+        now = clock.now()
+        calls = [make_invocation(id=f"c{n}", started_at=now - timedelta(seconds=n)) for n in range(7)]
+        others = [make_invocation(workload_id="w2", started_at=now - timedelta(seconds=n)) for n in range(3)]
+        lines = [make_log_line(seq=n, invocation_id=f"c{n}", at=now) for n in range(7)]
+        store.history.add_history([*calls, *others], [], lines)
+        assert sum(clean_all(store, per_function=4)) == 6
+        assert store.history.list_invocations("w1") == calls[:4]
+        assert [line.invocation_id for _, line in store.history.log_tail("w1")] == ["c0", "c1", "c2", "c3"]
+        assert len(store.history.list_invocations("w2")) == 3
+
+    def test_lines_outside_of_calls_by_number(self, store):
+        now = clock.now()
+        lines = [make_log_line(seq=n, at=now) for n in range(7)] + [make_log_line(seq=9, at=now, invocation_id="c1")]
+        store.history.add_history([], [], lines)
+        clean_all(store, per_function=3)
+        assert [line.seq for _, line in store.history.log_tail("w1")] == [4, 5, 6, 9]
+
+    def test_in_small_steps(self, store):
+        old = clock.now() - timedelta(days=15)
+        store.history.add_history([make_invocation(started_at=old, workload_id=f"w{n % 3}") for n in range(25)], [], [])
+        steps = clean_all(store, batch=5)
+        assert sum(steps) == 25 and max(steps) <= 5
+
+    def test_what_is_not_over_stays(self, store, workload):
+        job = store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())
+        waiting = make_run(workload_id=workload.id)
+        first, newest = (make_run(workload_id=job.id, kind=Kind.JOB, job_run_id=number) for number in (1, 2))
+        ended = make_run(workload_id=workload.id)
+        for run in (waiting, first, newest, ended):
+            store.runs.insert(run)
+        for run in (first, newest, ended):
+            store.runs.cancel(run.id)
+        clean_all(store)
+        assert store.history.find_invocation(workload.id, waiting.id) is not None
+        assert store.runs.find(waiting.id) is not None
+        assert store.runs.find(newest.id) is not None
+        assert store.runs.find(first.id) is None and store.runs.find(ended.id) is None

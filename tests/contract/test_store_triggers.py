@@ -1,0 +1,160 @@
+"""Triggers: names, one http trigger per target, observed columns."""
+
+import pytest
+
+from sless.domain.model import TriggerType
+from sless.errors import Code, NotFound, SlessError
+from tests.builders import AT, NAMESPACE
+from tests.contract.store_steps import at_once
+
+HTTP, CRON, EVENT = TriggerType.HTTP, TriggerType.CRON, TriggerType.EVENT
+
+
+@pytest.fixture
+def insert(store):
+    def insert_one(name: str, type: TriggerType = HTTP, function_ref: str = "hello", **values):
+        return store.triggers.insert(NAMESPACE, name=name, type=type, function_ref=function_ref, **values)
+
+    return insert_one
+
+
+def change(store, trigger, **changes):
+    values = {
+        "function_ref": trigger.function_ref,
+        "enabled": trigger.enabled,
+        "spec": trigger.spec,
+        "secrets": trigger.secrets,
+    }
+    return store.triggers.update(trigger.id, **(values | changes))
+
+
+class TestInsert:
+    def test_what_was_inserted_comes_back(self, store, insert):
+        made = insert("t", EVENT, enabled=False, spec={"queue": "q\0", "prefetch": 3}, secrets={"amqp_url": "amqp://x"})
+        assert store.triggers.get(NAMESPACE, "t") == made
+        assert store.triggers.find_by_id(made.id) == made
+        assert (made.generation, made.enabled, made.spec["prefetch"]) == (1, False, 3)
+
+    def test_a_name_once(self, insert):
+        insert("t", CRON)
+        with pytest.raises(SlessError, match='trigger "t" already exists') as caught:
+            insert("t", HTTP)
+        assert caught.value.code is Code.EXISTS
+
+    def test_one_http_trigger_per_target(self, store, insert):
+        insert("first")
+        insert("cron", CRON)
+        insert("other", HTTP, "web")
+        with pytest.raises(SlessError, match='"hello" already has an http trigger: "first"') as caught:
+            insert("second")
+        assert caught.value.code is Code.CONFLICT
+
+    def test_of_many_at_once_one_gets_the_target_and_one_the_name(self, store, insert):
+        def tried(name: str, function_ref: str) -> Code | None:
+            try:
+                insert(name, HTTP, function_ref)
+            except SlessError as error:
+                return error.code
+            return None
+
+        results = at_once([lambda n=n: tried(f"t{n}", "hello") for n in range(6)])
+        assert results.count(None) == 1 and results.count(Code.CONFLICT) == 5
+        results = at_once([lambda n=n: tried("same", f"target{n}") for n in range(6)])
+        assert results.count(None) == 1 and results.count(Code.EXISTS) == 5
+
+    def test_an_unknown_namespace(self, store):
+        with pytest.raises(NotFound):
+            store.triggers.insert("nowhere", name="t", type=CRON, function_ref="x")
+
+
+class TestReads:
+    def test_lists(self, store, insert):
+        for name, type in (("b", HTTP), ("a-b", CRON), ("ab", CRON)):
+            insert(name, type)
+        insert("c", CRON, "other")
+        assert [item.name for item in store.triggers.list(NAMESPACE)] == ["a-b", "ab", "b", "c"]
+        assert [item.name for item in store.triggers.list(NAMESPACE, limit=2, after_name="ab")] == ["b", "c"]
+        assert [item.name for item in store.triggers.list_for(NAMESPACE, "hello")] == ["a-b", "ab", "b"]
+        assert [item.name for item in store.triggers.list_all(HTTP)] == ["b"]
+        assert len(store.triggers.list_all()) == 4
+
+    def test_unknown(self, store):
+        assert store.triggers.find(NAMESPACE, "x") is None
+        assert store.triggers.find_by_id("x") is None
+        with pytest.raises(NotFound, match='trigger "x" not found'):
+            store.triggers.get(NAMESPACE, "x")
+
+
+class TestUpdate:
+    def test_replaces_and_counts_up(self, store, insert):
+        made = insert("t", CRON)
+        before = store.routes.revision()
+        changed = change(store, made, function_ref="other", enabled=False, spec={"schedule": "* * * * *"}, secrets={"k": "v"})
+        assert (changed.function_ref, changed.enabled, changed.generation) == ("other", False, 2)
+        assert store.triggers.get(NAMESPACE, "t") == changed
+        assert store.routes.revision() > before
+
+    def test_the_expected_generation(self, store, insert):
+        made = insert("t")
+        change(store, made, enabled=False, expected_generation=1)
+        with pytest.raises(SlessError) as caught:
+            change(store, made, enabled=True, expected_generation=1)
+        assert caught.value.code is Code.PRECONDITION_FAILED
+        assert not store.triggers.get(NAMESPACE, "t").enabled
+
+    def test_may_not_take_the_target_of_another(self, store, insert):
+        insert("first")
+        second = insert("second", HTTP, "web")
+        with pytest.raises(SlessError, match='"hello" already has an http trigger: "first"') as caught:
+            change(store, second, function_ref="hello")
+        assert caught.value.code is Code.CONFLICT
+        assert store.triggers.get(NAMESPACE, "second") == second
+
+    def test_two_that_want_one_target(self, store, insert):
+        made = [insert(name, HTTP, name) for name in ("a", "b", "c", "d")]
+
+        def tried(trigger) -> Code | None:
+            try:
+                change(store, trigger, function_ref="wanted")
+            except SlessError as error:
+                return error.code
+            return None
+
+        results = at_once([lambda item=item: tried(item) for item in made])
+        assert results.count(None) == 1 and results.count(Code.CONFLICT) == 3
+
+    def test_what_is_gone(self, store, insert):
+        made = insert("t")
+        store.triggers.mark_deleted(made.id)
+        with pytest.raises(NotFound, match='trigger "t" not found'):
+            change(store, made)
+
+
+class TestDeleting:
+    def test_name_and_target_are_free(self, store, insert):
+        old = insert("t")
+        store.triggers.mark_deleted(old.id)
+        assert store.triggers.get(NAMESPACE, "t").deleted_at is not None
+        assert store.triggers.list(NAMESPACE) == [] and store.triggers.list_for(NAMESPACE, "hello") == []
+        assert [item.id for item in store.triggers.list_all()] == [old.id]
+        new = insert("t")
+        assert store.triggers.get(NAMESPACE, "t") == new
+        store.triggers.remove(old.id)
+        assert [item.id for item in store.triggers.list_all()] == [new.id]
+        store.triggers.remove(old.id)
+
+
+class TestObserved:
+    def test_writes_what_is_given_and_nothing_else(self, store, insert):
+        made = insert("t", CRON)
+        before = store.routes.revision()
+        store.triggers.set_observed(made.id, last_schedule_time=AT, last_status="succeeded")
+        store.triggers.set_observed(made.id, next_schedule_time=AT, message="late\0")
+        found = store.triggers.get(NAMESPACE, "t")
+        assert (found.last_schedule_time, found.next_schedule_time) == (AT, AT)
+        assert (found.last_status, found.observed_message) == ("succeeded", "late\ufffd")
+        store.triggers.set_observed(made.id, next_schedule_time=None)
+        assert store.triggers.get(NAMESPACE, "t").next_schedule_time is None
+        assert store.triggers.get(NAMESPACE, "t").last_schedule_time == AT
+        assert store.routes.revision() == before
+        assert found.generation == 1

@@ -1,0 +1,329 @@
+"""Versions: numbers, the compare-and-set from queued to an end, activation, clean-up, build log."""
+
+import itertools
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from sless.domain.model import Kind, VersionState
+from sless.errors import Code, NotFound, SlessError
+from tests.builders import NAMESPACE, make_workload_spec
+from tests.contract.store_steps import at_once, build, upload
+
+READY, FAILED, QUEUED, BUILDING, CANCELLED = (
+    VersionState.READY,
+    VersionState.FAILED,
+    VersionState.QUEUED,
+    VersionState.BUILDING,
+    VersionState.CANCELLED,
+)
+
+
+def states_of(store, workload) -> dict[int, VersionState]:
+    return {version.number: version.state for version in store.versions.list(workload.id)}
+
+
+class TestInsert:
+    def test_what_was_inserted_comes_back(self, store, workload):
+        version = upload(store, workload, code_hash="ä", build_env={"TOKEN": "geheim\0"}, size_bytes=2**40)
+        assert store.versions.get(workload.id, 1) == version
+        assert store.versions.find_by_id(version.id) == version
+        assert (version.number, version.state, version.attempts, version.auto_activate) == (1, QUEUED, 0, True)
+
+    def test_a_newer_one_overtakes_those_that_wait(self, store, workload):
+        first, second = upload(store, workload), upload(store, workload)
+        store.versions.claim(second.id, "h")
+        third, _fourth = upload(store, workload), upload(store, workload)
+        assert states_of(store, workload) == {4: QUEUED, 3: CANCELLED, 2: BUILDING, 1: CANCELLED}
+        assert store.versions.get(workload.id, first.number).message == "overtaken by version 2"
+        overtaken = store.versions.get(workload.id, third.number)
+        assert overtaken.message == "overtaken by version 4" and overtaken.ended_at is not None
+
+    def test_numbers_are_the_workloads_own(self, store, workload):
+        other = store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())
+        upload(store, workload)
+        assert upload(store, other).number == 1
+        assert upload(store, workload).number == 2
+
+    def test_many_at_once_get_numbers_without_gaps(self, store, workload):
+        made = at_once([lambda: upload(store, workload)] * 8)
+        assert sorted(version.number for version in made) == list(range(1, 9))
+        assert list(states_of(store, workload).values()).count(QUEUED) == 1
+
+    def test_nothing_for_what_is_gone(self, store, workload):
+        store.workloads.mark_deleted(workload.id)
+        with pytest.raises(SlessError, match='function "hello" is being deleted'):
+            upload(store, workload)
+        store.workloads.remove(workload.id)
+        with pytest.raises(NotFound):
+            upload(store, workload)
+
+    def test_unknown(self, store, workload):
+        with pytest.raises(NotFound, match='version "7" not found'):
+            store.versions.get(workload.id, 7)
+        assert store.versions.find(workload.id, 7) is None
+        assert store.versions.find_newest(workload.id) is None
+
+
+class TestReads:
+    def test_pages_highest_first(self, store, workload):
+        for _ in range(5):
+            build(store, workload)
+        assert [item.number for item in store.versions.list(workload.id)] == [5, 4, 3, 2, 1]
+        assert [item.number for item in store.versions.list(workload.id, limit=2)] == [5, 4]
+        assert [item.number for item in store.versions.list(workload.id, limit=2, before_number=4)] == [3, 2]
+
+    def test_of_many_workloads_at_once(self, store, workload):
+        other = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
+        empty = store.workloads.insert(NAMESPACE, Kind.SERVICE, "empty", make_workload_spec())
+        build(store, workload), build(store, workload, FAILED), build(store, other)
+        ids = [workload.id, other.id, empty.id, "nobody"]
+        assert {key: item.number for key, item in store.versions.newest_of(ids).items()} == {workload.id: 2, other.id: 1}
+        assert {key: item.number for key, item in store.versions.active_of(ids).items()} == {workload.id: 1, other.id: 1}
+        assert store.versions.active_of([]) == {}
+
+    def test_more_ids_than_one_statement_takes(self, store, workload):
+        build(store, workload)
+        ids = [f"id{number}" for number in range(70_000)] + [workload.id]
+        assert list(store.versions.newest_of(ids)) == [workload.id]
+
+    def test_open_ones_oldest_first(self, store, workload):
+        other = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
+        build(store, other)
+        first, second = upload(store, other), upload(store, workload)
+        store.versions.claim(second.id, "h")
+        assert [item.id for item in store.versions.list_open()] == [first.id, second.id]
+        assert len(store.versions.list_kept()) == 3
+
+
+class TestClaim:
+    def test_counts_the_attempt(self, store, workload):
+        version = upload(store, workload)
+        assert store.versions.claim(version.id, "h")
+        claimed = store.versions.get(workload.id, 1)
+        assert (claimed.state, claimed.attempts) == (BUILDING, 1)
+        assert claimed.started_at is not None
+
+    def test_what_has_ended_cannot_be_claimed(self, store, workload):
+        for state in (READY, FAILED, CANCELLED):
+            version = build(store, workload, state)
+            assert not store.versions.claim(version.id, "h")
+            assert store.versions.get(workload.id, version.number).state is state
+        assert not store.versions.claim("nobody", "h")
+
+    def test_one_of_many_threads_gets_it(self, make_store, store, workload):
+        version = upload(store, workload)
+        holders = [f"h{number}" for number in range(8)]
+        for holder in holders:
+            store.leases.acquire(f"lease of {holder}", holder, 60)
+        results = at_once([lambda holder=holder: store.versions.claim(version.id, holder) for holder in holders])
+        assert results.count(True) == 1
+        assert store.versions.get(workload.id, 1).attempts == 1
+
+    def test_not_from_a_living_holder_but_from_a_dead_one(self, store, workload, make_store):
+        now = [store.workloads.get_by_id(workload.id).created_at]
+        later = make_store(read_time=lambda _conn: now[0])
+        version = upload(store, workload)
+        assert later.leases.acquire("leader", "old", 15)
+        assert later.versions.claim(version.id, "old")
+        assert not later.versions.claim(version.id, "new")
+        now[0] += timedelta(seconds=16)
+        assert later.versions.claim(version.id, "new")
+        assert store.versions.get(workload.id, 1).attempts == 2
+
+    def test_its_own_holder_may_begin_again(self, store, workload):
+        version = upload(store, workload)
+        store.leases.acquire("leader", "h", 60)
+        assert store.versions.claim(version.id, "h") and store.versions.claim(version.id, "h")
+        assert store.versions.get(workload.id, 1).attempts == 2
+
+    def test_processes_that_claim_the_same_versions_share_them(self, store, database_url):
+        ids = []
+        for number in range(30):
+            owner = store.workloads.insert(NAMESPACE, Kind.FUNCTION, f"f{number}", make_workload_spec())
+            ids.append(upload(store, owner).id)
+        script = (
+            "import sys\nfrom sless.store import open_store\n"
+            "url, holder = sys.argv[1:3]\nstore = open_store(url, holder=holder)\n"
+            "store.leases.acquire('lease of ' + holder, holder, 600)\n"
+            "print('ready', flush=True)\nsys.stdin.readline()\n"
+            "print(*[item.id for item in store.versions.list_open() if store.versions.claim(item.id, holder)])\n"
+            "store.close()\n"
+        )
+        children = [
+            subprocess.Popen([sys.executable, "-c", script, database_url, holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for holder in ("one", "two", "three")
+        ]
+        for child in children:
+            assert child.stdout.readline() == "ready\n"
+        for child in children:
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        claimed = [child.communicate(timeout=60)[0].split() for child in children]
+        assert [child.returncode for child in children] == [0, 0, 0]
+        assert sorted(itertools.chain(*claimed)) == sorted(ids)
+        assert {item.attempts for item in store.versions.list_open()} == {1}
+
+
+class TestFinish:
+    def test_a_ready_version_becomes_active(self, store, workload):
+        version = upload(store, workload)
+        store.versions.claim(version.id, "h")
+        assert store.versions.finish(version.id, state=READY, message="", artifact="registry/x:1")
+        ended = store.versions.get(workload.id, 1)
+        assert (ended.state, ended.artifact) == (READY, "registry/x:1")
+        assert ended.ended_at is not None
+        changed = store.workloads.get_by_id(workload.id)
+        assert (changed.active_version, changed.generation) == (1, 2)
+
+    def test_a_failed_one_does_not(self, store, workload):
+        build(store, workload)
+        version = build(store, workload, FAILED, "pip: no such package\0")
+        assert version.message == "pip: no such package\ufffd"
+        assert store.workloads.get_by_id(workload.id).active_version == 1
+
+    @pytest.mark.parametrize("state", [READY, FAILED, CANCELLED])
+    def test_only_what_is_building_and_only_once(self, store, workload, state):
+        version = upload(store, workload)
+        assert not store.versions.finish(version.id, state=READY) and not store.versions.finish(version.id, state=FAILED)
+        store.versions.claim(version.id, "h")
+        assert store.versions.finish(version.id, state=state)
+        for again in (READY, FAILED, CANCELLED):
+            assert not store.versions.finish(version.id, state=again)
+        assert store.versions.get(workload.id, 1).state is state
+        assert not store.versions.finish("nobody", state=READY)
+
+    def test_of_many_ends_one_counts(self, store, workload):
+        version = upload(store, workload)
+        store.versions.claim(version.id, "h")
+        calls = [lambda: store.versions.finish(version.id, state=READY), lambda: store.versions.cancel(version.id)] * 4
+        assert at_once(calls).count(True) == 1
+
+    def test_an_older_build_that_ends_later_does_not_go_back(self, store, workload):
+        old = upload(store, workload)
+        store.versions.claim(old.id, "h")
+        build(store, workload)
+        assert store.versions.finish(old.id, state=READY)
+        assert store.workloads.get_by_id(workload.id).active_version == 2
+
+    def test_cancel(self, store, workload):
+        waiting = upload(store, workload)
+        assert store.versions.cancel(waiting.id) and not store.versions.cancel(waiting.id)
+        going = upload(store, workload)
+        store.versions.claim(going.id, "h")
+        assert store.versions.cancel(going.id, "the workload was deleted")
+        assert store.versions.get(workload.id, 2).message == "the workload was deleted"
+        assert not store.versions.cancel(build(store, workload).id)
+
+
+class TestActivate:
+    def test_restores_runtime_and_entrypoint(self, store, workload):
+        build(store, workload, runtime="nodejs20", entrypoint="old.main")
+        build(store, workload)
+        before = store.workloads.get_by_id(workload.id)
+        assert store.versions.activate(workload.id, 1).number == 1
+        after = store.workloads.get_by_id(workload.id)
+        assert (after.active_version, after.spec.runtime, after.spec.entrypoint) == (1, "nodejs20", "old.main")
+        assert after.generation == before.generation + 1
+
+    def test_a_build_that_is_going_on_does_not_undo_it(self, store, workload):
+        build(store, workload), build(store, workload)
+        going = upload(store, workload)
+        store.versions.claim(going.id, "h")
+        store.versions.activate(workload.id, 1)
+        store.versions.finish(going.id, state=READY)
+        assert store.workloads.get_by_id(workload.id).active_version == 1
+        build(store, workload)
+        assert store.workloads.get_by_id(workload.id).active_version == 4
+
+    @pytest.mark.parametrize("state", [FAILED, CANCELLED])
+    def test_only_a_ready_one(self, store, workload, state):
+        build(store, workload)
+        build(store, workload, state)
+        with pytest.raises(SlessError, match=f'version 2 of function "hello" is {state}, only a ready one can be activated') as caught:
+            store.versions.activate(workload.id, 2)
+        assert caught.value.code is Code.CONFLICT
+        assert store.workloads.get_by_id(workload.id).active_version == 1
+
+    def test_unknown(self, store, workload):
+        with pytest.raises(NotFound):
+            store.versions.activate(workload.id, 1)
+
+    def test_against_the_end_of_a_build(self, store, workload):
+        """Whichever comes first, the roll-back holds."""
+        build(store, workload)
+        for _ in range(5):
+            going = upload(store, workload)
+            store.versions.claim(going.id, "h")
+            at_once([lambda: store.versions.activate(workload.id, 1), lambda going=going: store.versions.finish(going.id, state=READY)])
+            assert store.workloads.get_by_id(workload.id).active_version == 1
+
+
+class TestPruning:
+    def test_ended_ones_beyond_the_limit_but_not_the_active_one(self, store, workload):
+        for state in (READY, FAILED, READY, CANCELLED, READY):
+            build(store, workload, state)
+        store.versions.activate(workload.id, 1)
+        upload(store, workload)
+        assert sorted(item.number for item in store.versions.prunable(3)) == [2, 3]
+        assert sorted(item.number for item in store.versions.prunable(1)) == [2, 3, 4, 5]
+        assert store.versions.prunable(10) == []
+
+    def test_an_open_one_stays(self, store, workload):
+        old = upload(store, workload)
+        store.versions.claim(old.id, "h")
+        for _ in range(3):
+            build(store, workload)
+        assert [item.number for item in store.versions.prunable(1)] == [2, 3]
+
+    def test_code_goes_with_its_last_version(self, store, workload):
+        for _ in range(2):
+            build(store, workload, code_key="same.zip")
+        build(store, workload, code_key="other.zip")
+        first, second = store.versions.get(workload.id, 1), store.versions.get(workload.id, 2)
+        store.versions.add_log(first.id, ["line"])
+        assert store.versions.remove(first.id) is None
+        assert store.versions.remove(second.id) == "same.zip"
+        assert store.versions.log(first.id) == []
+        assert store.versions.remove(second.id) is None
+        assert [item.number for item in store.versions.list(workload.id)] == [3]
+
+    def test_one_that_became_active_meanwhile_stays(self, store, workload):
+        build(store, workload), build(store, workload)
+        (old,) = store.versions.prunable(1)
+        store.versions.activate(workload.id, old.number)
+        assert store.versions.remove(old.id) is None
+        assert store.versions.find_by_id(old.id) is not None
+
+
+class TestBuildLog:
+    def test_grows(self, store, workload):
+        version = upload(store, workload)
+        store.versions.add_log(version.id, ["one", "two"])
+        store.versions.add_log(version.id, [])
+        store.versions.add_log(version.id, ["drei ✓"])
+        assert store.versions.log(version.id) == [(1, "one"), (2, "two"), (3, "drei ✓")]
+        assert store.versions.log(version.id, after_seq=2) == [(3, "drei ✓")]
+
+    def test_bytes_no_database_keeps(self, store, workload):
+        version = upload(store, workload)
+        store.versions.add_log(version.id, ["a\0b", "c\ud83dd"])
+        assert store.versions.log(version.id) == [(1, "a\ufffdb"), (2, "c\ufffdd")]
+
+    def test_many_writers_lose_nothing(self, store, workload):
+        version = upload(store, workload)
+        at_once([lambda name=name: store.versions.add_log(version.id, [name, name]) for name in "abcdef"])
+        found = store.versions.log(version.id)
+        assert [seq for seq, _ in found] == list(range(1, 13))
+        assert sorted(text for _, text in found) == sorted("abcdef" * 2)
+
+    def test_of_a_version_that_is_gone(self, store):
+        store.versions.add_log("nobody", ["line"])
+        assert store.versions.log("nobody") == []
+
+    def test_code_hash_can_be_set_later(self, store, workload):
+        version = upload(store, workload)
+        store.versions.set_code_hash(version.id, "new")
+        assert store.versions.get(workload.id, 1).code_hash == "new"
