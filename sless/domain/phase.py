@@ -7,7 +7,7 @@ from typing import Any
 
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Kind, Phase, Run, Trigger, Version, VersionState, Workload
-from sless.domain.routing import wants_instances
+from sless.domain.routing import failure_of, wants_instances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,6 @@ def job_phase_of(workload: Workload, newest: Version | None, run: Run | None, *,
         completion_time=current.ended_at if current else None,
         exit_code=current.exit_code if current else None,
     )
-
-
-def failure_of(version: Version) -> str:
-    """`version 3 failed: ModuleNotFoundError: …`."""
-    verb = "failed" if version.state is VersionState.FAILED else "was cancelled"
-    return f"version {version.number} {verb}: {version.message}" if version.message else f"version {version.number} {verb}"
 
 
 def _standing_phase(workload: Workload, newest: Version | None, active: Version | None, instances: bool) -> tuple[Phase, str]:

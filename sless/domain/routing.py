@@ -97,8 +97,12 @@ def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:
     match newest.state:
         case VersionState.QUEUED | VersionState.BUILDING:
             return Code.NOT_READY, f"{named} is being built: version {newest.number} is {newest.state}"
-        case VersionState.FAILED:
-            return Code.BUILD_FAILED, f"{named} has no working version: version {newest.number} failed: {newest.message}"
-        case VersionState.CANCELLED:
-            return Code.BUILD_FAILED, f"{named} has no working version: version {newest.number} was cancelled: {newest.message}"
+        case VersionState.FAILED | VersionState.CANCELLED:
+            return Code.BUILD_FAILED, f"{named} has no working version: {failure_of(newest)}"
     return Code.NOT_READY, f"{named} has no active version: version {newest.number} is ready, activate it"
+
+
+def failure_of(version: Version) -> str:
+    """`version 3 failed: ModuleNotFoundError: …`."""
+    verb = "failed" if version.state is VersionState.FAILED else "was cancelled"
+    return f"version {version.number} {verb}: {version.message}" if version.message else f"version {version.number} {verb}"
