@@ -204,6 +204,12 @@ ANSWERS: dict[str, Schema] = {
             "logs": {"type": "array", "items": answer({"time": _TIME, "stream": _STRING, "text": _STRING})},
         }
     ),
+    "LogLines": {
+        "type": "array",
+        "items": answer({"time": _TIME, "stream": _STRING, "text": _STRING, "invocation_id": _STRING}),
+    },
+    "Document": {"type": "object"},
+    "Health": answer({"status": _STRING, "reason": _STRING}, optional=("reason",)),
     "Fired": answer({"id": _STRING, "request_id": _STRING, "status": one_of(CallStatus)}),
     "Stats": answer(
         {

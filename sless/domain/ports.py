@@ -265,7 +265,7 @@ class Waker(Protocol):
         """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `collect`) tick now. Never needed for correctness."""
 
 
-# --- what is followed ------------------------------------------------------------------------------------------------------------------------
+# --- what is followed -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,7 +226,16 @@ REQUESTS: dict[str, Schema] = {
     "CronTriggerMerge": _trigger(TriggerType.CRON),
     "EventTriggerMerge": _trigger(TriggerType.EVENT),
     "Files": _object({"files": _FILES, "code_hash": {"type": ["string", "null"], "maxLength": 200}}, required=("files",)),
-    "Fire": {"description": "the event; default: the trigger's event_json"},
+    "UploadForm": {
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "contentMediaType": "application/zip", "description": "the zip, as a file"},
+            "code_hash": {"type": "string", "maxLength": 200},
+        },
+        "required": ["code"],
+    },
+    "LoginForm": {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]},
+    "Event": {"description": "the event: any JSON value"},
 }
 
 COMPONENTS: dict[str, Schema] = REQUESTS | ANSWERS

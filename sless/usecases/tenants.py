@@ -27,6 +27,9 @@ class Tenants:
     def ensure(self, caller: Caller, namespace: str) -> Tenant:
         return self._parts.ensure_tenant(caller, namespace)
 
+    def find(self, namespace: str) -> Tenant | None:
+        return self._store.tenants.find(namespace)
+
     def delete(self, namespace: str, confirm: str | None) -> int:
         """Everything in it; how many resources. Raises Invalid unless `confirm` repeats the name. What runs is stopped afterwards."""
         if confirm != namespace:

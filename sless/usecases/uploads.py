@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.code.intake import Form, Package
+from sless.code.intake import Form as Form
+from sless.code.intake import Package
 from sless.code.keys import code_key_of
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload

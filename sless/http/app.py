@@ -1,0 +1,90 @@
+"""`create_app`: every row of the table as a view, with tokens checked, errors shaped and headers set."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException
+
+from sless import assets, ids
+from sless.config import Settings
+from sless.domain.schemas import NAME_PATTERN
+from sless.errors import NotFound, SlessError
+from sless.http.body import UploadRequest
+from sless.http.call import NOBODY, Call
+from sless.http.errors import on_failure, on_http_error, on_sless_error
+from sless.http.openapi import NAMESPACE_PATTERN, document
+from sless.http.operation import Operation
+from sless.http.table import OPERATIONS
+from sless.tokens import TokenVerifier
+from sless.usecases import Usecases
+
+_NAME = re.compile(NAME_PATTERN.removeprefix("^").removesuffix("$"))
+_NAMESPACE = re.compile(NAMESPACE_PATTERN.removeprefix("^").removesuffix("$"))
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_STATIC_SEC = 300
+
+
+def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> Flask:
+    app = Flask("sless", static_folder=str(assets.static_dir()), static_url_path="/static")
+    app.request_class = UploadRequest
+    app.config.update(
+        SEND_FILE_MAX_AGE_DEFAULT=_STATIC_SEC, PROPAGATE_EXCEPTIONS=False, PROVIDE_AUTOMATIC_OPTIONS=False, MAX_FORM_MEMORY_SIZE=64 * 1024
+    )
+    app.url_map.strict_slashes = True
+    app.url_map.merge_slashes = False
+    app.extensions["sless_openapi"] = json.dumps(document(OPERATIONS, settings.base_url()), ensure_ascii=False)
+    app.extensions["sless_verifier"] = verifier
+    for row in OPERATIONS:
+        if row.view is not None:
+            app.add_url_rule(
+                _rule_of(row.path), endpoint=row.id, methods=[row.method], view_func=_view_of(row, usecases, verifier, settings)
+            )
+    app.before_request(_begin)
+    app.after_request(_finish)
+    app.register_error_handler(SlessError, on_sless_error)
+    app.register_error_handler(HTTPException, on_http_error)
+    app.register_error_handler(Exception, on_failure)
+    return app
+
+
+def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> Callable[..., Response]:
+    view = row.view
+    assert view is not None
+
+    def serve(**args: Any) -> Response:
+        caller = NOBODY if row.open else verifier.verify(request.headers.get("Authorization"))
+        if "ns" in args:
+            caller.check(args["ns"])
+            if not _NAMESPACE.fullmatch(args["ns"]):
+                raise NotFound("namespace", args["ns"][:80])
+        if "name" in args and not _NAME.fullmatch(args["name"]):
+            raise NotFound(row.tag.removesuffix("s"), args["name"][:80])
+        return view(Call(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
+
+    return serve
+
+
+def _rule_of(path: str) -> str:
+    """OpenAPI's {ns} in Flask's words."""
+    return path.replace("{n}", "<int(min=1, max=2147483647):n>").replace("{", "<").replace("}", ">")
+
+
+def _begin() -> None:
+    g.request_id = ids.valid_request_id(request.headers.get("X-Request-Id")) or ids.new_call_id()
+
+
+def _finish(response: Response) -> Response:
+    response.headers["X-Request-Id"] = g.request_id
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    if not request.path.startswith("/static/"):
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response

@@ -1,0 +1,134 @@
+"""Bodies of requests: JSON within its limit, uploads onto disk."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from flask import Request, g, request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from sless.config import Settings
+from sless.errors import Code, Detail, Invalid, SlessError
+from sless.usecases import Usecases
+from sless.usecases.uploads import Form, Upload
+
+_ZIP_TYPES = frozenset({"application/zip", "application/x-zip-compressed", "application/octet-stream"})
+_MULTIPART = "multipart/form-data"
+_FORM = "application/x-www-form-urlencoded"
+_JSON = "application/json"
+_FORM_OVERHEAD_BYTES = 64 * 1024
+_CHUNK_BYTES = 256 * 1024
+MAX_CODE_HASH_CHARS = 200
+
+
+class UploadRequest(Request):
+    """Files of a form go straight into the upload's own folder: on the disk that is checked for room, and gone with it."""
+
+    def _get_file_stream(
+        self, total_content_length: int | None, content_type: str | None, filename: str | None = None, content_length: int | None = None
+    ) -> IO[bytes]:
+        folder: Path | None = g.get("staging")
+        if folder is None:
+            return super()._get_file_stream(total_content_length, content_type, filename, content_length)
+        g.form_files = g.get("form_files", 0) + 1
+        return (folder / f"form-{g.form_files}").open("xb+")
+
+
+def read_json(limit_bytes: int, *, required: bool) -> Any:
+    if request.mimetype not in ("", _JSON, _FORM) and not request.mimetype.endswith("+json"):
+        raise SlessError(Code.UNSUPPORTED_MEDIA, f"Content-Type: expected {_JSON}, found {request.mimetype[:80]}")
+    request.max_content_length = limit_bytes
+    try:
+        data = request.stream.read()
+    except RequestEntityTooLarge as error:
+        raise _too_large("the request body", limit_bytes, "max_json_bytes") from error
+    if not data and not required:
+        return None
+    return parse_json(data)
+
+
+def parse_json(data: bytes) -> Any:
+    """Raises Invalid (invalid_json) for what is not JSON as RFC 8259 has it: no NaN, no half surrogate pairs."""
+    if not data.strip():
+        raise _not_json("found an empty body")
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if "\\u" in text:  # only an escape can smuggle in what no UTF-8 can say
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise _not_json("found half a surrogate pair") from error
+    except UnicodeDecodeError as error:
+        raise _not_json(f"found bytes that are not UTF-8 at position {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise _not_json(f"{error.msg} at line {error.lineno} column {error.colno}") from error
+    except RecursionError as error:
+        raise _not_json("nested too deeply") from error
+    except ValueError as error:
+        raise _not_json(str(error)) from error
+    return value
+
+
+@contextmanager
+def received_upload(usecases: Usecases, settings: Settings) -> Iterator[Upload]:
+    """The upload of this request, on disk within the block. Raises Invalid, TOO_LARGE, UNSUPPORTED_MEDIA, STORAGE_FULL."""
+    with usecases.uploads.staged() as folder:
+        code_hash = request.args.get("code_hash")
+        match request.mimetype:
+            case "multipart/form-data":
+                path, code_hash = _from_form(folder, settings.max_zip_bytes, code_hash)
+                form = Form.ZIP
+            case "application/json":
+                path, form = _from_stream(folder, settings.max_zip_bytes), Form.JSON
+            case mimetype if mimetype in _ZIP_TYPES:
+                path, form = _from_stream(folder, settings.max_zip_bytes), Form.ZIP
+            case mimetype:
+                expected = f"{_MULTIPART} with a file field code, application/zip or {_JSON}"
+                raise SlessError(Code.UNSUPPORTED_MEDIA, f"Content-Type: expected {expected}, found {mimetype[:80] or 'none'}")
+        if code_hash is not None and len(code_hash) > MAX_CODE_HASH_CHARS:
+            raise Invalid(Detail(field="code_hash", message=f"expected at most {MAX_CODE_HASH_CHARS} characters, found {len(code_hash)}"))
+        yield Upload(path=path, form=form, code_hash=code_hash)
+
+
+def _from_stream(folder: Path, limit_bytes: int) -> Path:
+    path = folder / "upload"
+    request.max_content_length = limit_bytes
+    try:
+        with path.open("xb") as file:
+            while chunk := request.stream.read(_CHUNK_BYTES):
+                file.write(chunk)
+    except RequestEntityTooLarge as error:
+        raise _too_large("the upload", limit_bytes, "max_zip_bytes") from error
+    return path
+
+
+def _from_form(folder: Path, limit_bytes: int, code_hash: str | None) -> tuple[Path, str | None]:
+    g.staging = folder
+    request.max_content_length = limit_bytes + _FORM_OVERHEAD_BYTES
+    try:
+        file = request.files.get("code")
+        fields = request.form
+    except RequestEntityTooLarge as error:
+        raise _too_large("the upload", limit_bytes, "max_zip_bytes") from error
+    if file is None:
+        found = ", ".join(sorted({*request.files, *fields})[:5]) or "none"
+        raise Invalid(Detail(field="code", message=f"expected a file in the form field code, found fields: {found[:120]}"))
+    file.stream.flush()
+    path = Path(str(file.stream.name))
+    if path.stat().st_size > limit_bytes:
+        raise _too_large("the upload", limit_bytes, "max_zip_bytes")
+    return path, fields.get("code_hash", code_hash)
+
+
+def _too_large(what: str, limit_bytes: int, setting: str) -> SlessError:
+    return SlessError(Code.TOO_LARGE, f"{what} is too large: expected at most {limit_bytes} bytes (limit {setting})")
+
+
+def _not_json(found: str) -> Invalid:
+    return Invalid(Detail(field="", message=f"expected JSON: {found}"), code=Code.INVALID_JSON)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,121 @@
+"""Code: upload, versions, source. The same rows for functions and services; jobs have the upload."""
+
+from functools import partial
+
+from flask import Response
+
+from sless.domain.model import Kind
+from sless.domain.phase import PhaseView
+from sless.http.body import received_upload
+from sless.http.call import Call
+from sless.http.operation import CURSOR, JSON, LIMIT, KindView, Operation, Parameter, Reply, shown
+from sless.http.paging import paged
+from sless.http.serialize import json_response, upload_json, version_json, with_etag, workload_json
+
+ZIP = "application/zip"
+MAX_VERSION = 2**31 - 1
+
+
+def upload(kind: Kind, call: Call) -> Response:
+    call.usecases.uploads.check_target(call.namespace, kind, call.name)
+    with received_upload(call.usecases, call.settings) as received:
+        uploaded = call.usecases.uploads.upload(call.namespace, kind, call.name, received)
+    return json_response(upload_json(uploaded, _phase(kind, call)), 202 if uploaded.fresh else 200)
+
+
+def versions(kind: Kind, call: Call) -> Response:
+    before = call.integer("cursor", 1, MAX_VERSION)
+    return paged(
+        call,
+        lambda limit: call.usecases.versions.list(call.namespace, kind, call.name, limit=limit, before=before),
+        lambda view: view.version.number,
+        lambda view: version_json(view, call.settings),
+    )
+
+
+def version(kind: Kind, call: Call) -> Response:
+    view = call.usecases.versions.get(call.namespace, kind, call.name, call.number)
+    return json_response(version_json(view, call.settings) | {"build_log": view.build_log})
+
+
+def activate(kind: Kind, call: Call) -> Response:
+    call.usecases.versions.activate(call.namespace, kind, call.name, call.number)
+    view = call.usecases.workloads.get(call.namespace, kind, call.name)
+    return with_etag(json_response(workload_json(view, call.settings)), view.workload.id, view.workload.generation)
+
+
+def cancel(kind: Kind, call: Call) -> Response:
+    return json_response(version_json(call.usecases.versions.cancel(call.namespace, kind, call.name, call.number), call.settings))
+
+
+def source(kind: Kind, call: Call) -> Response:
+    number = call.integer("version", 1, MAX_VERSION)
+    as_zip = call.accepts(JSON, ZIP) == ZIP
+    with call.usecases.versions.package(call.namespace, kind, call.name, number) as package:
+        body = package.read_bytes() if as_zip else call.usecases.versions.source_json(package)
+    response = Response(body, content_type=ZIP if as_zip else JSON)
+    if as_zip:
+        response.headers["Content-Disposition"] = f'attachment; filename="{call.name}.zip"'
+    return response
+
+
+def upload_operation(kind: Kind) -> Operation:
+    title = kind.capitalize()
+    return Operation(
+        id=f"upload{title}",
+        method="POST",
+        path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/upload",
+        view=partial(upload, kind),
+        tag=f"{kind}s",
+        summary=f"Gives a {kind} its code: a zip, or files as JSON",
+        bodies={"multipart/form-data": ("UploadForm",), ZIP: ("binary",), JSON: ("Files",)},
+        parameters=(
+            Parameter(name="code_hash", text="any text that the resource shall show", schema={"type": "string", "maxLength": 200}),
+        ),
+        replies={202: shown("Upload", "a new version, being built"), 200: shown("Upload", "the newest version is this code already")},
+    )
+
+
+def operations(kind: Kind) -> tuple[Operation, ...]:
+    title = kind.capitalize()
+    base = f"/v1/namespaces/{{ns}}/{kind}s/{{name}}"
+
+    def row(verb: str, method: str, path: str, view: KindView, reply: Reply, parameters: tuple[Parameter, ...] = ()) -> Operation:
+        return Operation(
+            id=f"{verb}{title}" + ("Version" if "{n}" in path else ""),
+            method=method,
+            path=base + path,
+            view=partial(view, kind),
+            tag=f"{kind}s",
+            summary=_SUMMARIES[verb].format(kind=kind),
+            replies={200: reply},
+            parameters=parameters,
+        )
+
+    follow = Parameter(name="follow", text="1: the build log as text that grows", schema={"type": "string", "enum": ["1", "true"]})
+    number = Parameter(name="version", text="which version", schema={"type": "integer", "minimum": 1, "maximum": MAX_VERSION})
+    source_reply = Reply(text="the files", content={JSON: "Source", ZIP: "binary"})
+    log_reply = Reply(text="the version", content={JSON: "VersionWithLog", "text/plain": "", "text/event-stream": ""})
+    return (
+        upload_operation(kind),
+        row("source", "GET", "/source", source, source_reply, (number,)),
+        row("versions", "GET", "/versions", versions, shown("Versions", "highest first", "Link"), (LIMIT, CURSOR)),
+        row("get", "GET", "/versions/{n}", version, log_reply, (follow,)),
+        row("activate", "POST", "/versions/{n}/activate", activate, shown(title, f"the {kind}", "ETag")),
+        row("cancel", "POST", "/versions/{n}/cancel", cancel, shown("Version", "the version")),
+    )
+
+
+_SUMMARIES = {
+    "source": "The code of a {kind}: of the version named, else what was uploaded last (or activated since)",
+    "versions": "Every version of a {kind}",
+    "get": "One version of a {kind}, with its build log",
+    "activate": "Makes a ready version the one that serves; restores its runtime and entrypoint",
+    "cancel": "Ends a build of a {kind}",
+}
+
+
+def _phase(kind: Kind, call: Call) -> PhaseView:
+    if kind is Kind.JOB:
+        return call.usecases.jobs.get(call.namespace, call.name).phase
+    return call.usecases.workloads.get(call.namespace, kind, call.name).phase

@@ -1,0 +1,49 @@
+"""`/funcs`: everything of a namespace, as aligned text for a terminal and as a simple page for a browser."""
+
+from collections.abc import Sequence
+
+from sless.clock import rfc3339_of
+from sless.config import Settings
+from sless.http.serialize import call_url
+from sless.usecases.overview import OverviewItem
+
+_LABELS = ("kind", "runtime", "phase", "active", "url", "schedule", "created", "built", "message")
+
+
+def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[str, str]:
+    """What is shown, empty values left out."""
+    values = (
+        str(item.kind),
+        item.runtime or "",
+        str(item.phase),
+        f"version {item.active}" if item.active is not None else "",
+        call_url(settings, namespace, item.name) if item.reachable else "",
+        item.schedule,
+        _minute(rfc3339_of(item.created_at)),
+        _minute(rfc3339_of(item.built_at)) if item.built_at else "",
+        " ".join(item.message.split())[:200],
+    )
+    return {label: value for label, value in zip(_LABELS, values, strict=True) if value}
+
+
+def text_of(items: Sequence[OverviewItem], namespace: str, settings: Settings) -> str:
+    """One block per resource; the values stand below each other."""
+    width = max(map(len, _LABELS)) + 2
+    blocks = []
+    for item in items:
+        lines = [f"  {label:<{width}}{value}" for label, value in fields_of(item, namespace, settings).items()]
+        blocks.append("\n".join([item.name, *lines]) + "\n")
+    return "\n".join([*blocks, total_of(items) + "\n"])
+
+
+def total_of(items: Sequence[OverviewItem]) -> str:
+    counts: dict[str, int] = {}
+    for item in items:
+        counts[item.kind] = counts.get(item.kind, 0) + 1
+    parts = ", ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items())
+    return f"total {len(items)}" + (f": {parts}" if parts else "")
+
+
+def _minute(text: str) -> str:
+    """`2026-01-31 09:26 UTC`"""
+    return f"{text[:10]} {text[11:16]} UTC"

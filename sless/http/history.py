@@ -1,0 +1,136 @@
+"""Invocations, logs, statistics; and the rows of what `asgi` serves beside them."""
+
+from enum import StrEnum
+from functools import partial
+from typing import TypeVar
+
+from flask import Response, request
+
+from sless.domain.model import CallStatus, Cause, Kind
+from sless.errors import Detail, Invalid, NotFound
+from sless.http.call import Call
+from sless.http.operation import CURSOR, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
+from sless.http.paging import id_cursor, paged
+from sless.http.serialize import invocation_json, json_response, line_json, series_json
+from sless.ids import valid_request_id
+from sless.usecases.follow import MAX_TAIL, line_text, since_of, tail_of
+from sless.usecases.history import DEFAULT_TAIL, InvocationFilter
+
+E = TypeVar("E", bound=StrEnum)
+
+TEXT = "text/plain"
+DEFAULT_PAGE = 100
+_CAUSES = [str(cause) for cause in Cause]
+
+
+def invocations(kind: Kind, call: Call) -> Response:
+    status = _choice(call, "status", CallStatus)
+    trigger = _choice(call, "trigger", Cause)
+    since, before = since_of(request.args), id_cursor(call)
+    return paged(
+        call,
+        lambda limit: call.usecases.history.invocations(
+            call.namespace,
+            kind,
+            call.name,
+            InvocationFilter(status=status, trigger=trigger, since=since, limit=limit or DEFAULT_PAGE, before=before),
+        ),
+        lambda item: item.id,
+        invocation_json,
+        default=DEFAULT_PAGE,
+    )
+
+
+def invocation(kind: Kind, call: Call) -> Response:
+    wanted = str(call.args["id"])
+    if not valid_request_id(wanted):
+        raise NotFound("invocation", wanted[:80])
+    found, lines = call.usecases.history.invocation(call.namespace, kind, call.name, wanted)
+    return json_response(invocation_json(found) | {"result": found.result, "logs": [line_json(line) for line in lines]})
+
+
+def logs(kind: Kind, call: Call) -> Response:
+    tail = tail_of(request.args, DEFAULT_TAIL)
+    lines = call.usecases.history.logs(call.namespace, kind, call.name, tail=tail or 0, since=since_of(request.args))
+    if call.accepts(TEXT, JSON) == JSON:
+        return json_response([line_json(line) | {"invocation_id": line.invocation_id} for line in lines])
+    return Response("".join(line_text(line) + "\n" for line in lines), content_type=f"{TEXT}; charset=utf-8")
+
+
+def stats(kind: Kind, call: Call) -> Response:
+    window = call.query("window") or "1h"
+    return json_response(series_json(call.usecases.history.stats(call.namespace, kind, call.name, window), window))
+
+
+def logs_operation(kind: Kind) -> Operation:
+    title = kind.capitalize()
+    follow = Parameter(name="follow", text="1: lines as they come", schema={"type": "string", "enum": ["1", "true"]})
+    tail = Parameter(name="tail", text="the newest so many lines", schema={"type": "integer", "minimum": 0, "maximum": MAX_TAIL})
+    return Operation(
+        id=f"logs{title}",
+        method="GET",
+        path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/logs",
+        view=partial(logs, kind),
+        tag=f"{kind}s",
+        summary=f"Log lines of a {kind}, oldest first",
+        parameters=(tail, SINCE, follow),
+        replies={200: Reply(text="time and text of each line", content={TEXT: "", JSON: "LogLines", "text/event-stream": ""})},
+    )
+
+
+def operations(kind: Kind) -> tuple[Operation, ...]:
+    title = kind.capitalize()
+    base = f"/v1/namespaces/{{ns}}/{kind}s/{{name}}"
+
+    def row(verb: str, path: str, view: KindView, summary: str, reply: Reply, parameters: tuple[Parameter, ...] = ()) -> Operation:
+        return Operation(
+            id=f"{verb}{title}",
+            method="GET",
+            path=base + path,
+            view=partial(view, kind),
+            tag=f"{kind}s",
+            summary=summary,
+            replies={200: reply},
+            parameters=parameters,
+        )
+
+    status = Parameter(name="status", text="only these", schema={"type": "string", "enum": [str(item) for item in CallStatus]})
+    trigger = Parameter(name="trigger", text="only those caused so", schema={"type": "string", "enum": _CAUSES})
+    window = Parameter(name="window", text="such as 30m, 1h, 7d", schema={"type": "string", "pattern": "^[1-9][0-9]{0,2}[mhd]$"})
+    filters = (status, trigger, SINCE, LIMIT, CURSOR)
+    return (
+        *(_invoke(kind, method) for method in ("GET", "POST")),
+        row("invocations", "/invocations", invocations, "Calls, newest first", shown("Invocations", "the calls", "Link"), filters),
+        row("invocation", "/invocations/{id}", invocation, "One call, with its log lines", shown("InvocationWithLogs", "the call")),
+        logs_operation(kind),
+        row("stats", "/stats", stats, "Counts and percentiles per time slot", shown("Stats", "the series"), (window,)),
+    )
+
+
+def _invoke(kind: Kind, method: str) -> Operation:
+    """Served by `asgi`."""
+    post = method == "POST"
+    prefer = Parameter(name="Prefer", text="respond-async: answer with 202 and run it later", place="header")
+    return Operation(
+        id=f"invoke{kind.capitalize()}" + ("" if post else "WithoutBody"),
+        method=method,
+        path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/invoke",
+        view=None,
+        tag=f"{kind}s",
+        summary=f"Calls a {kind} as /fn does, with context.http null",
+        bodies={JSON: ("Event",)} if post else {},
+        body_required=False,
+        parameters=(prefer,) if post else (),
+        replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: Reply(text="accepted", headers=("Location",))},
+    )
+
+
+def _choice(call: Call, name: str, values: type[E]) -> E | None:
+    text = call.query(name)
+    if text is None:
+        return None
+    try:
+        return values(text)
+    except ValueError as error:
+        message = f"expected one of {', '.join(values)}, found {text[:40]!r}"
+        raise Invalid(Detail(field=name, message=message)) from error

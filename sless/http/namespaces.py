@@ -1,0 +1,92 @@
+"""Who am I, what can run here, and the namespace as a whole."""
+
+from flask import Response
+
+from sless.clock import rfc3339_of
+from sless.domain.runtimes import RUNTIMES
+from sless.http.call import Call
+from sless.http.operation import JSON, Operation, Parameter, Reply, shown
+from sless.http.serialize import json_response, runtime_json
+from sless.usecases.parts import limits_of
+
+_NS = "/v1/namespaces/{ns}"
+
+
+def whoami(call: Call) -> Response:
+    caller = call.caller
+    return json_response(
+        {"sub": caller.sub, "namespace": caller.namespace, "operator": caller.operator, "auth_mode": call.settings.auth_mode}
+    )
+
+
+def runtimes(call: Call) -> Response:
+    return json_response([runtime_json(runtime) for runtime in RUNTIMES.values()])
+
+
+def ensure(call: Call) -> Response:
+    tenant = call.usecases.tenants.ensure(call.caller, call.namespace)
+    created_at = rfc3339_of(tenant.created_at)
+    return json_response({"namespace": tenant.namespace, "limits": limits_of(tenant), "created_at": created_at})
+
+
+def delete(call: Call) -> Response:
+    count = call.usecases.tenants.delete(call.namespace, call.query("confirm"))
+    return json_response({"name": call.namespace, "phase": "Deleting", "message": f"{count} resources are being deleted"}, 202)
+
+
+def usage(call: Call) -> Response:
+    found = call.usecases.tenants.usage(call.namespace)
+    days = [
+        {"day": day.day, "invocations": day.invocations, "errors": day.errors, "gb_seconds": round(day.gb_seconds, 3)} for day in found.days
+    ]
+    return json_response({"namespace": call.namespace, "counts": found.counts, "limits": found.limits, "days": days})
+
+
+OPERATIONS = (
+    Operation(
+        id="whoami",
+        method="GET",
+        path="/v1/whoami",
+        view=whoami,
+        tag="namespaces",
+        summary="Who the token says I am, and my namespace",
+        replies={200: shown("Whoami", "the caller")},
+    ),
+    Operation(
+        id="runtimes",
+        method="GET",
+        path="/v1/runtimes",
+        view=runtimes,
+        tag="namespaces",
+        summary="Languages and versions, with their end of life",
+        replies={200: shown("Runtimes", "all runtimes")},
+    ),
+    Operation(
+        id="ensureNamespace",
+        method="POST",
+        path=_NS + "/ensure",
+        view=ensure,
+        tag="namespaces",
+        summary="Makes the namespace; idempotent",
+        replies={200: shown("Namespace", "the namespace")},
+    ),
+    Operation(
+        id="deleteNamespace",
+        method="DELETE",
+        path=_NS,
+        view=delete,
+        tag="namespaces",
+        summary="Deletes everything in the namespace",
+        parameters=(Parameter(name="confirm", text="the namespace once more", required=True),),
+        replies={202: Reply(text="it is being deleted", content={JSON: "Deleting"})},
+    ),
+    Operation(
+        id="usage",
+        method="GET",
+        path=_NS + "/usage",
+        view=usage,
+        tag="namespaces",
+        summary="Counts, limits, and invocations and GB-seconds per day",
+        replies={200: shown("Usage", "the usage of the last 31 days")},
+    ),
+)

@@ -1,0 +1,44 @@
+"""Rows of what `asgi` serves by itself, for the document: the call itself, health."""
+
+from sless.http.operation import JSON, Operation, Reply, shown
+
+_FN = "/fn/{ns}/{name}"
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+_REPLIES = {200: Reply(text="what the handler answered", content={"*/*": ""})}
+
+
+def _call(method: str) -> Operation:
+    body = method in ("POST", "PUT", "PATCH")
+    return Operation(
+        id=f"call{method.capitalize()}",
+        method=method,
+        path=_FN,
+        view=None,
+        tag="calls",
+        summary="The call itself; any sub-path and query reach the handler as they are",
+        bodies={JSON: ("Event",)} if body else {},
+        body_required=False,
+        replies=_REPLIES,
+        open=True,
+    )
+
+
+def _health(path: str, summary: str) -> Operation:
+    return Operation(
+        id=path.strip("/"),
+        method="GET",
+        path=path,
+        view=None,
+        tag="server",
+        summary=summary,
+        replies={200: shown("Health", "yes"), 503: shown("Health", "not now")},
+        open=True,
+    )
+
+
+OPERATIONS = (
+    *map(_call, _METHODS),
+    _health("/healthz", "The process answers"),
+    _health("/health", "Same as /healthz"),
+    _health("/readyz", "The server can do its work"),
+)

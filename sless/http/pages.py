@@ -1,0 +1,171 @@
+"""What people open in a browser: the landing page, the API's documentation, the list; and `/metrics` for machines.
+
+A browser gets into `/funcs` by a form that takes the token once and keeps it in a cookie: HttpOnly, SameSite=Strict and sent to /funcs
+alone, so no script can read it, no other site can use it, and the REST interface never sees it.
+"""
+
+import hmac
+from typing import Any
+
+from flask import Response, current_app, render_template_string, request
+
+from sless import metrics
+from sless._version import __version__
+from sless.errors import Code, NotFound, SlessError
+from sless.http.call import Call
+from sless.http.errors import error_response
+from sless.http.funcs import fields_of, text_of, total_of
+from sless.http.operation import JSON, Operation, Parameter, Reply, View
+from sless.tokens import Caller, TokenVerifier
+
+TEXT, HTML = "text/plain", "text/html"
+COOKIE = "sless_token"
+COOKIE_SEC = 24 * 3600
+CONTENT_POLICY = "default-src 'none'; " + "; ".join(
+    f"{name} 'self'" for name in ("script-src", "style-src", "img-src", "connect-src", "form-action", "base-uri")
+)
+
+_FRAME = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title }} · sless</title><link rel="icon" href="/static/favicon.svg"><link rel="stylesheet" href="/static/pages.css"></head>
+<body><header><a href="/">sless</a> <a href="/funcs">functions</a> <a href="/docs">API</a></header>
+<main><h1>{{ title }}</h1>{% block main %}{% endblock %}</main>{{ script }}</body></html>"""
+_HOME = """<p>Serverless functions: code goes in, a URL that answers comes out. Version {{ version }}.</p>
+<ul><li><a href="/funcs">Functions</a>: everything in your namespace</li><li><a href="/docs">API</a>: every call, and a way to try it</li>
+<li><a href="/openapi.json">OpenAPI document</a></li></ul>"""
+_LOGIN = """{% if reason %}<p class="bad">{{ reason }}</p>{% endif %}
+<form method="post" action="/funcs/login"><label>Token <input type="password" name="token" autocomplete="off" required></label>
+<button>Show</button></form><p>A token is made by <code>sless token --sub NAME</code>.</p>"""
+_LIST = """<p>Namespace <code>{{ namespace }}</code></p>
+<form method="post" action="/funcs/logout"><button>Forget the token</button></form>
+{% for name, fields in items %}<section><h2>{{ name }}</h2><dl>{% for label, value in fields.items() %}
+<dt>{{ label }}</dt><dd>{% if label == "url" %}<a href="{{ value }}">{{ value }}</a>{% else %}{{ value }}{% endif %}</dd>{% endfor %}
+</dl></section>{% endfor %}<p>{{ total }}</p>"""
+
+
+def page(title: str, body: str, status: int = 200, **values: Any) -> Response:
+    template = _FRAME.replace("{% block main %}{% endblock %}", body).replace("{{ script }}", values.pop("script", ""))
+    response = Response(render_template_string(template, title=title, **values), status, content_type=f"{HTML}; charset=utf-8")
+    response.headers["Content-Security-Policy"] = CONTENT_POLICY
+    return response
+
+
+def home(call: Call) -> Response:
+    return page("sless", _HOME, version=__version__)
+
+
+def docs(call: Call) -> Response:
+    script = '<script type="module" src="/static/docs.js"></script>'
+    body = '<div id="docs"><p>Needs JavaScript; the document itself is at <a href="/openapi.json">/openapi.json</a>.</p></div>'
+    return page("API", body, script=script)
+
+
+def openapi(call: Call) -> Response:
+    return Response(current_app.extensions["sless_openapi"], content_type=JSON)
+
+
+def exposition(call: Call) -> Response:
+    token = call.settings.metrics_token
+    sent = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
+    if token and not hmac.compare_digest(sent, token.encode()):
+        raise SlessError(Code.UNAUTHORIZED, "/metrics asks for Authorization: Bearer <SLESS_METRICS_TOKEN>")
+    return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+def funcs(call: Call) -> Response:
+    """Asks for the token itself: a browser without one gets a form, not JSON."""
+    as_page = call.accepts(TEXT, HTML) == HTML
+    try:
+        caller = _caller()
+        namespace = _namespace_of(caller, call)
+        items = call.usecases.overview.list(namespace)
+    except SlessError as error:
+        if as_page and error.status == 401:
+            reason = "" if error.code is Code.TOKEN_MISSING else error.message
+            return page("Functions", _LOGIN, 401, reason=reason)
+        return error_response(error)
+    if not as_page:
+        return Response(text_of(items, namespace, call.settings), content_type=f"{TEXT}; charset=utf-8")
+    shown = [(item.name, fields_of(item, namespace, call.settings)) for item in items]
+    return page("Functions", _LIST, namespace=namespace, items=shown, total=total_of(items))
+
+
+def login(call: Call) -> Response:
+    _same_site()
+    request.max_content_length = 64 * 1024
+    token = request.form.get("token", "").strip().removeprefix("Bearer ").strip()
+    try:
+        _verifier().verify(f"Bearer {token}" if token else None)
+    except SlessError as error:
+        if error.status != 401:
+            raise
+        return page("Functions", _LOGIN, 401, reason=error.message)
+    response = _to_funcs()
+    secure = call.settings.base_url().startswith("https://")
+    response.set_cookie(COOKIE, token, max_age=COOKIE_SEC, path="/funcs", httponly=True, samesite="Strict", secure=secure)
+    return response
+
+
+def logout(call: Call) -> Response:
+    _same_site()
+    response = _to_funcs()
+    response.delete_cookie(COOKIE, path="/funcs", httponly=True, samesite="Strict")
+    return response
+
+
+def _caller() -> Caller:
+    cookie = request.cookies.get(COOKIE)
+    return _verifier().verify(request.headers.get("Authorization") or (f"Bearer {cookie}" if cookie else None))
+
+
+def _namespace_of(caller: Caller, call: Call) -> str:
+    """An operator may look at others with ?ns=."""
+    namespace = call.query("ns") or caller.namespace
+    caller.check(namespace)
+    if call.usecases.tenants.find(namespace) is None and namespace != caller.namespace:
+        raise NotFound("namespace", namespace[:80])
+    return namespace
+
+
+def _verifier() -> TokenVerifier:
+    verifier: TokenVerifier = current_app.extensions["sless_verifier"]
+    return verifier
+
+
+def _same_site() -> None:
+    """Raises FORBIDDEN for a form on somebody else's page."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site not in (None, "same-origin", "none"):
+        raise SlessError(Code.FORBIDDEN, f"this form is to be sent from its own page, not {site[:40]}")
+
+
+def _to_funcs() -> Response:
+    return Response(status=303, headers={"Location": "/funcs"})
+
+
+def _row(method: str, path: str, view: View, summary: str, reply: Reply) -> Operation:
+    return Operation(
+        id=path.strip("/").replace("/", "-").replace(".", "-") or "home",
+        method=method,
+        path=path,
+        view=view,
+        tag="server",
+        summary=summary,
+        replies={303 if method == "POST" else 200: reply},
+        bodies={"application/x-www-form-urlencoded": ("LoginForm",)} if view is login else {},
+        parameters=(Parameter(name="ns", text="another namespace, for operators"),) if view is funcs else (),
+        open=True,
+    )
+
+
+_PAGE = Reply(text="a page", content={HTML: ""})
+_LISTING = Reply(text="the list", content={TEXT: "", HTML: ""})
+OPERATIONS = (
+    _row("GET", "/", home, "Landing page", _PAGE),
+    _row("GET", "/docs", docs, "This document as a page", _PAGE),
+    _row("GET", "/openapi.json", openapi, "This document", Reply(text="OpenAPI 3.1", content={JSON: "Document"})),
+    _row("GET", "/metrics", exposition, "Prometheus metrics", Reply(text="the metrics", content={TEXT: ""})),
+    _row("GET", "/funcs", funcs, "Functions, services and jobs of a namespace, as text or as a page", _LISTING),
+    _row("POST", "/funcs/login", login, "Lets a browser into /funcs", Reply(text="to /funcs")),
+    _row("POST", "/funcs/logout", logout, "Forgets the browser's token", Reply(text="to /funcs")),
+)

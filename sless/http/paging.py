@@ -1,0 +1,52 @@
+"""Lists: plain JSON arrays; what follows is named by a Link header."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from flask import Response, request
+
+from sless.domain.schemas import NAME_PATTERN
+from sless.errors import Detail, Invalid
+from sless.http.call import Call
+from sless.http.serialize import json_response
+
+T = TypeVar("T")
+
+MAX_PAGE = 1000
+_ID = re.compile(r"[a-z0-9]{1,64}")
+
+
+def name_cursor(call: Call) -> str | None:
+    return _cursor(call, re.compile(NAME_PATTERN.removeprefix("^").removesuffix("$")), "a name")
+
+
+def id_cursor(call: Call) -> str | None:
+    return _cursor(call, _ID, "an id")
+
+
+def paged(
+    call: Call,
+    fetch: Callable[[int | None], Sequence[T]],
+    cursor_of: Callable[[T], object],
+    show: Callable[[T], Any],
+    default: int | None = None,
+) -> Response:
+    """`fetch` is asked for one item more than the page has; its presence is what the Link header tells."""
+    limit = call.integer("limit", 1, MAX_PAGE) or default
+    found = list(fetch(limit + 1 if limit else None))
+    page = found[:limit] if limit else found
+    response = json_response([show(item) for item in page])
+    if len(found) > len(page):
+        kept = {name: value for name, value in request.args.items() if name not in ("cursor", "limit")}
+        query = urlencode(kept | {"limit": limit, "cursor": cursor_of(page[-1])})
+        response.headers["Link"] = f'<{request.path}?{query}>; rel="next"'
+    return response
+
+
+def _cursor(call: Call, pattern: re.Pattern[str], expected: str) -> str | None:
+    text = call.query("cursor")
+    if text is not None and not pattern.fullmatch(text):
+        raise Invalid(Detail(field="cursor", message=f"expected {expected} from a Link header, found {text[:40]!r}"))
+    return text
