@@ -5,10 +5,10 @@ import sys
 
 def main() -> None:
     """Takes this folder off `sys.path` before any code of a user is imported: nothing of ours can then be taken for a module of theirs."""
+    own_folder = sys.path[0]
     from sless_runtime import main as runtime
 
-    here = __file__.rpartition("/")[0]
-    sys.path[:] = [entry for entry in sys.path if entry not in (here, "")]
+    sys.path.remove(own_folder)
     runtime.run()
 
 

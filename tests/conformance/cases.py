@@ -425,6 +425,7 @@ LOGS = [
     log_case("child", ("stdout", "from a child")),
     log_case("raw_descriptor", ("stdout", "raw out"), ("stderr", "raw err")),
     log_case("later", ("stdout", "from a timer"), log_has=()),
+    log_case("raw_rest", ("stdout", "raw without newline"), only=PYTHON),
     log_case("buffer", ("stdout", "bytes"), only=PYTHON),
     log_case("thread", ("stdout", "from a thread"), only=PYTHON),
     log_case("pool", ("stdout", "from a pool"), only=PYTHON),

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,19 @@ def is_refused(process: RuntimeProcess) -> bool:
     except OSError:
         return True
     return False
+
+
+@pytest.mark.slow
+def test_sigterm_gives_up_after_ten_seconds(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause") as process:
+        call = Background(process, {"gate": str(gate), "name": "endless"})
+        wait_active(process, 1)
+        since = time.monotonic()
+        process.process.send_signal(signal.SIGTERM)
+        assert process.finish() == 0
+        assert 9 < time.monotonic() - since < 14
+        with pytest.raises(AssertionError, match="closed the connection"):
+            call.result()
 
 
 def test_sigterm_without_calls_leaves_at_once(echo: RuntimeProcess) -> None:

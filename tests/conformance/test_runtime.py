@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -120,4 +121,8 @@ def check_logs(process: RuntimeProcess, case: Case, invocation_id: str) -> None:
         lines = process.wait_for_lines(lambda found: len(found) >= len(expected), invocation_id)
         assert [(line["stream"], line["text"]) for line in lines] == expected
     for pattern in case.log_has:
-        process.wait_for_lines(lambda found, wanted=pattern: any(re.search(wanted, line["text"]) for line in found), invocation_id)
+        process.wait_for_lines(partial(has_line, pattern), invocation_id)
+
+
+def has_line(pattern: str, lines: list[dict[str, Any]]) -> bool:
+    return any(re.search(pattern, line["text"]) for line in lines)

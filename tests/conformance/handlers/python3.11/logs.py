@@ -87,6 +87,7 @@ WRITERS = {
     "control_characters": lambda: print("tab\there \x01 end"),
     "long_line": long_line,
     "invalid_utf8": lambda: os.write(1, b"bad \xff byte\n"),
+    "raw_rest": lambda: os.write(1, b"raw without newline"),
     "child": child,
     "raw_descriptor": raw_descriptor,
     "later": later,
