@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sless.domain.model import RUNTIMES
+from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, Detail, Invalid, SlessError
 
 JUNK = frozenset({"__MACOSX", ".DS_Store", ".git"})

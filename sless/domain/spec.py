@@ -9,7 +9,8 @@ from typing import Any
 from sless.config import RUNTIME_NAMES
 from sless.domain import schemas
 from sless.domain.answer_schemas import Schema
-from sless.domain.model import RUNTIMES, Kind, WorkloadSpec
+from sless.domain.model import Kind, WorkloadSpec
+from sless.domain.runtimes import RUNTIMES
 from sless.domain.validate import found_of, mistakes_of
 from sless.errors import Code, Detail, Invalid, SlessError
 
