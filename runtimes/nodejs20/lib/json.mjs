@@ -14,8 +14,13 @@ export class NotSerializable extends Error {
   }
 }
 
+const KEPT_KEYS_MAX = 1000;
+const KEPT_KEY_MAX_LENGTH = 64;
+
+// Where in the value the writing has come to.
 let trail = [];
 let ancestors = [];
+const keyTexts = new Map();
 
 function pathOf(keys) {
   let path = '$';
@@ -89,25 +94,36 @@ function cycleOf() {
   return new NotSerializable('a cycle', trail);
 }
 
+/** `"key": `, kept for the next of many like objects. */
+function keyTextOf(key) {
+  let text = keyTexts.get(key);
+  if (text === undefined) {
+    text = `${quoted(key)}: `;
+    if (keyTexts.size < KEPT_KEYS_MAX && key.length <= KEPT_KEY_MAX_LENGTH) keyTexts.set(key, text);
+  }
+  return text;
+}
+
+// Parts are joined level by level: texts that grow by `+=` are trees to the engine, and collecting those takes half of a large answer's time.
 function textOfArray(items) {
-  let text = '[';
+  const parts = [];
   for (let index = 0; index < items.length; index++) {
     trail.push(index);
-    text += (index ? ', ' : '') + (textOf(items[index]) ?? 'null');
+    parts.push(textOf(items[index]) ?? 'null');
     trail.pop();
   }
-  return `${text}]`;
+  return `[${parts.join(', ')}]`;
 }
 
 function textOfFields(value) {
-  let text = '';
+  const parts = [];
   for (const key of Object.keys(value)) {
     trail.push(key);
     const field = textOf(value[key]);
     trail.pop();
-    if (field !== undefined) text += `${text ? ', ' : ''}${quoted(key)}: ${field}`;
+    if (field !== undefined) parts.push(keyTextOf(key) + field);
   }
-  return `{${text}}`;
+  return `{${parts.join(', ')}}`;
 }
 
 /** Text of the built-in classes whose fields say nothing; undefined for all others. */
