@@ -79,7 +79,7 @@ class ConnectionThread:
                 self._finish(call)
                 exchange.keep_alive = exchange.keep_alive and not self._server.draining
                 exchange.send_whole(answer)
-        except BaseException as error:
+        except BaseException as error:  # only a call left to itself ends here, all else is raised again
             if not is_abandoned(error):
                 raise
             exchange.keep_alive = False
