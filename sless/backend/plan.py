@@ -12,6 +12,8 @@ UNLIMITED_DRAIN_SEC = 60.0
 """What calls get to end in when the program has no time limit."""
 STOP_SEC = 12.0
 """From SIGTERM to SIGKILL; a runtime takes 10 s at most."""
+STUCK_STOP_SEC = 2.0
+"""The same when all that runs in it hangs."""
 OVERDUE_GRACE_SEC = 2.0
 MUTE_GRACE_SEC = 5.0
 MAX_BACK_OFF_SEC = 300.0
@@ -114,7 +116,7 @@ def _own_action_of(instance: InstanceView, now: float) -> Action | None:
             return Kill(id=instance.id, reason=f"function did not start within {START_TIMEOUT_SEC:.0f} s", crash=True)
         case State.DRAINING if waited >= drain_limit_sec_of(instance.program) or (waited >= SETTLE_SEC and instance.active == 0):
             return Terminate(id=instance.id)
-        case State.STOPPING if waited >= STOP_SEC:
+        case State.STOPPING if waited >= (STUCK_STOP_SEC if instance.overdue_since is not None else STOP_SEC):
             return Kill(id=instance.id, reason="instance did not end when told to")
     return None
 

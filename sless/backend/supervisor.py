@@ -63,10 +63,8 @@ class Supervisor:
             instance = self._find(instance_id)
             if instance is None:
                 return self._reasons.find(instance_id)
-            if instance.end_reason:
-                return instance.end_reason
             code = instance.child.find_exit() if instance.child else None
-            return None if code is None else exit_words_of(code)
+            return None if code is None else instance.end_reason or exit_words_of(code)
 
     def report_stuck(self, instance_id: str) -> None:
         with self._wakeup:

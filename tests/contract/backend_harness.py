@@ -21,8 +21,6 @@ from sless.errors import NotFound
 from sless.host.material import Material
 from sless.ids import new_id
 
-STANDIN = Path(__file__).resolve().parents[1] / "unit" / "backend" / "standin"
-
 
 class MemoryCode:
     """A CodeStore for tests."""
@@ -67,18 +65,17 @@ def wait_until(find: Callable[[], Any], what: str, timeout_sec: float = 20.0) ->
 class LocalHarness:
     """One server's local backend; `restart` is the next server on the same data folder."""
 
-    def __init__(self, runtimes: Path | None = STANDIN) -> None:
+    def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
         self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)
         self.code = MemoryCode()
         self.lines: list[LogLine] = []
         self.changes = threading.Semaphore(0)
-        self.runtimes = runtimes
         self.backend: LocalBackend = self.make()
 
     def make(self) -> LocalBackend:
         self.material = Material(self.settings.data_dir, self.code)
-        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release, runtimes=self.runtimes)
+        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release)
 
     def restart(self) -> None:
         self.backend.close()
@@ -123,13 +120,14 @@ class LocalHarness:
         self.apply(program, replicas, generation)
         return self.wait_ready(program, generation)
 
-    def call(self, endpoint: Endpoint, path: str = "/") -> Any:
+    def call(self, endpoint: Endpoint, path: str = "/", *, timeout_sec: float = 20, **headers: str) -> Any:
+        """The JSON answer; a keyword `X_Name` is the header `X-Name`."""
         connection = http.client.HTTPConnection("instance", timeout=20)
         connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(20)
+        connection.sock.settimeout(timeout_sec)
         try:
             connection.sock.connect(endpoint.address.removeprefix("unix:"))
-            connection.request("GET", path)
+            connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
             return json.loads(connection.getresponse().read())
         finally:
             connection.close()
