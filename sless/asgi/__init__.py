@@ -8,6 +8,6 @@ caller; a request body has been read whole, within its limit, before Flask hears
 """
 
 from sless.asgi.application import Application, Parts
-from sless.asgi.streams import Follower, FollowPage, FollowRequest
+from sless.domain.ports import Follower, FollowPage, FollowRequest
 
 __all__ = ["Application", "FollowPage", "FollowRequest", "Follower", "Parts"]

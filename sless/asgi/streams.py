@@ -4,46 +4,16 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
 from urllib.parse import parse_qsl
 
 from sless.asgi.paths import Found, Place
 from sless.asgi.types import Receive, Scope, Send, Verifier
-from sless.domain.model import Kind
+from sless.domain.ports import Follower, FollowPage, FollowRequest
 from sless.proxy.request import Headers
 
 _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowRequest:
-    """`version` is set for a build log. `query` holds the last value of each parameter; `after` is the cursor of a caller that comes
-    back (Last-Event-ID), None at first."""
-
-    namespace: str
-    kind: Kind
-    name: str
-    version: int | None
-    query: dict[str, str]
-    after: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowPage:
-    """Lines behind the last page as the caller sees them, without line breaks. `after` is the cursor behind them; `ended` holds the final
-    word (a build's state) when nothing more will come."""
-
-    lines: tuple[str, ...]
-    after: int
-    ended: str | None = None
-
-
-class Follower(Protocol):
-    def read(self) -> FollowPage:
-        """What is new since the last `read`. Called in a thread, one call at a time."""
 
 
 OpenFollower = Callable[[FollowRequest], Follower]
