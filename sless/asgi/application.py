@@ -17,6 +17,7 @@ from sless.asgi.types import Message, Receive, Scope, Send, Verifier
 from sless.config import Settings
 from sless.errors import Code, SlessError
 from sless.proxy.plane import DataPlane
+from sless.proxy.relay import Relays
 from sless.proxy.request import CallerGone
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class Application:
 
     def __init__(self, settings: Settings, parts: Parts) -> None:
         self.plane = parts.plane
-        self.relays = parts.plane.relays
+        self.relays: Relays | None = parts.plane.relays
         """The short way of calls, which the server's protocol takes beside this application. None: every call comes here."""
         self._parts = parts
         self._stopping = asyncio.Event()

@@ -109,7 +109,12 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self._break("it answered with an upgrade nobody asked for")
         except httptools.HttpParserError as error:
-            self._break(str(error.__context__ or error))
+            if self._ended:
+                # The answer is whole; what came behind it is nobody's, and neither is the connection any more.
+                self.reusable = False
+                self._end()
+            else:
+                self._break(str(error.__context__ or error))
         else:
             if self._ended:
                 self._end()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sless.domain.model import Kind
 from sless.domain.ports import Route
-from sless.errors import Code, SlessError
+from sless.errors import STATUS, Code, SlessError
 from sless.proxy.connection import Connection
 from sless.proxy.policy import Policy
 from sless.proxy.target import Target
@@ -77,13 +77,14 @@ class Entry:
     # --- what calls ask ---
 
     def check_served(self) -> None:
-        """Raises why no call can be served now."""
+        """Raises why no call can be served now. That the http trigger is disabled concerns /fn alone and is checked there (`invoke`)."""
         route = self.route
         if self.removed:
             raise SlessError(Code.NOT_FOUND, f'{route.kind} "{route.name}" not found')
-        if route.blocked is not None:
+        if route.blocked is not None and route.blocked[0] is not Code.DISABLED:
             code, sentence = route.blocked
-            raise SlessError(code, sentence, retry_after_sec=None if code is Code.BUILD_FAILED else RETRY_AFTER_SEC)
+            passes = STATUS[code] == 503 and code is not Code.BUILD_FAILED
+            raise SlessError(code, sentence, retry_after_sec=RETRY_AFTER_SEC if passes else None)
 
     def find_target(self, now: float) -> Target | None:
         """The instance with the fewest calls that has a slot, its slot taken; instances with equally many take turns."""

@@ -18,7 +18,7 @@ def error_answer(error: SlessError, request_id: str, *, on_call: bool = False) -
     if error.retry_after_sec is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after_sec))
     if error.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers.append((b"www-authenticate", b'Bearer realm="sless"'))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", ", ".join(error.allowed).encode("latin-1")))
     if on_call:

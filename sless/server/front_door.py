@@ -10,7 +10,6 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from sless.errors import Code, SlessError
 from sless.proxy.request import Request
 from sless.server.cycle import Cycle
-from sless.server.head import ascii_url
 from sless.server.limited import Limited
 
 _SHORT_BODY_BYTES = 64 * 1024
@@ -132,7 +131,7 @@ class FrontDoor(Limited):
         """The request if it may go the short way, as far as its head tells."""
         url = self.url
         path, _, query = url.partition(b"?")
-        if b"#" in url or not url.isascii():
+        if b"#" in url:
             return None
         for name, _ in self.headers:
             if name in _LONG_WAY:
@@ -154,7 +153,7 @@ class FrontDoor(Limited):
 
     def _scope(self, method: bytes, version: str) -> Any:
         try:
-            url = httptools.parse_url(ascii_url(self.url))
+            url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
             self.stop(SlessError(Code.INVALID, "the request's URL is not valid"))
         raw_path = url.path or b"/"

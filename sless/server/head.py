@@ -1,14 +1,11 @@
 """Limits and rules of a request's head. Pure."""
 
-from urllib.parse import quote_from_bytes
-
 from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_FIELDS = 100
 MAX_URL_BYTES = 16 * 1024
-_URL_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def head_too_large() -> SlessError:
@@ -36,11 +33,6 @@ def check_head(method: bytes, version: str, headers: Headers) -> None:
         raise SlessError(Code.INVALID, f"exactly one Host header is expected, found {hosts}")
     if method == b"CONNECT":
         raise SlessError(Code.METHOD_NOT_ALLOWED, "CONNECT is not served")
-
-
-def ascii_url(url: bytes) -> bytes:
-    """Raw bytes over 0x7F percent-encoded, as browsers do; all else byte for byte."""
-    return url if url.isascii() else quote_from_bytes(url, safe=_URL_SAFE).encode()
 
 
 def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Headers) -> bytes:

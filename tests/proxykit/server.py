@@ -44,12 +44,13 @@ class Fakes:
 
 
 class Front:
-    """A running server. `changes` replace fields of asgi.Parts."""
+    """A running server. `short` False: no call takes the short way. `changes` replace fields of asgi.Parts."""
 
-    def __init__(self, *routes: Any, settings: Settings = SETTINGS, **changes: Any) -> None:
+    def __init__(self, *routes: Any, settings: Settings = SETTINGS, short: bool = True, **changes: Any) -> None:
         self.fakes = Fakes(FakeRoutes(*routes), FakeHistory(), FakeQueue(), FakeBackend())
         self._settings = settings
         self._changes = changes
+        self._short = short
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.plane: DataPlane
@@ -78,6 +79,15 @@ class Front:
         wanted = {(route.workload_id, route.endpoints) for route in routes}
         until(lambda: {(entry.route.workload_id, entry.route.endpoints) for entry in self.plane.routes.entries()} == wanted)
 
+    @property
+    def server_state(self) -> Any:
+        """uvicorn's: its open connections."""
+        return self._server.server_state
+
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Runs `call` on the server's event loop."""
+        self._loop.call_soon_threadsafe(call)
+
     def flush(self) -> FakeHistory:
         self.plane.recorder.flush()
         return self.fakes.history
@@ -90,6 +100,7 @@ class Front:
 
     async def _serve(self) -> None:
         fakes = self.fakes
+        self._loop = asyncio.get_running_loop()
         self.plane = DataPlane(
             self._settings, PlaneParts(routes=fakes.routes, history=fakes.history, queue=fakes.queue, backend=fakes.backend)
         )
@@ -98,6 +109,8 @@ class Front:
             find_unready=lambda: None, start=lambda: None, stop=lambda: None,
         )  # fmt: skip
         application = Application(self._settings, replace(parts, **self._changes))
+        if not self._short:
+            application.relays = None
         config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=3, **FrontWorker.CONFIG_KWARGS)
         self._server = uvicorn.Server(config)
         task = asyncio.get_running_loop().create_task(self._server._serve([self._listener]))

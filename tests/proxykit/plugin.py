@@ -1,0 +1,42 @@
+"""Fixtures of the proxy's tests, imported where they are used."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.proxykit.fakes import route_of
+from tests.proxykit.server import Front
+from tests.proxykit.upstream import Peer, Upstream
+
+UpstreamOf = Callable[[Callable[[Peer], None]], Upstream]
+Serve = Callable[..., Front]
+
+
+@pytest.fixture
+def upstream_of() -> Iterator[UpstreamOf]:
+    """Makes upstreams that end with the test; a failure in a handler fails it."""
+    opened: list[Upstream] = []
+
+    def make(handler: Callable[[Peer], None]) -> Upstream:
+        opened.append(Upstream(handler))
+        return opened[-1]
+
+    yield make
+    for upstream in opened:
+        upstream.close()
+
+
+@pytest.fixture(params=["short", "long"])
+def serve(request: pytest.FixtureRequest, upstream_of: UpstreamOf) -> Iterator[Serve]:
+    """Starts a server whose function "f" is served by handlers, on the short way where it can be taken, and again without it."""
+    fronts: list[Front] = []
+
+    def start(*handlers: Callable[[Peer], None], route: dict[str, object] | None = None, **options: object) -> Front:
+        addresses = [upstream_of(handler).address for handler in handlers]
+        front = Front(route_of(addresses=addresses, **(route or {})), short=request.param == "short", **options)  # type: ignore[arg-type]
+        fronts.append(front)
+        return front.__enter__()
+
+    yield start
+    for front in fronts:
+        front.__exit__()
