@@ -234,6 +234,25 @@ def test_log_of_no_certain_call(logs: RuntimeProcess, kind: str, expected: str) 
     logs.wait_for_lines(lambda found: any(expected in line["text"] for line in found))
 
 
+def test_log_of_named_imports(tmp_path: Path) -> None:
+    source = """
+import { execFileSync, spawnSync } from 'node:child_process';
+import { writeSync } from 'node:fs';
+import { stdout } from 'node:process';
+
+export const handle = () => {
+  writeSync(1, 'by writeSync\\n');
+  spawnSync('echo', ['by spawnSync'], { stdio: 'inherit' });
+  execFileSync('echo', ['by execFileSync'], { stdio: 'inherit' });
+  stdout.write('by stdout\\n');
+};
+"""
+    with running(NODE, "handler.handle", code_env(tmp_path, {"handler.mjs": source})) as process:
+        assert process.call_json({}, [("X-Sless-Invocation-Id", "i1")]).status == 204
+        lines = process.wait_for_lines(lambda found: len(found) == 4, "i1")
+        assert [line["text"] for line in lines] == ["by writeSync", "by spawnSync", "by execFileSync", "by stdout"]
+
+
 def test_interleaved_calls_keep_their_lines_apart(tmp_path: Path) -> None:
     source = """
 exports.handle = async (event) => {

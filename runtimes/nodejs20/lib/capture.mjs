@@ -3,7 +3,6 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { Writable } from 'node:stream';
-import { format } from 'node:util';
 
 import { captureChildren } from './children.mjs';
 import { bytesOf } from './json.mjs';
@@ -107,9 +106,8 @@ function captureDescriptors() {
 export function captureOutput() {
   replaceStream('stdout', 1);
   replaceStream('stderr', 2);
-  process._rawDebug = (...args) => writeCaptured('stderr', `${format(...args)}\n`); // process warnings go this way
   captureDescriptors();
   captureChildren(writeCaptured);
-  syncBuiltinESMExports();
+  syncBuiltinESMExports(); // for `import { writeSync } from 'node:fs'` and the like
   process.on('exit', () => flushScope(processScope));
 }
