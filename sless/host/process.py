@@ -70,8 +70,9 @@ class Child:
     def reap(self) -> int:
         """Kills what is left of the group, then takes the leader's code. A zombie keeps its pid, so no stranger can be hit."""
         with self._lock:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+            if not self.reaped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
             code = self._popen.wait()
             self.reaped = True
         return code

@@ -65,8 +65,9 @@ def wait_until(find: Callable[[], Any], what: str, timeout_sec: float = 20.0) ->
 class LocalHarness:
     """One server's local backend; `restart` is the next server on the same data folder."""
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
+    def __init__(self, root: Path | None = None) -> None:
+        """`root`: the folder of another server, which is then to remove it."""
+        self.root = root or Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
         self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)
         self.code = MemoryCode()
         self.lines: list[LogLine] = []

@@ -1,0 +1,99 @@
+"""kill -9 of a server: nothing of it stays, and the next one knows what became of its runs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sless.domain.model import CallStatus
+from tests.contract.backend_harness import LocalHarness, wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
+SERVER = """
+import json, sys
+from pathlib import Path
+from tests.contract.backend_harness import LocalHarness, wait_until
+from sless.domain.model import Kind
+harness = LocalHarness(Path(sys.argv[1]))
+source = "import os, subprocess, sys, time\\nchildren = [subprocess.Popen(['sleep', '300']).pid{detached}]\\n"
+hello = harness.python(source.format(detached=", subprocess.Popen(['sleep', '300'], start_new_session=True).pid")
+    + "def handle(event):\\n    return [os.getpid(), *children]\\n")
+(endpoint,) = harness.deploy(hello)
+pids = harness.call(endpoint)
+job = harness.python(source.format(detached="") + "def handle(event):\\n    print(os.getpid())\\n    time.sleep(300)\\n", kind=Kind.JOB)
+run_id, _, _ = harness.start_run(job, 7)
+line = wait_until(lambda: harness.lines and harness.lines[0], "the job runs")
+ended = harness.run(harness.python("def handle(event):\\n    return event\\n", kind=Kind.JOB), 8)
+print(json.dumps({"pids": [*pids, int(line.text)], "run": run_id, "ended": ended.id}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def killed(tmp_path_factory) -> Iterator[tuple[LocalHarness, dict[str, Any]]]:
+    """A harness of the next server, and what the killed one had told."""
+    harness = LocalHarness()
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(harness.root)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        told = json.loads(server.stdout.readline())
+        assert all(map(_runs, told["pids"]))
+        server.kill()
+        server.communicate()
+        yield harness, told
+    finally:
+        server.kill()
+        server.communicate()
+        harness.close()
+
+
+def test_nothing_survives_and_runs_are_accounted_for(killed):
+    harness, told = killed
+    instance, child, detached, job = told["pids"]
+    wait_until(lambda: not any(map(_runs, (instance, child, job))), "the lifeline ends each group, without a next server")
+    harness.restart()
+    wait_until(lambda: not _runs(detached), "what left its group is ended by the next server")
+    assert [entry.name for entry in harness.settings.run_dir.iterdir()] == [harness.backend._starter.run_dir.owner]
+    runs = harness.backend.observe_runs()
+    lost, ended = runs[told["run"]], runs[told["ended"]]
+    assert (lost.status, lost.outcome, lost.message) == (CallStatus.FAILED, None, "the server stopped while this ran")
+    assert (ended.status, ended.outcome.result) == (CallStatus.SUCCEEDED, "8")
+
+
+def test_runs_of_a_server_that_lives_beside_go_on():
+    first = LocalHarness()
+    second = LocalHarness(first.root)
+    try:
+        run_id, ended, results = first.start_run(first.python("import time\ndef handle(event):\n    print(1)\n    time.sleep(1)\n"))
+        wait_until(lambda: first.lines, "it runs")
+        assert second.backend.observe_runs()[run_id].status is CallStatus.RUNNING
+        assert ended.wait(10) and results[0].status is CallStatus.SUCCEEDED
+        assert second.backend.observe_runs()[run_id].status is CallStatus.SUCCEEDED
+    finally:
+        second.backend.close()
+        first.close()
+
+
+def test_a_run_leaves_no_secret_on_the_disk():
+    harness = LocalHarness()
+    try:
+        harness.run(harness.python("def handle(event):\n    return 1\n", env={"PASSWORD": "sesame-open"}))
+        files = [path for path in harness.settings.data_dir.rglob("*") if path.is_file()]
+        assert any(path.name == "spec.json" for path in files)
+        assert not any(b"sesame-open" in path.read_bytes() for path in files)
+    finally:
+        harness.close()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

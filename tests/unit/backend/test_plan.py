@@ -1,0 +1,142 @@
+"""The rules of a deployment as a table: (wish, instances, now) → actions."""
+
+from dataclasses import replace
+
+import pytest
+
+from sless.backend.plan import (
+    STOP_SEC,
+    STUCK_STOP_SEC,
+    Drain,
+    InstanceView,
+    Kill,
+    MarkReady,
+    Start,
+    State,
+    Terminate,
+    Wish,
+    back_off_sec_of,
+    decide,
+)
+from sless.domain.model import Kind
+from sless.domain.ports import Program
+
+NOW = 1000.0
+OLD = Program(
+    workload_id="w", namespace="ns", name="f", kind=Kind.FUNCTION, version=1, runtime="python3.11", entrypoint="handler.handle",
+    code_key="k1", artifact="", memory_mb=128, timeout_sec=30,
+)  # fmt: skip
+NEW = replace(OLD, version=2, code_key="k2")
+
+
+def wish(replicas: int = 1, program: Program = NEW, not_before: float = 0.0) -> Wish:
+    return Wish(program=program, replicas=replicas, not_before=not_before)
+
+
+def one(name: str, state: State = State.READY, program: Program = NEW, age: float = 10.0, **fields) -> InstanceView:
+    return InstanceView(id=name, program=program, state=state, since=NOW - age, **fields)
+
+
+def starting(name: str, **fields) -> InstanceView:
+    return one(name, State.STARTING, **fields)
+
+
+def old(name: str, **fields) -> InstanceView:
+    return one(name, program=OLD, **fields)
+
+
+UNNEEDED = "instance was not needed any more"
+OUT_OF_MEMORY = Kill(id="a", reason="out of memory: used 140 of 128 MB", crash=True)
+
+TABLE = {
+    # start
+    "nothing yet": (wish(2), [], [Start(count=2)]),
+    "one is starting": (wish(2), [starting("a")], [Start(count=1)]),
+    "all are there": (wish(2), [one("a"), starting("b")], []),
+    "in back-off": (wish(1, not_before=NOW + 1), [], []),
+    "back-off is over": (wish(1, not_before=NOW), [], [Start(count=1)]),
+    "draining ones do not count": (wish(1), [one("a", State.DRAINING, age=0)], [Start(count=1)]),
+    "stopping ones do not count": (wish(1), [one("a", State.STOPPING, age=0)], [Start(count=1)]),
+    "none wished": (wish(0), [], []),
+    # ready
+    "answers": (wish(1), [starting("a", healthy=True)], [MarkReady(id="a")]),
+    "too slow": (
+        wish(1, not_before=NOW + 1), [starting("a", age=60)], [Kill(id="a", reason="function did not start within 60 s", crash=True)],
+    ),
+    # scale down: what is not ready first, then the oldest
+    "scale down": (wish(1), [one("a", age=5), one("b", age=50)], [Drain(id="b")]),
+    "scale down a starting one": (wish(1), [one("a", age=50), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED)]),
+    "scale to zero": (wish(0), [one("a"), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED), Drain(id="a")]),
+    "scale to zero with an old one": (wish(0), [old("a")], [Drain(id="a")]),
+    # roll out
+    "old stays while the new starts": (wish(1), [old("a"), starting("b")], []),
+    "old stays while the new is in back-off": (wish(1, not_before=NOW + 9), [old("a")], []),
+    "old leaves when the new is ready": (wish(1), [old("a"), one("b")], [Drain(id="a")]),
+    "old leaves in the tick the new answers": (wish(1), [old("a"), starting("b", healthy=True)], [MarkReady(id="b"), Drain(id="a")]),
+    "one of two is ready": (wish(2), [old("a", age=9), old("b", age=99), one("c"), starting("d")], [Drain(id="b")]),
+    "an old one that never became ready": (wish(1), [one("a", State.STARTING, OLD), starting("b")], [Kill(id="a", reason=UNNEEDED)]),
+    "two programs ago": (wish(1), [old("a"), one("b", program=replace(OLD, version=9)), one("c")], [Drain(id="a"), Drain(id="b")]),
+    # removal
+    "removed": (None, [one("a"), starting("b")], [Drain(id="a"), Kill(id="b", reason=UNNEEDED)]),
+    "removed and gone": (None, [], []),
+    # draining
+    "drains still": (wish(0), [one("a", State.DRAINING, age=1.4, active=0)], []),
+    "drained": (wish(0), [one("a", State.DRAINING, age=1.5, active=0)], [Terminate(id="a")]),
+    "not asked yet": (wish(0), [one("a", State.DRAINING, age=1.5, active=None)], []),
+    "calls run in it": (wish(0), [one("a", State.DRAINING, age=20, active=2)], []),
+    "calls had their time": (wish(0), [one("a", State.DRAINING, age=31.5, active=2)], [Terminate(id="a")]),
+    "no time limit": (
+        wish(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")],
+    ),
+    "told to end": (wish(0), [one("a", State.STOPPING, age=STOP_SEC - 0.1)], []),
+    "does not end": (wish(0), [one("a", State.STOPPING, age=STOP_SEC)], [Kill(id="a", reason="instance did not end when told to")]),
+    "hangs and does not end": (
+        wish(0),
+        [one("a", State.STOPPING, age=STUCK_STOP_SEC, overdue_since=NOW - 9)],
+        [Kill(id="a", reason="instance did not end when told to")],
+    ),
+    # memory
+    "over memory": (wish(1), [one("a", used_mb=140)], [OUT_OF_MEMORY, Start(count=1)]),
+    "over memory while draining": (wish(0), [one("a", State.DRAINING, used_mb=140)], [OUT_OF_MEMORY]),
+    # stuck
+    "overdue for a moment": (wish(1), [one("a", overdue_since=NOW - 1.9)], []),
+    "overdue: replacement first": (wish(1), [one("a", overdue_since=NOW - 2)], [Start(count=1)]),
+    "overdue: replacement starts": (wish(1), [one("a", overdue_since=NOW - 9), starting("b")], []),
+    "overdue: replacement is ready": (wish(1), [one("a", overdue_since=NOW - 9), one("b")], [Drain(id="a")]),
+    "silent for a moment": (wish(1), [one("a", mute_since=NOW - 4.9)], []),
+    "silent: replacement first": (wish(1), [one("a", mute_since=NOW - 5)], [Start(count=1)]),
+    "silent: replacement is ready": (
+        wish(1),
+        [one("a", mute_since=NOW - 9), one("b")],
+        [Kill(id="a", reason="instance did not answer any more and was replaced")],
+    ),
+    "the stuck one of three leaves first": (
+        wish(3), [one("a", age=99), one("b", age=5, overdue_since=NOW - 9), one("c"), starting("d", healthy=True)],
+        [MarkReady(id="d"), Drain(id="b")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "instances", "actions"), TABLE.values(), ids=TABLE.keys())
+def test_decide(wanted, instances, actions):
+    assert decide(wanted, instances, NOW) == actions
+
+
+def test_the_back_off_grows_to_five_minutes():
+    assert [back_off_sec_of(crashes, 0.0) for crashes in range(1, 12)] == [0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert back_off_sec_of(9, 0.999) == pytest.approx(192, abs=1)
+
+
+def test_there_are_never_fewer_ready_than_wished_in_a_roll_out():
+    """Plays a roll-out of three, one readiness at a time."""
+    instances = [old("a", age=3), old("b", age=2), old("c", age=1), starting("x"), starting("y"), starting("z")]
+    for name in ("y", "z", "x"):
+        instances = [replace(one, healthy=True) if one.id == name else one for one in instances]
+        for action in decide(wish(3), instances, NOW):
+            match action:
+                case MarkReady(id=target):
+                    instances = [replace(one, state=State.READY) if one.id == target else one for one in instances]
+                case Drain(id=target):
+                    instances = [replace(one, state=State.DRAINING, since=NOW) if one.id == target else one for one in instances]
+        assert sum(one.state is State.READY for one in instances) == 3
+    assert {one.id for one in instances if one.state is State.READY} == {"x", "y", "z"}

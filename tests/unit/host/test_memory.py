@@ -1,0 +1,62 @@
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from sless.host.memory import MemoryWatch, used_bytes_by_group
+
+HOLD = "x = bytearray({mb} * 2**20)\nimport subprocess, sys\n{more}\nprint('ready', flush=True)\nsys.stdin.read()"
+
+
+@pytest.fixture
+def holder():
+    started = []
+
+    def start(mb: int, more: str = "") -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", HOLD.format(mb=mb, more=more)],
+            process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.communicate()
+
+
+def test_a_group_is_added_up(holder):
+    child = "x = bytearray(40 * 2**20); print(1, flush=True); input()"
+    process = holder(30, f"c = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=-1, stdin=0)\nc.stdout.readline()")
+    used_mb = used_bytes_by_group({process.pid})[process.pid] / 2**20
+    assert 70 <= used_mb < 100
+
+
+def test_shared_memory_counts(holder):
+    process = holder(1, "import mmap\nm = mmap.mmap(-1, 50 * 2**20)\nm.write(b'x' * (50 * 2**20))")
+    assert used_bytes_by_group({process.pid})[process.pid] >= 50 * 2**20
+
+
+def test_no_group_no_entry():
+    assert used_bytes_by_group({2**22 - 1}) == {}
+
+
+def test_over_the_limit_is_told_once_and_others_are_left_alone(holder):
+    over, under = holder(60), holder(10)
+    watch, told, done = MemoryWatch(), [], threading.Event()
+    watch.add(under.pid, 64, lambda used: told.append(("under", used)))
+    watch.add(over.pid, 32, lambda used: (told.append(("over", used)), done.set()))
+    assert done.wait(10)
+    watch.close()
+    assert len(told) == 1 and told[0][0] == "over" and 60 <= told[0][1] < 90
+
+
+def test_a_removed_group_is_not_watched(holder):
+    process = holder(60)
+    watch, told = MemoryWatch(), []
+    watch.add(process.pid, 32, told.append)
+    watch.remove(process.pid)
+    watch.close()
+    assert told == []
