@@ -2,6 +2,7 @@
 
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,3 +118,13 @@ def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, st
     header = shlex.quote(f"Authorization: Bearer {token}")
     click.echo(f"  curl -s -H {header} {url}{client.path}/functions")
     click.echo(f"  curl -s -H {header} {url}{client.path}/functions/{shown[0][0].name}/logs")
+    click.echo("\nOr by command line, in another terminal:")
+    click.echo(f"  export SLESS_URL={url} SLESS_TOKEN={token}")
+    click.echo(f"  {_program()} list")
+    click.echo(f"  {_program()} logs {shown[0][0].name} -f")
+
+
+def _program() -> str:
+    """How this program was started, so that it can be started again the same way."""
+    started_as = sys.argv[0]
+    return f"python3 {shlex.quote(started_as)}" if started_as.endswith((".py", ".pyz")) else "sless"

@@ -61,7 +61,8 @@ def test_a_function_from_folder_to_url_and_back(server, folder, tmp_path):
     ok(server.sless("delete", "hello"))
     with pytest.raises(urllib.error.HTTPError) as caught:
         call(url, {})
-    assert caught.value.code == 404
+    with caught.value as answer:
+        assert answer.code == 404
     assert server.sless("describe", "hello").returncode == 1
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import Place, answers, free_port, wait_until
 
-pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(180), pytest.mark.slow]
 
 STAYS_UP = "The server stays up."
 
@@ -39,8 +39,10 @@ def staying_demo(place: Place, *arguments: str) -> Iterator[tuple["subprocess.Po
 
 
 def pasted(text: str) -> list[str]:
-    """The lines below `Try:`."""
-    return [line.strip() for line in text.partition("\nTry:\n")[2].splitlines() if line.startswith("  ")]
+    """The lines below `Try:`, each of which is to work alone; below them the lines for a terminal, which go together."""
+    lines, _, together = text.partition("\nTry:\n")[2].partition("\nOr by command line")
+    commands = [line.strip() for line in together.splitlines() if line.startswith("  ") and not line.endswith(" -f")]
+    return [*(line.strip() for line in lines.splitlines() if line.startswith("  ")), "\n".join(commands)]
 
 
 def test_tour_and_again_on_the_same_folder(place, node_binary):
@@ -63,6 +65,7 @@ def test_each_line_to_try_works_when_pasted(place):
         results = [subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60) for line in lines]
         assert [result.returncode for result in results] == [0] * len(lines)
         assert json.loads(results[0].stdout)["message"] == "Hello, Ada!"
+        assert "hello-python" in results[-1].stdout, results[-1]
         functions = next(result.stdout for line, result in zip(lines, results, strict=True) if line.endswith("/functions"))
         assert "hello-python" in [item["name"] for item in json.loads(functions)]
         logs = next(result.stdout for line, result in zip(lines, results, strict=True) if line.endswith("/logs"))
