@@ -10,6 +10,7 @@ from sqlalchemy import text
 from sless.domain.model import Kind, Workload
 from sless.store import Store, open_store
 from tests.builders import NAMESPACE, make_workload_spec
+from tests.contract.rest_harness import Rest
 
 DATABASES = ("sqlite", "postgresql")
 
@@ -86,3 +87,9 @@ def store(make_store: MakeStore) -> Store:
 def workload(store: Store) -> Workload:
     """The function `hello`, without code."""
     return store.workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec())
+
+
+@pytest.fixture
+def rest(make_store: MakeStore, tmp_path: Path) -> Rest:
+    """The REST interface of one tenant, over both databases."""
+    return Rest(make_store(), tmp_path / "data")
