@@ -113,7 +113,7 @@ def locked_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     environment = Environment(tmp_path_factory.mktemp("venv"))
     run_well(sys.executable, "-m", "venv", environment.folder)
     (environment.folder / "home").mkdir()
-    run_well(environment.python, "-m", "pip", "install", "-qq", "-r", ROOT / "requirements.txt")
+    run_well(environment.python, "-m", "pip", "install", "-qq", "--no-compile", "-r", ROOT / "requirements.txt")
     return environment
 
 
