@@ -1,18 +1,23 @@
 """What a run left behind: the runtime's result file → an Outcome, within the limits."""
 
-import base64
 import json
+import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sless.backend import split_result
 from sless.domain.model import Kind
 from sless.domain.ports import Outcome
 
 MAX_CALL_RESULT_BYTES = 32 * 2**20
 """Of a function called once; a job's limit is a setting."""
-_ESCAPED = 8
-"""A result file holds the result twice (as result and as body), each at worst four times its size as JSON: larger ones are not parsed."""
+SMALL_BYTES = 1 * 2**20
+"""A result file up to this size is parsed here, a larger one by a child."""
+MAX_FILE_BYTES = 512 * 2**20
+"""Larger result files are not even opened."""
 
 
 class ResultTooLarge(Exception):
@@ -38,30 +43,46 @@ def read_outcome(path: Path, limit_bytes: int) -> Outcome:
     """Raises NoOutcome, ResultTooLarge."""
     try:
         size = path.stat().st_size
-        if size > limit_bytes * _ESCAPED + 64 * 1024:
-            raise ResultTooLarge(f"result is over {size // _ESCAPED} bytes, over the limit of {limit_bytes}")
-        item = json.loads(path.read_bytes())
-        outcome = _outcome_of(item)
+        if size > MAX_FILE_BYTES:
+            raise ResultTooLarge(f"result is over {MAX_FILE_BYTES // 2**20} MB, over the limit of {limit_bytes} bytes")
+        if size > SMALL_BYTES:
+            return _split_and_read(path, limit_bytes)
+        head, result, body = split_result.head_of(json.loads(path.read_bytes()))
+        _check_size(head, limit_bytes)
+        return _outcome_of(head, result, body)
     except FileNotFoundError:
         raise NoOutcome("no result file") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NoOutcome(f"unreadable result file: {error}") from error
-    used = max(len((outcome.result or "").encode()), len(outcome.body))
+
+
+def _split_and_read(path: Path, limit_bytes: int) -> Outcome:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="split-") as folder:
+        command = [sys.executable, "-I", "-S", split_result.__file__, str(path), folder]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise NoOutcome(f"unreadable result file: {done.stderr.strip()[-300:]}")
+        head = json.loads(Path(folder, "head.json").read_bytes())
+        _check_size(head, limit_bytes)
+        return _outcome_of(head, Path(folder, "result").read_bytes(), Path(folder, "body").read_bytes())
+
+
+def _check_size(head: dict[str, Any], limit_bytes: int) -> None:
+    """An answer's body may be larger than its result (base64 undone) or smaller; the larger of the two counts."""
+    used = max(head["result_bytes"] or 0, head["body_bytes"])
     if used > limit_bytes:
         raise ResultTooLarge(f"result is {used} bytes, over the limit of {limit_bytes}")
-    return outcome
 
 
-def _outcome_of(item: dict[str, Any]) -> Outcome:
-    encoded = item.get("body_base64")
+def _outcome_of(head: dict[str, Any], result: bytes, body: bytes) -> Outcome:
     return Outcome(
-        ok=bool(item["ok"]),
-        result=_text_or_none(item.get("result")),
-        error=_text_or_none(item.get("error")),
-        error_type=_text_or_none(item.get("error_type")),
-        status=int(item["status"]),
-        headers=tuple((str(name), str(value)) for name, value in item.get("headers") or ()),
-        body=base64.b64decode(encoded) if encoded is not None else str(item.get("body") or "").encode(),
+        ok=bool(head["ok"]),
+        result=None if head["result_bytes"] is None else result.decode("utf-8", "replace"),
+        error=_text_or_none(head.get("error")),
+        error_type=_text_or_none(head.get("error_type")),
+        status=int(head["status"]),
+        headers=tuple((str(name), str(value)) for name, value in head.get("headers") or ()),
+        body=body,
     )
 
 

@@ -16,7 +16,7 @@ from sless import clock
 from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
 from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import ObservedRun, RunSpec
-from sless.host.rundir import remove_tree
+from sless.ids import new_id
 
 LOST = "the server stopped while this ran"
 
@@ -57,8 +57,13 @@ class RunRecord:
         item = {"status": end.status, "message": end.message, "exit_code": end.exit_code, "ended_at": clock.rfc3339_of(ended_at)}
         _write_whole(self.path / "end.json", item)
 
-    def remove(self) -> None:
-        remove_tree(self.path)
+    def set_aside(self) -> Path | None:
+        """Takes the folder out of sight at once, so that the id is free again; the caller removes what is returned."""
+        aside = self.path.with_name(f".gone-{new_id(12)}")
+        try:
+            return self.path.rename(aside)
+        except FileNotFoundError:
+            return None
 
     def owner(self) -> str:
         return str((_read(self.path / "spec.json") or {}).get("owner", ""))

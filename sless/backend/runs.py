@@ -14,7 +14,7 @@ from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcom
 from sless.backend.records import LOST, RunRecord, status_of
 from sless.backend.starter import Starter, material_key_of
 from sless.domain.model import CallStatus
-from sless.domain.ports import ObservedRun, RunSpec
+from sless.domain.ports import BackendUnavailable, ObservedRun, RunSpec
 from sless.host.lines import LineReader
 from sless.host.memory import out_of_memory_words_of
 from sless.host.process import Child, Launch, exit_words_of
@@ -53,11 +53,17 @@ class Runs:
         self._changed = changed
         self._runs: dict[str, _Run] = {}
         self._lock = threading.Condition()
+        self._closing = False
+        for aside in folder.glob(".gone-*"):
+            remove_tree(aside)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-runs")
 
     def start(self, spec: RunSpec, done: Done) -> None:
+        """Raises BackendUnavailable when the server is stopping."""
         record = RunRecord(path=self._folder / spec.id)
         with self._lock:
+            if self._closing:
+                raise BackendUnavailable("the server is stopping")
             if spec.id in self._runs or record.path.exists():
                 return
             reader = LineReader(spec.id, spec.program.workload_id, self._starter.sink, invocation_id=spec.id)
@@ -89,11 +95,12 @@ class Runs:
                     self._force(run, CallStatus.CANCELLED, "cancelled")
                     return
                 del self._runs[run_id]
-        self._pool.submit(RunRecord(path=self._folder / run_id).remove)
+        self._set_aside(RunRecord(path=self._folder / run_id))
 
     def close(self, grace_sec: float) -> None:
         """Lets what runs end within `grace_sec`, then ends it."""
         with self._lock:
+            self._closing = True
             self._lock.wait_for(lambda: not self._going(), grace_sec)
             for run in self._going():
                 self._force(run, CallStatus.FAILED, LOST)
@@ -197,7 +204,7 @@ class Runs:
         if run.child is not None:
             self._starter.memory.remove(run.child.pid)
         if run.removed:
-            run.record.remove()
+            self._set_aside(run.record)
         elif run.record.path.is_dir():
             run.record.write_end(end)
         with self._lock:
@@ -211,6 +218,11 @@ class Runs:
             _log.exception("the end of run %s could not be handed over", run.spec.id)
         self._changed()
         remove_tree(self._starter.run_dir.home_root(run.spec.id))
+
+    def _set_aside(self, record: RunRecord) -> None:
+        aside = record.set_aside()
+        if aside is not None:
+            self._pool.submit(remove_tree, aside)
 
     def _going(self) -> list[_Run]:
         return [run for run in self._runs.values() if run.ended is None]

@@ -18,6 +18,7 @@ from sless.host.process import exit_words_of
 _IDLE_SEC = 1.0
 _ASK_SEC = 0.25
 _WATCH_SEC = 1.0
+_STRAYS_SEC = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -91,9 +92,13 @@ class Supervisor:
     # --- the loop -------------------------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        strays_at = time.monotonic() + _STRAYS_SEC
         while not self._closing:
             try:
                 self._tick()
+                if time.monotonic() >= strays_at:
+                    strays_at = time.monotonic() + _STRAYS_SEC
+                    self._starter.run_dir.end_strays()
             except Exception:
                 _log.exception("supervising instances failed")
                 time.sleep(_IDLE_SEC)

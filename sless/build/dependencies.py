@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sless.domain.runtimes import RUNTIMES
 from sless.domain.ports import BuildSpec
+from sless.domain.runtimes import RUNTIMES
 
 REQUIREMENTS = "requirements.txt"
 PACKAGE = "package.json"

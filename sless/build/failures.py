@@ -51,7 +51,7 @@ def _informative_of(lines: Sequence[str]) -> list[str]:
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
     """The first line carries the error itself, since lists show only that: Python's traceback ends in it, Node's begins with it."""
     last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
-    if not _ERROR_LINE.match(last):
+    if not _ERROR_LINE.match(last) and not any(line.startswith("Traceback ") for line in lines):
         last = next((line for line in lines if _ERROR_LINE.match(line)), last)
     return "\n".join([f"{entrypoint} cannot be imported: {last}", *lines[-LAST_LINES:]])
 

@@ -5,10 +5,12 @@ import fcntl
 import hashlib
 import logging
 import os
+import re
 import shutil
 import signal
 import stat
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,14 +86,20 @@ class RunDir:
             lock = _try_lock(folder)
             if lock is None:
                 continue
-            ended += _end_noted(folder / "pids") + _end_marked(folder)
+            ended += _end_noted(folder / "pids") + _end_marked(folder / "homes")
             remove_tree(folder)
             os.close(lock)
         if ended:
             _log.warning("ended %d process(es) that an earlier server left behind", ended)
         return ended
 
+    def end_strays(self) -> int:
+        """Ends processes that left their group and outlived it: their home is gone. Returns how many."""
+        homes = self.path / "homes"
+        return _end_marked(homes, lambda name: not (homes / name).exists())
+
     def close(self) -> None:
+        _end_marked(self.path / "homes")
         remove_tree(self.path)
         os.close(self._lock)
         with contextlib.suppress(OSError):
@@ -174,18 +182,19 @@ def _end_noted(pids: Path) -> int:
     return ended
 
 
-def _end_marked(folder: Path) -> int:
-    """Ends what left its group: a descendant still has its HOME or TMPDIR in this folder, unless it took pains to hide."""
-    marks = tuple(b"\0" + name + b"=" + os.fsencode(folder) + b"/" for name in (b"HOME", b"TMPDIR"))
+def _end_marked(homes: Path, applies: Callable[[str], bool] = lambda name: True) -> int:
+    """Ends what left its group: a descendant still has its HOME or TMPDIR in this folder, unless it took pains to hide. `applies` gets
+    the name of the home."""
+    mark = re.compile(rb"(?:^|\0)(?:HOME|TMPDIR)=" + re.escape(os.fsencode(homes)) + rb"/([^/\0]+)")
     ended = 0
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         try:
-            environ = Path("/proc", entry, "environ").read_bytes()
+            found = mark.search(Path("/proc", entry, "environ").read_bytes())
         except OSError:
             continue
-        if any(mark in b"\0" + environ for mark in marks):
+        if found and applies(os.fsdecode(found[1])):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(entry), signal.SIGKILL)
                 ended += 1

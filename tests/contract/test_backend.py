@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from sless.domain.model import CallStatus, Cause, Kind
-from sless.domain.ports import RunSpec
+from sless.domain.ports import BackendUnavailable, RunSpec
 from tests.contract.backend_harness import LocalHarness, wait_until
 
 HELLO = "def handle(event):\n    return {'hello': event}\n"
@@ -362,3 +362,30 @@ def _answers(harness, endpoint) -> bool:
         harness.call(endpoint, "/_sless/health", timeout_sec=1, X_Sless_Control="1")
         return True
     return False
+
+
+def test_a_run_id_is_free_again_after_it_was_removed(harness):
+    program = harness.python("def handle(event):\n    return event\n")
+    first = harness.run(program, 1)
+    harness.backend.remove_run(first.id)
+    ended, results = threading.Event(), []
+    again = RunSpec(id=first.id, program=program, event="2", request_id="r", cause=Cause.JOB)
+    harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
+    assert ended.wait(20) and results[0].outcome.result == "2"
+
+
+def test_a_closed_backend_starts_no_run(harness):
+    program = harness.python(HELLO)
+    harness.backend.close()
+    with pytest.raises(BackendUnavailable, match="stopping"):
+        harness.start_run(program)
+
+
+def test_node_runs_too(harness, node_binary):
+    source = "exports.handle = (event) => { console.log('on'); return {node: process.version.startsWith('v'), event}; };\n"
+    program = harness.program({"handler.js": source}, runtime="nodejs20")
+    (endpoint,) = harness.deploy(program)
+    assert harness.call(endpoint, "/?a=1") == {"node": True, "event": {"a": "1"}}
+    run = harness.run(replace(program, workload_id="other"), 5)
+    assert json.loads(run.outcome.result) == {"node": True, "event": 5}
+    assert [line.text for line in harness.lines if line.source_id == run.id] == ["on"]

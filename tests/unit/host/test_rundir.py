@@ -142,3 +142,15 @@ def test_remove_tree_takes_what_was_locked(tmp_path):
     remove_tree(tmp_path / "a")
     assert not (tmp_path / "a").exists()
     remove_tree(tmp_path / "a")
+
+
+def test_strays_are_those_whose_home_is_gone(base, sleeper):
+    run_dir = RunDir(base, Path("/data"))
+    gone, there = run_dir.make_home("gone"), run_dir.make_home("there")
+    stray, kept = sleeper(TMPDIR=str(gone.tmp)), sleeper(TMPDIR=str(there.tmp))
+    assert run_dir.end_strays() == 0
+    remove_tree(gone.root)
+    assert run_dir.end_strays() == 1
+    assert stray.wait(5) == -signal.SIGKILL and kept.poll() is None
+    run_dir.close()
+    assert kept.wait(5) == -signal.SIGKILL

@@ -1,0 +1,60 @@
+import base64
+import json
+
+import pytest
+
+from sless.backend.outcome import SMALL_BYTES, NoOutcome, ResultTooLarge, read_outcome
+
+GOOD = {"ok": True, "result": '"x"', "error": None, "error_type": None, "status": 200, "headers": [["a", "b"]], "body": '"x"'}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(**fields):
+        path = tmp_path / "result.json"
+        path.write_text(json.dumps({**GOOD, **fields}))
+        return path
+
+    return write
+
+
+def test_an_outcome(written):
+    outcome = read_outcome(written(), 100)
+    assert (outcome.ok, outcome.result, outcome.status, outcome.headers, outcome.body) == (True, '"x"', 200, (("a", "b"),), b'"x"')
+
+
+def test_a_failure_has_no_result(written):
+    outcome = read_outcome(written(ok=False, result=None, error="bad", error_type="ValueError", status=500, body="{}"), 100)
+    assert (outcome.ok, outcome.result, outcome.error, outcome.error_type) == (False, None, "bad", "ValueError")
+
+
+def test_bytes(written):
+    assert read_outcome(written(body=None, body_base64=base64.b64encode(b"\x00\xff").decode()), 100).body == b"\x00\xff"
+
+
+@pytest.mark.parametrize("size", [1000, SMALL_BYTES + 1000], ids=["here", "in a child"])
+def test_sizes(written, size):
+    text = "ä" + "x" * (size - 2)  # `size` bytes
+    path = written(result=text, body=text)
+    outcome = read_outcome(path, size)
+    assert outcome.result == text and outcome.body == text.encode()
+    with pytest.raises(ResultTooLarge, match=f"result is {size} bytes, over the limit of {size - 1}"):
+        read_outcome(path, size - 1)
+    assert [entry.name for entry in path.parent.iterdir()] == ["result.json"]
+
+
+def test_a_body_beyond_the_result_counts(written):
+    with pytest.raises(ResultTooLarge, match="result is 600 bytes"):
+        read_outcome(written(body="x" * 600), 599)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"ok": true}', "null", '"x"', "[" * 500_000, "[" * 2_000_000, '{"ok":1,"status":"x"}'])
+def test_what_is_no_outcome(tmp_path, text):
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(NoOutcome, match="unreadable"):
+        read_outcome(tmp_path / "result.json", 100)
+
+
+def test_none_at_all(tmp_path):
+    with pytest.raises(NoOutcome, match="no result file"):
+        read_outcome(tmp_path / "result.json", 100)
