@@ -188,6 +188,17 @@ def test_error_after_the_answer_is_logged_with_the_call(errors: RuntimeProcess) 
     assert errors.call_json({"kind": "raise"}).status == 500
 
 
+def test_unhandled_rejection_is_answered_although_the_user_listens_too(tmp_path: Path) -> None:
+    source = """
+process.on('unhandledRejection', (error) => console.log('seen', error.message));
+exports.handle = () => { Promise.reject(new Error('nobody caught this')); return new Promise(() => {}); };
+"""
+    with running(NODE, "handler.handle", code_env(tmp_path, {"handler.js": source})) as process:
+        answer = process.call_json({}, [("X-Sless-Invocation-Id", "i1")])
+        assert (answer.status, answer.json()["error"]) == (500, "nobody caught this")
+        process.wait_for_lines(lambda lines: any(line["text"] == "seen nobody caught this" for line in lines), "i1")
+
+
 def test_traces_show_the_users_code_alone(errors: RuntimeProcess) -> None:
     errors.call_json({"kind": "raise"}, [("X-Sless-Invocation-Id", "i-trace")])
     lines = errors.wait_for_lines(lambda found: len(found) >= 2, "i-trace")

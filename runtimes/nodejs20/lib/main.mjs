@@ -74,7 +74,7 @@ function guard(loading) {
     else writeText(processScope, 'stderr', `${traceOf(error)}\n`);
   };
   process.on('uncaughtException', caught);
-  process.on('unhandledRejection', caught);
+  process.on('unhandledRejection', caught); // not left to the former: a listener of the user's would keep it from there
 }
 
 function prepare() {
