@@ -10,11 +10,15 @@ import pytest
 from sless.domain.model import Kind, TriggerType, VersionState
 from sless.errors import Code, NotFound
 from tests.builders import AT, NAMESPACE, make_endpoint, make_workload_spec
-from tests.contract.store_steps import at_once, build
+from tests.contract.store_steps import at_once, build, upload
 
 
 def trigger(store, name="front", type=TriggerType.HTTP, **values):
     return store.triggers.insert(NAMESPACE, name=name, type=type, function_ref="hello", **values)
+
+
+def set_of(snapshot) -> dict[str, object]:
+    return {route.workload_id: route for route in snapshot.routes}
 
 
 class TestSnapshot:
@@ -88,6 +92,52 @@ class TestSnapshot:
         assert changes(lambda: store.workloads.remove(workload.id))
         assert not changes(lambda: store.workloads.remove(workload.id))
         assert not changes(lambda: store.triggers.remove(front.id))
+
+    def test_what_a_reader_remembers_is_never_old(self, store, workload, make_store):
+        """A server that has read before sees the same as one that reads for the first time, after every kind of change."""
+        web = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
+        endpoint = make_endpoint(workload_id=web.id)
+        going = []
+
+        def begin() -> None:
+            going.append(upload(store, workload))
+            store.versions.claim(going[-1].id, "h")
+
+        begin()
+        steps = [
+            lambda: build(store, web, VersionState.FAILED, "no module x"),
+            lambda: build(store, web, VersionState.FAILED, "no module y"),
+            lambda: build(store, web),
+            lambda: store.versions.finish(going[-1].id, state=VersionState.READY, artifact="deps"),
+            lambda: build(store, workload),
+            lambda: store.versions.activate(workload.id, 1),
+            lambda: store.workloads.update_spec(web.id, make_workload_spec(replicas=0)),
+            lambda: store.workloads.set_active(web.id, None),
+            lambda: store.workloads.set_active(web.id, 3),
+            lambda: store.routes.set_endpoints(web.id, [endpoint]),
+            lambda: store.routes.set_endpoints(web.id, [replace(endpoint, draining=True)]),
+            lambda: store.routes.set_endpoints(web.id, [replace(endpoint, address="unix:/other")]),
+            lambda: store.routes.set_endpoints(web.id, []),
+            lambda: trigger(store),
+            lambda: store.triggers.update(
+                store.triggers.get(NAMESPACE, "front").id, function_ref="hello", enabled=False, spec={"auth": "token"}, secrets={}
+            ),
+            lambda: store.triggers.update(
+                store.triggers.get(NAMESPACE, "front").id, function_ref="web", enabled=True, spec={"auth": "token"}, secrets={}
+            ),
+            lambda: store.triggers.mark_deleted(store.triggers.get(NAMESPACE, "front").id),
+            lambda: store.workloads.mark_deleted(web.id),
+            lambda: store.workloads.insert(NAMESPACE, Kind.FUNCTION, "web", make_workload_spec()),
+        ]
+        before = store.routes.find_snapshot(0)
+        for number, step in enumerate(steps):
+            step()
+            seen = store.routes.find_snapshot(before.revision)
+            assert seen is not None, number
+            first_time = make_store().routes.find_snapshot(0)
+            assert set_of(seen) == set_of(first_time), number
+            assert set_of(seen) != set_of(before), number
+            before = seen
 
     def test_no_change_is_lost_when_many_write(self, store, make_store):
         stores = [store, make_store()]
