@@ -223,6 +223,8 @@ LOGS = [
     ("raw_file", [("stdout", "whole")]),
     ("split_character", [("stdout", "ü")]),
     ("piped_stream", [("stdout", "piped")]),
+    ("endless_line", [("stdout", "x" * 16384 + " …[cut]"), ("stdout", "after")]),
+    ("long_unicode", [("stdout", "x" + "ü" * 8191 + " …[cut]")]),
     ("ended_stream", [("stdout", "the end"), ("stdout", "and on")]),
 ]
 

@@ -66,6 +66,11 @@ const WRITERS = {
     process.stdout.write(bytes.subarray(0, 1));
     process.stdout.write(bytes.subarray(1));
   },
+  endless_line: () => {
+    for (let i = 0; i < 40; i++) process.stdout.write('x'.repeat(5000));
+    process.stdout.write('\nafter\n');
+  },
+  long_unicode: () => console.log(`x${'ü'.repeat(20_000)}`),
   piped_stream: () => new Promise((resolve) => {
     const source = Readable.from(['pi', 'ped\n']);
     source.pipe(process.stdout);
