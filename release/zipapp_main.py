@@ -84,8 +84,9 @@ check_python()
 os.environ.pop(TRIED, None)
 check_machine()
 choose_root()
-# What is unpacked is ours alone, and without bytecode each start takes three seconds more.
+# What is unpacked is ours alone, and without bytecode each start takes three seconds more, here and in the server that `demo` starts.
 sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import _bootstrap  # noqa: E402
 

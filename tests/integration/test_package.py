@@ -195,6 +195,11 @@ class TestZipapp:
         assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
         assert (tmp_path / ".cache" / "sless").is_dir()
 
+    def test_bytecode_is_kept_whatever_the_environment_says(self, zipapp: Path, tmp_path: Path):
+        variables = {"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
+        assert list((tmp_path / ".cache" / "sless").rglob("sless/cli/__pycache__/main.*.pyc"))
+
     def test_s3_and_kubernetes_libraries_work_unpacked(self, zipapp: Path, tmp_path: Path):
         code = (
             "import boto3, kubernetes, pip, alembic.command, psycopg; "
