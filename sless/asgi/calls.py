@@ -9,6 +9,9 @@ from sless.errors import Code, SlessError
 from sless.proxy.invoke import Asked, Invocations
 from sless.proxy.request import CallerGone, Headers, Request
 
+BODY_SEC = 60.0
+"""A caller may be silent this long in the middle of its request body."""
+
 
 class AsgiCaller:
     """proxy.request.Caller over ASGI. One reader of `receive` at a time: first the body's, then the watcher's."""
@@ -19,7 +22,11 @@ class AsgiCaller:
         self._watcher: asyncio.Task[None] | None = None
 
     async def read(self) -> tuple[bytes, bool]:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout(BODY_SEC):
+                message = await self._receive()
+        except TimeoutError:
+            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body came within {BODY_SEC:g} s") from None
         if message["type"] == "http.disconnect":
             raise CallerGone
         return message.get("body", b""), message.get("more_body", False)

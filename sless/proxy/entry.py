@@ -41,6 +41,11 @@ class Entry:
         self._tickets = count()
         self._turn = 0
 
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a slot."""
+        return len(self._waiters)
+
     # --- what the table tells ---
 
     def update(self, route: Route, draining: Callable[[Target], None]) -> None:
@@ -119,11 +124,14 @@ class Entry:
         """A slot and an idle connection, if both are there now and nobody waits."""
         if self._waiters:
             return None
+        turn = self._turn
         target = self.find_target(monotonic())
         if target is None:
             return None
         connection = target.find_idle()
         if connection is None:
+            # The long way picks this instance again and opens a connection; else one without would never get its turn.
+            self._turn = turn
             target.active -= 1
             return None
         return Leased(self, target, connection)

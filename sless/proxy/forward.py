@@ -50,11 +50,13 @@ class Forwarder:
     async def forward(self, job: Forwarding) -> None:
         if job.request.length > self.options.max_body_bytes:
             raise body_too_large(self.options.max_body_bytes)
+        # Before a slot is taken, so that a caller that is slow to send holds none.
+        first = await job.caller.read() if job.request.has_body else (b"", False)
         target, connection = await self._reach(job)
         one = _OneExchange(self, job, target, connection)
         try:
-            await one.run()
-        except (BrokenOff, OverTime, BodyTooLarge, CallerGone, asyncio.CancelledError) as error:
+            await one.run(*first)
+        except (BrokenOff, OverTime, BodyTooLarge, CallerGone, SlessError, asyncio.CancelledError) as error:
             connection.abort()
             await self.settle(one, error)
         finally:
@@ -90,6 +92,8 @@ class Forwarder:
             case OverTime():
                 await asyncio.to_thread(self.options.report_stuck, one.target.endpoint.id)
                 return over_time(route, one.timeout_sec)
+            case SlessError():
+                return error
             case BodyTooLarge():
                 return body_too_large(self.options.max_body_bytes)
         return None
@@ -127,10 +131,11 @@ class _OneExchange:
         if self._pump is None:
             self.job.caller.watch(self.exchange.caller_gone)
 
-    async def run(self) -> None:
+    async def run(self, first: bytes, more: bool) -> None:
+        """`first` is the first piece of the body; `more` follow."""
         self._connection.begin(self.exchange, head_only=self.job.request.method == "HEAD")
         try:
-            await self._send()
+            self._send(first, more)
             self._forwarder.sweep.add(self.exchange, self)
             await self.exchange.head()
             await self._answer()
@@ -138,14 +143,13 @@ class _OneExchange:
             if self._pump is not None:
                 self._pump.cancel()
 
-    async def _send(self) -> None:
+    def _send(self, data: bytes, more: bool) -> None:
         request, call = self.job.request, self.job.call
         head = request_head(call, request, self.timeout_sec, self._forwarder.options.trust)
         if not request.has_body:
             # An empty body that was announced stays announced: POST without content-length would be a 411 elsewhere.
             self._connection.write(head + (b"content-length: 0\r\n\r\n" if request.method not in ("GET", "HEAD") else b"\r\n"))
             return
-        data, more = await self.job.caller.read()
         call.request_bytes = len(data)
         if call.request_bytes > self._forwarder.options.max_body_bytes:
             raise BodyTooLarge
@@ -177,7 +181,7 @@ class _OneExchange:
                 self._connection.write(b"0\r\n\r\n")
             self._pump = None
             self.job.caller.watch(exchange.caller_gone)
-        except (CallerGone, BodyTooLarge) as error:
+        except (CallerGone, BodyTooLarge, SlessError) as error:
             exchange.fail(error)
 
     async def _answer(self) -> None:

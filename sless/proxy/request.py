@@ -66,7 +66,7 @@ class Caller(Protocol):
     """The caller's side of one call."""
 
     async def read(self) -> tuple[bytes, bool]:
-        """The next piece of the body and whether more follows. Raises CallerGone."""
+        """The next piece of the body and whether more follows. Raises CallerGone, SlessError when none comes for too long."""
 
     def watch(self, gone: Callable[[], None]) -> None:
         """From now on `gone` is called when the caller leaves. Only after the body has been read whole."""

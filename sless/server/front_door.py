@@ -14,6 +14,7 @@ from sless.server.limited import Limited
 
 _SHORT_BODY_BYTES = 64 * 1024
 _BODY_SEC = 60.0
+_LAST_REQUEST_SEC = 1.0
 _CALL = b"/fn/"
 _LONG_WAY = frozenset({b"expect", b"upgrade", b"transfer-encoding"})
 
@@ -31,7 +32,9 @@ class Relay(Protocol):
 class ShortCall:
     """One call on the short way, in the place of a Cycle: has what uvicorn asks of one."""
 
-    __slots__ = ("_door", "_timer", "body", "disconnected", "keep_alive", "message_event", "relay", "request", "response_complete")
+    __slots__ = (
+        "_door", "_timer", "body", "disconnected", "keep_alive", "message_event", "more_body", "relay", "request", "response_complete",
+    )  # fmt: skip
 
     def __init__(self, door: "FrontDoor", request: Request, *, keep_alive: bool) -> None:
         self._door = door
@@ -41,6 +44,7 @@ class ShortCall:
         self.keep_alive = keep_alive
         self.disconnected = False
         self.response_complete = False
+        self.more_body = True
         self.message_event = self
         self.relay: Relay | None = None
 
@@ -78,6 +82,8 @@ class FrontDoor(Limited):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._relays = getattr(self.app, "relays", None)
+        self._last = False
+        """The server stops: the next request is the last one here."""
         self._running: Cycle | ShortCall | None = None
         """The one whose answer is owed first."""
 
@@ -99,7 +105,18 @@ class FrontDoor(Limited):
         begin_shutdown = getattr(self.app, "begin_shutdown", None)
         if begin_shutdown is not None:
             begin_shutdown()
-        super().shutdown()
+        self._last = True
+        if not self.is_idle():
+            self.cycle.keep_alive = False
+        elif self.cycle is None or self._in_head:
+            # Its request is on the way and would be lost; callers do not expect that of a connection that was just accepted.
+            self.loop.call_later(_LAST_REQUEST_SEC, self._close_if_idle)
+        else:
+            self.transport.close()
+
+    def _close_if_idle(self) -> None:
+        if self.is_idle():
+            self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -114,13 +131,31 @@ class FrontDoor(Limited):
     def is_idle(self) -> bool:
         return (self._running is None or self._running.response_complete) and not self.pipeline
 
+    def drop_unfinished(self) -> None:
+        cycle: Any = self.cycle
+        running: Any = self._running
+        if cycle is None or not cycle.more_body or cycle.response_complete:
+            return
+        if cycle is not running:
+            self.pipeline.popleft()
+            return
+        # For its call this looks like a caller that has left. What it has already said of its answer cannot be taken back.
+        begun = type(cycle) is Cycle and cycle.response_started
+        cycle.disconnected = True
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if type(cycle) is ShortCall:
+            cycle.stop_waiting()
+        if begun:
+            self.transport.abort()
+
     # --- requests ---
 
     def serve_head(self, method: bytes, version: str) -> None:
         if self._relays is not None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
             request = self._short_request(method)
             if request is not None:
-                short = ShortCall(self, request, keep_alive=self.parser.should_keep_alive())
+                short = ShortCall(self, request, keep_alive=self.parser.should_keep_alive() and not self._last)
                 self.cycle = self._running = short  # type: ignore[assignment]
                 if request.length:
                     short.wait_for_body()
@@ -148,7 +183,7 @@ class FrontDoor(Limited):
             scope=scope, transport=self.transport, flow=self.flow, logger=self.logger, access_logger=self.access_logger, access_log=False,
             default_headers=self.server_state.default_headers, message_event=asyncio.Event(),
             expect_100_continue=modern and any(pair[0] == b"expect" and pair[1].lower() == b"100-continue" for pair in self.headers),
-            keep_alive=modern and self.parser.should_keep_alive(), on_response=self.on_response_complete,
+            keep_alive=modern and self.parser.should_keep_alive() and not self._last, on_response=self.on_response_complete,
         )  # fmt: skip
 
     def _scope(self, method: bytes, version: str) -> Any:
@@ -195,10 +230,10 @@ class FrontDoor(Limited):
         cycle: Any = self.cycle
         if self._in_head or cycle.response_complete:
             return
+        cycle.more_body = False
         if type(cycle) is ShortCall:
             self._begin_short(cycle)
         else:
-            cycle.more_body = False
             cycle.message_event.set()
 
     def _begin_short(self, short: ShortCall) -> None:
@@ -215,8 +250,7 @@ class FrontDoor(Limited):
 
     def body_is_late(self) -> None:
         """Of a short call: nothing has been begun, so it is refused and forgotten."""
-        if isinstance(self._running, ShortCall):
-            self._running.response_complete = True
+        if not self._refused:
             self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {_BODY_SEC:g} s"))
 
     def on_response_complete(self) -> None:

@@ -52,6 +52,10 @@ class Limited(HttpToolsProtocol):
         """No answer is owed."""
         raise NotImplementedError
 
+    def drop_unfinished(self) -> None:
+        """The rest of the request that is being read will not come: no answer is owed to it any more."""
+        raise NotImplementedError
+
     # --- the connection ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -171,6 +175,7 @@ class Limited(HttpToolsProtocol):
         self._refusal = error
         self._refused = True
         self._disarm_head_timer()
+        self.drop_unfinished()
         if self.is_idle():
             self._answer_refusal(error)
 

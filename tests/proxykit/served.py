@@ -21,7 +21,7 @@ from tests.proxykit.server import hello_flask, no_follower
 def main(data_dir: str, port: str, *options: str) -> int:
     chosen = dict(option.split("=", 1) for option in options)
     log.configure("info")
-    settings = Settings(data_dir=Path(data_dir), port=int(port), graceful_timeout_sec=8, instance_wait_sec=2)
+    settings = Settings(data_dir=Path(data_dir), port=int(port), graceful_timeout_sec=8, instance_wait_sec=2, max_call_body_bytes=2 * 2**30)
 
     def note(text: str) -> None:
         with (settings.data_dir / "events").open("a") as file:
@@ -30,9 +30,7 @@ def main(data_dir: str, port: str, *options: str) -> int:
     def application(settings: Settings) -> Application:
         addresses = [chosen["upstream"]] if "upstream" in chosen else []
         route = route_of(addresses=addresses, program=program_of(concurrency=int(chosen.get("concurrency", "50"))))
-        plane = DataPlane(
-            settings, PlaneParts(routes=FakeRoutes(route), history=FakeHistory(), queue=FakeQueue(), backend=FakeBackend())
-        )
+        plane = DataPlane(settings, PlaneParts(routes=FakeRoutes(route), history=FakeHistory(), queue=FakeQueue(), backend=FakeBackend()))
         return Application(settings, Parts(
             plane=plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,
             find_unready=lambda: None, start=lambda: note("start"), stop=lambda: note("stop"),

@@ -114,7 +114,7 @@ class Front:
         config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=3, **FrontWorker.CONFIG_KWARGS)
         self._server = uvicorn.Server(config)
         task = asyncio.get_running_loop().create_task(self._server._serve([self._listener]))
-        while not self._server.started and not task.done():
+        while not self._server.started and not task.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.005)
         self._started.set()
         await task
@@ -202,6 +202,13 @@ class Client:
         while len(self._buffer) < size:
             self._more()
         data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def some(self) -> bytes:
+        """What is there, at least one byte."""
+        if not self._buffer:
+            self._more()
+        data, self._buffer = self._buffer, b""
         return data
 
     def _chunks(self) -> bytes:
