@@ -4,6 +4,7 @@
 `end.json` (how it ended, written by the server).
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,8 @@ from sless import clock
 from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
 from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import ObservedRun, RunSpec
+from sless.host.lines import LineReader, Sink
 from sless.ids import new_id
-
-LOST = "the server stopped while this ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class RunRecord:
         return started_at
 
     def append_log(self, lines: Sequence[bytes]) -> None:
-        with (self.path / "log").open("ab") as log:
+        with contextlib.suppress(FileNotFoundError), (self.path / "log").open("ab") as log:  # removed while it ran
             log.write(b"".join(line + b"\n" for line in lines))
 
     def write_end(self, end: ObservedRun) -> None:
@@ -69,7 +69,7 @@ class RunRecord:
         return str((_read(self.path / "spec.json") or {}).get("owner", ""))
 
     def observe(self, limits: Limits, *, owner_lives: bool) -> ObservedRun | None:
-        """What the folder alone tells. None: it is no run's, or one that is being written just now."""
+        """What the folder alone tells. None: the run was interrupted by a stop of its server, and has no outcome."""
         spec, end = _read(self.path / "spec.json"), _read(self.path / "end.json")
         if spec is None:
             return None
@@ -86,8 +86,17 @@ class RunRecord:
                 ended_at=clock.parse_rfc3339(end["ended_at"]),
             )  # fmt: skip
         if outcome is None:
-            return replace(running, status=CallStatus.FAILED, message=LOST, ended_at=clock.now())
+            return None
         return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=clock.now())
+
+    def replay_log(self, sink: Sink) -> None:
+        """Hands the lines over once more: the last ones may not have been stored when the server stopped, and one that was is known by
+        its number."""
+        spec = _read(self.path / "spec.json") or {}
+        log = self.path / "log"
+        if spec and log.exists():
+            reader = LineReader(spec["id"], spec["workload_id"], sink, invocation_id=spec["id"])
+            reader.take("stdout", log.read_bytes().splitlines())
 
 
 def status_of(ok: bool) -> CallStatus:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sless import clock
 from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
-from sless.backend.records import LOST, RunRecord, status_of
+from sless.backend.records import RunRecord, status_of
 from sless.backend.starter import Starter, material_key_of
 from sless.domain.model import CallStatus
 from sless.domain.ports import BackendUnavailable, ObservedRun, RunSpec
@@ -20,9 +20,11 @@ from sless.host.memory import out_of_memory_words_of
 from sless.host.process import Child, Launch, exit_words_of
 from sless.host.program import environment_of
 from sless.host.rundir import remove_tree
+from sless.ids import new_id
 
 _TERM_SEC = 2.0
 """From SIGTERM to SIGKILL for a run over its time."""
+STOPPED = "the server stopped while this ran"
 _log = logging.getLogger(__name__)
 
 Done = Callable[[ObservedRun], None]
@@ -34,12 +36,16 @@ class _Run:
     done: Done
     record: RunRecord
     reader: LineReader
+    home: str = field(default_factory=new_id)
+    """Name of its home folder: not the run's id, since the same run may begin again while this one is cleared away."""
     started_at: datetime = field(default_factory=clock.now)
     child: Child | None = None
     ended: ObservedRun | None = None
     forced: tuple[CallStatus, str] | None = None
     """Why we ended it; wins over what the process left."""
     removed: bool = False
+    interrupted: bool = False
+    """The server stops: the run shall begin again under the next one, so nothing of it is kept."""
 
 
 class Runs:
@@ -52,6 +58,8 @@ class Runs:
         self._limits = limits
         self._changed = changed
         self._runs: dict[str, _Run] = {}
+        self._foreign: dict[str, ObservedRun] = {}
+        """Ended ones that an earlier server began."""
         self._lock = threading.Condition()
         self._closing = False
         for aside in folder.glob(".gone-*"):
@@ -79,12 +87,25 @@ class Runs:
             }
             ours = set(self._runs)
         for path in self._folder.iterdir():
-            if path.name not in ours:
-                record = RunRecord(path=path)
-                found = record.observe(self._limits, owner_lives=self._starter.run_dir.is_alive(record.owner()))
-                if found is not None:
-                    known[found.id] = found
+            if path.name not in ours and not path.name.startswith(".") and (found := self._observe_foreign(RunRecord(path=path))):
+                known[found.id] = found
         return known
+
+    def _observe_foreign(self, record: RunRecord) -> ObservedRun | None:
+        """A run of another server. One that a stop interrupted is not shown, so that it is begun again; its folder goes."""
+        run_id = record.path.name
+        if run_id not in self._foreign:
+            owner = record.owner()
+            lives = self._starter.run_dir.is_alive(owner) if owner else True
+            found = record.observe(self._limits, owner_lives=lives)
+            if lives:
+                return found
+            record.replay_log(self._starter.sink)
+            if found is None:
+                self._set_aside(record)
+                return None
+            self._foreign[run_id] = found
+        return self._foreign[run_id]
 
     def remove(self, run_id: str) -> None:
         with self._lock:
@@ -95,6 +116,7 @@ class Runs:
                     self._force(run, CallStatus.CANCELLED, "cancelled")
                     return
                 del self._runs[run_id]
+            self._foreign.pop(run_id, None)
         self._set_aside(RunRecord(path=self._folder / run_id))
 
     def close(self, grace_sec: float) -> None:
@@ -103,7 +125,8 @@ class Runs:
             self._closing = True
             self._lock.wait_for(lambda: not self._going(), grace_sec)
             for run in self._going():
-                self._force(run, CallStatus.FAILED, LOST)
+                run.interrupted = True
+                self._force(run, CallStatus.FAILED, STOPPED)
             self._lock.wait_for(lambda: not self._going(), 5)
         self._pool.shutdown(wait=True)
 
@@ -124,7 +147,7 @@ class Runs:
         argv = self._starter.commands.command_of(program.runtime)
         unpacked = self._starter.material.ensure(material_key_of(program))
         run.started_at = run.record.create(run.spec, self._starter.run_dir.owner)
-        home = self._starter.run_dir.make_home(run.spec.id)
+        home = self._starter.run_dir.make_home(run.home)
         environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir) | {
             "SLESS_MODE": "job",
             "SLESS_EVENT_FILE": str(run.record.event),
@@ -203,7 +226,7 @@ class Runs:
     def _conclude(self, run: _Run, end: ObservedRun) -> None:
         if run.child is not None:
             self._starter.memory.remove(run.child.pid)
-        if run.removed:
+        if run.removed or run.interrupted:
             self._set_aside(run.record)
         elif run.record.path.is_dir():
             run.record.write_end(end)
@@ -217,7 +240,7 @@ class Runs:
         except Exception:
             _log.exception("the end of run %s could not be handed over", run.spec.id)
         self._changed()
-        remove_tree(self._starter.run_dir.home_root(run.spec.id))
+        remove_tree(self._starter.run_dir.home_root(run.home))
 
     def _set_aside(self, record: RunRecord) -> None:
         aside = record.set_aside()

@@ -34,7 +34,9 @@ class Supervisor:
         self._poked = False
         self._news = False
         self._closing = False
+        # Two pools: instances that answer nothing hold a thread for a second each, and must not keep others from starting.
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-instances")
+        self._asking = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-health")
         self._thread = threading.Thread(target=self._serve, name="sless-supervisor", daemon=True)
         self._thread.start()
 
@@ -87,7 +89,8 @@ class Supervisor:
                 self._end(instance, signal.SIGKILL, "the server stopped")
             self._wakeup.notify_all()
         self._thread.join(timeout=5)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._asking):
+            pool.shutdown(wait=True, cancel_futures=True)
 
     # --- the loop -------------------------------------------------------------------------------------------------------------------
 
@@ -154,7 +157,7 @@ class Supervisor:
     def _ask(self, instance: Instance) -> None:
         if not instance.asking:
             instance.asking = True
-            self._submit(self._ask_now, instance)
+            self._submit(self._asking, self._ask_now, instance)
 
     def _ask_now(self, instance: Instance) -> None:
         found = health.find_health(instance.socket)
@@ -196,7 +199,7 @@ class Supervisor:
         assert standing.wish is not None
         instance = self._starter.make_instance(standing.wish.program)
         standing.instances[instance.id] = instance
-        self._submit(self._start_now, instance)
+        self._submit(self._pool, self._start_now, instance)
 
     def _start_now(self, instance: Instance) -> None:
         try:
@@ -227,7 +230,7 @@ class Supervisor:
 
     def _on_exit(self, instance: Instance, code: int) -> None:
         reason = instance.end_reason or exit_words_of(code)
-        self._submit(self._starter.clean, instance)
+        self._submit(self._pool, self._starter.clean, instance)
         with self._wakeup:
             self._reasons.add(instance.id, reason)
             standing = self._standing.get(instance.program.workload_id)
@@ -239,9 +242,9 @@ class Supervisor:
                 self._poke(standing)
             self._wakeup.notify_all()
 
-    def _submit(self, task: Callable[[Instance], None], instance: Instance) -> None:
+    def _submit(self, pool: ThreadPoolExecutor, task: Callable[[Instance], None], instance: Instance) -> None:
         try:
-            self._pool.submit(task, instance)
+            pool.submit(task, instance)
         except RuntimeError:  # shut down: the whole run folder goes next
             pass
 

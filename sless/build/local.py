@@ -20,6 +20,7 @@ from sless.host.memory import MemoryWatch
 from sless.host.process import Processes
 from sless.host.program import Commands, RuntimeMissing
 from sless.host.rundir import Home, RunDir, remove_tree
+from sless.ids import new_id
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class LocalBuilder:
         """The artifact."""
         spec = work.spec
         self._check.commands.command_of(spec.runtime)  # Missing runtimes are told before anything is installed.
-        home = self._run_dir.make_home(spec.id)
+        home = self._run_dir.make_home(new_id())
         try:
             code_dir = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact="", runtime=spec.runtime)).code_dir
             work.shorten(code_dir, ".")

@@ -110,15 +110,16 @@ class Processes:
             process_group=0,
             pass_fds=(self._lifeline_read,),
         )
-        assert popen.stdout is not None and popen.stderr is not None
         child = Child(pid=popen.pid, _popen=popen, launch=launch)
-        for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
-            descriptor = os.dup(pipe.fileno())  # Popen's own objects would buffer and warn; ours are plain descriptors.
-            pipe.close()
-            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK)
-            child.streams[descriptor] = stream
-        child.pidfd = os.pidfd_open(popen.pid)
-        self._run_dir.note_pid(popen.pid)
+        try:
+            _take_pipes(popen, child.streams)
+            child.pidfd = os.pidfd_open(popen.pid)
+            self._run_dir.note_pid(popen.pid)
+        except OSError:  # out of descriptors, or the disk is full: it must not run on unwatched
+            child.reap()
+            for descriptor in child.streams:
+                os.close(descriptor)
+            raise
         _offer_to_oom_killer(popen.pid)
         self._arrived.append(child)
         self._wake()
@@ -216,6 +217,16 @@ class Processes:
         self._children.discard(child)
         self._run_dir.forget_pid(child.pid)
         child.launch.on_exit(code)
+
+
+def _take_pipes(popen: "subprocess.Popen[bytes]", streams: dict[int, str]) -> None:
+    """Popen's own pipe objects would buffer, and warn when they are not closed: ours are plain descriptors."""
+    for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
+        assert pipe is not None
+        with pipe:
+            descriptor = os.dup(pipe.fileno())
+        streams[descriptor] = stream
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK)
 
 
 def _offer_to_oom_killer(pid: int) -> None:

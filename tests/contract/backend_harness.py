@@ -52,14 +52,14 @@ class MemoryCode:
         return key
 
 
-def wait_until(find: Callable[[], Any], what: str, timeout_sec: float = 20.0) -> Any:
+def wait_until(find: Callable[[], Any], what: str | Callable[[], str], timeout_sec: float = 20.0) -> Any:
     """The first true answer of `find`."""
     deadline = time.monotonic() + timeout_sec
     while time.monotonic() < deadline:
         if found := find():
             return found
         time.sleep(0.01)
-    raise AssertionError(f"not within {timeout_sec} s: {what}")
+    raise AssertionError(f"not within {timeout_sec} s: {what if isinstance(what, str) else what()}")
 
 
 class LocalHarness:
@@ -114,7 +114,7 @@ class LocalHarness:
             seen = self.observed(program)
             return seen is not None and seen.generation == generation
 
-        wait_until(ready, f"ready: {self.observed(program)}")
+        wait_until(ready, lambda: f"ready, but {self.observed(program)}")
         return self.endpoints(program)
 
     def deploy(self, program: Program, replicas: int = 1, generation: int = 1) -> list[Endpoint]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from sless.backend import local
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.domain.ports import BackendUnavailable, RunSpec
 from tests.contract.backend_harness import LocalHarness, wait_until
@@ -389,3 +390,16 @@ def test_node_runs_too(harness, node_binary):
     run = harness.run(replace(program, workload_id="other"), 5)
     assert json.loads(run.outcome.result) == {"node": True, "event": 5}
     assert [line.text for line in harness.lines if line.source_id == run.id] == ["on"]
+
+
+def test_a_run_that_a_stop_interrupts_is_not_shown_and_may_begin_again(harness, monkeypatch):
+    monkeypatch.setattr(local, "CLOSE_SEC", 0.2)
+    program = harness.python("import time\ndef handle(event):\n    print('on')\n    time.sleep(event)\n    return 'done'\n")
+    run_id, ended, results = harness.start_run(program, 60)
+    wait_until(lambda: harness.lines, "it runs")
+    harness.restart()
+    assert ended.wait(1) and results[0].message.splitlines() == ["the server stopped while this ran", "on"]
+    assert harness.backend.observe_runs() == {}
+    again, done = RunSpec(id=run_id, program=program, event="0", request_id="r", cause=Cause.JOB), threading.Event()
+    harness.backend.start_run(again, lambda run: done.set())
+    assert done.wait(20) and harness.backend.observe_runs()[run_id].status is CallStatus.SUCCEEDED

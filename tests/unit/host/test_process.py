@@ -127,3 +127,20 @@ def test_exits_in_words():
     assert exit_words_of(0) == "function exited with code 0"
     assert exit_words_of(-signal.SIGSEGV) == "function was ended by SIGSEGV (segmentation fault)"
     assert exit_words_of(-signal.SIGKILL) == "function was ended by SIGKILL (killed)"
+
+
+def test_what_cannot_be_watched_does_not_run(processes, monkeypatch):
+    import errno
+
+    def refuse(pid: int) -> int:
+        started.append(pid)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    started = []
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="Too many"):
+        processes.start(Seen().launch("/bin/sleep", "300"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+    assert len(os.listdir("/proc/self/fd")) == before
