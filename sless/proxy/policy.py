@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
+from math import ceil
 from time import monotonic
 from typing import Any
 
@@ -67,7 +68,7 @@ class Bucket:
         self._left = min(float(self._per_minute), self._left + (now - self._at) * per_sec) if self._at else self._left
         self._at = now
         if self._left < 1:
-            wait_sec = max(1, -int(-(1 - self._left) // per_sec))
+            wait_sec = max(1, ceil((1 - self._left) * 60 / self._per_minute - 1e-6))
             raise SlessError(
                 Code.TOO_MANY_REQUESTS, f"over the limit of {self._per_minute} calls per minute; try again in {wait_sec} s",
                 retry_after_sec=wait_sec,

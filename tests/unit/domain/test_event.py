@@ -1,0 +1,62 @@
+"""HTTP body and query → event, contract §4."""
+
+import base64
+import json
+
+import pytest
+
+from sless.domain.event import event_of
+from sless.errors import Code, SlessError
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = 'multipart/form-data; boundary="b"'
+PARTS = (
+    b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="x.bin"\r\n'
+    b"Content-Type: image/png\r\n\r\n\xff\xfe\r\n--b\r\ncontent-disposition: form-data; name=a\r\n\r\n2\r\n--b--\r\n"
+)  # fmt: skip
+
+CASES = {
+    "no body, no query": ("", "", b"", {}),
+    "no body: the query": ("", "a=1&b=&a=2&c", b"", {"a": "2", "b": "", "c": ""}),
+    "an empty JSON body: the query": (JSON, "a=%C3%BC+x", b"", {"a": "ü x"}),
+    "a body: not the query": (JSON, "a=1", b'{"b": 2}', {"b": 2}),
+    "JSON list": (JSON, "", b"[1, null]", [1, None]),
+    "JSON number": (JSON, "", b"12", 12),
+    "JSON null": (JSON, "", b" null ", None),
+    "JSON with charset": ("Application/JSON; charset=utf-8", "", '"ü"'.encode(), "ü"),
+    "JSON with BOM": (JSON, "", b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+    "JSON of a kind": ("application/cloudevents+json", "", b'{"a": 1}', {"a": 1}),
+    "curl -d JSON": (FORM, "", b'{"a": 1}', {"a": 1}),
+    "curl -d JSON list": (FORM, "", b" [1]", [1]),
+    "form": (FORM, "", b"a=1&b=%7B&a=2&c=", {"a": "2", "b": "{", "c": ""}),
+    "form that only looks like JSON": (FORM, "", b"{a=1", {"{a": "1"}),
+    "form with a number": (FORM, "", b"12", {"12": ""}),
+    "no type, JSON": ("", "", b'{"a": 1}', {"a": 1}),
+    "no type, a number": ("", "", b"12", 12),
+    "no type, text": ("", "", b"hello", {"body": "hello"}),
+    "no type, broken JSON": ("", "", b"{x", {"body": "{x"}),
+    "text": ("text/plain", "", b"12", {"body": "12"}),
+    "text in UTF-8": ("text/plain", "", "ü".encode(), {"body": "ü"}),
+    "bytes": ("application/octet-stream", "", b"\xff\x00", {"body": base64.b64encode(b"\xff\x00").decode(), "isBase64Encoded": True}),
+    "multipart": (MULTIPART, "", PARTS, {
+        "a": "2", "f": {"filename": "x.bin", "content_type": "image/png", "body": "//4=", "isBase64Encoded": True}}),
+    "multipart without boundary": ("multipart/form-data", "", b"--b", {"body": "--b"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content_type", "query", "body", "event"), CASES.values(), ids=CASES.keys())
+def test_event(content_type: str, query: str, body: bytes, event: object) -> None:
+    assert json.loads(event_of(content_type, query, body)) == event
+
+
+@pytest.mark.parametrize("body", [b"{", b"{'a': 1}", b"NaN", b'{"a": Infinity}', b"\xff", b"[" * 100_000, b"1 2", b" "])
+def test_what_says_it_is_json_and_is_not(body: bytes) -> None:
+    with pytest.raises(SlessError) as caught:
+        event_of(JSON, "", body)
+    assert caught.value.code is Code.INVALID_JSON
+    assert "not valid JSON" in caught.value.message
+
+
+def test_json_text_is_passed_on_as_it_is() -> None:
+    assert event_of(JSON, "", b'{"a":1e400, "a":  2}') == '{"a":1e400, "a":  2}'

@@ -1,0 +1,60 @@
+"""The bucket of a rate limit, and CORS headers."""
+
+import pytest
+
+from sless.errors import Code, SlessError
+from sless.proxy.policy import Bucket, Cors
+from sless.proxy.request import Request
+
+
+def taken(bucket: Bucket, now: float) -> int | None:
+    """None when a call passes, else the Retry-After."""
+    try:
+        bucket.take(now)
+    except SlessError as error:
+        assert error.code is Code.TOO_MANY_REQUESTS
+        return error.retry_after_sec
+    return None
+
+
+def test_a_bucket_fills_evenly() -> None:
+    bucket = Bucket(60)
+    assert [taken(bucket, 100.0) for _ in range(60)] == [None] * 60
+    assert taken(bucket, 100.0) == 1
+    assert taken(bucket, 101.0) is None
+    assert taken(bucket, 101.5) == 1
+    assert [taken(bucket, 10_000.0) for _ in range(61)] == [None] * 60 + [1]
+
+
+def test_a_slow_bucket_says_how_long() -> None:
+    bucket = Bucket(1)
+    assert taken(bucket, 5.0) is None
+    assert taken(bucket, 5.0) == 60
+    assert taken(bucket, 35.0) == 30
+    assert taken(bucket, 65.1) is None
+
+
+def request_of(origin: str | None, method: str = "GET") -> Request:
+    headers = [(b"origin", origin.encode())] if origin else []
+    return Request(method, b"/fn/n/f", b"", headers)
+
+
+@pytest.mark.parametrize(
+    ("spec", "origin", "allowed"),
+    [
+        ({}, "https://a.test", b"*"),
+        ({"allow_origins": ["*"]}, "https://a.test", b"*"),
+        ({"allow_origins": ["*"], "allow_credentials": True}, "https://a.test", b"https://a.test"),
+        ({"allow_origins": ["https://a.test"]}, "https://a.test", b"https://a.test"),
+        ({"allow_origins": ["https://a.test"]}, "https://a.test.evil", None),
+        ({"allow_origins": ["https://a.test"]}, None, None),
+    ],
+)
+def test_origins(spec: dict[str, object], origin: str | None, allowed: bytes | None) -> None:
+    headers = dict(Cors(spec).answer_headers(request_of(origin)))
+    assert headers.get(b"access-control-allow-origin") == allowed
+    assert (headers.get(b"vary") == b"Origin") is (allowed not in (None, b"*"))
+
+
+def test_a_plain_options_request_is_no_preflight() -> None:
+    assert not Cors({}).is_preflight(request_of("https://a.test", "OPTIONS"))

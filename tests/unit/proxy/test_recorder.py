@@ -1,0 +1,114 @@
+"""History in batches: sums, bounds, and a database that is away."""
+
+import pytest
+
+from sless.domain.model import LATENCY_BOUNDS_MS, CallStatus, Cause, LogLine
+from sless.domain.ports import Route
+from sless.proxy import recorder as recorder_module
+from sless.proxy.recorder import Recorder
+from sless.proxy.request import Call, Request
+from tests.proxykit.fakes import FakeHistory, program_of, route_of
+
+
+def call_of(
+    route: Route, *, version: int = 3, duration_ms: float = 4.0, status: CallStatus = CallStatus.SUCCEEDED, at: float = 60.0
+) -> Call:
+    call = Call(route, Cause.HTTP, Request("GET", b"/fn/ns/f", b"", []))
+    call.version = version
+    call.started_at = at
+    call.finish(status)
+    call.duration_ms = duration_ms
+    return call
+
+
+def test_stats_are_summed_per_workload_version_and_minute() -> None:
+    history = FakeHistory()
+    recorder = Recorder(history)
+    f, g = route_of("f", program=program_of("f", memory_mb=512)), route_of("g")
+    for call in (
+        call_of(f), call_of(f, duration_ms=0.1), call_of(f, duration_ms=1e9, status=CallStatus.FAILED), call_of(f, version=4),
+        call_of(f, at=119.9), call_of(f, at=120), call_of(g),
+    ):  # fmt: skip
+        recorder.add(call)
+    assert recorder.flush()
+    rows = {(row.workload_id, row.version, row.minute.minute): row for row in history.stats}
+    assert set(rows) == {("w-f", 3, 1), ("w-f", 3, 2), ("w-f", 4, 1), ("w-g", 3, 1)}
+    row = rows["w-f", 3, 1]
+    assert (row.calls, row.errors) == (4, 1)
+    assert row.duration_ms == pytest.approx(1e9 + 8.1) and row.gb_ms == pytest.approx((1e9 + 8.1) / 2)
+    assert len(row.histogram) == len(LATENCY_BOUNDS_MS) + 1
+    assert (row.histogram[0], row.histogram[LATENCY_BOUNDS_MS.index(5)], row.histogram[-1]) == (1, 2, 1)
+    assert len(history.invocations) == 7
+
+
+def test_rows_are_bounded_but_sums_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "ROWS_PER_WORKLOAD", 10)
+    monkeypatch.setattr(recorder_module, "ROWS_IN_ALL", 15)
+    history = FakeHistory()
+    recorder = Recorder(history)
+    f, g = route_of("f"), route_of("g")
+    for number in range(100):
+        recorder.add(call_of(f, duration_ms=number))
+    for number in range(100):
+        recorder.add(call_of(g, duration_ms=number))
+    recorder.flush()
+    kept = {name: [row.duration_ms for row in history.invocations if row.name == name] for name in "fg"}
+    assert len(kept["f"]) + len(kept["g"]) == 15
+    assert kept["g"][-1] == 99 and kept["f"][-1] == 99
+    assert sum(row.calls for row in history.stats) == 200
+
+
+def test_a_batch_waits_for_a_database_that_is_away() -> None:
+    history = FakeHistory()
+    recorder = Recorder(history)
+    route = route_of()
+    history.failing = True
+    recorder.add(call_of(route, duration_ms=1))
+    assert not recorder.flush()
+    recorder.add(call_of(route, duration_ms=2))
+    assert not recorder.flush()
+    history.failing = False
+    assert recorder.flush()
+    assert [row.duration_ms for row in history.invocations] == [1, 2]
+    [row] = history.stats
+    assert (row.calls, row.duration_ms) == (2, 3)
+    assert recorder.flush() and len(history.invocations) == 2
+
+
+def test_memory_stays_bounded_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "ROWS_PER_WORKLOAD", 10)
+    history = FakeHistory()
+    history.failing = True
+    recorder = Recorder(history)
+    for number in range(30):
+        recorder.add(call_of(route_of(), duration_ms=number))
+        recorder.flush()
+    history.failing = False
+    recorder.flush()
+    assert [row.duration_ms for row in history.invocations] == list(range(20, 30))
+    assert sum(row.calls for row in history.stats) == 30
+
+
+def test_what_is_left_is_written_on_stop() -> None:
+    history = FakeHistory()
+    recorder = Recorder(history, every_sec=3600)
+    recorder.start()
+    recorder.add(call_of(route_of()))
+    line = LogLine(
+        source_id="e",
+        seq=1,
+        workload_id="w-f",
+        invocation_id="",
+        at=recorder_module.datetime.now(recorder_module.UTC),
+        stream="stdout",
+        text="x",
+    )
+    recorder.add_lines([line])
+    recorder.stop()
+    assert len(history.invocations) == 1 and history.lines == [line]
+
+
+def test_only_the_first_end_of_a_call_counts() -> None:
+    call = call_of(route_of(), status=CallStatus.TIMEOUT)
+    call.finish(CallStatus.SUCCEEDED)
+    assert call.status is CallStatus.TIMEOUT
