@@ -64,10 +64,8 @@ function statusOf(value) {
 }
 
 function shown(value) {
-  return typeof value === 'string' ? JSON.stringify(value.slice(0, 100)) : String(typeof value === 'object' && value !== null ? kindOf(value) : value);
-}
-
-function kindOf(value) {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 100));
+  if (typeof value !== 'object' || value === null) return String(value);
   return Array.isArray(value) ? 'an array' : 'an object';
 }
 

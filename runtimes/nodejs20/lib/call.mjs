@@ -1,6 +1,5 @@
 // One call of the handler, from its event to the end of its answer.
 import { answerOf } from './answer.mjs';
-import { awsEventOf } from './awsevent.mjs';
 import { Context } from './context.mjs';
 import { eventOf, InvalidJson } from './event.mjs';
 import { failureAnswer, traceOf } from './failures.mjs';
@@ -44,10 +43,10 @@ export class Call {
 
   /** Runs the handler; must run as part of this call (scope.mjs). */
   run(program) {
-    const { settings, handler, owner } = program;
+    const { settings, handler, owner, awsEventOf } = program;
     let result;
     try {
-      const event = this.overHttp && settings.awsEvents ? awsEventOf(this, settings) : eventOf(this);
+      const event = awsEventOf !== null && this.overHttp ? awsEventOf(this, settings) : eventOf(this);
       const context = new Context(this, settings);
       if (!program.usesCallback) result = handler.call(owner, event, context);
       else result = handler.call(owner, event, context, (error, value) => context.done(error, value));

@@ -1,4 +1,4 @@
-// Finds and imports the handler.
+// Finds and imports the handler, and tells how it gives its answers.
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -7,6 +7,8 @@ import { pathToFileURL } from 'node:url';
 const SUFFIXES = ['.js', '.mjs', '.cjs'];
 // Thrown by require() for modules that only import() can load.
 const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
+
+const CALLS_CONTEXT = /\.\s*(?:succeed|fail|done)\s*\(/;
 
 /** The entrypoint names nothing that can be called; the message says what was looked for. */
 export class NoHandler extends Error {}
@@ -61,8 +63,25 @@ function handlerOf(module, entrypoint) {
   throw new NoHandler(`entrypoint ${entrypoint.text}: ${entrypoint.module} exports no ${entrypoint.name}, only: ${names.join(', ') || 'nothing'}`);
 }
 
-/** Imports the code; {handler, owner} where `owner` is what the handler sees as `this`. Throws NoHandler and whatever the code throws. */
-export async function loadHandler(settings) {
+function isAsync(handler) {
+  return Object.prototype.toString.call(handler) === '[object AsyncFunction]';
+}
+
+/** Whether a handler may return before it calls context.done and the like; only its source can tell. */
+function answersByContext(handler) {
+  return handler.length === 2 && !isAsync(handler) && CALLS_CONTEXT.test(Function.prototype.toString.call(handler));
+}
+
+/**
+ * Imports the handler; `owner` is what it sees as `this`. `usesCallback`: it takes Lambda's third argument; `answersLater`: what it
+ * returns (unless a promise) is not the answer; `awsEventOf`: makes events in Lambda's format, null for sless's own.
+ * Throws NoHandler and whatever the code throws.
+ */
+export async function loadProgram(settings) {
   const entrypoint = entrypointOf(settings.entrypoint);
-  return handlerOf(await importFile(fileOf(settings.codeDir, entrypoint)), entrypoint);
+  const { handler, owner } = handlerOf(await importFile(fileOf(settings.codeDir, entrypoint)), entrypoint);
+  const usesCallback = handler.length >= 3;
+  const answersLater = (usesCallback && !isAsync(handler)) || answersByContext(handler);
+  const awsEventOf = settings.awsEvents ? (await import('./awsevent.mjs')).awsEventOf : null;
+  return { settings, handler, owner, usesCallback, answersLater, awsEventOf };
 }

@@ -1,6 +1,5 @@
 // The event a handler gets: JSON body, query, form, or the body as text or base64.
-import { bodyFields, lastValues, pairsOf } from './fields.mjs';
-import { boundaryOf, multipartPairs } from './multipart.mjs';
+import { bodyFields, boundaryOf, lastValues, multipartPairs, pairsOf } from './fields.mjs';
 
 /** A body that says it is JSON and is not. */
 export class InvalidJson extends Error {

@@ -135,7 +135,7 @@ export function reportImportFailure(settings, message, errorType) {
 }
 
 /** Calls the handler with the event of the environment and ends the process. */
-export function runJob(program) {
+export function run(program) {
   const { settings } = program;
   const end = new JobEnd(settings);
   process.on('SIGTERM', () => {}); // what runs is finished; the sender decides how long it waits

@@ -2,8 +2,8 @@
 import fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 
-import { keepLine, nextSeq } from './logring.mjs';
-
+const RING_MAX_BYTES = 4 * 1024 * 1024;
+const LINES_PER_ANSWER = 1000;
 const LINE_MAX_BYTES = 16 * 1024;
 const CALL_MAX_BYTES = 256 * 1024;
 const CUT_MARK = ' …[cut]';
@@ -100,7 +100,8 @@ function emitLine(scope, stream, raw) {
     scope.sizeBytes += Buffer.byteLength(text) + 1;
     if (scope.sizeBytes > CALL_MAX_BYTES) text = CALL_CUT_MARK;
   }
-  const line = `{"seq": ${nextSeq()}, "time": "${new Date().toISOString()}", "stream": "${stream}", "id": ${JSON.stringify(scope.id)}, "text": ${JSON.stringify(text)}}`;
+  const ending = `"id": ${JSON.stringify(scope.id)}, "text": ${JSON.stringify(text)}}`;
+  const line = `{"seq": ${lastSeq + 1}, "time": "${new Date().toISOString()}", "stream": "${stream}", ${ending}`;
   keepLine(line);
   writeStdout(`${line}\n`);
 }
@@ -124,4 +125,36 @@ export function writeStdout(text) {
       else stdoutOpen = false; // EPIPE, EBADF: nobody reads; the ring still has the lines
     }
   }
+}
+
+// The ring of the newest lines, for GET /_sless/logs.
+let texts = [];
+let head = 0; // index of the oldest line in `texts`; what is before it is gone
+let sizeBytes = 0;
+let lastSeq = 0;
+let droppedLines = 0;
+
+/** Keeps the JSON text of line `lastSeq + 1`, letting go of the oldest ones over 4 MB. */
+function keepLine(text) {
+  lastSeq += 1;
+  texts.push(text);
+  sizeBytes += Buffer.byteLength(text);
+  while (sizeBytes > RING_MAX_BYTES) {
+    sizeBytes -= Buffer.byteLength(texts[head]);
+    texts[head] = null;
+    head += 1;
+    droppedLines += 1;
+  }
+  if (head > 1024 && head * 2 > texts.length) {
+    texts = texts.slice(head);
+    head = 0;
+  }
+}
+
+/** The JSON answer for lines with `seq > after`. */
+export function linesAfter(after) {
+  const oldestSeq = lastSeq - (texts.length - head) + 1;
+  const start = head + Math.max(0, after + 1 - oldestSeq);
+  const lines = texts.slice(start, start + LINES_PER_ANSWER);
+  return `{"lines": [${lines.join(', ')}], "last": ${lastSeq}, "dropped": ${droppedLines}}`;
 }

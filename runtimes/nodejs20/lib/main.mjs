@@ -1,15 +1,12 @@
 // From the environment to a running mode.
 import fs from 'node:fs';
+import net from 'node:net';
 
 import { captureOutput } from './capture.mjs';
-import { NoHandler } from './entrypoint.mjs';
+import { loadProgram, NoHandler } from './entrypoint.mjs';
 import { messageOf, traceOf, typeOf } from './failures.mjs';
-import { reportImportFailure, runJob } from './job.mjs';
-import { watchLifeline } from './lifeline.mjs';
 import { processScope, writeText } from './loglines.mjs';
-import { loadProgram } from './program.mjs';
 import { currentCall } from './scope.mjs';
-import { serve } from './server.mjs';
 import { takeSettings, WrongEnvironment } from './settings.mjs';
 
 const EXIT_NO_HANDLER = 1;
@@ -21,12 +18,15 @@ const { writeSync } = fs;
 /** The time until the handler is imported: whatever ends it early is a failed import. */
 class Loading {
   #settings;
+  #failed;
   #over = false;
   #exit = (code) => this.#exited(code);
   #neverSettles = false;
 
-  constructor(settings) {
+  /** `failed(settings, message, errorType)` hears of a failed import, if anybody wants to. */
+  constructor(settings, failed) {
     this.#settings = settings;
+    this.#failed = failed;
     process.on('exit', this.#exit);
     process.once('beforeExit', () => {
       this.#neverSettles = true;
@@ -58,7 +58,7 @@ class Loading {
   #say(text, message, errorType) {
     if (this.#settings.mode === 'check') writeSync(2, `${text}\n`);
     else writeText(processScope, 'stderr', `${text}\n`);
-    if (this.#settings.mode === 'job') reportImportFailure(this.#settings, message, errorType);
+    this.#failed?.(this.#settings, message, errorType);
   }
 }
 
@@ -77,6 +77,27 @@ function guard(loading) {
   process.on('unhandledRejection', caught); // not left to the former: a listener of the user's would keep it from there
 }
 
+/** Kills the own process group at the end of the pipe whose read end is `fd`: what the handler started goes with it. */
+function watchLifeline(fd) {
+  const end = () => process.kill(0, 'SIGKILL');
+  let pipe;
+  try {
+    pipe = new net.Socket({ fd, readable: true, writable: false });
+  } catch (error) {
+    throw new WrongEnvironment(`SLESS_LIFELINE_FD ${fd} cannot be read: ${error.message}`);
+  }
+  pipe.on('end', end);
+  pipe.on('error', end);
+  pipe.resume();
+  pipe.unref();
+}
+
+function refuse(error) {
+  writeSync(2, `${error instanceof WrongEnvironment ? error.message : traceOf(error)}\n`);
+  process.exit(EXIT_WRONG_ENVIRONMENT);
+}
+
+/** Settings, working directory and lifeline; ends the process with code 2 when the environment is wrong. */
 function prepare() {
   try {
     const settings = takeSettings(process.env);
@@ -84,18 +105,21 @@ function prepare() {
     process.chdir(settings.codeDir);
     return settings;
   } catch (error) {
-    return refuseEnvironment(error);
+    return refuse(error);
   }
 }
 
-function refuseEnvironment(error) {
-  writeSync(2, `${error instanceof WrongEnvironment ? error.message : traceOf(error)}\n`);
-  process.exit(EXIT_WRONG_ENVIRONMENT);
+/** The part for a mode: only that one is loaded, since each file costs a little of the start. */
+async function partFor(mode) {
+  if (mode === 'job') return import('./job.mjs');
+  if (mode === 'server') return import('./server.mjs');
+  return { run: () => process.exit(0) };
 }
 
 export async function main() {
   const settings = prepare();
-  const loading = new Loading(settings);
+  const part = await partFor(settings.mode);
+  const loading = new Loading(settings, part.reportImportFailure);
   guard(loading);
   if (settings.mode !== 'check') captureOutput();
   let program;
@@ -105,7 +129,9 @@ export async function main() {
     loading.fail(error);
   }
   loading.finish();
-  if (settings.mode === 'check') process.exit(0);
-  else if (settings.mode === 'job') runJob(program);
-  else await serve(program).catch(refuseEnvironment);
+  try {
+    await part.run(program);
+  } catch (error) {
+    refuse(error);
+  }
 }

@@ -4,7 +4,7 @@ import http from 'node:http';
 
 import { Call, newId } from './call.mjs';
 import { Calls } from './calls.mjs';
-import { linesAfter } from './logring.mjs';
+import { linesAfter } from './loglines.mjs';
 import { Responder } from './responder.mjs';
 import { WrongEnvironment } from './settings.mjs';
 
@@ -216,7 +216,7 @@ class Server {
 }
 
 /** Serves until SIGTERM, then drains and ends the process. */
-export async function serve(program) {
+export async function run(program) {
   const server = new Server(program);
   process.on('SIGTERM', async () => {
     await server.drain();
