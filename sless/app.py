@@ -47,11 +47,15 @@ def migrate(settings: Settings) -> None:
         store.close()
 
 
-def build(settings: Settings) -> Application:
+MakeBackend = Callable[[Callable[[], None]], Backend]
+"""From `changed`, which the backend calls whenever it has something new to show."""
+
+
+def build(settings: Settings, make_backend: MakeBackend | None = None) -> Application:
     """The ASGI application of one worker process, made after the fork. Nothing runs before its lifespan starts."""
     if settings.backend != "local":
         raise ConfigError(f"SLESS_BACKEND: {settings.backend!r} is not part of this release; expected local")
-    return _Assembly(settings).application()
+    return _Assembly(settings, make_backend).application()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +123,13 @@ class _Assembly:
     """All parts of one worker. They name each other in a circle (the backend wakes the loops, which drive the backend): the circle is
     closed by methods of this object, which are called only after everything is made."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, make_backend: MakeBackend | None) -> None:
         self.settings = settings
         self.holder = _holder_of(settings.data_dir)
         self.store = open_store(database_url_of(settings), holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
-        self.backend: Backend = _LockedBackend(
-            make_local_backend(settings, self.material, self._on_lines, self._changed), threading.RLock()
-        )
+        self.backend: Backend = _LockedBackend((make_backend or self._make_local)(self._changed), threading.RLock())
         self.builder: Builder = make_local_builder(settings, self.material)
         self.plane = DataPlane(
             settings,
@@ -158,6 +160,9 @@ class _Assembly:
             self.plane.routes.wake()
         else:
             self.loops.wake(topic)
+
+    def _make_local(self, changed: Callable[[], None]) -> Backend:
+        return make_local_backend(self.settings, self.material, self._on_lines, changed)
 
     def _on_lines(self, lines: list[LogLine]) -> None:
         self.plane.recorder.add_lines(lines)

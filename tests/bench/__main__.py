@@ -1,0 +1,72 @@
+"""`make bench`: runs the real server beside the others and prints one table."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from tests.bench import rows_product, rows_proxy, rows_runtime
+from tests.bench.places import Missing
+from tests.bench.table import Row, text_of
+
+Group = Callable[[int, int], Iterator[Row]]
+
+GROUPS: dict[str, Group] = {
+    "nginx": rows_proxy.against_nginx,
+    "instance": rows_proxy.against_the_instance,
+    "frameworks": rows_runtime.against_frameworks,
+    "starts": lambda seconds, pairs: rows_runtime.start_times(),
+    "waits": lambda seconds, pairs: rows_product.waits(),
+    "zipapp": lambda seconds, pairs: rows_product.zipapp(),
+    "beside": lambda seconds, pairs: rows_proxy.beside_slow_work(max(seconds, 10)),
+}
+
+
+def machine() -> str:
+    memory_kb = int(_first("/proc/meminfo", "MemTotal").removesuffix("kB"))
+    model = _first("/proc/cpuinfo", "model name") or "unknown processor"
+    node = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip() if shutil.which("node") else "no Node.js"
+    return f"{os.cpu_count()} cores ({model}), {memory_kb / 2**20:.0f} GiB, Python {platform.python_version()}, {node}"
+
+
+def _first(path: str, name: str) -> str:
+    """The value of the first line `name : value`."""
+    lines = Path(path).read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(name)), "")
+
+
+def ensure_tools() -> None:
+    """wrk makes the load, nginx is compared with; as root on Debian they are installed."""
+    absent = [package for package, command in (("wrk", "wrk"), ("nginx-light", "nginx")) if shutil.which(command) is None]
+    if absent and os.getuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "update", "-qq"], check=True)
+        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *absent], check=True, stdout=subprocess.DEVNULL)
+    if shutil.which("wrk") is None:
+        sys.exit("the bench needs wrk; on Debian and Ubuntu: apt-get install wrk nginx-light")
+
+
+@click.command(help="Groups: " + ", ".join(GROUPS) + ". Without any, all of them.")
+@click.argument("groups", nargs=-1, type=click.Choice(list(GROUPS)))
+@click.option("--seconds", default=3, help="Length of one measurement.")
+@click.option("--pairs", default=5, help="Alternated pairs; the median counts.")
+def main(groups: tuple[str, ...], seconds: int, pairs: int) -> None:
+    ensure_tools()
+    rows: list[Row] = []
+    for name in groups or GROUPS:
+        click.echo(f"measuring: {name} …", err=True)
+        try:
+            for row in GROUPS[name](seconds, pairs):
+                click.echo(f"  {row.name}: {row.value}  ({row.detail})", err=True)
+                rows.append(row)
+        except Missing as error:
+            rows.append(Row(name=name, value="not measured", detail=str(error)))
+    click.echo(f"\nmachine: {machine()}\n\n{text_of(rows)}")
+
+
+if __name__ == "__main__":
+    main()

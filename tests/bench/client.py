@@ -1,0 +1,42 @@
+"""The bench as a user: deploys by the client library, waits for the first 200."""
+
+import io
+import zipfile
+from pathlib import Path
+
+from sless import client as rest
+from sless.config import load
+from sless.tokens import issue_token
+from tests.bench.places import ROOT, answers, wait_until
+
+RUNTIME_OF = {"python3.11": "handler.handle", "nodejs20": "handler.handle"}
+
+
+def connect(url: str, folder: Path) -> rest.Client:
+    """As a tenant of the server whose data folder is in `folder`."""
+    settings = load({"SLESS_DATA_DIR": str(folder / "data"), "HOME": str(ROOT)})
+    client = rest.connect(url, issue_token(settings, "bench", 86_400))
+    client.ensure_namespace()
+    return client
+
+
+def pack(folder: Path) -> bytes:
+    return rest.pack_folder(folder).content
+
+
+def small_zip(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()
+
+
+def deploy(client: rest.Client, name: str, folder: Path, runtime: str) -> str:
+    """A function with an http trigger; returns its URL when it answers."""
+    client.functions.create({"name": name, "runtime": runtime, "entrypoint": RUNTIME_OF[runtime], "memory_mb": 512, "concurrency": 300})
+    client.triggers.create({"name": name, "type": "http", "function_ref": name})
+    client.functions.upload(name, pack(folder))
+    url = str(client.functions.get(name)["url"])
+    wait_until(lambda: answers(url), f"{name} answers")
+    return url

@@ -1,0 +1,1 @@
+exports.hello = (request, response) => response.json({ message: `Hello, ${request.body?.name ?? "world"}!` });

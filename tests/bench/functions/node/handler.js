@@ -1,0 +1,1 @@
+exports.handle = (event) => ({ message: `Hello, ${event.name ?? "world"}!` });

@@ -1,0 +1,2 @@
+def handle(event):
+    return {"message": f"Hello, {event.get('name', 'world')}!"}

@@ -1,0 +1,178 @@
+"""The servers that are measured: nginx, sless, runtimes by themselves, Google's functions-frameworks. Each on a free port, each ended."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = Path(__file__).resolve().parent / "functions"
+TOOLS = ROOT / "build" / "bench"
+"""Where the other frameworks are installed, outside version control."""
+START_SEC = 60.0
+
+
+class Missing(Exception):
+    """What a row compares with is not on this machine; the row says so."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(check: Callable[[], bool], what: str, timeout_sec: float = START_SEC) -> None:
+    deadline = time.monotonic() + timeout_sec
+    while not check():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_sec:.0f} s")
+        time.sleep(0.005)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def clean_environ(**more: str) -> dict[str, str]:
+    """Without what falsifies start-up times (no bytecode) and without settings of somebody's shell."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("SLESS_") and key != "PYTHONDONTWRITEBYTECODE"}
+    return kept | more
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Short, for unix sockets."""
+    path = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def process(command: list[str], **options) -> Iterator["subprocess.Popen[bytes]"]:
+    """In a group of its own, which is ended with it."""
+    options.setdefault("env", clean_environ())
+    options.setdefault("stdout", subprocess.DEVNULL)
+    options.setdefault("stderr", subprocess.DEVNULL)
+    child = subprocess.Popen(command, process_group=0, **options)
+    try:
+        yield child
+    finally:
+        child.terminate()
+        try:
+            child.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+@contextmanager
+def nginx(folder: Path, servers: str) -> Iterator[None]:
+    """One worker, no log, in the foreground; `servers` is the content of its http block."""
+    if shutil.which("nginx") is None:
+        raise Missing("nginx is not installed (Debian: nginx-light)")
+    (folder / "nginx").mkdir()
+    config = folder / "nginx.conf"
+    temp = "".join(f"{kind}_temp_path {folder}/nginx/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    config.write_text(
+        f"daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log /dev/null crit;"
+        "events { worker_connections 2048; }"
+        f"http {{ access_log off; keepalive_requests 100000000; keepalive_timeout 75s; {temp} {servers} }}"
+    )
+    with process(["nginx", "-p", str(folder), "-c", str(config)]):
+        yield
+
+
+@contextmanager
+def sless_server(folder: Path, *arguments: str, command: list[str] | None = None, **environ: str) -> Iterator[str]:
+    """The real server on a data folder of its own; yields its URL when it is ready."""
+    data_dir = folder / "data"
+    command = command or [sys.executable, str(ROOT / "sless.py"), "serve"]
+    environment = clean_environ(SLESS_DATA_DIR=str(data_dir), SLESS_RUN_DIR=str(folder / "run"), SLESS_LOG_LEVEL="warning", **environ)
+    with open(folder / "sless.log", "wb") as log, process([*command, "--port", "0", *arguments], env=environment, stderr=log) as child:
+        state = data_dir / "server.json"
+        wait_until(lambda: state.exists() or child.poll() is not None, "sless listens")
+        if child.poll() is not None:
+            raise RuntimeError(f"sless ended: {(folder / 'sless.log').read_text()[-2000:]}")
+        url = json.loads(state.read_text())["url"]
+        wait_until(lambda: answers(url + "/readyz"), "sless is ready")
+        yield url
+
+
+@contextmanager
+def runtime(name: str, code: Path, folder: Path) -> Iterator[str]:
+    """One runtime by itself on TCP; yields its URL."""
+    port = free_port()
+    start = {
+        "python3.11": [sys.executable, "-E", "-s", "-S", str(ROOT / "runtimes/python3.11/runtime.py")],
+        "nodejs20": ["node", str(ROOT / "runtimes/nodejs20/runtime.mjs")],
+    }[name]
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(folder), "SLESS_CODE_DIR": str(code), "SLESS_PORT": str(port),
+        "SLESS_ENTRYPOINT": "handler.handle", "SLESS_CONCURRENCY": "300",
+    }  # fmt: skip
+    with process(start, env=environment):
+        url = f"http://127.0.0.1:{port}/"
+        wait_until(lambda: answers(url), f"runtime {name} listens")
+        yield url
+
+
+@contextmanager
+def python_framework() -> Iterator[str]:
+    """Google's functions-framework for Python, installed from PyPI into a folder of its own."""
+    venv = TOOLS / "python"
+    if not (venv / "bin" / "functions-framework").exists():
+        subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--clear", str(venv), "--python", sys.executable], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(venv / "bin/python"), "functions-framework"], check=True
+        )
+    port = free_port()
+    source = FUNCTIONS / "framework_python" / "main.py"
+    command = [
+        str(venv / "bin/functions-framework"),
+        "--target",
+        "hello",
+        "--source",
+        str(source),
+        "--port",
+        str(port),
+        "--host",
+        "127.0.0.1",
+    ]
+    with process(command):
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "functions-framework for Python listens")
+        yield f"http://127.0.0.1:{port}/"
+
+
+@contextmanager
+def node_framework() -> Iterator[str]:
+    """Google's functions-framework for Node, installed from npm into a folder of its own."""
+    folder = TOOLS / "node"
+    binary = folder / "node_modules/.bin/functions-framework"
+    if not binary.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text('{"private": true}')
+        subprocess.run(
+            ["npm", "install", "--silent", "--no-audit", "--no-fund", "@google-cloud/functions-framework"], cwd=folder, check=True
+        )
+    port = free_port()
+    command = [str(binary), "--target=hello", f"--source={FUNCTIONS / 'framework_node'}", f"--port={port}"]
+    with process(command, env=clean_environ(NODE_ENV="production")):
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "functions-framework for Node listens")
+        yield f"http://127.0.0.1:{port}/"

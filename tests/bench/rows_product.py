@@ -1,0 +1,90 @@
+"""What a user or an operator waits for: an upload, a first call, a start; and what the idle server needs."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sless.client import Client
+from tests.bench.client import connect, small_zip
+from tests.bench.places import ROOT, answers, sless_server, temporary_folder, wait_until
+from tests.bench.table import Row, at_most, ratio
+
+TIMES = 7
+
+
+def memory_mb(folder: Path) -> float:
+    """RSS of the server's processes without its functions': those whose environment names the data folder."""
+    mark = f"SLESS_DATA_DIR={folder / 'data'}".encode()
+    total_kb = 0
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (path / "environ").read_bytes():
+                lines = (path / "smaps_rollup").read_text().splitlines()
+                total_kb += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        except OSError:
+            continue
+    return total_kb / 1024
+
+
+def waits() -> Iterator[Row]:
+    with temporary_folder() as folder, sless_server(folder) as url:
+        time.sleep(3)
+        yield at_most("memory of the idle server, master and worker", memory_mb(folder), 150, unit="MB")
+        client = connect(url, folder)
+        uploads = [upload_to_first_200(client, number) for number in range(TIMES)]
+        detail = f"{min(uploads):.2f} to {max(uploads):.2f} s over {TIMES} functions"
+        yield at_most("upload to first 200, no dependencies", statistics.median(uploads), 1, unit="s", detail=detail)
+        yield first_call(client)
+
+
+def upload_to_first_200(client: Client, number: int) -> float:
+    name = f"f{number}"
+    client.functions.create({"name": name, "runtime": "python3.11"})
+    client.triggers.create({"name": name, "type": "http", "function_ref": name})
+    url = client.functions.get(name)["url"]
+    content = small_zip({"handler.py": f"def handle(event):\n    return {number}\n"})
+    began = time.monotonic()
+    client.functions.upload(name, content)
+    wait_until(lambda: answers(url), f"{name} answers")
+    return time.monotonic() - began
+
+
+def first_call(client: Client) -> Row:
+    """A function without a trigger: one process per call. Against the bare interpreter's own start in the same minute."""
+    client.functions.create({"name": "oneshot", "runtime": "python3.11"})
+    client.functions.upload("oneshot", small_zip({"handler.py": "def handle(event):\n    return 1\n"}))
+    wait_until(lambda: client.functions.get("oneshot")["phase"] == "Ready", "the function is Ready")
+    calls, bare = [], []
+    for _ in range(TIMES):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-E", "-s", "-S", "-c", "0"], check=True)
+        bare.append(time.monotonic() - began)
+        began = time.monotonic()
+        if client.functions.invoke("oneshot").status != 200:
+            raise RuntimeError("the one-shot call failed")
+        calls.append(time.monotonic() - began)
+    detail = f"first {calls[0] * 1000:.0f} ms, median {statistics.median(calls) * 1000:.0f} ms, bare interpreter {statistics.median(bare) * 1000:.0f} ms"
+    return ratio(
+        "call of a one-shot function / start of the bare interpreter", statistics.median(calls) / statistics.median(bare), detail=detail
+    )
+
+
+def zipapp() -> Iterator[Row]:
+    """Size, and command to first answer of /readyz: unpacked before, and for the first time."""
+    path = ROOT / "dist" / "sless.pyz"
+    if not path.exists():
+        subprocess.run(["make", "pyz"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    yield at_most("size of the zipapp", path.stat().st_size / 1e6, 30, unit="MB")
+    command = [sys.executable, str(path), "serve"]
+    with temporary_folder() as home:
+        times = []
+        for _ in range(6):
+            began = time.monotonic()
+            with temporary_folder() as folder, sless_server(folder, command=command, HOME=str(home), SHIV_ROOT=str(home)) as url:
+                wait_until(lambda url=url: answers(url + "/readyz"), "ready")
+                times.append(time.monotonic() - began)
+    detail = f"first start, which unpacks: {times[0]:.2f} s"
+    yield at_most("start of the unpacked zipapp to ready", statistics.median(times[1:]), 1, unit="s", detail=detail)

@@ -1,0 +1,61 @@
+"""Runtimes by themselves: throughput against Google's functions-framework of the same language, and time to start."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+from tests.bench.load import POST_JSON, alternate, median, wrk
+from tests.bench.places import FUNCTIONS, ROOT, node_framework, process, python_framework, runtime, temporary_folder, wait_until
+from tests.bench.rows_proxy import figures
+from tests.bench.table import Row, at_least, at_most
+
+STARTS = 15
+
+
+def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
+    cases: list[tuple[str, str, Callable[[], AbstractContextManager[str]], float]] = [
+        ("python3.11", "python", python_framework, 8),
+        ("nodejs20", "node", node_framework, 6),
+    ]
+    for name, code, framework, aim in cases:
+        with temporary_folder() as folder, runtime(name, FUNCTIONS / code, folder) as ours, framework() as theirs:
+            measured = alternate(
+                lambda url=ours: wrk(url, connections=32, seconds=seconds, script=POST_JSON),
+                lambda url=theirs: wrk(url, connections=32, seconds=seconds, script=POST_JSON),
+                pairs,
+            )
+        detail = f"runtime {figures(median(measured.first))}; framework {figures(median(measured.second))}; failed {measured.failed}"
+        yield at_least(f"runtime {name} / functions-framework, POST JSON, 32 connections", measured.ratio, aim, detail=detail)
+
+
+def start_times() -> Iterator[Row]:
+    """Start to listening, above the bare interpreter's own start to end."""
+    cases = [
+        ("python3.11", "python", [sys.executable, "-E", "-s", "-S"], str(ROOT / "runtimes/python3.11/runtime.py"), ["-c", "0"], 30),
+        ("nodejs20", "node", ["node"], str(ROOT / "runtimes/nodejs20/runtime.mjs"), ["-e", "0"], 40),
+    ]
+    for name, code, interpreter, script, nothing, aim in cases:
+        ready, bare = [], []
+        for _ in range(STARTS):
+            began = time.monotonic()
+            subprocess.run([*interpreter, *nothing], check=True)
+            bare.append(time.monotonic() - began)
+            ready.append(start_sec([*interpreter, script], code))
+        above_ms = (statistics.median(ready) - statistics.median(bare)) * 1000
+        detail = f"ready {statistics.median(ready) * 1000:.0f} ms, bare interpreter {statistics.median(bare) * 1000:.0f} ms"
+        yield at_most(f"runtime {name}: start to listening, above the bare interpreter", above_ms, aim, unit="ms", detail=detail)
+
+
+def start_sec(command: list[str], code: str) -> float:
+    with temporary_folder() as folder:
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "SLESS_CODE_DIR": str(FUNCTIONS / code),
+            "SLESS_SOCKET": str(folder / "s"), "SLESS_ENTRYPOINT": "handler.handle",
+        }  # fmt: skip
+        began = time.monotonic()
+        with process(command, env=environment):
+            wait_until((folder / "s").exists, "the socket is there")
+            return time.monotonic() - began
