@@ -21,7 +21,7 @@ def connect(url: str, folder: Path) -> rest.Client:
 
 
 def pack(folder: Path) -> bytes:
-    return rest.pack_folder(folder).content
+    return rest.pack_folder(folder).data
 
 
 def small_zip(files: dict[str, str]) -> bytes:

@@ -66,10 +66,9 @@ def first_call(client: Client) -> Row:
         if client.functions.invoke("oneshot").status != 200:
             raise RuntimeError("the one-shot call failed")
         calls.append(time.monotonic() - began)
-    detail = f"first {calls[0] * 1000:.0f} ms, median {statistics.median(calls) * 1000:.0f} ms, bare interpreter {statistics.median(bare) * 1000:.0f} ms"
-    return ratio(
-        "call of a one-shot function / start of the bare interpreter", statistics.median(calls) / statistics.median(bare), detail=detail
-    )
+    call_ms, bare_ms = statistics.median(calls) * 1000, statistics.median(bare) * 1000
+    detail = f"first {calls[0] * 1000:.0f} ms, median {call_ms:.0f} ms, bare interpreter {bare_ms:.0f} ms"
+    return ratio("call of a one-shot function / start of the bare interpreter", call_ms / bare_ms, detail=detail)
 
 
 def zipapp() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""The real sless, except that every workload's only instance is one given socket: `python -m tests.bench.static_server SOCKET …serve options`.
+"""The real sless, except that every workload's only instance is one given address: `python -m tests.bench.static_server ADDRESS`.
 
 So the proxy can be measured over the same upstream as nginx's. Front door, routes, database, history and metrics are the real ones.
 """
