@@ -89,6 +89,7 @@ _JOB: dict[str, Schema] = {
     "latest_state": one_of(VersionState, nullable=True),
     "code_sha256": _MAYBE_STRING,
     "code_hash": _MAYBE_STRING,
+    "image_ref": _MAYBE_STRING,
     "created_at": _TIME,
     "updated_at": _TIME,
 }

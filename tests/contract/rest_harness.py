@@ -61,7 +61,7 @@ class Rest:
     def call(self, method: str, path: str, *, sub: str | None = SUB, headers: dict[str, str] | None = None, **options: Any) -> TestResponse:
         sent = {"Authorization": f"Bearer {self.token(sub)}"} if sub else {}
         full = path if path.startswith("/") else f"/v1/namespaces/{self.namespace}/{path}"
-        response = self.client.open(full, method=method, headers=sent | (headers or {}), **options)
+        response = self.client.open(full, method=method, headers=sent | (headers or {}), buffered=True, **options)
         self.check_shape(method, full, response)
         return response
 

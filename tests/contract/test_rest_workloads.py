@@ -87,11 +87,11 @@ def test_nul_and_other_odd_text_survive_or_are_refused(rest: Rest) -> None:
     assert rest.patch("functions/hello", {"description": "a\x00b"}).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["a%00b", "A", "-a", "a" * 41, "%2e%2e", "admin", "ü", "%ff", "a b", "a'--"])
 @pytest.mark.parametrize("kind", ["functions", "services", "jobs", "triggers"])
-def test_odd_names_in_paths_are_404(rest: Rest, kind: str, name: str) -> None:
-    for method in ("GET", "DELETE", "PATCH"):
-        assert rest.call(method, f"{kind}/{name}", **({"json": {}} if method == "PATCH" else {})).status_code == 404
+def test_odd_names_in_paths_are_404(rest: Rest, kind: str) -> None:
+    for name in ("a%00b", "A", "-a", "a" * 41, "%2e%2e", "admin", "ü", "%ff", "a b", "a'--"):
+        for method in ("GET", "DELETE", "PATCH"):
+            assert rest.call(method, f"{kind}/{name}", **({"json": {}} if method == "PATCH" else {})).status_code == 404
 
 
 def test_environment_over_the_limit_is_413(rest: Rest) -> None:

@@ -1,0 +1,123 @@
+"""Jobs over REST: run_id decides, an upload alone never runs."""
+
+from dataclasses import replace
+
+from sless.domain.model import CallStatus, Kind, Run, VersionState
+from tests.contract.rest_harness import Rest, fields_of
+
+OWN = {"name": "job", "runtime": "python3.11"}
+
+
+def runs_of(rest: Rest, name: str = "job") -> list[Run]:
+    job = rest.store.workloads.get(rest.namespace, Kind.JOB, name)
+    return [run for run in rest.store.runs.list_due(job.created_at.replace(year=2999), 100) if run.workload_id == job.id]
+
+
+def end(rest: Rest, status: CallStatus, **more: object) -> None:
+    run = runs_of(rest)[0]
+    assert rest.store.runs.claim(run.id, "runner")
+    assert rest.store.runs.finish(run.id, status=status, **({"result": None, "message": "", "exit_code": None, "http_status": None} | more))  # type: ignore[arg-type]
+
+
+def test_run_id_0_is_skipped_and_an_upload_alone_never_runs(rest: Rest) -> None:
+    body = rest.post("jobs", OWN).json
+    assert (body["phase"], body["run_id"], body["event_json"], body["timeout_sec"]) == ("Skipped", 0, "{}", 30)
+    rest.built("job", "job")
+    assert runs_of(rest) == [] and rest.get("jobs/job").json["phase"] == "Skipped"
+
+
+def test_run_id_from_the_start_runs_once_there_is_code(rest: Rest) -> None:
+    body = rest.post("jobs", OWN | {"run_id": 1, "event_json": {"a": 1}}).json
+    assert body["phase"] == "Pending" and body["event_json"] == '{"a": 1}'
+    assert [(run.job_run_id, run.event) for run in runs_of(rest)] == [(1, '{"a": 1}')]
+    rest.upload("job", "job")
+    assert rest.get("jobs/job").json["phase"] == "Building"
+    rest.finish("job", "job")
+    assert len(runs_of(rest)) == 1 and "runs" in rest.waker.topics
+
+
+def test_raise_lower_same(rest: Rest) -> None:
+    rest.post("jobs", OWN | {"run_id": 2})
+    rest.built("job", "job")
+    assert rest.patch("jobs/job", {"run_id": 2, "memory_mb": 64}).status_code == 200 and len(runs_of(rest)) == 1
+    for lower in (1, 0, None):
+        response = rest.patch("jobs/job", {"run_id": lower})
+        assert response.status_code == 409 and response.json["details"][0]["field"] == "run_id"
+    assert rest.get("jobs/job").json["run_id"] == 2
+    assert rest.patch("jobs/job", {"run_id": 5}).json["run_id"] == 5
+    assert sorted(run.job_run_id or 0 for run in runs_of(rest)) == [2, 5]
+
+
+def test_outcome(rest: Rest) -> None:
+    rest.post("jobs", OWN | {"run_id": 1})
+    rest.built("job", "job")
+    end(rest, CallStatus.SUCCEEDED, result='{"n": 1}', exit_code=0)
+    body = rest.get("jobs/job").json
+    assert (body["phase"], body["message"], body["result"], body["exit_code"]) == ("Succeeded", '{"n": 1}', '{"n": 1}', 0)
+    assert body["run_name"] and body["start_time"] and body["completion_time"]
+    rest.patch("jobs/job", {"run_id": 2})
+    body = rest.get("jobs/job").json
+    assert (body["phase"], body["result"], body["completion_time"]) == ("Pending", None, None)
+    end(rest, CallStatus.FAILED, message="function exited with code 3", exit_code=3)
+    body = rest.get("jobs/job").json
+    assert (body["phase"], body["message"], body["exit_code"]) == ("Failed", "function exited with code 3", 3)
+    # Its code works, only the run failed: so it is not replaced.
+    assert rest.post("jobs", OWN).status_code == 409
+
+
+def test_a_run_that_a_crash_kept_from_being_written_is_made_up_for(rest: Rest) -> None:
+    rest.post("jobs", OWN)
+    job = rest.store.workloads.get(rest.namespace, Kind.JOB, "job")
+    rest.store.workloads.update_spec(job.id, replace(job.spec, run_id=1))
+    assert runs_of(rest) == []
+    rest.patch("jobs/job", {"run_id": 1})
+    assert len(runs_of(rest)) == 1
+
+
+def test_function_ref(rest: Rest) -> None:
+    body = rest.post("jobs", {"name": "job", "function_ref": "hello", "memory_mb": 64, "run_id": 1}).json
+    assert (body["function_ref"], body["memory_mb"], body["timeout_sec"], body["runtime"]) == ("hello", 64, None, None)
+    assert body["phase"] == "Pending" and "hello" in body["message"]
+    rest.function()
+    rest.built()
+    assert rest.get("jobs/job").json["phase"] == "Pending"
+    end(rest, CallStatus.SUCCEEDED, result="1")
+    assert [item["phase"] for item in rest.get("jobs").json] == ["Succeeded"]
+
+
+def test_mistakes(rest: Rest) -> None:
+    assert fields_of(rest.post("jobs", {"name": "job"})) == {"runtime"}
+    assert fields_of(rest.post("jobs", OWN | {"function_ref": "x"})) == {"function_ref"}
+    assert fields_of(rest.post("jobs", OWN | {"run_id": -1, "timeout_sec": 3601, "concurrency": 1})) == {
+        "run_id",
+        "timeout_sec",
+        "concurrency",
+    }
+    response = rest.post("jobs", OWN | {"event_json": "x" * (256 * 1024 + 1)})
+    assert response.status_code == 413 and "event_json" in response.json["error"]
+    assert rest.put("jobs/job", OWN).status_code == 405
+
+
+def test_replace_a_job_that_never_worked(rest: Rest) -> None:
+    rest.post("jobs", OWN | {"run_id": 1})
+    rest.built("job", "job", state=VersionState.FAILED, message="no module")
+    assert rest.get("jobs/job").json["phase"] == "Failed"
+    response = rest.post("jobs", OWN | {"run_id": 1, "memory_mb": 64})
+    assert response.status_code == 201 and response.json["phase"] == "Pending" and len(runs_of(rest)) == 1
+
+
+def test_delete(rest: Rest) -> None:
+    rest.post("jobs", OWN)
+    etag = rest.get("jobs/job").headers["ETag"]
+    rest.patch("jobs/job", {"memory_mb": 64})
+    assert rest.delete("jobs/job", headers={"If-Match": etag}).status_code == 412
+    assert rest.delete("jobs/job").json["phase"] == "Deleting" and rest.get("jobs/job").json["phase"] == "Deleting"
+    rest.gone("job", "job")
+    assert rest.get("jobs/job").status_code == 404
+
+
+def test_what_was_read_can_be_sent_back(rest: Rest) -> None:
+    for body in (OWN, {"name": "ref", "function_ref": "x"}):
+        rest.post("jobs", body)
+        read = rest.get(f"jobs/{body['name']}").json
+        assert rest.patch(f"jobs/{body['name']}", read).json == read

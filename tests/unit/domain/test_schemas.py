@@ -1,0 +1,31 @@
+import pytest
+from jsonschema import Draft202012Validator
+
+from sless.domain.schemas import COMPONENTS, REQUESTS
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_is_a_schema(name: str) -> None:
+    Draft202012Validator.check_schema(COMPONENTS[name])
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests"),
+    [
+        ("Function", ("FunctionCreate", "FunctionReplace", "FunctionMerge")),
+        ("Service", ("ServiceCreate", "ServiceReplace", "ServiceMerge")),
+        ("Job", ("JobCreate", "JobMerge")),
+        ("Trigger", ("HttpTriggerCreate", "CronTriggerReplace", "EventTriggerMerge")),
+    ],
+)
+def test_whatever_is_read_may_be_sent_back(answer: str, requests: tuple[str, ...]) -> None:
+    for request in requests:
+        assert set(COMPONENTS[answer]["properties"]) <= set(REQUESTS[request]["properties"])
+
+
+@pytest.mark.parametrize("name", [name for name in REQUESTS if name.endswith(("Merge", "Replace", "Create"))])
+def test_every_writable_field_is_nullable_or_required(name: str) -> None:
+    """`null` restores the default, where there is one."""
+    for field, schema in REQUESTS[name]["properties"].items():
+        nullable = "null" in schema.get("type", ["null"]) or schema.get("readOnly")
+        assert nullable or "default" not in schema, field
