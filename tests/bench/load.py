@@ -51,7 +51,7 @@ def report_of(text: str) -> Report:
 
 
 def _percentile_ms(text: str, percent: str) -> float:
-    found = re.search(rf"^\s+{percent}%\s+([\d.]+)(us|ms|s|m)$", text, re.MULTILINE)
+    found = re.search(rf"^\s+{percent}%\s+([\d.]+)(us|ms|s|m)\s*$", text, re.MULTILINE)
     if found is None:
         raise ValueError(f"expected a latency at {percent} %, found {text[:400]!r}")
     return float(found.group(1)) * _UNIT_MS[found.group(2)]
