@@ -53,15 +53,16 @@ class S3CodeStore:
 
     def open(self, key: str) -> BinaryIO:
         """The whole object in a temporary file: what reads it needs to seek."""
+        check_key(key)
         file: Any = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
         try:
             with _failures("read"):
-                answer = self._client.get_object(Bucket=self._bucket, Key=check_key(key))
+                answer = self._client.get_object(Bucket=self._bucket, Key=key)
                 for chunk in answer["Body"].iter_chunks(1 << 20):
                     file.write(chunk)
-        except SlessError as error:
+        except BaseException as error:
             file.close()
-            if error.code is Code.NOT_FOUND:
+            if isinstance(error, SlessError) and error.code is Code.NOT_FOUND:
                 raise NotFound("code", key) from error
             raise
         file.seek(0)
