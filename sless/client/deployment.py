@@ -70,8 +70,8 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
     number = int(uploaded["version"])
     if request.wait:
         deadline = time.monotonic() + request.wait_sec
-        follow_build(workloads, request.name, number, report)
-        _wait_built(workloads, request.name, number, deadline)
+        shown = follow_build(workloads, request.name, number, report)
+        _wait_built(workloads, request.name, number, deadline, shown)
         if old and old.get("latest_version") == number:
             _activate_again(workloads, request.name, number)
         if request.http and request.kind == "function":
@@ -103,14 +103,17 @@ def get_workload(client: Client, name: str, kind: str | None = None) -> tuple[Wo
     return workloads, resource
 
 
-def follow_build(workloads: Workloads, name: str, number: int, report: Report) -> None:
-    """Shows the build log as it grows. A stream that breaks off is no failure of the build: who needs the end polls for it."""
+def follow_build(workloads: Workloads, name: str, number: int, report: Report) -> set[str]:
+    """Shows the build log as it grows; returns its lines. A stream that breaks off is no failure of the build: who needs the end polls."""
+    shown = set()
     try:
         with workloads.follow_build(name, number) as lines:
             for line in lines:
                 report.log(line)
+                shown.add(line)
     except Unreachable as error:
         report.step(f"(the build log broke off: {error}; the build goes on)")
+    return shown
 
 
 def wait_ready(workloads: Workloads, name: str, deadline: float, is_meant: Callable[[Json], bool]) -> Json:
@@ -167,14 +170,17 @@ def _upload(workloads: Workloads, name: str, package: Package, report: Report) -
     return uploaded
 
 
-def _wait_built(workloads: Workloads, name: str, number: int, deadline: float) -> None:
+def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, shown: set[str]) -> None:
+    """Raises DeployFailed with the reason, without those of its lines that the build log has shown already."""
+
     def ended() -> Json | None:
         version = workloads.version(name, number)
         return version if version.get("state") in ("ready", "failed", "cancelled") else None
 
     version = _poll(ended, deadline, lambda: f"version {number} of {name} is still being built")
     if version["state"] != "ready":
-        reason = version.get("message") or f"the build was {version['state']}"
+        first, *more = (version.get("message") or "no reason given").splitlines()
+        reason = "\n".join([first, *(line for line in more if line not in shown)])
         raise DeployFailed(message=f"version {number} of {name} {version['state']}: {reason}", code="build_failed")
 
 

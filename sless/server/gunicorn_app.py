@@ -7,9 +7,11 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
+from gunicorn.errors import AppImportError
 from gunicorn.glogging import Logger
 
 from sless.config import Settings
+from sless.errors import ConfigError
 from sless.server.worker import FrontWorker
 
 _KEEP_ALIVE_SEC = 75
@@ -77,8 +79,11 @@ class GunicornApp(BaseApplication):
                 self.cfg.set(name, value)
 
     def load(self) -> object:
-        """In the worker, after the fork."""
-        return self._serving.factory(self._serving.settings)
+        """In the worker, after the fork. Wrong settings end the server with their text instead of a traceback."""
+        try:
+            return self._serving.factory(self._serving.settings)
+        except ConfigError as error:
+            raise AppImportError(f"Error: {error}") from error
 
     def run(self) -> None:
         OneWorkerArbiter(self).run()

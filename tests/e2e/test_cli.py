@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import wait_until
+
 pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(120)]
 
 HANDLER = """\
@@ -83,8 +85,15 @@ def test_a_service_has_a_url_at_once(server, folder):
 
 def test_an_asynchronous_call_can_be_looked_up(server, folder):
     ok(server.sless("deploy", "later", str(folder), "--no-http"))
-    invocation = ok(server.sless("invoke", "later", "--async", "-d", "{}")).strip()
-    assert invocation
+    invocation = ok(server.sless("invoke", "later", "--async", "-d", '{"mark": 42}')).strip()
+
+    def ended() -> bool:
+        return json.loads(ok(server.sless("invocations", "later", invocation, "--output", "json")))["status"] == "succeeded"
+
+    wait_until(ended, "the call has succeeded")
+    found = json.loads(ok(server.sless("invocations", "later", invocation, "--output", "json")))
+    assert json.loads(found["result"])["event"] == {"mark": 42}
+    assert "called with {'mark': 42}" in [line["text"] for line in found["logs"]]
     ok(server.sless("delete", "later"))
 
 
@@ -120,3 +129,19 @@ def test_a_wrong_token_and_a_wrong_field(server, folder):
     ended = server.sless("deploy", "tiny", str(folder), "--memory", "1")
     assert ended.returncode == 1
     assert "memory_mb" in ended.stderr
+
+
+def test_settings_that_cannot_work_end_the_server_with_one_sentence(place):
+    ended = place.run("serve", "--port", "0", SLESS_AUTH_MODE="jwks", SLESS_JWKS_URL="nonsense")
+    assert ended.returncode != 0
+    assert "\nError: SLESS_JWKS_URL: expected an http(s) URL" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_taken_port_and_a_taken_folder_are_said(server, tmp_path):
+    port = server.url.rpartition(":")[2]
+    ended = server.place.run("serve", "--port", port, "--data-dir", str(tmp_path / "other"))
+    assert (ended.returncode, ended.stderr) == (1, f"Error: port {port} on 127.0.0.1 is in use\n")
+    ended = server.place.run("serve", "--port", "0")
+    assert ended.returncode == 1
+    assert "is in use by another sless server" in ended.stderr

@@ -64,10 +64,12 @@ def test_a_service_needs_no_trigger(run, state, hello):
 
 
 def test_a_failed_build_shows_its_reason_and_leaves_no_trigger(run, state, hello):
-    state.build_state, state.build_message = "failed", "ModuleNotFoundError: No module named 'numpy'"
+    state.build_state, state.build_message = "failed", "pip could not install numpy\nERROR: no such version\na hint"
+    state.build_log = "Collecting numpy\nERROR: no such version\n"
     outcome = run("deploy", "hello", str(hello))
     assert (outcome.code, outcome.out) == (1, "")
-    assert "version 1 of hello failed: ModuleNotFoundError: No module named 'numpy'" in outcome.err
+    assert outcome.err.endswith("Error: version 1 of hello failed: pip could not install numpy\na hint\n")
+    assert outcome.err.count("ERROR: no such version") == 1
     assert state.triggers == {}
 
 
