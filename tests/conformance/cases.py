@@ -428,6 +428,7 @@ LOGS = [
     log_case("raw_rest", ("stdout", "raw without newline"), only=PYTHON),
     log_case("buffer", ("stdout", "bytes"), only=PYTHON),
     log_case("thread", ("stdout", "from a thread"), only=PYTHON),
+    log_case("threads_apart", ("stdout", "whole"), ("stdout", "in two pieces"), only=PYTHON),
     log_case("pool", ("stdout", "from a pool"), only=PYTHON),
     log_case("logging", ("stderr", "WARNING careful"), ("stderr", "INFO quiet"), only=PYTHON),
     log_case("order", *(("stdout", f"{kind} {i}") for i in range(20) for kind in ("raw", "print", "child")), only=PYTHON),

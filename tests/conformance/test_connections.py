@@ -170,6 +170,15 @@ def test_calls_run_at_once_and_keep_their_log_lines_apart(runtime: str, gate: Pa
 
 
 @PYTHON_ONLY
+def test_work_of_a_pool_belongs_to_the_call_that_gave_it(runtime: str) -> None:
+    with running(runtime, "logs.write") as process:
+        for number in range(3):
+            process.call_json({"kind": "pool"}, [("X-Sless-Invocation-Id", f"i{number}")])
+        lines = process.wait_for_lines(lambda found: len(found) == 3)
+        assert [line["id"] for line in lines] == ["i0", "i1", "i2"]
+
+
+@PYTHON_ONLY
 def test_blocking_calls_run_at_once(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block") as process:
         calls = [Background(process, {"gate": str(gate), "name": str(n)}, [("X-Sless-Invocation-Id", f"i{n}")]) for n in range(8)]
@@ -302,6 +311,46 @@ def test_concurrency_of_the_users_own(runtime: str, kind: str) -> None:
         assert answer.json() == [0, 1, 4]
         lines = process.wait_for_lines(lambda found: len(found) == 3, "i1")
         assert sorted(line["text"] for line in lines) == ["square 0", "square 1", "square 2"]
+
+
+@PYTHON_ONLY
+def test_forked_child_ends_when_told(runtime: str) -> None:
+    with running(runtime, "waits.end_child") as process:
+        assert process.call_json({}).json() == -signal.SIGTERM
+
+
+@PYTHON_ONLY
+def test_signals_of_a_forked_child_are_its_own(runtime: str) -> None:
+    with running(runtime, "waits.signal_in_child") as process:
+        assert process.call_json({}).json() == 0
+        assert process.call_json({}).json() == 0
+
+
+@PYTHON_ONLY
+def test_iterator_is_closed_when_the_client_leaves(runtime: str) -> None:
+    with running(runtime, "waits.endless") as process:
+        with process.connect() as connection:
+            connection.send(json_request("{}"))
+            assert connection.read_head()[0] == 200
+        wait_text(process, "closed")
+        wait_active(process, 0)
+
+
+@PYTHON_ONLY
+def test_traceback_starts_in_the_users_code(runtime: str) -> None:
+    with running(runtime, "errors.fail") as process:
+        process.call_json({"kind": "raise"}, [("X-Sless-Invocation-Id", "i1")])
+        lines = [line["text"] for line in wait_text(process, "RuntimeError: went wrong: 7", "i1")]
+        assert lines[0] == "Traceback (most recent call last):"
+        assert not any("sless_runtime" in line for line in lines)
+
+
+@PYTHON_ONLY
+@pytest.mark.parametrize("handler", ["waits.ticks", "waits.ticks_async"])
+def test_stream_may_take_longer_than_the_time_between_chunks(runtime: str, handler: str) -> None:
+    with running(runtime, handler) as process:
+        answer = process.call_json({}, [("X-Sless-Timeout-Ms", "300")])
+        assert (answer.body, answer.complete) == (b"0 1 2 3 ", True)
 
 
 @PYTHON_ONLY

@@ -330,6 +330,11 @@ def test_job_with_processes_of_its_own(runtime: str) -> None:
 
 
 @PYTHON_ONLY
+def test_forked_child_of_a_job_ends_when_told(runtime: str) -> None:
+    assert json.loads(job(runtime, "waits.end_child")["result"]) == -signal.SIGTERM
+
+
+@PYTHON_ONLY
 def test_installed_packages_come_last(runtime: str, tmp_path: Path) -> None:
     deps = tmp_path / "deps"
     (deps / "extra").mkdir(parents=True)

@@ -11,7 +11,7 @@
     answers     result → Answer                            encode      JSON both ways
     failures    exception → Answer                         job         one event, one outcome
     capture     stdout/stderr → log lines                  loglines    lines, caps, the ring
-    threads     new threads belong to the call that started them
+    threads     threads belong to the call that started them   forks   children that are no servers
 
 Decisions that bind:
 

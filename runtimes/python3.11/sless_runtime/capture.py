@@ -55,9 +55,7 @@ class Capture:
     def write(self, name, data):
         """Text or bytes written through `sys.stdout` or `sys.stderr` by the current call."""
         if self.forked:
-            raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
-            while raw:
-                raw = raw[os.write(DESCRIPTORS[name], raw) :]
+            self._write_in_child(name, data)
             return
         call = current_call.get()
         with self._lock:
@@ -66,6 +64,20 @@ class Capture:
                 self._drain()
                 for line in lines:
                     self._emit(call, name, line)
+
+    def _write_in_child(self, name, data):
+        """Whole lines in one write each time: what several children print must not mix."""
+        raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
+        with self._lock:
+            lines = self._raw_lines[name].feed(raw)
+            if lines:
+                write_all(DESCRIPTORS[name], b"\n".join([*lines, b""]))
+
+    def flush(self, name):
+        """Only a forked child has something to flush: everything else is read from memory."""
+        if self.forked:
+            with self._lock:
+                write_all(DESCRIPTORS[name], self._raw_lines[name].take_rest())
 
     def finish(self, call, poller):
         """The call has ended: what it wrote is complete, also without a last newline."""
@@ -163,6 +175,12 @@ class Capture:
         """A forked child writes through the pipes, where its parent reads. It must not number lines, nor wait for a lost thread's lock."""
         self.forked = True
         self._lock = RLock()
+        self._raw_lines = {name: LineBuffer(b"\n") for name in DESCRIPTORS}
+
+
+def write_all(descriptor, data):
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 class TaggedBytes(io.RawIOBase):
@@ -186,6 +204,9 @@ class TaggedBytes(io.RawIOBase):
         data = bytes(data)
         self._capture.write(self._stream, data)
         return len(data)
+
+    def flush(self):
+        self._capture.flush(self._stream)
 
     def close(self):
         pass
@@ -220,6 +241,9 @@ class TaggedText(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self._capture.write(self._stream, text)
         return len(text)
+
+    def flush(self):
+        self._capture.flush(self._stream)
 
     def reconfigure(self, **_options):
         """Accepted and without effect: there is nothing to buffer or to encode differently."""

@@ -67,12 +67,12 @@ def without_import_frames(error):
 
 def run_captured(settings):
     """Exit code of server and job mode."""
-    from . import threads
+    from . import forks, threads
     from .calls import Slots
     from .capture import Capture
 
     faulthandler.enable(REAL_STDERR)  # what a crash writes to a pipe of its own process, nobody reads
-    os.register_at_fork(after_in_child=restore_signals)
+    forks.install()
     slots = Slots(settings.concurrency)
     capture = Capture(slots.running)
     capture.install()
@@ -94,12 +94,6 @@ def run_captured(settings):
     Server(settings, executor, slots, capture).serve()
     capture.finish_idle()
     return 0
-
-
-def restore_signals():
-    """A forked child ends when it is told to; multiprocessing relies on that."""
-    _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
-    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def load(settings, capture):

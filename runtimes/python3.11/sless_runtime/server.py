@@ -74,7 +74,6 @@ class Server:
 
     def _leave_to_parent(self, listener):
         """A forked child (multiprocessing) is no server; a socket that it kept open would look open to the client."""
-        _signal.set_wakeup_fd(-1)
         listener.close()
         for connection in self._connections:
             connection.sock.close()

@@ -45,6 +45,14 @@ def thread():
     writer.join()
 
 
+def threads_apart():
+    print("in two", end=" ")
+    writer = threading.Thread(target=print, args=("whole",))
+    writer.start()
+    writer.join()
+    print("pieces")
+
+
 def log_two():
     logger = logging.getLogger("mine")
     logger.setLevel(logging.INFO)
@@ -93,6 +101,7 @@ WRITERS = {
     "later": later,
     "buffer": lambda: sys.stdout.buffer.write(b"bytes\n"),
     "thread": thread,
+    "threads_apart": threads_apart,
     "pool": lambda: pool.submit(print, "from a pool").result(),
     "logging": log_two,
     "order": order,

@@ -3,7 +3,9 @@
 import asyncio
 import multiprocessing
 import os
+import signal
 import time
+from typing import ClassVar
 
 print("imported")
 
@@ -129,3 +131,56 @@ def leave_child_behind(event):
         wait_gate(event["gate"])
         os._exit(0)
     return "ok"
+
+
+def ticks(event):
+    for number in range(4):
+        time.sleep(0.1)
+        yield f"{number} "
+
+
+async def ticks_async(event):
+    for number in range(4):
+        await asyncio.sleep(0.1)
+        yield f"{number} "
+
+
+def end_child(event):
+    """How a forked child ends that is told to: minus the number of the signal."""
+    pid = os.fork()
+    if pid == 0:
+        wait_gate("/never")
+    os.kill(pid, signal.SIGTERM)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def signal_in_child(event):
+    """A forked child with signal handlers of its own."""
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Closable:
+    """An iterator that wants to be closed and is kept alive by others."""
+
+    kept: ClassVar = []
+
+    def __init__(self):
+        self.kept.append(self)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return "x" * 100_000
+
+    def close(self):
+        print("closed")
+
+
+def endless(event):
+    return Closable()
