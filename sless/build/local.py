@@ -122,7 +122,7 @@ class LocalBuilder:
                 return
             with self._material.staging() as staged:
                 self._install(work, installation, code_dir, Home(root=staged, home=home.home, tmp=staged / "tmp"))
-                (staged / "made").rename(folder)
+                self._material.keep_deps(staged / "made", installation.key)
         finally:
             lock.release()
 

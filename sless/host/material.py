@@ -65,6 +65,10 @@ class Material:
     def deps_dir(self, artifact: str) -> Path:
         return self._deps / artifact
 
+    def keep_deps(self, made: Path, artifact: str) -> None:
+        """Makes `made`, a folder inside `staging`, the dependency folder of this name, unless another server was first."""
+        _rename_unless_there(made, self.deps_dir(artifact))
+
     def unpack_into(self, code_key: str, folder: Path) -> None:
         """Unpacks the upload into a new folder."""
         packed = folder.with_name(folder.name + ".zip")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from sless.backend import local
+from sless.backend import local, plan
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.domain.ports import BackendUnavailable, RunSpec
 from tests.contract.backend_harness import LocalHarness, wait_until
@@ -403,3 +403,30 @@ def test_a_run_that_a_stop_interrupts_is_not_shown_and_may_begin_again(harness, 
     again, done = RunSpec(id=run_id, program=program, event="0", request_id="r", cause=Cause.JOB), threading.Event()
     harness.backend.start_run(again, lambda run: done.set())
     assert done.wait(20) and harness.backend.observe_runs()[run_id].status is CallStatus.SUCCEEDED
+
+
+def test_starts_that_fail_are_spaced_out(harness):
+    program = harness.python("raise RuntimeError('never')\n")
+    harness.apply(program)
+    wait_until(lambda: harness.observed(program).failing, "failing")
+    time.sleep(2.5)
+    starts = {line.source_id for line in harness.lines}
+    assert 1 <= len(starts) <= 2, "the second start comes after two seconds, the third after four more"
+
+
+def test_a_corrected_program_does_not_wait_for_the_back_off(harness):
+    program = harness.python("raise RuntimeError('never')\n")
+    harness.apply(program)
+    wait_until(lambda: harness.observed(program).failing, "failing")
+    began = time.monotonic()
+    harness.deploy(replace(program, version=2, code_key=harness.code.add({"handler.py": HELLO})), generation=2)
+    assert time.monotonic() - began < 1.5
+
+
+def test_an_instance_that_does_not_end_when_told_to_is_killed(harness, monkeypatch):
+    monkeypatch.setattr(plan, "STOP_SEC", 1.0)
+    program = harness.python(WHO, timeout_sec=1)
+    (endpoint,) = harness.deploy(program)
+    os.kill(harness.call(endpoint), signal.SIGSTOP)
+    harness.backend.remove(program.workload_id)
+    wait_until(lambda: harness.observed(program) is None, "gone", 10)

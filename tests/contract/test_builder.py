@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from sless.build import check
 from sless.build.dependencies import find_installation
 from sless.domain.ports import BuildStatus
 from sless.ids import new_id
@@ -102,6 +103,14 @@ def test_an_import_over_its_memory(harness):
     assert message_lines(status)[0].startswith("importing handler.handle: out of memory: used ")
 
 
+def test_an_import_that_hangs(harness, monkeypatch):
+    monkeypatch.setattr(check, "LIMIT_SEC", 1.0)
+    began = time.monotonic()
+    _, status = harness.build({"handler.py": "import time\ntime.sleep(60)\n"})
+    assert message_lines(status)[0] == "importing handler.handle took more than 1 s"
+    assert time.monotonic() - began < 6
+
+
 # --- pip -------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -145,7 +154,7 @@ def test_two_builds_at_once_share_one_installation(harness):
 
 def test_files_of_the_upload_are_not_shared_by_the_text_that_names_them(harness):
     requirements = OFFLINE + "greeting\n"
-    first, one = harness.build(with_greeting(requirements, "1.0"))
+    _first, one = harness.build(with_greeting(requirements, "1.0"))
     second, two = harness.build(with_greeting(requirements, "2.0"))
     assert one.artifact != two.artifact
     assert "2.0" in (harness.material_of(second, two).deps_dir / "greeting.py").read_text()
@@ -268,14 +277,14 @@ def test_packages_are_installed(harness, node_binary):
 def test_a_lock_is_obeyed(harness, node_binary):
     lock = {"name": "fn", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": {"name": "fn", "version": "1.0.0"}}}
     files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"}), "package-lock.json": json.dumps(lock)}
-    spec, status = harness.build(files, runtime="nodejs20")
+    _spec, status = harness.build(files, runtime="nodejs20")
     assert message_lines(status)[0] == 'npm could not install "greeting@1.0.0" of package-lock.json'
     assert "in sync" in status.message and "Usage" not in status.message
 
 
 def test_an_uploaded_node_modules_wins(harness, node_binary):
     modules = {f"node_modules/{name}": text for name, text in GREETING.items()}
-    spec, status = harness.build({**NODE, **modules, **package_json(dependencies={"greeting": "^7.0.0"})}, runtime="nodejs20")
+    _spec, status = harness.build({**NODE, **modules, **package_json(dependencies={"greeting": "^7.0.0"})}, runtime="nodejs20")
     assert (status.ready, status.artifact) == (True, ""), status.message
 
 
@@ -306,5 +315,3 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-

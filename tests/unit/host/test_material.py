@@ -147,3 +147,29 @@ def test_a_link_inside_is_a_link(tmp_path):
     (tmp_path / "in").mkdir()
     unzip.unpack(packed, str(tmp_path / "in"))
     assert os.readlink(tmp_path / "in" / "d" / "link") == "../target"
+
+
+def test_another_server_is_faster(tmp_path, code):
+    class Slow(MemoryCode):
+        """The other one unpacks while this one opens."""
+
+        def open(self, key):
+            other.ensure(key_of(key))
+            return super().open(key)
+
+    slow = Slow()
+    key = key_of(code.add({"a.py": ""}))
+    slow.blobs = code.blobs
+    other = Material(tmp_path, code)
+    assert Material(tmp_path, slow).ensure(key) == other.ensure(key)
+    assert not [entry for entry in (tmp_path / "versions").iterdir() if entry.name.startswith(".")]
+
+
+def test_dependencies_of_another_server_are_kept(material, tmp_path):
+    for text in ("1", "2"):
+        with material.staging() as staged:
+            (staged / "made").mkdir()
+            (staged / "made" / "x.py").write_text(text)
+            material.keep_deps(staged / "made", "key")
+    assert (material.deps_dir("key") / "x.py").read_text() == "1"
+    assert [entry.name for entry in (tmp_path / "data" / "deps").iterdir()] == ["key"]
