@@ -143,6 +143,15 @@ def test_100_mb_of_one_header_is_stopped_early(front: Front) -> None:
     assert front.call().status == 200
 
 
+def test_the_refusal_reaches_a_client_that_goes_on_sending(front: Front) -> None:
+    with front.connect() as client:
+        client.send((GET + HOST + f"x: {'v' * 70_000}").encode())
+        time.sleep(0.3)
+        for _ in range(20):
+            client.send(b"v" * 50_000)
+        assert client.rest().startswith(b"HTTP/1.1 431 ")
+
+
 def test_garbage_behind_a_good_request_does_not_spoil_its_answer(front: Front) -> None:
     wire = front.raw((POST + HOST + "content-length: 4\r\n\r\ngood" + "GARBAGE\r\n\r\n").encode())
     assert wire.startswith(b"HTTP/1.1 200 ") and b"good" in wire

@@ -311,6 +311,22 @@ def test_connection_close_is_honoured(serve: Serve) -> None:
         assert reply.endswith(b"\r\n\r\nok") and b"connection: close" in reply
 
 
+def test_an_answer_before_the_whole_body_was_read_ends_the_connection(serve: Serve) -> None:
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        assert first.startswith(("POST /early", "POST /late")), first
+        if "late" in first:
+            peer.body(headers)
+        peer.send(OK)
+
+    front = serve(logs_or(handler))
+    with front.connect() as client:
+        for _ in range(3):
+            client.send(f"POST {PATH}/early HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n".encode() + b"x" * 70_000)
+            assert client.reply().status == 200
+            client.send(b"x" * 30_000)
+            assert front.call("/late", method="POST", body=b"y").status == 200
+
+
 # --- what goes wrong ---------------------------------------------------------------------------------------------------------------------
 
 

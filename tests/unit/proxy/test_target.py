@@ -1,0 +1,88 @@
+"""Connections to one instance: reuse, and what must not be reused."""
+
+import time
+
+import pytest
+
+from sless.proxy.exchange import Exchange
+from sless.proxy.target import Target
+from tests.proxykit.fakes import endpoint_of
+from tests.proxykit.plugin import UpstreamOf, upstream_of
+from tests.proxykit.upstream import OK, Peer
+
+__all__ = ["upstream_of"]
+REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+async def exchange_on(target: Target) -> Exchange:
+    connection = await target.connection()
+    exchange = Exchange(connection, 5)
+    connection.begin(exchange, head_only=False)
+    connection.write(REQUEST)
+    await exchange.head()
+    while await exchange.read():
+        pass
+    target.give_back(connection)
+    return exchange
+
+
+def twice(peer: Peer) -> None:
+    for _ in range(2):
+        peer.request()
+        peer.send(OK)
+
+
+async def test_a_connection_is_used_again(upstream_of: UpstreamOf) -> None:
+    upstream = upstream_of(twice)
+    target = Target(endpoint_of(upstream.address), 5)
+    for _ in range(2):
+        await exchange_on(target)
+    assert upstream.connections == 1
+    target.retire()
+
+
+async def test_a_close_that_the_loop_has_not_seen_yet_is_seen(upstream_of: UpstreamOf) -> None:
+    def once(peer: Peer) -> None:
+        peer.request()
+        peer.send(OK)
+
+    target = Target(endpoint_of(upstream_of(once).address), 5)
+    await exchange_on(target)
+    # The instance closes while this loop does nothing, as it would behind a long callback.
+    time.sleep(0.3)  # noqa: ASYNC251
+    assert target.find_idle() is None
+
+
+async def test_bytes_nobody_asked_for_end_a_connection(upstream_of: UpstreamOf) -> None:
+    def talkative(peer: Peer) -> None:
+        peer.request()
+        peer.send(OK)
+        time.sleep(0.05)
+        peer.send(OK)
+        peer.wait_for_close()
+
+    target = Target(endpoint_of(upstream_of(talkative).address), 5)
+    await exchange_on(target)
+    time.sleep(0.3)  # noqa: ASYNC251
+    assert target.find_idle() is None
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+)
+async def test_an_instance_that_says_it_closes_is_believed(upstream_of: UpstreamOf, answer: bytes) -> None:
+    def closing(peer: Peer) -> None:
+        peer.request()
+        peer.send(answer)
+        peer.wait_for_close()
+
+    target = Target(endpoint_of(upstream_of(closing).address), 5)
+    await exchange_on(target)
+    assert target.find_idle() is None
+
+
+async def test_a_retired_target_keeps_no_connection(upstream_of: UpstreamOf) -> None:
+    target = Target(endpoint_of(upstream_of(twice).address), 5)
+    target.retire()
+    await exchange_on(target)
+    assert target.find_idle() is None
