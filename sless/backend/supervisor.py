@@ -185,8 +185,10 @@ class Supervisor:
                 instance.ready_since = instance.since
                 standing.could_not_start = False
             case Drain(id=instance_id):
-                standing.instances[instance_id].enter(State.DRAINING)
-                standing.instances[instance_id].probe_at = 0.0
+                instance = standing.instances[instance_id]
+                instance.enter(State.DRAINING)
+                instance.active = None  # what it told earlier says nothing about now
+                instance.probe_at = 0.0
             case Terminate(id=instance_id):
                 self._end(standing.instances[instance_id], signal.SIGTERM, "instance was drained and stopped")
             case Kill(id=instance_id, reason=reason, crash=crash):
