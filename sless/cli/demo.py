@@ -126,5 +126,5 @@ def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, st
 
 def _program() -> str:
     """How this program was started, so that it can be started again the same way."""
-    started_as = sys.argv[0]
-    return f"python3 {shlex.quote(started_as)}" if started_as.endswith((".py", ".pyz")) else "sless"
+    started_as = Path(sys.argv[0]).absolute()
+    return f"python3 {shlex.quote(str(started_as))}" if started_as.suffix in (".py", ".pyz") else "sless"

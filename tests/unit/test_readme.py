@@ -27,7 +27,7 @@ OLDER_NAMES = (
 
 def command_lines() -> list[list[str]]:
     """Each `sless …` of a code block, in words."""
-    blocks = re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     found = [match[1] for line in lines if (match := re.match(r"(?:\$ )?(sless [^|#>&]*)", line))]
     return [shlex.split(line) for line in found]
