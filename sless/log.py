@@ -29,5 +29,7 @@ def configure(level: str, *, as_json: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("apscheduler", "alembic", "urllib3", "botocore", "gunicorn.access", "uvicorn.access"):
+    # A tick that is still going on when the next is due is no news: it looks at everything once more anyway.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    for noisy in ("alembic", "urllib3", "botocore", "gunicorn.access", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
