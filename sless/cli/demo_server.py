@@ -82,7 +82,8 @@ def _spawn(settings: Settings, port: int, output: BinaryIO) -> "tuple[subprocess
     reading, writing = os.pipe()
     # -P: the folder where the user stands is not searched for modules.
     command = [sys.executable, "-P", "-m", "sless.cli", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--data-dir", str(settings.data_dir), "--lifeline-fd", str(reading)]
+    # An external URL of the environment belongs to another server: what the demo prints has to work here.
+    command += ["--external-url", f"http://127.0.0.1:{port}", "--data-dir", str(settings.data_dir), "--lifeline-fd", str(reading)]
     try:
         process = subprocess.Popen(
             command,

@@ -112,7 +112,7 @@ def _parent_of(pid: int) -> int:
 def test_a_taken_port_is_said_and_another_used(place):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = place.run("demo", "--exit", "--port", str(port))
+        ended = place.run("demo", "--exit", "--port", str(port), SLESS_EXTERNAL_URL="https://functions.example.com")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert f"Port {port} is taken, using " in ended.stdout
 
