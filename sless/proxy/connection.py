@@ -49,6 +49,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
         self._idle_since = 0.0
+        self.read_paused = False
         self.write_paused = False
         self.reusable = False
         """The last answer ended whole and both sides keep the connection."""
@@ -79,12 +80,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def pause_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        if not self.read_paused and not self.closed:
+            self.read_paused = True
+            cast(asyncio.Transport, self._transport).pause_reading()
 
     def resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self.read_paused and not self.closed:
+            self.read_paused = False
+            cast(asyncio.Transport, self._transport).resume_reading()
 
     def abort(self) -> None:
         """Closes it at once; the receiver hears nothing more."""

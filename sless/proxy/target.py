@@ -46,6 +46,8 @@ class Target:
 
     def give_back(self, connection: Connection) -> None:
         if connection.reusable and not self.gone and not connection.closed:
+            # The last packet of an answer may have filled the caller's buffer: that is no matter of the next call's.
+            connection.resume_reading()
             self._idle.append(connection)
         else:
             connection.abort()

@@ -150,6 +150,15 @@ def test_calls_end_well_on_sigterm(served: Served) -> None:
     assert len(served.events("stop")) == 1
 
 
+def test_ctrl_c_ends_everything(served: Served) -> None:
+    """A terminal sends SIGINT to the master and to the worker."""
+    assert get(served.port) == 200
+    for pid in (served.worker, served.process.pid):
+        os.kill(pid, signal.SIGINT)
+    assert served.process.wait(20) == 0
+    assert served.events("stop") == served.events("start")
+
+
 def test_a_call_that_does_not_end_does_not_hold_up_the_stop(served: Served) -> None:
     assert get(served.port) == 200
     with Client(served.port) as client:

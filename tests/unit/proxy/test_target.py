@@ -1,5 +1,6 @@
 """Connections to one instance: reuse, and what must not be reused."""
 
+import asyncio
 import time
 
 import pytest
@@ -67,8 +68,27 @@ async def test_bytes_nobody_asked_for_end_a_connection(upstream_of: UpstreamOf) 
     assert target.find_idle() is None
 
 
+async def test_a_connection_that_was_paused_is_read_again(upstream_of: UpstreamOf) -> None:
+    upstream = upstream_of(twice)
+    target = Target(endpoint_of(upstream.address), 5)
+    await exchange_on(target)
+    connection = target.find_idle()
+    assert connection is not None
+    connection.pause_reading()
+    connection.reusable = True
+    target.give_back(connection)
+    async with asyncio.timeout(3):
+        await exchange_on(target)
+    assert upstream.connections == 1
+    target.retire()
+
+
 @pytest.mark.parametrize(
-    "answer", [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"]
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    ],
 )
 async def test_an_instance_that_says_it_closes_is_believed(upstream_of: UpstreamOf, answer: bytes) -> None:
     def closing(peer: Peer) -> None:
