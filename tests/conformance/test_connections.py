@@ -364,11 +364,13 @@ def test_forked_process_does_not_hold_the_connection(runtime: str, gate: Path) -
 
 
 @PYTHON_ONLY
-def test_time_between_chunks_is_limited(runtime: str, gate: Path) -> None:
+@pytest.mark.parametrize("early", [1, 3])
+def test_time_between_chunks_is_limited(runtime: str, gate: Path, early: int) -> None:
     with running(runtime, "waits.gated_async") as process, process.connect() as connection:
-        connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "200")))
+        connection.send(json_request(f'{{"gate": "{gate}", "early": {early}}}', ("X-Sless-Timeout-Ms", "200")))
         assert connection.read_head()[0] == 200
-        assert connection.read_chunk() == b"first"
+        for _ in range(early):
+            assert connection.read_chunk() == b"first"
         with pytest.raises(ConnectionError):
             connection.read_chunk()
         wait_text(process, "closed")

@@ -58,7 +58,8 @@ def gated(event):
 
 async def gated_async(event):
     try:
-        yield "first"
+        for _ in range(event.get("early", 1)):
+            yield "first"
         await gate_opens(event["gate"])
         yield "second"
     finally:
