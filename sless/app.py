@@ -24,7 +24,7 @@ from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import RENEW_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.runs import RunsLoop
-from sless.store import Store, open_store
+from sless.store import Store, open_store, sqlite_url_of
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
 
@@ -34,7 +34,7 @@ HOLDER_FILE = "holder"
 
 
 def database_url_of(settings: Settings) -> str:
-    return settings.database_url or f"sqlite:///{settings.data_dir / 'sless.db'}"
+    return settings.database_url or sqlite_url_of(settings.data_dir / "sless.db")
 
 
 def migrate(settings: Settings) -> None:

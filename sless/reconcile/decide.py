@@ -99,6 +99,7 @@ def observed_of(workload: Workload, wish: Deployment | None, seen: ObservedDeplo
         version=wish.program.version if ready else None,
         ready_instances=len(current),
         message=seen.message,
+        failing=seen.failing,
     )
 
 
