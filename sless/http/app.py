@@ -11,7 +11,8 @@ from werkzeug.exceptions import HTTPException
 from sless import assets, ids
 from sless.config import Settings
 from sless.domain.schemas import NAME_PATTERN
-from sless.errors import NotFound, SlessError
+from sless.domain.validate import expected_of, found_of, suggestion_of
+from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.http.body import UploadRequest
 from sless.http.call import NOBODY, Call
 from sless.http.errors import on_failure, on_http_error, on_sless_error
@@ -43,7 +44,7 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
     app.extensions["sless_openapi"] = json.dumps(document(OPERATIONS, settings.base_url()), ensure_ascii=False)
     app.extensions["sless_verifier"] = verifier
     for row in OPERATIONS:
-        if row.view is not None:
+        if row.tag != "calls":
             app.add_url_rule(
                 _rule_of(row.path), endpoint=row.id, methods=[row.method], view_func=_view_of(row, usecases, verifier, settings)
             )
@@ -56,8 +57,8 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
 
 
 def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> Callable[..., Response]:
-    view = row.view
-    assert view is not None
+    # `asgi` takes the documented methods of its own rows before Flask is asked: here they are for the 405 of all others.
+    view = row.view or _served_by_asgi
 
     def serve(**args: Any) -> Response:
         caller = NOBODY if row.open else verifier.verify(request.headers.get("Authorization"))
@@ -67,9 +68,28 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
                 raise NotFound("namespace", args["ns"][:80])
         if "name" in args and not _NAME.fullmatch(args["name"]):
             raise NotFound(row.tag.removesuffix("s"), args["name"][:80])
+        if row.path.startswith("/v1/"):
+            _check_query(row)
         return view(Call(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
 
     return serve
+
+
+def _served_by_asgi(call: Call) -> Response:
+    raise SlessError(Code.NOT_IMPLEMENTED, "this path is served by the server's front, which is not running here")
+
+
+def _check_query(row: Operation) -> None:
+    """Raises Invalid for parameters that do not exist, as for fields of a body, and for values outside an enumeration."""
+    known = {item.name: item.schema for item in row.parameters if item.place == "query"}
+    mistakes = []
+    for name, value in request.args.items():
+        if name not in known:
+            mistakes.append(Detail(field=name[:80], message="unknown query parameter" + suggestion_of(name, known)))
+        elif "enum" in known[name] and value not in known[name]["enum"]:
+            mistakes.append(Detail(field=name, message=f"expected {expected_of(known[name])}, found {found_of(value)}"))
+    if mistakes:
+        raise Invalid(*mistakes)
 
 
 def _rule_of(path: str) -> str:

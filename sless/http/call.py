@@ -41,9 +41,9 @@ class Call:
         return request.headers.get("If-Match")
 
     def query(self, name: str) -> str | None:
-        """The last value; an empty one counts as absent."""
+        """The last value, None when absent."""
         values = request.args.getlist(name)
-        return values[-1] if values and values[-1] else None
+        return values[-1] if values else None
 
     def json(self, *, required: bool = True) -> Any:
         """The body. Raises Invalid (invalid_json), TOO_LARGE, UNSUPPORTED_MEDIA; None for an empty one that is not required."""

@@ -8,7 +8,7 @@ from sless.domain.model import Kind
 from sless.domain.phase import PhaseView
 from sless.http.body import received_upload
 from sless.http.call import Call
-from sless.http.operation import CURSOR, JSON, LIMIT, KindView, Operation, Parameter, Reply, shown
+from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import paged
 from sless.http.serialize import json_response, upload_json, version_json, with_etag, workload_json
 
@@ -92,7 +92,7 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
             parameters=parameters,
         )
 
-    follow = Parameter(name="follow", text="1: the build log as text that grows", schema={"type": "string", "enum": ["1", "true"]})
+    follow = Parameter(name="follow", text="1: the build log as text that grows", schema=FLAG)
     number = Parameter(name="version", text="which version", schema={"type": "integer", "minimum": 1, "maximum": MAX_VERSION})
     source_reply = Reply(text="the files", content={JSON: "Source", ZIP: "binary"})
     log_reply = Reply(text="the version", content={JSON: "VersionWithLog", "text/plain": "", "text/event-stream": ""})

@@ -9,7 +9,7 @@ from flask import Response, request
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.errors import Detail, Invalid, NotFound
 from sless.http.call import Call
-from sless.http.operation import CURSOR, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
+from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import id_cursor, paged
 from sless.http.serialize import invocation_json, json_response, line_json, series_json
 from sless.ids import valid_request_id
@@ -58,13 +58,14 @@ def logs(kind: Kind, call: Call) -> Response:
 
 
 def stats(kind: Kind, call: Call) -> Response:
-    window = call.query("window") or "1h"
+    window = call.query("window")
+    window = "1h" if window is None else window
     return json_response(series_json(call.usecases.history.stats(call.namespace, kind, call.name, window), window))
 
 
 def logs_operation(kind: Kind) -> Operation:
     title = kind.capitalize()
-    follow = Parameter(name="follow", text="1: lines as they come", schema={"type": "string", "enum": ["1", "true"]})
+    follow = Parameter(name="follow", text="1: lines as they come", schema=FLAG)
     tail = Parameter(name="tail", text="the newest so many lines", schema={"type": "integer", "minimum": 0, "maximum": MAX_TAIL})
     return Operation(
         id=f"logs{title}",
@@ -122,6 +123,7 @@ def _invoke(kind: Kind, method: str) -> Operation:
         body_required=False,
         parameters=(prefer,) if post else (),
         replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: Reply(text="accepted", headers=("Location",))},
+        any_status=True,
     )
 
 

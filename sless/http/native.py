@@ -20,6 +20,7 @@ def _call(method: str) -> Operation:
         body_required=False,
         replies=_REPLIES,
         open=True,
+        any_status=True,
     )
 
 

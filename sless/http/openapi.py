@@ -63,9 +63,7 @@ def document(operations: Iterable[Operation], base_url: str) -> dict[str, Any]:
 def _operation(row: Operation) -> dict[str, Any]:
     responses: dict[str, Any] = {str(status): _reply(reply) for status, reply in row.replies.items()}
     # Of a call every status is the handler's own and may look like anything.
-    responses["default"] = (
-        {"description": "the handler's own, or an Error"} if row.tag == "calls" else {"$ref": "#/components/responses/Error"}
-    )
+    responses["default"] = {"description": "the handler's own, or an Error"} if row.any_status else {"$ref": "#/components/responses/Error"}
     described: dict[str, Any] = {"operationId": row.id, "summary": row.summary, "tags": [row.tag], "responses": responses}
     parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", row.path)] + list(map(_parameter, row.parameters))
     if parameters:

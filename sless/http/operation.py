@@ -38,7 +38,7 @@ class Reply:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """`path` in OpenAPI's form. `view` None: served by `asgi`. `bodies` maps media types to component names; several names mean one of
-    them. `open`: no token is asked for."""
+    them. `open`: no token is asked for. `any_status`: a handler answers, with whatever status and body it likes."""
 
     id: str
     method: str
@@ -51,12 +51,14 @@ class Operation:
     body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
     open: bool = False
+    any_status: bool = False
 
 
 def shown(component: str, text: str = "the resource", *headers: str) -> Reply:
     return Reply(text=text, content={JSON: component}, headers=headers)
 
 
+FLAG = {"type": "string", "enum": ["0", "1", "false", "true"]}
 LIMIT = Parameter(name="limit", text="how many at most", schema={"type": "integer", "minimum": 1, "maximum": 1000})
 CURSOR = Parameter(name="cursor", text="where the page before ended, from its Link", schema={"type": "string", "maxLength": 128})
 IF_MATCH = Parameter(name="If-Match", text="ETag that the resource must still have", place="header")

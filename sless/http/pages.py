@@ -143,6 +143,9 @@ def _to_funcs() -> Response:
     return Response(status=303, headers={"Location": "/funcs"})
 
 
+_FORM = Reply(text="the form that asks for a token, or an Error", content={HTML: "", JSON: "Error"})
+
+
 def _row(method: str, path: str, view: View, summary: str, reply: Reply) -> Operation:
     return Operation(
         id=path.strip("/").replace("/", "-").replace(".", "-") or "home",
@@ -151,7 +154,7 @@ def _row(method: str, path: str, view: View, summary: str, reply: Reply) -> Oper
         view=view,
         tag="server",
         summary=summary,
-        replies={303 if method == "POST" else 200: reply},
+        replies={303 if method == "POST" else 200: reply} | ({401: _FORM} if view in (funcs, login) else {}),
         bodies={"application/x-www-form-urlencoded": ("LoginForm",)} if view is login else {},
         parameters=(Parameter(name="ns", text="another namespace, for operators"),) if view is funcs else (),
         open=True,

@@ -69,7 +69,7 @@ def tail_of(query: Mapping[str, str], default: int | None) -> int | None:
 
 def since_of(query: Mapping[str, str]) -> datetime | None:
     text = query.get("since")
-    if not text:
+    if text is None:
         return None
     try:
         return parse_rfc3339(text.replace(" ", "+"))  # an unescaped + of a query arrives as a blank

@@ -47,8 +47,8 @@ class Jobs:
 
     def _merge(self, namespace: str, name: str, body: Any, if_match: str | None) -> JobView:
         job = self._store.workloads.get(namespace, Kind.JOB, name)
-        check_match(if_match, etag_of(job.id, job.generation))
         spec = parse_function(body, Named(name=name, spec=job.spec), Mode.MERGE, kind=Kind.JOB, limits=self._parts.spec_limits).spec
+        check_match(if_match, etag_of(job.id, job.generation))
         if spec.run_id < job.spec.run_id:
             message = f"expected {job.spec.run_id} or more (it was run already), found {spec.run_id}"
             raise SlessError(Code.CONFLICT, f"run_id: {message}", details=[Detail(field="run_id", message=message)])

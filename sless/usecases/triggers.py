@@ -73,8 +73,8 @@ class Triggers:
         return run
 
     def _change(self, trigger: Trigger, body: Any, mode: Mode, if_match: str | None) -> TriggerView:
-        matched = check_match(if_match, etag_of(trigger.id, trigger.generation))
         parsed = parse_trigger(body, trigger, mode)
+        matched = check_match(if_match, etag_of(trigger.id, trigger.generation))
         secrets, key = _with_key(parsed)
         changed = self._store.triggers.update(
             trigger.id,

@@ -52,9 +52,9 @@ class Workloads:
         )
 
     def _change(self, workload: Workload, body: Any, mode: Mode, if_match: str | None) -> WorkloadView:
-        matched = check_match(if_match, etag_of(workload.id, workload.generation))
         existing = Named(name=workload.name, spec=workload.spec)
         spec = parse_function(body, existing, mode, kind=workload.kind, limits=self._parts.spec_limits).spec
+        matched = check_match(if_match, etag_of(workload.id, workload.generation))
         changed = write_spec(self._parts, workload, spec, checked=matched or mode is Mode.MERGE)
         return view_workload(self._store, changed)
 

@@ -225,6 +225,24 @@ def test_stats(rest: Rest) -> None:
         assert fields_of(rest.get(f"functions/hello/stats?window={bad}")) == {"window"}
 
 
+def test_unknown_query_parameters_and_odd_flags_are_mistakes(rest: Rest) -> None:
+    rest.function()
+    response = rest.get("functions/hello/logs?tial=5&since=2026-01-31T00:00:00Z")
+    assert fields_of(response) == {"tial"} and 'did you mean "tail"' in response.json["error"]
+    assert fields_of(rest.get("functions?limti=1")) == {"limti"}
+    assert fields_of(rest.get("functions/hello/logs?follow=yes")) == {"follow"}
+    assert rest.get("functions/hello/logs?follow=0").status_code == 200
+    for empty in ("since=", "tail="):
+        assert fields_of(rest.get(f"functions/hello/logs?{empty}")) == {empty[:-1]}
+
+
+def test_methods_beside_those_that_asgi_serves_are_405(rest: Rest) -> None:
+    rest.function()
+    for method, path, allowed in (("PUT", "functions/hello/invoke", {"GET", "HEAD", "POST"}), ("TRACE", "/healthz", {"GET", "HEAD"})):
+        response = rest.call(method, path)
+        assert response.status_code == 405 and set(response.headers["Allow"].split(", ")) == allowed
+
+
 # --- errors of the framework -------------------------------------------------------------------------------------------------------------
 
 

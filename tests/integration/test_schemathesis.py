@@ -1,0 +1,142 @@
+"""Schemathesis against the whole running server: what the OpenAPI document promises, over generated requests good and bad."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import load_all_checks, not_a_server_error
+from schemathesis.specs.openapi import checks as openapi_checks
+
+from sless.config import Settings
+from sless.http.openapi import document
+from sless.http.table import OPERATIONS
+from sless.ids import namespace_of
+from sless.tokens import issue_token
+
+SUB = "schemathesis"
+NAMESPACE = namespace_of(SUB)
+ROOT = Path(__file__).resolve().parents[2]
+START_SEC = 60
+NAMES = {"functions": "hello", "services": "web", "triggers": "tick", "jobs": "job", "fn": "hello"}
+CODE = {"files": {"handler.py": "def handle(event):\n    return event\n"}}
+load_all_checks()
+# Not among them: positive_data_acceptance. Rules that JSON Schema cannot say (a time zone that exists, code that compiles, a name that is
+# free) refuse some of what the schemas allow.
+CHECKS = [
+    not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+    openapi_checks.negative_data_rejection,
+    openapi_checks.missing_required_header,
+    openapi_checks.unsupported_method,
+    openapi_checks.ignored_auth,
+]
+
+
+@dataclass(frozen=True)
+class Running:
+    url: str
+    headers: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    folder = Path(tempfile.mkdtemp(prefix="sl-st-", dir="/tmp"))
+    data_dir = folder / "data"
+    environment = os.environ | {"SLESS_DATA_DIR": str(data_dir), "SLESS_RUN_DIR": str(folder / "run"), "SLESS_PORT": "0"}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, str(ROOT / "sless.py"), "serve"], env=environment, stdout=log, stderr=log)
+    try:
+        url = _wait_ready(process, data_dir / "server.json", folder / "log")
+        token = issue_token(Settings(auth_mode="local", data_dir=data_dir), SUB, 3600)
+        running = Running(url=url, headers={"Authorization": f"Bearer {token}"})
+        _fill(running)
+        yield running
+        assert "Traceback" not in (folder / "log").read_text(), (folder / "log").read_text()[-5000:]
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def _wait_ready(process: "subprocess.Popen[bytes]", file: Path, log: Path) -> str:
+    deadline = time.monotonic() + START_SEC
+    while time.monotonic() < deadline and process.poll() is None:
+        if file.exists():
+            try:
+                url = str(json.loads(file.read_text())["url"])
+                if requests.get(url + "/readyz", timeout=5).ok:
+                    return url
+            except (ValueError, KeyError, requests.RequestException):
+                pass
+        time.sleep(0.05)
+    raise AssertionError(f"the server does not start:\n{log.read_text()[-3000:]}")
+
+
+def _fill(running: Running) -> None:
+    """One of each, so that generated requests meet something."""
+    base = f"{running.url}/v1/namespaces/{NAMESPACE}"
+
+    def post(path: str, body: Any) -> None:
+        response = requests.post(f"{base}/{path}", json=body, headers=running.headers, timeout=30)
+        assert response.ok, response.text
+
+    for kind in ("functions", "services", "jobs"):
+        post(kind, {"name": NAMES[kind], "runtime": "python3.11"})
+        post(f"{kind}/{NAMES[kind]}/upload", CODE)
+    post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "0 0 1 1 *"})
+    post("triggers", {"name": "open", "type": "http", "function_ref": "hello"})
+
+
+def prepared_document() -> dict[str, Any]:
+    """The document, with the namespace and names that exist where it says only what they look like."""
+    prepared = copy.deepcopy(document(OPERATIONS, "http://127.0.0.1"))
+    for path, methods in prepared["paths"].items():
+        for operation in methods.values():
+            # What follows does not end by itself.
+            operation["parameters"] = [item for item in operation.get("parameters", ()) if item["name"] != "follow"]
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] == "ns":
+                    parameter["schema"] = {"type": "string", "enum": [NAMESPACE]}
+                if parameter["name"] == "name":
+                    known = NAMES[path.split("/")[4] if path.startswith("/v1") else "fn"]
+                    parameter["schema"] = {"type": "string", "enum": [known, "missing"]}
+    # Everything would be gone for the requests after it.
+    del prepared["paths"]["/v1/namespaces/{ns}"]
+    return prepared
+
+
+def test_the_document_served_is_the_one_tested(running: Running) -> None:
+    served = requests.get(running.url + "/openapi.json", timeout=10).json()
+    assert served == document(OPERATIONS, served["servers"][0]["url"])
+
+
+@schemathesis.serializer("application/zip")
+def raw(context: Any, value: Any) -> Any:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+schema = schemathesis.openapi.from_dict(prepared_document())
+
+
+@schema.parametrize()
+@settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_api(case: Any, running: Running) -> None:
+    response = case.call(base_url=running.url, headers=running.headers, timeout=60)
+    case.validate_response(response, checks=CHECKS)
