@@ -29,7 +29,7 @@ os.register_at_fork(after_in_child=_call_ids.clear)
 
 
 def new_call_id() -> str:
-    """An id like those of `new_id`, for the request path: 80 random bits, fetched for many ids at once because asking the kernel is slow."""
+    """An id like those of `new_id`, for the request path: 80 random bits, fetched for many ids at once as the kernel is slow to ask."""
     try:
         return _call_ids.pop()
     except IndexError:
