@@ -345,6 +345,15 @@ def test_traceback_starts_in_the_users_code(runtime: str) -> None:
         assert not any("sless_runtime" in line for line in lines)
 
 
+def test_traceback_does_not_say_where_the_platform_keeps_the_code(runtime: str) -> None:
+    with running(runtime, "errors.fail") as process:
+        process.call_json({"kind": "raise"}, [("X-Sless-Invocation-Id", "i1")])
+        lines = process.wait_for_lines(lambda seen: any("errors." in line["text"] for line in seen))
+        text = "\n".join(line["text"] for line in lines)
+        assert "went wrong: 7" in text
+        assert str(Path(__file__).parent) not in text
+
+
 @PYTHON_ONLY
 @pytest.mark.parametrize("handler", ["waits.ticks", "waits.ticks_async"])
 def test_stream_may_take_longer_than_the_time_between_chunks(runtime: str, handler: str) -> None:

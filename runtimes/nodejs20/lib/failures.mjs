@@ -36,7 +36,7 @@ export function messageOf(error) {
   }
 }
 
-/** The text for the log: the error with its stack, without the runtime's own frames. */
+/** The text for the log: the error with its stack, without the runtime's own frames and without where the platform keeps the code. */
 export function traceOf(error) {
   let text;
   try {
@@ -44,7 +44,15 @@ export function traceOf(error) {
   } catch {
     text = messageOf(error);
   }
-  return text.split('\n').filter((line) => !(line.startsWith('    at ') && line.includes(OWN_FOLDER))).join('\n');
+  const kept = text.split('\n').filter((line) => !(line.startsWith('    at ') && line.includes(OWN_FOLDER))).join('\n');
+  return codeFolder ? kept.replaceAll(`file://${codeFolder}`, '').replaceAll(codeFolder, '') : kept;
+}
+
+let codeFolder = '';
+
+/** Set once: the user's folder, which the log leaves out of paths. */
+export function setCodeFolder(folder) {
+  codeFolder = folder.endsWith('/') ? folder : `${folder}/`;
 }
 
 /** `X-Sless-Error-Message`: percent-encoded, cut between characters. */

@@ -4,7 +4,7 @@ import net from 'node:net';
 
 import { captureOutput } from './capture.mjs';
 import { loadProgram, NoHandler } from './entrypoint.mjs';
-import { messageOf, traceOf, typeOf } from './failures.mjs';
+import { messageOf, setCodeFolder, traceOf, typeOf } from './failures.mjs';
 import { processScope, writeText } from './loglines.mjs';
 import { currentCall } from './scope.mjs';
 import { takeSettings, WrongEnvironment } from './settings.mjs';
@@ -103,6 +103,7 @@ function prepare() {
     const settings = takeSettings(process.env);
     if (settings.lifelineFd !== null) watchLifeline(settings.lifelineFd);
     process.chdir(settings.codeDir);
+    setCodeFolder(process.cwd());
     return settings;
   } catch (error) {
     return refuse(error);

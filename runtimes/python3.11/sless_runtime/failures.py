@@ -8,6 +8,8 @@ from .encode import NotSerializable
 
 HERE = os.path.dirname(__file__)
 MESSAGE_LIMIT_BYTES = 1024
+own_folders = []
+"""Folders of the code and its packages, with a slash behind, set once: the log shows paths within them, not where the platform keeps them."""
 SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
@@ -68,6 +70,8 @@ def log_traceback(error):
         text = "".join(traceback.format_exception(type(error), error, frames))
     except Exception as unprintable:  # a user's exception class may do anything
         text = f"{type(error).__name__} (its traceback cannot be written: {type(unprintable).__name__})\n"
+    for folder in own_folders:
+        text = text.replace(folder, "")
     sys.stderr.write(text)
 
 

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from .failures import own_folders
+
 WITH_VARARGS = 0x04
 
 
@@ -30,9 +32,11 @@ def prepare_path(code_dir, deps_dir):
     code_dir = os.path.abspath(code_dir)
     os.chdir(code_dir)
     sys.path.insert(0, code_dir)
+    own_folders.append(code_dir + os.sep)
     if deps_dir is None:
         return
     deps_dir = os.path.abspath(deps_dir)
+    own_folders.append(deps_dir + os.sep)
     os.environ.setdefault("PYTHONPATH", deps_dir)
     if os.path.isdir(deps_dir) and any(name.endswith(".pth") for name in os.listdir(deps_dir)):
         import site
