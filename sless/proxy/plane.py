@@ -33,10 +33,13 @@ class PlaneBackend(RunBackend, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneParts:
+    """`pull_logs` False: the backend itself hands over every log line of its instances, so they are not asked for them."""
+
     routes: RouteSource
     history: HistorySink
     queue: AsyncQueue
     backend: PlaneBackend
+    pull_logs: bool = True
 
 
 class DataPlane:
@@ -46,7 +49,7 @@ class DataPlane:
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
         self.routes = RouteTable(parts.routes, draining=self._draining)
-        self.logs = LogPuller(self.routes.targets, self.recorder.add_lines, self.sweep)
+        self.logs = LogPuller(self.routes.targets, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
         self.oneshot = OneShotRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
         self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneshot, max_result_bytes=settings.max_result_bytes)
@@ -63,12 +66,14 @@ class DataPlane:
         self.sweep.start()
         self.recorder.start()
         self.invoker.start()
-        self.logs.start()
+        if self.logs is not None:
+            self.logs.start()
         await self.routes.start()
 
     async def stop(self) -> None:
         """After the last call has ended: fetches the last log lines and writes what is left of the history."""
-        await self.logs.stop()
+        if self.logs is not None:
+            await self.logs.stop()
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
@@ -76,7 +81,8 @@ class DataPlane:
         await asyncio.to_thread(self.recorder.stop)
 
     def _draining(self, target: Target) -> None:
-        self.logs.draining(target)
+        if self.logs is not None:
+            self.logs.draining(target)
 
 
 def _options(settings: Settings, backend: PlaneBackend) -> ForwardOptions:
