@@ -120,7 +120,8 @@ def _caller() -> Caller:
 
 def _namespace_of(caller: Caller, call: Call) -> str:
     """An operator may look at others with ?ns=."""
-    namespace = call.query("ns") or caller.namespace
+    named = call.query("ns")
+    namespace = caller.namespace if named is None else named
     caller.check(namespace)
     if call.usecases.tenants.find(namespace) is None and namespace != caller.namespace:
         raise NotFound("namespace", namespace[:80])
