@@ -31,6 +31,8 @@ from sless.usecases import Usecases
 _log = logging.getLogger(__name__)
 
 HOLDER_FILE = "holder"
+ROUTES_SEC = 0.5
+"""How long a request that changes routes waits for this process to know them."""
 
 
 def database_url_of(settings: Settings) -> str:
@@ -119,6 +121,19 @@ class _RunQueue:
         self.wake("runs")
 
 
+@dataclass(frozen=True, slots=True)
+class _RequestWaker:
+    """ports.Waker of the use cases: who has made a trigger may call its URL as soon as the answer is there."""
+
+    assembly: "_Assembly"
+
+    def wake(self, topic: str) -> None:
+        if topic == "routes":
+            self.assembly.plane.routes.sync(ROUTES_SEC)
+        else:
+            self.assembly.wake(topic)
+
+
 class _Assembly:
     """All parts of one worker. They name each other in a circle (the backend wakes the loops, which drive the backend): the circle is
     closed by methods of this object, which are called only after everything is made."""
@@ -133,7 +148,13 @@ class _Assembly:
         self.builder: Builder = make_local_builder(settings, self.material)
         self.plane = DataPlane(
             settings,
-            PlaneParts(routes=self.store.routes, history=self.store.history, queue=_RunQueue(self.store, self.wake), backend=self.backend),
+            PlaneParts(
+                routes=self.store.routes,
+                history=self.store.history,
+                queue=_RunQueue(self.store, self.wake),
+                backend=self.backend,
+                pull_logs=False,  # children's pipes carry every line already, also those of a crash
+            ),
         )
         self.leader = Leader(self.store, self.holder)
         self.loops = self._make_loops()
@@ -141,7 +162,7 @@ class _Assembly:
 
     def application(self) -> Application:
         verifier = TokenVerifier(self.settings)
-        usecases = Usecases(settings=self.settings, store=self.store, code=self.code, waker=self)
+        usecases = Usecases(settings=self.settings, store=self.store, code=self.code, waker=_RequestWaker(self))
         parts = Parts(
             plane=self.plane,
             verifier=verifier,

@@ -86,7 +86,8 @@ def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Ph
     current = observed.generation == workload.generation and observed.version == active.number
     if observed.failing and not (current and observed.ready_instances > 0):
         return Phase.FAILED, observed.message or "instances end as soon as they start"
-    if not current:
+    # A function that had no trigger until now was "current" without a single instance.
+    if not current or observed.ready_instances == 0:
         return Phase.DEPLOYING, observed.message or f"instances of version {active.number} are starting"
     return Phase.READY, note or observed.message
 

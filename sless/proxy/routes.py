@@ -24,6 +24,10 @@ class RouteTable:
         self._by_id: dict[str, Entry] = {}
         self._by_prefix: dict[bytes, Entry] = {}
         self._wake = threading.Event()
+        self._turn = threading.Condition()
+        self._begun = 0
+        self._taken = 0
+        """Numbers of polls: the newest begun, the newest whose outcome is in the table."""
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.loaded = False
@@ -49,6 +53,14 @@ class RouteTable:
     def wake(self) -> None:
         """From any thread: polls now."""
         self._wake.set()
+
+    def sync(self, timeout_sec: float) -> bool:
+        """From any thread but the loop's: waits until what is written now is in the table, so that who has just made a trigger can
+        call at once. False when that took too long; then the table follows a moment later."""
+        with self._turn:
+            wanted = self._begun + 1
+            self._wake.set()
+            return self._turn.wait_for(lambda: self._taken >= wanted or self._stopping, timeout_sec)
 
     def find(self, namespace: str, name: str) -> Entry | None:
         return self._entries.get((namespace, name))
@@ -84,12 +96,20 @@ class RouteTable:
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping:
             self._wake.clear()
+            with self._turn:
+                self._begun += 1
             try:
                 snapshot = self._source.find_snapshot(self._revision)
             except Exception:
                 _log.exception("cannot read the routes; those of revision %d stay", self._revision)
-                snapshot = None
-            if snapshot is not None and not self._stopping:
-                self._revision = snapshot.revision
-                loop.call_soon_threadsafe(self.apply, snapshot)
+            else:
+                self._revision = snapshot.revision if snapshot is not None else self._revision
+                loop.call_soon_threadsafe(self._take, snapshot, self._begun)
             self._wake.wait(self._poll_sec)
+
+    def _take(self, snapshot: RouteSnapshot | None, number: int) -> None:
+        if snapshot is not None and not self._stopping:
+            self.apply(snapshot)
+        with self._turn:
+            self._taken = number
+            self._turn.notify_all()

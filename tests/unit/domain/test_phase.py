@@ -92,6 +92,8 @@ class TestInstances:
             (replace(UP, generation=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (replace(UP, version=None), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (replace(UP, version=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
+            # It had no trigger until now, and was up to date without an instance.
+            (replace(UP, ready_instances=0), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (Observed(message="0 of 2 are up"), (Phase.DEPLOYING, "0 of 2 are up")),
             (replace(UP, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
             (Observed(failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),

@@ -1,0 +1,84 @@
+"""The table follows its source: at once when somebody waits for it."""
+
+import asyncio
+import threading
+
+import pytest
+
+from sless.domain.model import Kind
+from sless.domain.ports import Route, RouteSnapshot
+from sless.proxy.routes import RouteTable
+
+
+class Source:
+    """Routes that a test writes. Without `free_running` each poll waits for a `may_end`, as for a slow database."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.routes: tuple[Route, ...] = ()
+        self.free_running = True
+        self.may_end = threading.Semaphore(0)
+        self.begun = threading.Event()
+        self.fails = False
+
+    def write(self, name: str) -> None:
+        self.routes += (
+            Route(workload_id=name, namespace="ns", name=name, kind=Kind.FUNCTION, program=None, http=None, wants_instances=False,
+                  endpoints=(), blocked=None),
+        )  # fmt: skip
+        self.revision += 1
+
+    def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
+        seen = RouteSnapshot(revision=self.revision, routes=self.routes)
+        self.begun.set()
+        if not self.free_running:
+            self.may_end.acquire(timeout=10)
+        if self.fails:
+            raise OSError("no database")
+        return seen if seen.revision != since_revision else None
+
+
+@pytest.fixture
+async def source():
+    return Source()
+
+
+@pytest.fixture
+async def table(source):
+    table = RouteTable(source, draining=lambda target: None, poll_sec=60)
+    await table.start()
+    yield table
+    source.free_running = True
+    source.may_end.release(10)
+    await table.stop()
+
+
+async def test_what_is_written_before_a_sync_is_there_after_it(table, source):
+    for number in range(20):
+        source.write(f"f{number}")
+        assert await asyncio.to_thread(table.sync, 10)
+        assert table.find("ns", f"f{number}") is not None
+
+
+async def test_a_poll_that_began_before_the_write_does_not_count(table, source):
+    assert await asyncio.to_thread(table.sync, 10)
+    source.free_running = False
+    source.begun.clear()
+    table.wake()
+    assert await asyncio.to_thread(source.begun.wait, 10)
+    source.write("late")
+    waiting = asyncio.create_task(asyncio.to_thread(table.sync, 10))
+    await asyncio.sleep(0)
+    source.may_end.release()
+    done, _ = await asyncio.wait({waiting}, timeout=0.2)
+    assert not done
+    assert table.find("ns", "late") is None
+    source.may_end.release(10)
+    assert await waiting
+    assert table.find("ns", "late") is not None
+
+
+async def test_a_sync_gives_up_when_the_source_fails(table, source):
+    assert await asyncio.to_thread(table.sync, 10)
+    source.fails = True
+    assert not await asyncio.to_thread(table.sync, 0.05)
