@@ -176,7 +176,7 @@ class Builder(Protocol):
 
 
 class CodeStore(Protocol):
-    """Immutable blobs (normalised zips) by key, `ns/workload_id/sha256.zip`. `put` is all or nothing and durable when it returns."""
+    """Immutable blobs (normalised zips) by key, `ns/workload_id/sha256-upload.zip`. `put` is all or nothing and durable when it returns."""
 
     def put(self, key: str, source: Path) -> None: ...
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sless.code.intake import Form as Form
 from sless.code.intake import Package
-from sless.code.keys import code_key_of
+from sless.code.keys import new_code_key
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.errors import Code, SlessError
@@ -61,7 +61,7 @@ class Uploads:
         known = self._find_same(workload, package)
         if known is not None:
             return self._known(workload, known, code_hash)
-        key = code_key_of(namespace, workload.id, package.sha256)
+        key = new_code_key(namespace, workload.id, package.sha256)
         self._parts.code.put(key, package.path)
         version = self._store.versions.insert(
             workload.id,

@@ -8,7 +8,7 @@ import pytest
 
 from sless.code import open_code_store
 from sless.code.folder import FolderCodeStore
-from sless.code.keys import code_key_of
+from sless.code.keys import check_key
 from sless.config import Settings
 from sless.domain.ports import CodeStore
 from sless.errors import Code, NotFound, SlessError
@@ -18,7 +18,7 @@ SHA = "a" * 64
 
 
 def key_of(name: str) -> str:
-    return code_key_of("sless-0123456789abcdef", name, SHA)
+    return check_key(f"sless-0123456789abcdef/{name}/{SHA}-u1.zip")
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +107,7 @@ def test_bad_keys_never_become_paths(code: CodeStore, blob: Path, key: str) -> N
 def test_a_folder_is_left_clean(tmp_path: Path, blob: Path) -> None:
     store = FolderCodeStore(tmp_path / "code")
     store.put(key_of("w"), blob)
-    assert [path.name for path in (tmp_path / "code").rglob("*") if path.is_file()] == [SHA + ".zip"]
+    assert [path.name for path in (tmp_path / "code").rglob("*") if path.is_file()] == [SHA + "-u1.zip"]
     store.delete(key_of("w"))
     assert list((tmp_path / "code").iterdir()) == []
 
