@@ -36,7 +36,9 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     # The front door parses and refuses with the proxy's own words, and hands small calls to it past ASGI.
     "server": frozenset({"app", "asgi", "proxy"}),
     "client": frozenset(),
-    "cli": frozenset({"client", "server", "app"}),
+    # A composition root like `app`, over one folder.
+    "dev": frozenset({"host", "backend", "build", "proxy", "asgi", "server", "client"}),
+    "cli": frozenset({"client", "server", "app", "dev"}),
     "terraform": frozenset({"client"}),
 }
 

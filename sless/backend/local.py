@@ -63,13 +63,13 @@ class LocalBackend:
     def report_stuck(self, endpoint_id: str) -> None:
         self._supervisor.report_stuck(endpoint_id)
 
-    def close(self) -> None:
-        """Calls and runs get CLOSE_SEC to end."""
+    def close(self, grace_sec: float = CLOSE_SEC) -> None:
+        """Calls and runs get `grace_sec` to end."""
         if self._closed:
             return
         self._closed = True
-        deadline = time.monotonic() + CLOSE_SEC
-        self._supervisor.close(CLOSE_SEC)
+        deadline = time.monotonic() + grace_sec
+        self._supervisor.close(grace_sec)
         self._runs.close(max(0.0, deadline - time.monotonic()))
         self._starter.close()
         self._starter.run_dir.close()

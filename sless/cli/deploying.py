@@ -15,6 +15,11 @@ from sless.client.deployment import get_workload
 from sless.client.errors import WaitTimeout
 
 DELETE_SEC = 120.0
+FIELDS = {
+    "runtime": "runtime", "entrypoint": "entrypoint", "memory": "memory_mb", "timeout": "timeout_sec", "replicas": "replicas",
+    "event_format": "event_format", "build_env": "build_env",
+}  # fmt: skip
+"""option → field of the resource"""
 
 
 class EnvPair(click.ParamType):
@@ -35,6 +40,8 @@ class EnvPair(click.ParamType):
 @click.option("--service", is_flag=True, help="A service: standing instances and a URL without a trigger.")
 @click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Environment variable; repeatable. The others stay.")
 @click.option("--unset", multiple=True, metavar="K", help="Environment variable to take away; repeatable.")
+@click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variables that only pip or npm sees; repeatable; replace.")
+@click.option("--event-format", metavar="F", help="sless or aws-http-v2.")
 @click.option("--memory", type=int, metavar="MB", help="Memory of an instance.")
 @click.option("--timeout", type=int, metavar="SEC", help="Seconds a call may take.")
 @click.option("--replicas", type=int, metavar="N", help="Standing instances of a service.")
@@ -56,12 +63,12 @@ def deploy(session: Session, name: str, folder: Path, **options: Any) -> None:
     """
     if options["replicas"] is not None and not options["service"]:
         raise click.UsageError("--replicas: only a service has replicas; give --service too")
-    names = {"runtime": "runtime", "entrypoint": "entrypoint", "memory": "memory_mb", "timeout": "timeout_sec", "replicas": "replicas"}
+    options["build_env"] = dict(options["build_env"]) or None
     request = DeployRequest(
         name=name,
         folder=folder,
         kind="service" if options["service"] else None,
-        fields={field: options[option] for option, field in names.items() if options[option] is not None},
+        fields={field: options[option] for option, field in FIELDS.items() if options[option] is not None},
         env_vars=dict(options["env_vars"]),
         unset_env=options["unset"],
         http=not options["no_http"],

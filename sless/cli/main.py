@@ -9,6 +9,7 @@ INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "Server": ("demo", "serve", "token", "config", "migrate", "version"),
+    "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "source"),
     "More": ("triggers", "jobs", "login"),
@@ -22,6 +23,8 @@ HOMES: dict[str, str] = {
     "config": "server_commands:config",
     "migrate": "server_commands:migrate",
     "version": "version:version",
+    "init": "init:init",
+    "dev": "dev:dev",
     "deploy": "deploying:deploy",
     "invoke": "calling:invoke",
     "logs": "calling:logs",

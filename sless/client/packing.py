@@ -26,18 +26,27 @@ class Package:
     """Paths in the zip, sorted."""
 
 
-def pack_folder(folder: Path) -> Package:
+def pack_folder(folder: Path, *, compress: bool = True) -> Package:
     """Raises PackingError: not a folder, nothing in it, a link that leads out, a file that cannot be read."""
+    paths = list_files(folder)
+    try:
+        return Package(data=_zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED), files=tuple(paths))
+    except OSError as error:
+        raise PackingError(f"{error.filename or folder}: cannot be read: {error.strerror}") from error
+
+
+def list_files(folder: Path) -> list[str]:
+    """Paths of the files that are sent, sorted. Raises PackingError as `pack_folder` does."""
     if not folder.is_dir():
         raise PackingError(f"{folder}: expected a folder with the code, found {'a file' if folder.exists() else 'nothing'}")
     root = folder.resolve()
     try:
         paths = sorted(_files_of(root, _rules_of(root)))
-        if not paths:
-            raise PackingError(f"{folder}: no file to send (what {FILE_NAME} and the built-in rules ignore does not count)")
-        return Package(data=_zip_of(root, paths), files=tuple(paths))
     except OSError as error:
         raise PackingError(f"{error.filename or folder}: cannot be read: {error.strerror}") from error
+    if not paths:
+        raise PackingError(f"{folder}: no file to send (what {FILE_NAME} and the built-in rules ignore does not count)")
+    return paths
 
 
 def _rules_of(root: Path) -> IgnoreRules:
@@ -76,10 +85,10 @@ def _check_file(root: Path, path: str) -> None:
         raise PackingError(f"{path!r}: the file's name is not UTF-8; rename it") from None
 
 
-def _zip_of(root: Path, paths: list[str]) -> bytes:
+def _zip_of(root: Path, paths: list[str], method: int) -> bytes:
     buffer = io.BytesIO()
     size_bytes = 0
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         for path in paths:
             file = root / path
             executable = bool(file.stat().st_mode & 0o111)
@@ -87,7 +96,7 @@ def _zip_of(root: Path, paths: list[str]) -> bytes:
             if size_bytes > MOST_BYTES:
                 raise PackingError(f"{root}: more than {MOST_BYTES // 2**20} MB; is this the folder of the function?")
             info = zipfile.ZipInfo(path, NO_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
+            info.compress_type = method
             info.create_system = 3
             info.external_attr = (0o100755 if executable else 0o100644) << 16
             archive.writestr(info, file.read_bytes())

@@ -21,6 +21,8 @@ from sless.host import unzip
 from sless.host.rundir import remove_tree
 from sless.ids import new_id
 
+PROGRAM = "program"
+"""Name of the compiled program in the folder that a build of a compiled language made."""
 _YOUNG_SEC = 3600.0
 """Younger folders are never collected: a build makes them before the store knows what it made."""
 
@@ -36,16 +38,19 @@ class MaterialKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """`deps_dir` is for SLESS_DEPS_DIR; None when nothing was installed or the runtime finds it by itself."""
+    """`deps_dir` is for SLESS_DEPS_DIR; None when nothing was installed or the runtime finds it by itself. `program`: runtime and code
+    compiled into one, for languages that are."""
 
     code_dir: Path
     deps_dir: Path | None
+    program: Path | None = None
 
 
 class Material:
-    def __init__(self, data_dir: Path, code: CodeStore) -> None:
+    def __init__(self, data_dir: Path, code: CodeStore, *, deps: Path | None = None) -> None:
+        """`deps`: a folder of installed dependencies that lies elsewhere and outlives this one."""
         self._versions = data_dir / "versions"
-        self._deps = data_dir / "deps"
+        self._deps = deps or data_dir / "deps"
         self._code = code
         self._locks: dict[str, threading.Lock] = {}
         self._locks_lock = threading.Lock()
@@ -56,11 +61,12 @@ class Material:
         """Raises errors.NotFound when the code is gone, MaterialLost when its dependencies are, OSError when the disk is full."""
         deps = self.deps_dir(key.artifact) if key.artifact else None
         if deps is not None and not deps.is_dir():
-            raise MaterialLost("the installed dependencies of this version are gone from this server: upload it again")
+            raise MaterialLost("what was built of this version is gone from this server: upload it again")
         language = RUNTIMES[key.runtime].language
         modules = deps / "node_modules" if deps is not None and language == "node" else None
         code_dir = self._ensure_folder(_folder_name_of(key), key.code_key, modules)
-        return Unpacked(code_dir=code_dir, deps_dir=deps if language == "python" else None)
+        program = deps / PROGRAM if deps is not None and language == "go" else None
+        return Unpacked(code_dir=code_dir, deps_dir=deps if language == "python" else None, program=program)
 
     def deps_dir(self, artifact: str) -> Path:
         return self._deps / artifact

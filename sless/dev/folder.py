@@ -1,0 +1,105 @@
+"""The folder that is served: what changed in it, and its code as domain.ports.CodeStore."""
+
+import hashlib
+import io
+import os
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import BinaryIO
+
+from sless.client.packing import PackingError, list_files
+from sless.errors import NotFound
+
+LOOK_SEC = 0.05
+SETTLE_SEC = 0.02
+"""A save may be several writes: it is over when two looks this far apart see the same."""
+_WORK_SHARE = 0.2
+"""Of a folder with very many files, looking takes at most this share of the time."""
+_RECENT_SEC = 5.0
+_KEPT = 2
+
+Marks = dict[str, tuple[int, int, int]]
+"""path → modification time in nanoseconds, size, inode"""
+
+
+class Watcher:
+    """Tells saves. Files that would not be sent do not count."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._taken: Marks = {}
+        self._seen: Marks = {}
+        self._error = ""
+        self._due = 0.0
+
+    def wait_sec(self) -> float:
+        return max(0.0, self._due - time.monotonic())
+
+    def find_change(self) -> list[str] | None:
+        """Paths that changed since the last answer, once the save is over; None: nothing new. Raises PackingError once for each new
+        reason why the folder cannot be read."""
+        began = time.monotonic()
+        if began < self._due:
+            return None
+        self._due = began + LOOK_SEC
+        try:
+            marks = marks_of(self._folder)
+        except PackingError as error:
+            if str(error) == self._error:
+                return None
+            self._error = str(error)
+            raise
+        settled = marks == self._seen or not self._taken
+        self._seen = marks
+        now = time.monotonic()
+        self._due = now + max(LOOK_SEC if settled else SETTLE_SEC, (now - began) / _WORK_SHARE)
+        if not settled or (marks == self._taken and not self._error):
+            return None
+        changed = {path for path, _ in marks.items() ^ self._taken.items()}
+        self._taken, self._error = marks, ""
+        return sorted(changed)
+
+    def saved_at(self) -> float:
+        """Unix time of the newest save: that of the newest file, unless it was not written but moved here or removed."""
+        newest, now = max((mark[0] for mark in self._taken.values()), default=0) / 1e9, time.time()
+        return newest if 0 <= now - newest <= _RECENT_SEC else now
+
+
+def marks_of(folder: Path) -> Marks:
+    """Raises PackingError."""
+    marks: Marks = {}
+    for path in list_files(folder):
+        try:
+            found = os.stat(folder / path)
+        except FileNotFoundError:  # replaced while we look
+            continue
+        marks[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
+    return marks
+
+
+class FolderCode:
+    """The newest packed states of the folder, in memory."""
+
+    def __init__(self) -> None:
+        self._zips: OrderedDict[str, bytes] = OrderedDict()
+
+    def keep(self, data: bytes) -> str:
+        """The key of these bytes; equal bytes have equal keys."""
+        key = f"dev/{hashlib.sha256(data).hexdigest()}.zip"
+        self._zips[key] = data
+        self._zips.move_to_end(key)
+        while len(self._zips) > _KEPT:
+            self._zips.popitem(last=False)
+        return key
+
+    def put(self, key: str, source: Path) -> None:
+        self._zips[key] = source.read_bytes()
+
+    def open(self, key: str) -> BinaryIO:
+        if key not in self._zips:
+            raise NotFound("code", key)
+        return io.BytesIO(self._zips[key])
+
+    def delete(self, key: str) -> None:
+        self._zips.pop(key, None)

@@ -1,0 +1,231 @@
+"""From a save to an instance that answers: one thread that looks, builds, starts, and shows what came of it."""
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sless.backend import LocalBackend
+from sless.build import LocalBuilder
+from sless.build.dependencies import WrongManifest
+from sless.build.failures import import_message_of
+from sless.build.made import find_artifact
+from sless.client.packing import PackingError, pack_folder
+from sless.dev.folder import FolderCode, Watcher
+from sless.dev.routes import EndedCalls, OneRoute
+from sless.dev.screen import Screen
+from sless.domain.model import LogLine
+from sless.domain.ports import BuildSpec, Deployment, ObservedDeployment, Program
+from sless.errors import Code, SlessError
+from sless.host.material import Material, MaterialKey, MaterialLost
+from sless.host.process import exit_words_of
+from sless.host.rundir import remove_tree
+from sless.ids import new_id
+from sless.proxy.plane import DataPlane
+
+_log = logging.getLogger(__name__)
+_COPIES_KEPT = 3
+"""Unpacked copies of the folder: the newest, and those whose instances may still answer calls."""
+_CANNOT_IMPORT = exit_words_of(1)
+"""How a runtime ends that could not import the handler (runtimes/README.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadParts:
+    folder: Path
+    code: FolderCode
+    material: Material
+    builder: LocalBuilder
+    backend: LocalBackend
+    plane: DataPlane
+    route: OneRoute
+    ended: EndedCalls
+    screen: Screen
+    shown: Callable[[str], str]
+    """Turns paths of a copy into those of the folder."""
+
+
+class Reloads:
+    """`program` is what is run, but for its version, code and artifact. `wake` and `take_lines` are called from other threads."""
+
+    def __init__(self, program: Program, build_env: dict[str, str]) -> None:
+        self._program = program
+        self._build_env = build_env
+        self._lines: queue.SimpleQueue[list[LogLine]] = queue.SimpleQueue()
+        self._news = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._build: BuildSpec | None = None
+        self._saved_at = time.time()
+        self._running = False
+        """The newest save has had an instance that was ready."""
+        self._failed = ""
+        self._told = ""
+        self._copies: deque[Path] = deque()
+
+    @property
+    def workload_id(self) -> str:
+        return self._program.workload_id
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def take_lines(self, lines: list[LogLine]) -> None:
+        self._lines.put(lines)
+        self._news.set()
+
+    def start(self, parts: ReloadParts) -> None:
+        self._parts = parts
+        self._watcher = Watcher(parts.folder)
+        self._thread = threading.Thread(target=self._run, name="reloads", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._news.wait(self._watcher.wait_sec() or 0.001)
+            self._news.clear()
+            try:
+                self._turn()
+            except Exception:
+                _log.exception("reloading failed; the next save is another try")
+        self._show_output()
+
+    def _turn(self) -> None:
+        self._show_output()
+        try:
+            changed = self._watcher.find_change()
+            if changed is not None:
+                self._take(changed)
+        except PackingError as error:
+            self._fail(str(error))
+        self._follow_build()
+        self._follow_instances()
+
+    def _show_output(self) -> None:
+        screen = self._parts.screen
+        while not self._lines.empty():
+            for line in self._lines.get():
+                screen.log_line(replace(line, text=self._parts.shown(line.text)))
+        self._parts.plane.recorder.flush()
+        for invocation in self._parts.ended.take():
+            screen.call(invocation)
+
+    # --- a save ---------------------------------------------------------------------------------------------------------------------
+
+    def _take(self, changed: list[str]) -> None:
+        """Raises PackingError."""
+        parts, first = self._parts, self._program.version == 0
+        key = parts.code.keep(pack_folder(parts.folder, compress=False).data)
+        if key == self._program.code_key and not self._failed:
+            return
+        if not first:
+            parts.screen.note(f"{changed[0] if len(changed) == 1 else f'{len(changed)} files'} changed")
+            self._saved_at = self._watcher.saved_at()
+        self._cancel_build()
+        self._program = replace(self._program, version=self._program.version + 1, code_key=key, artifact="")
+        self._running, self._failed, self._told = False, "", ""
+        spec = self._build_spec()
+        try:
+            artifact = find_artifact(parts.material, spec)
+        except (WrongManifest, MaterialLost, OSError) as error:
+            return self._fail(str(error))
+        except SlessError as error:
+            return self._fail(error.message)
+        if artifact is not None:
+            return self._apply(artifact)
+        self._build = spec
+        parts.builder.start(spec, self.wake)
+
+    def _build_spec(self) -> BuildSpec:
+        program = self._program
+        return BuildSpec(
+            id=new_id(), workload_id=program.workload_id, namespace=program.namespace, name=program.name, kind=program.kind,
+            version=program.version, runtime=program.runtime, entrypoint=program.entrypoint, code_key=program.code_key,
+            build_env=self._build_env, env=program.env, memory_mb=program.memory_mb,
+        )  # fmt: skip
+
+    def _cancel_build(self) -> None:
+        if self._build is not None:
+            self._parts.builder.cancel(self._build.id)
+            self._build = None
+
+    def _follow_build(self) -> None:
+        status = self._parts.builder.poll(self._build.id) if self._build is not None else None
+        if status is None:
+            return
+        for line in status.lines:
+            self._parts.screen.build_line(self._parts.shown(line))
+        if status.ready is None:
+            return
+        self._cancel_build()
+        if status.ready:
+            self._apply(status.artifact)
+        else:
+            self._fail(status.message)
+
+    def _apply(self, artifact: str) -> None:
+        self._program = replace(self._program, artifact=artifact)
+        self._remember_copies()
+        self._parts.backend.apply(Deployment(program=self._program, replicas=1, generation=self._program.version))
+        observed = self._parts.backend.observe().get(self._program.workload_id)
+        self._route(self._parts.route.show(self._program, observed.endpoints if observed else ()))
+
+    # --- what came of it ------------------------------------------------------------------------------------------------------------
+
+    def _follow_instances(self) -> None:
+        """Also while a build goes on: until it has ended the instances of the save before answer."""
+        observed = self._parts.backend.observe().get(self._program.workload_id)
+        if observed is None or self._failed:
+            return
+        ready = observed.generation == self._program.version
+        if observed.failing and not self._running and self._build is None and not ready:
+            return self._fail(self._reason_of(observed))
+        if self._program.version and self._build is None:
+            self._route(self._parts.route.show(self._program, observed.endpoints))
+        if ready and not self._running:
+            self._running = True
+            took_ms = (time.time() - self._saved_at) * 1000
+            self._parts.screen.note(f"{'reloaded' if self._program.version > 1 else 'ready'} in {took_ms:.0f} ms")
+        elif observed.message and observed.message != self._told and self._running:
+            self._parts.screen.problem(f"the instance is gone, another one is started: {observed.message}")
+        self._told = observed.message
+
+    def _reason_of(self, observed: ObservedDeployment) -> str:
+        reason, *tail = observed.message.splitlines()
+        return import_message_of(self._program.entrypoint, tail) if tail and reason == _CANNOT_IMPORT else observed.message
+
+    def _fail(self, message: str) -> None:
+        """Nothing of the newest save can be called: callers are told why until the next one."""
+        parts = self._parts
+        self._cancel_build()
+        self._failed = parts.shown(message)
+        parts.backend.remove(self._program.workload_id)
+        # The other lines are the tool's or the handler's own, and have been shown as they came.
+        parts.screen.problem(f"{self._failed.partition(chr(10))[0]}; calls are answered with 503 until the next save")
+        self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._program.name}" cannot be loaded: {self._failed}'))
+
+    def _route(self, changed: bool) -> None:
+        if changed:
+            self._parts.plane.routes.wake()
+
+    def _remember_copies(self) -> None:
+        """Removes copies that nothing runs from any more."""
+        program = self._program
+        for artifact in {"", program.artifact}:
+            key = MaterialKey(code_key=program.code_key, artifact=artifact, runtime=program.runtime)
+            copy = self._parts.material.ensure(key).code_dir.parent
+            if copy in self._copies:
+                self._copies.remove(copy)
+            self._copies.append(copy)
+        while len(self._copies) > 2 * _COPIES_KEPT:
+            remove_tree(self._copies.popleft())

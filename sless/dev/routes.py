@@ -1,0 +1,62 @@
+"""The one route, and what becomes of its calls: fills domain.ports.RouteSource, HistorySink and AsyncQueue."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sless.domain.model import CallStats, Endpoint, Invocation, Kind, LogLine
+from sless.domain.ports import AcceptedCall, HttpPolicy, Program, Route, RouteSnapshot
+from sless.errors import Code, SlessError
+
+NAMESPACE = "dev"
+
+
+class OneRoute:
+    """Changed by one thread, read by another: what is read is one immutable snapshot."""
+
+    def __init__(self, workload_id: str, name: str) -> None:
+        route = Route(
+            workload_id=workload_id, namespace=NAMESPACE, name=name, kind=Kind.FUNCTION, program=None, http=HttpPolicy(),
+            wants_instances=True, endpoints=(), blocked=(Code.NOT_READY, f'function "{name}" is being loaded'),
+        )  # fmt: skip
+        self._snapshot = RouteSnapshot(revision=1, routes=(route,))
+
+    def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
+        snapshot = self._snapshot
+        return snapshot if snapshot.revision != since_revision else None
+
+    def show(self, program: Program, endpoints: Sequence[Endpoint]) -> bool:
+        """Calls go to these instances, and wait while there are none. Returns whether that is new."""
+        return self._change(replace(self._route, program=program, endpoints=tuple(endpoints), blocked=None))
+
+    def block(self, code: Code, sentence: str) -> bool:
+        """Calls are answered with this error."""
+        return self._change(replace(self._route, endpoints=(), blocked=(code, sentence)))
+
+    @property
+    def _route(self) -> Route:
+        return self._snapshot.routes[0]
+
+    def _change(self, route: Route) -> bool:
+        if route == self._route:
+            return False
+        self._snapshot = RouteSnapshot(revision=self._snapshot.revision + 1, routes=(route,))
+        return True
+
+
+class EndedCalls:
+    """Calls that have ended and were not shown yet. Lines are dropped here: they come sooner from the instance's own pipe."""
+
+    def __init__(self) -> None:
+        self._ended: deque[Invocation] = deque()
+
+    def add_history(self, invocations: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
+        self._ended.extend(invocations)
+
+    def take(self) -> list[Invocation]:
+        return [self._ended.popleft() for _ in range(len(self._ended))]
+
+
+class NoQueue:
+    def accept(self, call: AcceptedCall) -> None:
+        raise SlessError(Code.NOT_IMPLEMENTED, "sless dev answers calls at once; asynchronous ones need a server (sless serve)")

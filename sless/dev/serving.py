@@ -1,0 +1,162 @@
+"""Puts the parts together over one folder and serves it until it is told to stop."""
+
+import json
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from sless.asgi import Application, Follower, FollowRequest, Parts
+from sless.backend import LocalBackend, make_local_backend
+from sless.build import LocalBuilder, make_local_builder
+from sless.config import Settings
+from sless.dev.folder import FolderCode
+from sless.dev.reloads import ReloadParts, Reloads
+from sless.dev.routes import NAMESPACE, EndedCalls, NoQueue, OneRoute
+from sless.dev.screen import Screen
+from sless.domain.model import Kind, WorkloadSpec
+from sless.domain.ports import Program
+from sless.errors import Code, NotFound, SlessError
+from sless.host.material import Material
+from sless.host.rundir import remove_tree
+from sless.ids import new_call_id, new_id
+from sless.proxy.plane import DataPlane, PlaneParts
+from sless.server.here import serve_here
+
+_CLOSE_SEC = 2.0
+_UNUSED_SEC = 30 * 86400.0
+"""Installed dependencies that no folder asked for in this time are removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevRequest:
+    """`spec` has a runtime and an entrypoint. `cache_dir` keeps installed dependencies from one time to the next."""
+
+    folder: Path
+    name: str
+    spec: WorkloadSpec
+    cache_dir: Path
+    build_env: dict[str, str] = field(default_factory=dict)
+
+
+def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -> None:
+    """Blocks until a signal asks for the end; then nothing is left but the cache. Raises ConfigError."""
+    with _workshop(request.cache_dir) as (data_dir, deps):
+        settings = Settings(data_dir=data_dir, port=listener.getsockname()[1])
+        dev = _Dev(request, settings, Material(data_dir, code := FolderCode(), deps=deps))
+        try:
+            serve_here(dev.application(code, screen), listener)
+        finally:
+            dev.stop()
+
+
+@contextmanager
+def _workshop(cache_dir: Path) -> Iterator[tuple[Path, Path]]:
+    """A temporary folder for copies of the code, and the folder of installed dependencies."""
+    data_dir = Path(tempfile.mkdtemp(prefix="sless-dev-")).resolve()
+    deps = cache_dir / "deps"
+    deps.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_unused(deps)
+    try:
+        yield data_dir, deps
+    finally:
+        remove_tree(data_dir)
+        for folder in (deps, cache_dir):
+            try:
+                folder.rmdir()
+            except OSError:  # something is kept in it
+                break
+
+
+def _remove_unused(deps: Path) -> None:
+    for folder in deps.iterdir():
+        if time.time() - folder.stat().st_mtime > _UNUSED_SEC:
+            remove_tree(folder)
+
+
+class _Dev:
+    """The parts; they name each other in a circle, which is closed by `application`."""
+
+    def __init__(self, request: DevRequest, settings: Settings, material: Material) -> None:
+        self._request = request
+        self._settings = settings
+        self._material = material
+        self._reloads = Reloads(_program_of(request), request.build_env)
+        self._backend: LocalBackend = make_local_backend(settings, material, self._reloads.take_lines, self._reloads.wake)
+        self._builder: LocalBuilder = make_local_builder(settings, material)
+        self._stopped = False
+
+    def application(self, code: FolderCode, screen: Screen) -> Application:
+        route, ended = OneRoute(self._reloads.workload_id, self._request.name), EndedCalls()
+        plane = DataPlane(self._settings, PlaneParts(routes=route, history=ended, queue=NoQueue(), backend=self._backend))
+        parts = ReloadParts(
+            folder=self._request.folder, code=code, material=self._material, builder=self._builder, backend=self._backend, plane=plane,
+            route=route, ended=ended, screen=screen, shown=_shown_of(self._settings.data_dir, self._request.folder),
+        )  # fmt: skip
+        return Application(
+            self._settings,
+            Parts(
+                plane=plane,
+                verifier=_OpenDoor(),
+                flask=_Nothing(self._request.name),
+                follow_logs=_cannot_follow,
+                follow_build=_cannot_follow,
+                find_unready=lambda: None,
+                start=lambda: self._reloads.start(parts),
+                stop=self.stop,
+            ),
+        )
+
+    def stop(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        self._reloads.stop()
+        self._builder.close()
+        self._backend.close(_CLOSE_SEC)
+
+
+def _program_of(request: DevRequest) -> Program:
+    spec = request.spec
+    assert spec.runtime and spec.entrypoint
+    return Program(
+        workload_id=new_id(), namespace=NAMESPACE, name=request.name, kind=Kind.FUNCTION, version=0, runtime=spec.runtime,
+        entrypoint=spec.entrypoint, code_key="", artifact="", memory_mb=spec.memory_mb, timeout_sec=spec.timeout_sec,
+        concurrency=spec.concurrency, event_format=spec.event_format, env=spec.env_vars,
+    )  # fmt: skip
+
+
+def _shown_of(data_dir: Path, folder: Path) -> Callable[[str], str]:
+    copies = re.compile(re.escape(str(data_dir)) + r"/versions/[^/]+/function")
+    return lambda text: copies.sub(lambda found: str(folder), text)
+
+
+class _OpenDoor:
+    """asgi.types.Verifier: whoever reaches this machine's loopback may call."""
+
+    def verify(self, authorization: str | None) -> "_OpenDoor":
+        return self
+
+    def check(self, namespace: str) -> None:
+        pass
+
+
+class _Nothing:
+    """In the place of the REST interface: says what there is instead."""
+
+    def __init__(self, name: str) -> None:
+        self._text = f"this is sless dev: only /fn/{NAMESPACE}/{name} is served, without the REST interface and the console"
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        body = json.dumps(SlessError(Code.NOT_FOUND, self._text).body(new_call_id())).encode()
+        start_response("404 Not Found", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
+
+def _cannot_follow(request: FollowRequest) -> Follower:
+    raise NotFound(request.kind, request.name)

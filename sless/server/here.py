@@ -1,0 +1,51 @@
+"""Serving an application in this very process, for as long as a command runs: the front door without gunicorn."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import uvicorn
+import uvloop
+
+from sless.errors import ConfigError
+from sless.server.front_door import FrontDoor
+from sless.server.worker import FrontWorker
+
+_SHUTDOWN_SEC = 2
+"""Open calls get this long before they are broken off."""
+_SWITCH_INTERVAL_SEC = 1e-3
+
+
+def serve_here(application: object, listener: socket.socket) -> None:
+    """Blocks until SIGINT, SIGTERM or SIGHUP; the application's lifespan has ended when it returns. A second signal does not wait for
+    open calls. Raises ConfigError when the application cannot start."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_SEC)
+    options = FrontWorker.CONFIG_KWARGS | {"http": FrontDoor, "timeout_graceful_shutdown": _SHUTDOWN_SEC, "log_config": None}
+    server = _Server(uvicorn.Config(application, **options))  # type: ignore[arg-type]
+    try:
+        uvloop.run(server.serve(sockets=[listener]))
+    except SystemExit as error:
+        raise ConfigError("the server cannot start") from error
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's own handling raises the signal once more at the end, and knows nothing of a closed terminal."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, self._end)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _end(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
