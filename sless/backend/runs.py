@@ -144,8 +144,8 @@ class Runs:
 
     def _launch(self, run: _Run) -> None:
         program = run.spec.program
-        argv = self._starter.commands.command_of(program.runtime)
         unpacked = self._starter.material.ensure(material_key_of(program))
+        argv = self._starter.commands.command_of(program.runtime, unpacked.program)
         run.started_at = run.record.create(run.spec, self._starter.run_dir.owner)
         home = self._starter.run_dir.make_home(run.home)
         environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir) | {

@@ -37,8 +37,8 @@ class Starter:
     def launch(self, instance: Instance, on_exit: Callable[[Instance, int], None], on_over: Callable[[Instance, int], None]) -> None:
         """Raises what `reason_of` explains."""
         program = instance.program
-        argv = self.commands.command_of(program.runtime)
         unpacked = self.material.ensure(material_key_of(program))
+        argv = self.commands.command_of(program.runtime, unpacked.program)
         home = self.run_dir.make_home(instance.id)
         environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir)
         child = self.processes.start(

@@ -49,7 +49,7 @@ class ImportCheck:
     def _command_of(self, spec: BuildSpec, unpacked: Unpacked, home: Home, watch: Callable[[Child], None]) -> Command:
         environment = environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
         return Command(
-            argv=self.commands.command_of(spec.runtime),
+            argv=self.commands.command_of(spec.runtime, unpacked.program),
             cwd=unpacked.code_dir,
             env={**environment, "SLESS_MODE": "check"},
             limit_sec=LIMIT_SEC,

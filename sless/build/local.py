@@ -10,10 +10,12 @@ from pathlib import Path
 from sless.build.check import ImportCheck
 from sless.build.dependencies import Installation, Tool, WrongManifest, find_installation
 from sless.build.failures import install_message_of
+from sless.build.go import GoCompiler
 from sless.build.installers import command_of, environment_of
 from sless.build.work import BuildCancelled, BuildFailed, Command, Work
 from sless.config import Settings
 from sless.domain.ports import BuildSpec, BuildStatus
+from sless.domain.runtimes import RUNTIMES
 from sless.errors import SlessError
 from sless.host.material import Material, MaterialKey, MaterialLost
 from sless.host.memory import MemoryWatch
@@ -30,16 +32,18 @@ def make_local_builder(settings: Settings, material: Material, *, runtimes: Path
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     check = ImportCheck(processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes))
-    return LocalBuilder(material, run_dir, check, settings.build_timeout_sec)
+    go = GoCompiler(material=material, processes=check.processes, folder=settings.data_dir / "go", runtimes=runtimes)
+    return LocalBuilder(material, run_dir, check, go, settings.build_timeout_sec)
 
 
 class LocalBuilder:
     """See ports.Builder. One thread per build; how many at once is the reconciler's business."""
 
-    def __init__(self, material: Material, run_dir: RunDir, check: ImportCheck, timeout_sec: int) -> None:
+    def __init__(self, material: Material, run_dir: RunDir, check: ImportCheck, go: GoCompiler, timeout_sec: int) -> None:
         self._material = material
         self._run_dir = run_dir
         self._check = check
+        self._go = go
         self._timeout_sec = timeout_sec
         self._works: dict[str, Work] = {}
         self._threads: dict[str, threading.Thread] = {}
@@ -93,15 +97,14 @@ class LocalBuilder:
     def _make(self, work: Work) -> str:
         """The artifact."""
         spec = work.spec
-        self._check.commands.command_of(spec.runtime)  # Missing runtimes are told before anything is installed.
+        compiled = RUNTIMES[spec.runtime].language == "go"
+        if not compiled:
+            self._check.commands.command_of(spec.runtime)  # Missing runtimes are told before anything is installed.
         home = self._run_dir.make_home(new_id())
         try:
             code_dir = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact="", runtime=spec.runtime)).code_dir
             work.shorten(code_dir, ".")
-            installation = find_installation(code_dir, spec)
-            artifact = installation.key if installation else ""
-            if installation:
-                self._ensure_installed(work, installation, code_dir, home)
+            artifact = self._go.ensure(work, code_dir, home) if compiled else self._ensure_dependencies(work, code_dir, home)
             unpacked = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact=artifact, runtime=spec.runtime))
             work.shorten(unpacked.code_dir, ".")
             self._check.run(work, unpacked, home)
@@ -109,6 +112,13 @@ class LocalBuilder:
             remove_tree(home.root)
         work.log(f"{spec.entrypoint} can be imported: version {spec.version} is ready")
         return artifact
+
+    def _ensure_dependencies(self, work: Work, code_dir: Path, home: Home) -> str:
+        installation = find_installation(code_dir, work.spec)
+        if installation is None:
+            return ""
+        self._ensure_installed(work, installation, code_dir, home)
+        return installation.key
 
     def _ensure_installed(self, work: Work, installation: Installation, code_dir: Path, home: Home) -> None:
         """Two builds that want the same wait for one another, so the second finds it done (or tries itself when the first failed)."""

@@ -29,8 +29,8 @@ class Commands:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
-    def command_of(self, runtime: str) -> tuple[str, ...]:
-        """Raises RuntimeMissing."""
+    def command_of(self, runtime: str, program: Path | None = None) -> tuple[str, ...]:
+        """`program`: what a compiled language was compiled to; it needs nothing else of this machine. Raises RuntimeMissing."""
         known = RUNTIMES.get(runtime)
         match known.language if known else None:
             case "python":
@@ -38,7 +38,11 @@ class Commands:
                 return (sys.executable, "-E", "-s", "-S", self._script(runtime, "runtime.py"))
             case "node":
                 return (node_path(), self._script(runtime, "runtime.mjs"))
-        raise RuntimeMissing(f"runtime {runtime} is not available on this server yet")
+            case "go":
+                if program is None:
+                    raise RuntimeMissing(f"this version has not been compiled for {runtime}: upload it again")
+                return (str(program),)
+        raise RuntimeMissing(f"runtime {runtime} is not available on this server")
 
     def _script(self, runtime: str, name: str) -> str:
         script = (self._folder or assets.runtimes_dir()).absolute() / runtime / name

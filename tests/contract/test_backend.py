@@ -152,11 +152,11 @@ def test_missing_code_is_named(harness):
     assert 'code "ns/gone.zip" not found' in seen.message
 
 
-def test_an_unknown_runtime_is_named(harness):
+def test_a_program_that_was_never_compiled_is_named(harness):
     program = replace(harness.python(HELLO), runtime="go1.23")
     harness.apply(program)
     seen = wait_until(lambda: (one := harness.observed(program)) and one.failing and one, "failing")
-    assert seen.message == "runtime go1.23 is not available on this server yet"
+    assert seen.message == "this version has not been compiled for go1.23: upload it again"
 
 
 def test_over_memory_is_ended_and_explained(harness):

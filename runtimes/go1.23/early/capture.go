@@ -1,0 +1,106 @@
+package early
+
+import (
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+)
+
+var (
+	realStdout = 1
+	realStderr = 2
+)
+
+// captured are the read ends of the pipes that took the place of descriptors 1 and 2.
+var captured [2]struct {
+	fd int
+	mu sync.Mutex
+}
+
+var capturing bool
+
+// startCapture leads descriptors 1 and 2 into pipes of this process. What is written there is read before and after each call, and as it
+// comes; so it can be told whose it is while one call runs.
+func startCapture() {
+	realStdout, realStderr = keptCopyOf(1), keptCopyOf(2)
+	debug.SetCrashOutput(os.NewFile(uintptr(keptCopyOf(2)), "stderr"), debug.CrashOptions{})
+	for stream := range captured {
+		var ends [2]int
+		if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {
+			Refuse("output cannot be captured: " + err.Error())
+		}
+		if err := syscall.Dup3(ends[1], stream+1, 0); err != nil {
+			Refuse("output cannot be captured: " + err.Error())
+		}
+		syscall.Close(ends[1])
+		syscall.SetNonblock(ends[0], true)
+		captured[stream].fd = ends[0]
+		go serveCaptured(Stream(stream), os.NewFile(uintptr(ends[0]), "captured"))
+	}
+	capturing = true
+	hookWrite(takeWrite)
+}
+
+func keptCopyOf(fd int) int {
+	copied, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 3)
+	if errno != 0 {
+		Refuse("descriptor " + itoa(fd) + " cannot be copied: " + errno.Error())
+	}
+	return int(copied)
+}
+
+// serveCaptured reads what comes while nobody drains.
+func serveCaptured(stream Stream, file *os.File) {
+	connection, err := file.SyscallConn()
+	if err != nil {
+		return
+	}
+	connection.Read(func(uintptr) bool {
+		return !readCaptured(stream)
+	})
+}
+
+// readCaptured takes what is in the pipe; false when it has ended.
+func readCaptured(stream Stream) bool {
+	source := &captured[stream]
+	source.mu.Lock()
+	defer source.mu.Unlock()
+	var buffer [32 * 1024]byte
+	for {
+		n, err := syscall.Read(source.fd, buffer[:])
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return true
+		case err != nil || n == 0:
+			return false
+		default:
+			Write(soleScope(), stream, buffer[:n])
+			if n < len(buffer) {
+				return true
+			}
+		}
+	}
+}
+
+// Drain takes what has been written to the descriptors so far.
+func Drain() {
+	if capturing {
+		readCaptured(Stdout)
+		readCaptured(Stderr)
+	}
+}
+
+// takeWrite gets what Go code writes to os.Stdout and os.Stderr, with the goroutine still at hand.
+func takeWrite(stream int, piece []byte) bool {
+	Drain()
+	Write(scopeOfGoroutine(), Stream(stream), piece)
+	return true
+}
+
+// FlushAll sends out everything that was written, also what has no line end.
+func FlushAll() {
+	Drain()
+	flushScopes()
+}

@@ -1,0 +1,68 @@
+package early
+
+import (
+	"encoding/base64"
+	"os"
+	"unicode/utf8"
+)
+
+// Outcome is what a job leaves. Result is JSON text.
+type Outcome struct {
+	OK               bool
+	Result           string
+	Error, ErrorType string
+	Status           int
+	Headers          [][2]string
+	Body             []byte
+}
+
+// Failed is the outcome of a job that went wrong.
+func Failed(message, errorType string, status int) *Outcome {
+	return &Outcome{Error: message, ErrorType: errorType, Status: status}
+}
+
+// Report writes the outcome to the result file, as a whole or not at all, or as the last line of stdout.
+func (o *Outcome) Report() {
+	text := o.json()
+	path := Config.ResultFile
+	if path == "" {
+		output.Lock()
+		writeStdout(append(append([]byte(`{"sless_outcome": `), text...), "}\n"...))
+		output.Unlock()
+		return
+	}
+	part := path + ".part"
+	err := os.WriteFile(part, text, 0o600)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		writeAll(realStderr, []byte("the outcome cannot be written: "+err.Error()+"\n"))
+	}
+}
+
+func (o *Outcome) json() []byte {
+	text := []byte(`{"ok": `)
+	if o.OK {
+		text = AppendQuoted(append(text, `true, "result": `...), o.Result, false)
+		text = append(text, `, "error": null, "error_type": null`...)
+	} else {
+		text = AppendQuoted(append(text, `false, "result": null, "error": `...), o.Error, false)
+		text = AppendQuoted(append(text, `, "error_type": `...), o.ErrorType, false)
+	}
+	text = append(append(text, `, "status": `...), itoa(o.Status)...)
+	text = append(text, `, "headers": [`...)
+	for index, header := range o.Headers {
+		if index > 0 {
+			text = append(text, ", "...)
+		}
+		text = AppendQuoted(append(text, '['), header[0], false)
+		text = append(AppendQuoted(append(text, ", "...), header[1], false), ']')
+	}
+	if utf8.Valid(o.Body) {
+		text = AppendQuoted(append(text, `], "body": `...), string(o.Body), false)
+	} else {
+		text = AppendQuoted(append(text, `], "body_base64": `...), base64.StdEncoding.EncodeToString(o.Body), false)
+	}
+	return append(text, '}')
+}

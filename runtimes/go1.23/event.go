@@ -1,0 +1,108 @@
+package runtime
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"sless.internal/runtime/early"
+)
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// event is what the handler gets: JSON body, query, form, or the body as text or base64.
+func (c *call) event() (any, error) {
+	if early.Config.AWSEvents && c.overHTTP {
+		return awsEventOf(c), nil
+	}
+	if len(c.body) == 0 {
+		return lastValues(pairsOf(c.queryText)), nil
+	}
+	mediaType := mediaTypeOf(c.contentType)
+	if isJSONType(mediaType) {
+		value, err := parsedJSON(c.body)
+		if err != nil {
+			return nil, &badRequest{"the request body is not valid JSON: " + err.Error()}
+		}
+		return value, nil
+	}
+	return c.eventOfOther(mediaType), nil
+}
+
+func (c *call) eventOfOther(mediaType string) any {
+	switch mediaType {
+	case "":
+		if value, found := foundJSON(c.body, "\"[{-0123456789tfn"); found {
+			return value
+		}
+	case "application/x-www-form-urlencoded":
+		if value, found := foundJSON(c.body, "[{"); found { // what `curl -d` sends as a form
+			return value
+		}
+		return lastValues(c.formPairs())
+	case "multipart/form-data":
+		if boundaryOf(c.contentType) != "" {
+			return lastValues(c.formPairs())
+		}
+	}
+	return bodyFields(c.body, map[string]any{})
+}
+
+// formPairs are the fields of a form body in order; none for any other body.
+func (c *call) formPairs() []pair {
+	switch mediaTypeOf(c.contentType) {
+	case "application/x-www-form-urlencoded":
+		return pairsOf(string(c.body))
+	case "multipart/form-data":
+		if boundary := boundaryOf(c.contentType); boundary != "" {
+			return multipartPairs(c.body, boundary)
+		}
+	}
+	return nil
+}
+
+func mediaTypeOf(contentType string) string {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(mediaType))
+}
+
+func isJSONType(mediaType string) bool {
+	return mediaType == jsonType || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
+}
+
+func parsedJSON(body []byte) (value any, err error) {
+	body = bytes.TrimPrefix(body, byteOrderMark)
+	if !utf8.Valid(body) {
+		return nil, errors.New("it is not UTF-8 text")
+	}
+	err = json.Unmarshal(body, &value)
+	if err == io.ErrUnexpectedEOF {
+		err = errors.New("it ends too early")
+	}
+	return value, err
+}
+
+// foundJSON is the value when the body happens to be JSON; `starts` are the characters that it may begin with.
+func foundJSON(body []byte, starts string) (any, bool) {
+	text := bytes.TrimLeft(bytes.TrimPrefix(body, byteOrderMark), " \t\r\n")
+	if len(text) == 0 || strings.IndexByte(starts, text[0]) < 0 {
+		return nil, false
+	}
+	value, err := parsedJSON(body)
+	return value, err == nil
+}
+
+// bodyFields adds the body as text, or as base64 when it is no UTF-8 text.
+func bodyFields(body []byte, fields map[string]any) map[string]any {
+	if utf8.Valid(body) {
+		fields["body"] = string(body)
+	} else {
+		fields["body"] = base64.StdEncoding.EncodeToString(body)
+		fields["isBase64Encoded"] = true
+	}
+	return fields
+}

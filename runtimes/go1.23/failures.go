@@ -1,0 +1,170 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	goruntime "runtime"
+	"strings"
+	"unicode/utf8"
+
+	"sless.internal/runtime/early"
+)
+
+const maxMessageHeaderBytes = 1024
+
+// badRequest: the event is not what the handler takes.
+type badRequest struct{ message string }
+
+func (e *badRequest) Error() string { return e.message }
+
+// badResult: the handler's answer cannot be sent; its status, a header or its base64 is wrong.
+type badResult struct{ message string }
+
+func (e *badResult) Error() string { return e.message }
+
+// notSerializable: a value has no JSON form. The message names its place, such as `$.items[2].at`.
+type notSerializable struct{ message string }
+
+func (e *notSerializable) Error() string { return e.message }
+
+// panicError is what a handler panicked with.
+type panicError struct {
+	thrown any
+	stack  string
+}
+
+func (e *panicError) Error() string {
+	if err, ok := e.thrown.(error); ok {
+		return err.Error()
+	}
+	return fmt.Sprint(e.thrown)
+}
+
+func panicked(thrown any, stack []byte) error {
+	return &panicError{thrown: thrown, stack: ownStackOf(string(stack))}
+}
+
+// ownStackOf is a stack from the user's first frame on, without the runtime's.
+func ownStackOf(stack string) string {
+	lines := strings.Split(strings.TrimRight(stack, "\n"), "\n")
+	kept := lines[:0:0]
+	for index := 1; index+1 < len(lines); index += 2 {
+		frame := lines[index]
+		if strings.HasPrefix(frame, "panic(") || strings.HasPrefix(frame, "runtime/debug.") {
+			kept = kept[:0] // those of the recovery lie above
+			continue
+		}
+		if strings.HasPrefix(frame, "sless.internal/") || strings.HasPrefix(frame, "reflect.") {
+			if len(kept) > 0 {
+				break
+			}
+			continue
+		}
+		kept = append(kept, frame, lines[index+1])
+	}
+	return strings.Join(kept, "\n")
+}
+
+// typeOf names an error's type without package and pointer; the plain errors of the standard library are all "Error".
+func typeOf(err error) string {
+	if failure, ok := err.(*panicError); ok {
+		inner, isError := failure.thrown.(error)
+		switch {
+		case !isError:
+			return "Panic"
+		case isRuntimeError(inner):
+			return "RuntimeError"
+		}
+		err = inner
+	}
+	switch err.(type) {
+	case *badRequest:
+		return "InvalidEvent"
+	case *badResult:
+		return "BadResult"
+	case *notSerializable:
+		return "NotSerializable"
+	}
+	kind := reflect.TypeOf(err)
+	for kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	if path := kind.PkgPath(); path == "errors" || path == "fmt" || kind.Name() == "" {
+		return "Error"
+	}
+	return kind.Name()
+}
+
+func isRuntimeError(err error) bool {
+	var found goruntime.Error
+	return errors.As(err, &found)
+}
+
+// messageOf never panics, whatever the user's error does.
+func messageOf(err error) (message string) {
+	defer func() {
+		if recover() != nil || message == "" {
+			message = typeOf(err)
+		}
+	}()
+	return strings.ToValidUTF8(err.Error(), "\ufffd")
+}
+
+// traceOf is the text for the log.
+func traceOf(err error) string {
+	text := typeOf(err) + ": " + messageOf(err)
+	if failure, ok := err.(*panicError); ok {
+		return "panic: " + text + "\n" + failure.stack
+	}
+	return text
+}
+
+// failureAnswer is what the caller sees of an error.
+func failureAnswer(err error, requestID string) *answer {
+	message := messageOf(err)
+	reply := &answer{status: 500, failed: err}
+	reply.add("Content-Type", jsonType)
+	reply.add("X-Sless-Error-Message", encodedMessageOf(message))
+	switch err.(type) {
+	case *badRequest:
+		reply.status = 400
+		reply.add("X-Sless-Fault", "invalid_json")
+	case *badResult:
+		reply.status = 502
+		reply.add("X-Sless-Fault", "bad_result")
+	case *notSerializable:
+		reply.add("X-Sless-Function-Error", "1")
+		reply.add("X-Sless-Fault", "result_not_serializable")
+	default:
+		reply.add("X-Sless-Function-Error", "1")
+	}
+	body := early.AppendQuoted([]byte(`{"error": `), message, true)
+	body = early.AppendQuoted(append(body, `, "type": `...), typeOf(err), true)
+	reply.body = append(early.AppendQuoted(append(body, `, "request_id": `...), requestID, true), '}')
+	reply.hasBody = true
+	return reply
+}
+
+// encodedMessageOf is percent-encoded and cut between characters.
+func encodedMessageOf(message string) string {
+	const unreserved = "-_.~"
+	encoded := make([]byte, 0, len(message))
+	for at := 0; at < len(message); {
+		_, size := utf8.DecodeRuneInString(message[at:])
+		next := make([]byte, 0, 12)
+		for _, c := range []byte(message[at : at+size]) {
+			if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte(unreserved, c) >= 0 {
+				next = append(next, c)
+			} else {
+				next = append(next, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+			}
+		}
+		if len(encoded)+len(next) > maxMessageHeaderBytes {
+			break
+		}
+		encoded = append(encoded, next...)
+		at += size
+	}
+	return string(encoded)
+}

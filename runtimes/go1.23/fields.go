@@ -1,0 +1,174 @@
+package runtime
+
+import (
+	"bytes"
+	"strings"
+)
+
+// pair is a field of a query or a form; the value of an uploaded file is a map.
+type pair struct {
+	name  string
+	value any
+}
+
+func lastValues(pairs []pair) map[string]any {
+	fields := make(map[string]any, len(pairs))
+	for _, field := range pairs {
+		fields[field.name] = field.value
+	}
+	return fields
+}
+
+func allValues(pairs []pair) map[string][]any {
+	fields := make(map[string][]any, len(pairs))
+	for _, field := range pairs {
+		fields[field.name] = append(fields[field.name], field.value)
+	}
+	return fields
+}
+
+// pairsOf are the decoded fields of a query or a form body.
+func pairsOf(text string) []pair {
+	var pairs []pair
+	for len(text) > 0 {
+		var part string
+		part, text, _ = strings.Cut(text, "&")
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		pairs = append(pairs, pair{fieldText(name), fieldText(value)})
+	}
+	return pairs
+}
+
+func fieldText(text string) string {
+	return unquoted(strings.ReplaceAll(text, "+", " "))
+}
+
+// unquoted is percent-decoded; what is not valid stays as it is or becomes U+FFFD.
+func unquoted(text string) string {
+	if strings.IndexByte(text, '%') < 0 {
+		return text
+	}
+	decoded := make([]byte, 0, len(text))
+	for at := 0; at < len(text); at++ {
+		if text[at] == '%' && at+2 < len(text) {
+			high, low := hexValue(text[at+1]), hexValue(text[at+2])
+			if high >= 0 && low >= 0 {
+				decoded = append(decoded, byte(high<<4|low))
+				at += 2
+				continue
+			}
+		}
+		decoded = append(decoded, text[at])
+	}
+	return strings.ToValidUTF8(string(decoded), "\ufffd")
+}
+
+func hexValue(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// multipart/form-data (RFC 7578), whole in memory: sless limits the body before it comes here.
+
+func boundaryOf(contentType string) string { return parameterOf(contentType, "boundary") }
+
+// parameterOf is the value of `; name=value` or `; name="value"` in a header; empty when it is not there.
+func parameterOf(header, name string) string {
+	for rest := header; ; {
+		at := strings.IndexByte(rest, ';')
+		if at < 0 {
+			return ""
+		}
+		rest = strings.TrimLeft(rest[at+1:], " \t")
+		key, value, found := strings.Cut(rest, "=")
+		if !found {
+			return ""
+		}
+		value = strings.TrimLeft(value, " \t")
+		text := ""
+		if strings.HasPrefix(value, `"`) {
+			text, rest = quotedText(value[1:])
+		} else if end := strings.IndexAny(value, "; \t"); end >= 0 {
+			text, rest = value[:end], value[end:]
+		} else {
+			text, rest = value, ""
+		}
+		if strings.EqualFold(strings.TrimSpace(key), name) {
+			return text
+		}
+	}
+}
+
+// quotedText is the text up to the closing quote, and what follows it.
+func quotedText(text string) (string, string) {
+	content := make([]byte, 0, len(text))
+	for at := 0; at < len(text); at++ {
+		switch {
+		case text[at] == '"':
+			return string(content), text[at+1:]
+		case text[at] == '\\' && at+1 < len(text) && (text[at+1] == '"' || text[at+1] == '\\'):
+			at++
+		}
+		content = append(content, text[at])
+	}
+	return string(content), ""
+}
+
+func multipartPairs(body []byte, boundary string) []pair {
+	delimiter := []byte("\r\n--" + boundary)
+	rest := append([]byte("\r\n"), body...) // so that the first delimiter looks like all others
+	var pairs []pair
+	at := bytes.Index(rest, delimiter)
+	for at >= 0 {
+		rest = rest[at+len(delimiter):]
+		at = bytes.Index(rest, delimiter)
+		lineEnd := bytes.Index(rest, []byte("\r\n"))
+		if at < 0 || lineEnd < 0 || lineEnd > at {
+			break
+		}
+		if lineEnd+2 > at {
+			continue // nothing between two delimiters
+		}
+		if field, found := fieldOf(rest[lineEnd+2 : at]); found {
+			pairs = append(pairs, field)
+		}
+	}
+	return pairs
+}
+
+// fieldOf is a part: text, or for a file a map of filename, content_type and body.
+func fieldOf(part []byte) (pair, bool) {
+	head, content, found := bytes.Cut(part, []byte("\r\n\r\n"))
+	if !found {
+		return pair{}, false
+	}
+	disposition, contentType := "", binaryType
+	for _, line := range strings.Split(string(head), "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "content-disposition":
+			disposition = value
+		case "content-type":
+			contentType = strings.TrimSpace(value)
+		}
+	}
+	name := parameterOf(disposition, "name")
+	if name == "" {
+		return pair{}, false
+	}
+	if !strings.Contains(strings.ToLower(disposition), "filename") {
+		return pair{name, strings.ToValidUTF8(string(content), "\ufffd")}, true
+	}
+	file := map[string]any{"filename": parameterOf(disposition, "filename"), "content_type": contentType}
+	return pair{name, bodyFields(content, file)}, true
+}

@@ -1,0 +1,3 @@
+module sless.internal/runtime
+
+go 1.18

@@ -1,0 +1,121 @@
+package runtime
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"sless.internal/runtime/early"
+)
+
+// collector takes a streamed answer of a job.
+type collector struct {
+	status  int
+	headers []header
+	body    []byte
+	broken  bool
+}
+
+func (c *collector) start(status int, headers []header) bool {
+	c.status, c.headers = status, headers
+	return true
+}
+
+func (c *collector) write(piece []byte) bool {
+	c.body = append(c.body, piece...)
+	return true
+}
+
+func (c *collector) finish()   {}
+func (c *collector) breakOff() { c.broken = true }
+
+// runJob calls the handler with the event of the environment, leaves the outcome and ends the process.
+func runJob(invoke invoker) {
+	signal.Ignore(syscall.SIGTERM) // what runs is finished; the sender decides how long it waits
+	config := &early.Config
+	id := config.InvocationID
+	if id == "" {
+		id = newID()
+	}
+	req := &request{method: "POST", rawPath: "/", fullPath: "/", version: "1.1", id: id, requestID: config.RequestID, trigger: config.Trigger}
+	if req.requestID == "" {
+		req.requestID = id
+	}
+	if config.TimeoutSec > 0 {
+		req.deadline = time.Now().Add(time.Duration(config.TimeoutSec) * time.Second)
+	}
+	req.contentType, req.body = jsonType, []byte(config.EventText)
+	if !json.Valid(req.body) {
+		req.body, _ = json.Marshal(map[string]string{"body": config.EventText})
+	}
+	one := newCall(req)
+	one.gone, one.close = func() bool { return false }, func() {}
+	one.scope = early.Begin(id)
+	outcome := one.outcome(invoke)
+	one.scope.End()
+	outcome.Report()
+	if outcome.OK {
+		early.End(0)
+	}
+	early.End(1)
+}
+
+func (c *call) outcome(invoke invoker) *early.Outcome {
+	made, value := c.run(invoke)
+	if made.stream != nil {
+		collected := &collector{}
+		begun := false
+		if err := c.pump(made, collected, &begun); err != nil {
+			c.logError(err)
+			return early.Failed(messageOf(err), typeOf(err), 500)
+		}
+		if !begun {
+			c.begin(made, collected, false)
+		}
+		made.body, value = collected.body, collectedValue(collected.body)
+	}
+	outcome := &early.Outcome{OK: made.failed == nil, Status: made.status, Headers: pairsOfHeaders(made.headers), Body: made.body}
+	if made.failed != nil {
+		outcome.Error, outcome.ErrorType = messageOf(made.failed), typeOf(made.failed)
+		return outcome
+	}
+	result, err := jsonOf(resultOf(value, made))
+	if err != nil { // such as a field beside statusCode that an HTTP answer would not show
+		return early.Failed(messageOf(err), typeOf(err), 500)
+	}
+	outcome.Result = string(result)
+	return outcome
+}
+
+// resultOf is what a job's result shows of the handler's value: bytes are base64, a body that was streamed is what came of it.
+func resultOf(value any, made *answer) any {
+	fields, isObject := value.(map[string]any)
+	if !isObject || made.stream == nil {
+		return value
+	}
+	shown := make(map[string]any, len(fields))
+	for name, field := range fields {
+		shown[name] = field
+	}
+	shown["body"] = collectedValue(made.body)
+	return shown
+}
+
+func collectedValue(body []byte) any {
+	if utf8.Valid(body) {
+		return string(body)
+	}
+	return base64.StdEncoding.EncodeToString(body)
+}
+
+func pairsOfHeaders(headers []header) [][2]string {
+	pairs := make([][2]string, 0, len(headers))
+	for _, field := range headers {
+		pairs = append(pairs, [2]string{strings.ToLower(field.name), latin1Decoded(field.value)})
+	}
+	return pairs
+}
