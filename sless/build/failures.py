@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 LAST_LINES = 50
+MAX_MESSAGE_CHARS = 8_000
+"""Of those lines together: the message is shown in lists; the whole log is with the version."""
+MAX_LINE_CHARS = 16 * 1024
 TAIL_LINES = 200
 """Kept of a command's output: npm ends some failures with a hundred lines of usage, which are taken out first."""
 _CULPRITS = tuple(
@@ -23,6 +26,8 @@ _CULPRITS = tuple(
     )
 )
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.$]*(Error|Exception|Exit|Interrupt|Warning)\b")
+_RAISED_LINE = re.compile(_ERROR_LINE.pattern + r"|[A-Za-z_][\w.]*: ")
+"""How Python names an exception below its traceback; what the module printed may come after it."""
 _CLOSING_LINE = re.compile(r"\s|[\]})]|Node\.js v|$")
 _NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
@@ -40,7 +45,7 @@ def find_culprit(lines: Iterable[str]) -> str | None:
 def install_message_of(tool: str, file: str, lines: Sequence[str], code: int) -> str:
     culprit = find_culprit(lines)
     what = f'{tool} could not install "{culprit}" of {file}' if culprit else f"{tool} failed on {file} (exit code {code})"
-    return "\n".join([what, *_informative_of(lines)[-LAST_LINES:]])
+    return _with_last(what, _informative_of(lines))
 
 
 def _informative_of(lines: Sequence[str]) -> list[str]:
@@ -51,14 +56,28 @@ def _informative_of(lines: Sequence[str]) -> list[str]:
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
     """The first line carries the error itself, since lists show only that: Python's traceback ends in it, Node's begins with it."""
     last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
-    if not _ERROR_LINE.match(last) and not any(line.startswith("Traceback ") for line in lines):
+    if any(line.startswith("Traceback ") for line in lines):
+        last = next((line for line in reversed(lines) if _RAISED_LINE.match(line)), last)
+    elif not _ERROR_LINE.match(last):
         last = next((line for line in lines if _ERROR_LINE.match(line)), last)
-    return "\n".join([f"{entrypoint} cannot be imported: {last}", *lines[-LAST_LINES:]])
+    return _with_last(f"{entrypoint} cannot be imported: {last}", lines)
+
+
+def _with_last(what: str, lines: Sequence[str]) -> str:
+    kept: list[str] = []
+    left = MAX_MESSAGE_CHARS
+    for line in reversed(lines[-LAST_LINES:]):
+        left -= len(line) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    return "\n".join([what, *reversed(kept)])
 
 
 def plain_of(raw: bytes) -> str:
-    """A tool's line as text: no colours, and of a progress bar only how it ended."""
-    return _ANSI.sub("", raw.decode("utf-8", "replace").replace("\0", "").rstrip("\r")).rpartition("\r")[2].rstrip()
+    """A tool's line as text: no colours, of a progress bar only how it ended, and no more of it than of any log line."""
+    text = _ANSI.sub("", raw.decode("utf-8", "replace").replace("\0", "").rstrip("\r")).rpartition("\r")[2].rstrip()
+    return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …[cut]"
 
 
 def masking_of(build_env: dict[str, str]) -> "Masking":

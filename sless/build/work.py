@@ -13,6 +13,8 @@ from sless.domain.ports import BuildSpec, BuildStatus
 from sless.host.process import Child, Launch, Processes
 
 MAX_LOG_LINES = 10_000
+_MAX_TAIL_CHARS = 2_000
+"""Of a line in a message; the log has more of it."""
 _TERM_SEC = 2.0
 _LOOK_SEC = 0.1
 
@@ -71,7 +73,7 @@ class Work:
         with self._lock:
             for line in lines:
                 shown = self._shown(line)
-                self._tail.append(shown)
+                self._tail.append(shown[:_MAX_TAIL_CHARS])
                 self._logged += 1
                 if self._logged <= MAX_LOG_LINES:
                     self._pending.append(shown)

@@ -67,7 +67,7 @@ class ZipArchive:
             raise Invalid(Detail(field=printable(info.filename), message="is encrypted: expected a zip without a password"))
         mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
         name = _name_of(info) + ("/" if info.is_dir() and not info.filename.endswith("/") else "")
-        entry = Entry(index=index, name=name, mode=mode)
+        entry = Entry(index=index, name=name, mode=mode, size_bytes=info.file_size)
         if not stat.S_ISLNK(mode):
             return entry
         target = b""

@@ -31,12 +31,14 @@ class PackageLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry as the archive names it. `mode` is a Unix mode, 0 when the archive has none; `link` the target of a symbolic link."""
+    """One entry as the archive names it. `mode` is a Unix mode, 0 when the archive has none; `link` the target of a symbolic link;
+    `size_bytes` what the archive says, which may be a lie: too large is believed at once, small is counted while unpacking."""
 
     index: int
     name: str
     mode: int = 0
     link: str | None = None
+    size_bytes: int = 0
 
     @property
     def executable(self) -> bool:
@@ -44,7 +46,7 @@ class Entry:
 
 
 def plan_of(entries: Sequence[Entry], *, runtime: str, entrypoint: str, limits: PackageLimits) -> tuple[Entry, ...]:
-    """The files to keep, by path, `name` being the final path. Raises Invalid with the mistakes, TOO_LARGE for too many files."""
+    """The files to keep, by path, `name` being the final path. Raises Invalid with the mistakes, TOO_LARGE for too much."""
     if len(entries) > limits.files * 2:  # folders may be entries too
         raise too_many_files(limits)
     mistakes: list[Detail] = []
@@ -59,6 +61,8 @@ def plan_of(entries: Sequence[Entry], *, runtime: str, entrypoint: str, limits: 
             files.append(kept)
     if len(files) > limits.files:
         raise too_many_files(limits)
+    if sum(entry.size_bytes for entry in files) > limits.unpacked_bytes:
+        raise too_large_unpacked(limits)
     mistakes += _clashes(files)
     if not mistakes:
         files = unwrapped(files, runtime, entrypoint)

@@ -31,6 +31,11 @@ def test_an_install_message_has_the_last_fifty_lines():
     assert lines[1:] == [f"line {n}" for n in range(49, 99)]
 
 
+def test_long_lines_do_not_make_a_long_message():
+    lines = install_message_of("pip", "requirements.txt", ["early", *["y" * 2_000] * 49], 2).splitlines()
+    assert lines[1:] == ["y" * 2_000] * 3
+
+
 def test_npms_usage_does_not_hide_its_reason():
     lines = ["npm error code EUSAGE", "npm error", "npm error Clean install a project", *["npm error x"] * 99]
     assert install_message_of("npm", "package.json", lines, 1).splitlines()[1:] == ["npm error code EUSAGE"]
@@ -41,10 +46,11 @@ def test_npms_usage_does_not_hide_its_reason():
     [
         (["Traceback (most recent call last):", '  File "x"', "ValueError: bad"], "ValueError: bad"),
         (["Traceback (most recent call last):", "KeyError: 1", "", "During handling", "Custom: bad"], "Custom: bad"),
+        (["Traceback (most recent call last):", '  File "x"', "ValueError: bad", "yyyy", "yyyy"], "ValueError: bad"),
         (["/x/handler.js:1", "throw new Error('bad')", "", "Error: bad", "    at x", "  code: 1", "}", "", "Node.js v20.1"], "Error: bad"),
         (["handler.py exited with code 3 while it was imported"], "handler.py exited with code 3 while it was imported"),
     ],
-    ids=["python", "python chain", "node", "sentence"],
+    ids=["python", "python chain", "python that prints", "node", "sentence"],
 )
 def test_an_import_message_begins_with_the_error(lines, first):
     message = import_message_of("handler.handle", lines)
@@ -64,3 +70,4 @@ def test_lines_are_plain():
     assert plain_of(b"\x1b[31mred\x1b[0m \r") == "red"
     assert plain_of(b"10%\r50%\r100%\r") == "100%"
     assert plain_of(b"\xff\0x") == "\ufffdx"
+    assert plain_of(b"y" * 100_000) == "y" * 16_384 + " …[cut]"

@@ -140,3 +140,10 @@ def test_content_hash_depends_on_path_mode_and_content_alone() -> None:
         {"a": ("-", "1" * 64)},
     ]
     assert len({content_hash(item) for item in [base, *others]}) == 5
+
+
+def test_a_size_over_the_limit_is_believed_at_once_but_junk_does_not_count() -> None:
+    huge = Entry(index=1, name="zeros", size_bytes=LIMITS.unpacked_bytes + 1)
+    with pytest.raises(SlessError, match="max_unpacked_bytes"):
+        plan("handler.py", huge)
+    assert plan("handler.py", Entry(index=1, name=".git/pack", size_bytes=1 << 40)) == ["handler.py"]
