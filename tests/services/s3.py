@@ -40,7 +40,15 @@ class S3Server:
         config.write_text(json.dumps({"identities": [identity]}))
         names = [f"{part}.port{suffix}" for part in ("master", "volume", "filer", "s3") for suffix in ("", ".grpc")]
         options = [f"-{name}={port}" for name, port in zip(names, ports, strict=False)]
-        fixed = ["-s3", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.iam=false", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+        fixed = [
+            "-s3",
+            f"-s3.config={config}",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            "-s3.iam=false",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+        ]
         fixed += [f"-dir={self._folder}", "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=8", "-webdav=false"]
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen([weed, "server", *options, *fixed], stdout=log, stderr=log, cwd=self._folder)
