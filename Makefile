@@ -22,14 +22,14 @@ help: ## this list
 # ---- environment -------------------------------------------------------------------------------------------------------------
 
 $(BIN)/python:
-	@bash release/make_venv.sh "$(PYTHON)" "$(VENV)"
+	@bash .ci/release/make_venv.sh "$(PYTHON)" "$(VENV)"
 
 $(VENV)/.run-stamp: requirements.txt | $(BIN)/python
 	$(PIP_INSTALL) -r requirements.txt
 	@touch $@
 
-$(VENV)/.release-stamp: release/requirements.txt | $(VENV)/.run-stamp
-	$(PIP_INSTALL) -r release/requirements.txt
+$(VENV)/.release-stamp: .ci/release/requirements.txt | $(VENV)/.run-stamp
+	$(PIP_INSTALL) -r .ci/release/requirements.txt
 	@touch $@
 
 $(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
@@ -40,10 +40,10 @@ $(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
 venv: $(VENV)/.run-stamp $(VENV)/.dev-stamp ## .venv with what sless, its tests and its checks need
 
 .PHONY: lock
-lock: ## compile the locks anew from setup.cfg, release/ and tests/requirements.in (UPGRADE=1: newest versions)
-	@test -x $(BIN)/uv || { test -x $(BIN)/python || bash release/make_venv.sh "$(PYTHON)" "$(VENV)"; $(PIP_INSTALL) uv; }
+lock: ## compile the locks anew from setup.cfg, .ci/release/ and tests/requirements.in (UPGRADE=1: newest versions)
+	@test -x $(BIN)/uv || { test -x $(BIN)/python || bash .ci/release/make_venv.sh "$(PYTHON)" "$(VENV)"; $(PIP_INSTALL) uv; }
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
-	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) release/requirements.in -o release/requirements.txt
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) .ci/release/requirements.in -o .ci/release/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/requirements.in -o tests/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/node.in -o tests/node.txt
 	@rm -rf sless.egg-info
@@ -52,8 +52,8 @@ lock: ## compile the locks anew from setup.cfg, release/ and tests/requirements.
 
 SOURCES = $(shell find sless static runtimes examples -type f -not -path '*/__pycache__/*' -not -path '*/node_modules/*')
 
-dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml release/build_zipapp.py release/zipapp_main.py $(SOURCES)
-	@$(BIN)/python release/build_zipapp.py --output $@
+dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml .ci/release/build_zipapp.py .ci/release/zipapp_main.py $(SOURCES)
+	@$(BIN)/python .ci/release/build_zipapp.py --output $@
 
 .PHONY: pyz
 pyz: dist/sless.pyz ## dist/sless.pyz: everything in one file that needs Python 3.11 alone
@@ -64,11 +64,18 @@ demo: dist/sless.pyz ## build it, start it, deploy and call the examples; Ctrl-C
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
 
-.PHONY: check
-check: $(VENV)/.dev-stamp ## linter, format, types
+.PHONY: lint
+lint: $(VENV)/.dev-stamp ## linter and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(VENV)/.dev-stamp ## mypy, strict where the charters say so
 	$(BIN)/mypy
+
+.PHONY: check
+check: lint types test-deps ## before a commit: linter, types, architecture, unit and contract tests
+	$(PYTEST) tests/test_architecture.py tests/unit tests/contract
 
 .PHONY: format
 format: $(VENV)/.dev-stamp ## bring the code into the house's format

@@ -42,7 +42,7 @@ def test_help_names_every_target():
 
 
 class TestMakeVenv:
-    SCRIPT = ROOT / "release" / "make_venv.sh"
+    SCRIPT = ROOT / ".ci" / "release" / "make_venv.sh"
 
     def test_no_python(self, tmp_path: Path):
         done = run("bash", self.SCRIPT, "", tmp_path / "venv")

@@ -1,8 +1,8 @@
 """Builds dist/sless.pyz: sless with everything it needs in one file, for a machine that has Python 3.11 and nothing else.
 
-    python release/build_zipapp.py [--output dist/sless.pyz] [--work build/zipapp]
+    python .ci/release/build_zipapp.py [--output dist/sless.pyz] [--work build/zipapp]
 
-Run with an interpreter that has requirements.txt and release/requirements.txt installed: what the first one names is copied from there.
+Run with an interpreter that has requirements.txt and .ci/release/requirements.txt installed: what the first one names is copied from there.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements.txt"
 MAIN = Path(__file__).with_name("zipapp_main.py")
 SIZE_LIMIT_BYTES = 30 * 1024 * 1024
