@@ -11,8 +11,8 @@ Decision: a function runs from a copy of its folder, as it would after an upload
 its code does not look like a save. Consequence: such files are gone after the next save. Paths in log lines are turned back into those of
 the folder.
 
-Decision: changes are found by looking at the files every 50 ms. Notifications of the kernel would need a library, miss saves on network
-and container file systems, and save 25 ms.
+Decision: changes are found by looking at the files every 40 ms. Notifications of the kernel would need a library, miss saves on network
+and container file systems, and save 20 ms.
 
 Decision: a save that changes no dependency skips the builder and its trial import; the instance's own start is the trial. A failed one
 takes the old instance away, unlike in the product: who edits code wants to see the mistake, not the code before it.

@@ -11,10 +11,10 @@ from typing import BinaryIO
 from sless.client.packing import PackingError, list_files
 from sless.errors import NotFound
 
-LOOK_SEC = 0.05
-SETTLE_SEC = 0.02
+LOOK_SEC = 0.04
+SETTLE_SEC = 0.01
 """A save may be several writes: it is over when two looks this far apart see the same."""
-_WORK_SHARE = 0.2
+_WORK_SHARE = 0.05
 """Of a folder with very many files, looking takes at most this share of the time."""
 _RECENT_SEC = 5.0
 _KEPT = 2

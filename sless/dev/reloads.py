@@ -13,7 +13,7 @@ from sless.backend import LocalBackend
 from sless.build import LocalBuilder
 from sless.build.dependencies import WrongManifest
 from sless.build.failures import import_message_of
-from sless.build.made import find_artifact
+from sless.build.made import find_artifact, is_compiled
 from sless.client.packing import PackingError, pack_folder
 from sless.dev.folder import FolderCode, Watcher
 from sless.dev.routes import EndedCalls, OneRoute
@@ -220,12 +220,14 @@ class Reloads:
 
     def _remember_copies(self) -> None:
         """Removes copies that nothing runs from any more."""
-        program = self._program
-        for artifact in {"", program.artifact}:
-            key = MaterialKey(code_key=program.code_key, artifact=artifact, runtime=program.runtime)
-            copy = self._parts.material.ensure(key).code_dir.parent
-            if copy in self._copies:
-                self._copies.remove(copy)
-            self._copies.append(copy)
+        program, material = self._program, self._parts.material
+        keys = [MaterialKey(code_key=program.code_key, artifact=artifact, runtime=program.runtime) for artifact in {"", program.artifact}]
+        used = [material.ensure(key).code_dir.parent for key in keys]
+        if is_compiled(program.runtime):
+            used.append(material.deps_dir(program.artifact))
+        for folder in used:
+            if folder in self._copies:
+                self._copies.remove(folder)
+            self._copies.append(folder)
         while len(self._copies) > 2 * _COPIES_KEPT:
             remove_tree(self._copies.popleft())

@@ -14,6 +14,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from sless.asgi import Application, Follower, FollowRequest, Parts
 from sless.backend import LocalBackend, make_local_backend
 from sless.build import LocalBuilder, make_local_builder
+from sless.build.made import is_compiled
 from sless.config import Settings
 from sless.dev.folder import FolderCode
 from sless.dev.reloads import ReloadParts, Reloads
@@ -35,7 +36,7 @@ _UNUSED_SEC = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevRequest:
-    """`spec` has a runtime and an entrypoint. `cache_dir` keeps installed dependencies from one time to the next."""
+    """`spec` has a runtime and an entrypoint. `cache_dir` keeps installed dependencies and the compiler's cache from one time to the next."""
 
     folder: Path
     name: str
@@ -46,7 +47,7 @@ class DevRequest:
 
 def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -> None:
     """Blocks until a signal asks for the end; then nothing is left but the cache. Raises ConfigError."""
-    with _workshop(request.cache_dir) as (data_dir, deps):
+    with _workshop(request) as (data_dir, deps):
         settings = Settings(data_dir=data_dir, port=listener.getsockname()[1])
         dev = _Dev(request, settings, Material(data_dir, code := FolderCode(), deps=deps))
         try:
@@ -56,17 +57,22 @@ def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -
 
 
 @contextmanager
-def _workshop(cache_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """A temporary folder for copies of the code, and the folder of installed dependencies."""
+def _workshop(request: DevRequest) -> Iterator[tuple[Path, Path]]:
+    """A temporary folder for copies of the code, and the folder of installed dependencies. Of a compiled language each save makes a
+    program: those are kept as long as the copies, and the compiler's own cache from one time to the next."""
     data_dir = Path(tempfile.mkdtemp(prefix="sless-dev-")).resolve()
-    deps = cache_dir / "deps"
-    deps.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _remove_unused(deps)
+    compiled = is_compiled(request.spec.runtime or "")
+    kept = request.cache_dir / ("go" if compiled else "deps")
     try:
-        yield data_dir, deps
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if compiled:
+            (data_dir / "go").symlink_to(kept)
+        else:
+            _remove_unused(kept)
+        yield data_dir, data_dir / "deps" if compiled else kept
     finally:
         remove_tree(data_dir)
-        for folder in (deps, cache_dir):
+        for folder in (kept, request.cache_dir):
             try:
                 folder.rmdir()
             except OSError:  # something is kept in it
