@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sless.build.go_toolchain import Toolchain, find_toolchain
+from sless.build.work import BuildFailed
 from tests.services import unavailable
 from tests.services.postgres import PostgresServer
 
@@ -26,6 +28,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             del os.environ[name]
     folder = tmp_path_factory.mktemp("xdg")
     os.environ.update({f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("DATA", "CONFIG", "STATE")})
+    os.environ.setdefault("GOCACHE", str(ROOT / "build" / "go-cache"))  # compiling Go's own library anew takes half a minute
     yield
     os.environ.clear()
     os.environ.update(before)
@@ -52,6 +55,15 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres_url(postgres_server: PostgresServer) -> str:
     """The URL of a new, empty PostgreSQL database (about 50 ms)."""
     return postgres_server.create_database()
+
+
+@pytest.fixture(scope="session")
+def go_toolchain() -> Toolchain:
+    """The Go that builds would take."""
+    try:
+        return find_toolchain()
+    except BuildFailed as missing:
+        unavailable(str(missing), "golang-go")
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,12 @@ import hashlib
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from sless import assets
-from sless.build.go_sources import MAIN_FOLDER, prepare
+from sless.build.go_sources import MAIN_FOLDER, Prepared, prepare
 from sless.build.go_toolchain import GoBuild, Toolchain, build_command_of, environment_of, find_toolchain, tags_of, write_overlay
 from sless.build.work import BuildFailed, Command, Work
 from sless.domain.ports import BuildSpec
@@ -26,6 +27,38 @@ _LAST_LINES = 50
 _NO_FUNCTION = re.compile(rf"{MAIN_FOLDER}/main\.go:\d+:\d+: undefined: entry\.\w+")
 _PLACE = re.compile(r"^(\./)?[^\s:]+\.go:\d+(:\d+)?: ")
 _NOISE = re.compile(r"^(# |go: (downloading|finding|found|added|upgraded) )|^$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What is compiled: the user's code (which stays as it is) and a runtime, for a function."""
+
+    code_dir: Path
+    entrypoint: str
+    runtime_dir: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """The command that compiles; it runs in `code`, a copy of the user's, and leaves the program at `made` / PROGRAM."""
+
+    code: Path
+    made: Path
+    prepared: Prepared
+    argv: tuple[str, ...]
+
+
+def make_compilation(source: Source, toolchain: Toolchain, folder: Path, environment: Mapping[str, str]) -> Compilation:
+    """Prepares in `folder`, which must be empty. Raises BuildFailed."""
+    code, made = folder / "code", folder / "made"
+    made.mkdir()
+    _copy(source.code_dir, code)
+    prepared = prepare(code, source.entrypoint, source.runtime_dir)
+    build = GoBuild(
+        target=f"./{MAIN_FOLDER}", output=made / PROGRAM, vendored=prepared.vendored, tags=tags_of(environment.get("GOFLAGS", "")),
+        overlay=write_overlay(toolchain, source.runtime_dir / "_hooks" / "os_hooks.go", folder),
+    )  # fmt: skip
+    return Compilation(code=code, made=made, prepared=prepared, argv=build_command_of(toolchain, build))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +74,7 @@ class GoCompiler:
         """The artifact: the program's folder. Raises BuildFailed, BuildCancelled."""
         toolchain = find_toolchain()
         runtime_dir = (self.runtimes or assets.runtimes_dir()).absolute() / work.spec.runtime
+        source = Source(code_dir=code_dir, entrypoint=work.spec.entrypoint, runtime_dir=runtime_dir)
         artifact = key_of(work.spec, runtime_dir, toolchain)
         folder = self.material.deps_dir(artifact)
         lock = self.material.lock_of(f"deps:{artifact}")
@@ -51,32 +85,23 @@ class GoCompiler:
                 work.log("the same code has been compiled already")
             else:
                 with self.material.staging() as staged:
-                    self._compile(work, code_dir, runtime_dir, toolchain, Home(root=staged, home=home.home, tmp=home.tmp))
+                    self._compile(work, source, toolchain, Home(root=staged, home=home.home, tmp=home.tmp))
                     self.material.keep_deps(staged / "made", artifact)
         finally:
             lock.release()
         return artifact
 
-    def _compile(self, work: Work, code_dir: Path, runtime_dir: Path, toolchain: Toolchain, home: Home) -> None:
+    def _compile(self, work: Work, source: Source, toolchain: Toolchain, home: Home) -> None:
         """Leaves the program in `made`."""
         began = time.monotonic()
-        code, made = home.root / "code", home.root / "made"
-        made.mkdir()
-        _copy(code_dir, code)
-        work.shorten(code, ".")
-        work.shorten(home.root, "<build>")
-        work.shorten(toolchain.root, "<go>")
-        prepared = prepare(code, work.spec.entrypoint, runtime_dir)
-        overlay = write_overlay(toolchain, runtime_dir / "_hooks" / "os_hooks.go", home.root)
         environment = environment_of(self.folder, home, work.spec.namespace, work.spec.build_env)
-        build = GoBuild(
-            target=f"./{MAIN_FOLDER}", output=made / PROGRAM, overlay=overlay, vendored=prepared.vendored,
-            tags=tags_of(environment.get("GOFLAGS", "")),
-        )  # fmt: skip
-        work.log(f"go build: compiling with {toolchain.version}{', vendored modules' if prepared.vendored else ''}")
-        exit_code = work.run(self.processes, Command(argv=build_command_of(toolchain, build), cwd=code, env=environment))
+        compilation = make_compilation(source, toolchain, home.root, environment)
+        for folder, name in ((compilation.code, "."), (home.root, "<build>"), (toolchain.root, "<go>")):
+            work.shorten(folder, name)
+        work.log(f"go build: compiling with {toolchain.version}{', vendored modules' if compilation.prepared.vendored else ''}")
+        exit_code = work.run(self.processes, Command(argv=compilation.argv, cwd=compilation.code, env=environment))
         if exit_code:
-            raise BuildFailed(failure_of(work.spec.entrypoint, work.tail(), prepared.functions, exit_code))
+            raise BuildFailed(failure_of(work.spec.entrypoint, work.tail(), compilation.prepared.functions, exit_code))
         work.log(f"go build: done in {time.monotonic() - began:.1f} s")
 
 

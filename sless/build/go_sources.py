@@ -33,7 +33,7 @@ def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
     module, _, function = entrypoint.rpartition(".")
     if not module or not function[:1].isupper():
         found = f'found "{function}"' if module else "found no module"
-        raise BuildFailed(f"entrypoint {entrypoint}: expected module.Function with a capital letter, which is what Go exports, {found}")
+        raise BuildFailed(f"entrypoint {entrypoint}: expected module.function, the function with a capital letter as Go exports it, {found}")
     folder = code / Path(module).parent
     sources = package_sources_of(folder)
     if not sources:

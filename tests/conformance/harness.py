@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from sless.build.work import BuildFailed
+from tests.conformance.go_programs import GO, go_entrypoint_of, go_program, require_go
+
 HERE = Path(__file__).parent
 RUNTIMES_DIR = HERE.parent.parent / "runtimes"
 START_TIMEOUT_SEC = 20.0
@@ -37,11 +40,22 @@ def _node_command() -> list[str] | None:
 
 
 COMMANDS: dict[str, Callable[[], list[str] | None]] = {"python3.11": _python_command, "nodejs20": _node_command}
-RUNTIMES = tuple(COMMANDS)
+RUNTIMES = (*COMMANDS, GO)
 
 
-def command_of(runtime: str) -> list[str]:
-    """The command line of a runtime; raises LookupError when this machine cannot run it."""
+def require_runtime(runtime: str) -> None:
+    """Raises LookupError when this machine cannot run it."""
+    if runtime == GO:
+        require_go()
+    else:
+        command_of(runtime, "")
+
+
+def command_of(runtime: str, entrypoint: str, code_dir: Path | None = None) -> list[str]:
+    """The command line that runs a handler; for Go it is compiled first. Raises LookupError when this machine cannot run the runtime,
+    BuildFailed when there is nothing to be compiled."""
+    if runtime == GO:
+        return [str(go_program(code_dir or handlers_dir(GO), go_entrypoint_of(entrypoint)))]
     command = COMMANDS[runtime]()
     if command is None or not Path(command[-1]).exists():
         raise LookupError(f"runtime {runtime} cannot be started here")
@@ -268,7 +282,7 @@ def wait_until(condition: Callable[[], bool], what: str, *, timeout_sec: float =
 def environment_of(runtime: str, entrypoint: str, env: dict[str, str] | None = None) -> dict[str, str]:
     values = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "SLESS_ENTRYPOINT": entrypoint,
+        "SLESS_ENTRYPOINT": go_entrypoint_of(entrypoint) if runtime == GO else entrypoint,
         "SLESS_CODE_DIR": str(handlers_dir(runtime)),
         "SLESS_FUNCTION_NAME": "conformance",
         "SLESS_NAMESPACE": "sless-0123456789abcdef",
@@ -283,10 +297,11 @@ def start_process(
     runtime: str, entrypoint: str, env: dict[str, str] | None = None, *, pass_fds: tuple[int, ...] = (), folder: str | None = None
 ) -> RuntimeProcess:
     """Starts a runtime in server mode without waiting for it."""
+    command = command_of(runtime, entrypoint, _code_dir_of(env))
     folder = folder or tempfile.mkdtemp(prefix="slrt-", dir="/tmp")
     address = f"{folder}/s"
     process = subprocess.Popen(
-        command_of(runtime),
+        command,
         env={"SLESS_SOCKET": address, "HOME": folder, "TMPDIR": folder, **environment_of(runtime, entrypoint, env)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -300,6 +315,11 @@ def start_process(
         reader.start()
         started.readers.append(reader)
     return started
+
+
+def _code_dir_of(env: dict[str, str] | None) -> Path | None:
+    folder = Path((env or {}).get("SLESS_CODE_DIR", ""))
+    return folder if folder != Path() and folder.is_dir() else None
 
 
 def _collect(pipe: Any, lines: list[str]) -> None:
@@ -346,12 +366,16 @@ class Outcome:
 
 
 def run_once(runtime: str, entrypoint: str, env: dict[str, str], *, mode: str = "job", result_file: bool = True) -> Outcome:
-    """Runs job or check mode to its end."""
+    """Runs job or check mode to its end. What cannot be compiled is what cannot be imported."""
+    try:
+        command = command_of(runtime, entrypoint, _code_dir_of(env))
+    except BuildFailed as failed:
+        return Outcome(exit_code=1, outcome=None, lines=[], stdout="", stderr=str(failed))
     with tempfile.TemporaryDirectory(prefix="slrt-", dir="/tmp") as folder:
         result_path = Path(folder) / "outcome.json"
         extra = {"SLESS_RESULT_FILE": str(result_path)} if result_file else {}
         done = subprocess.run(
-            command_of(runtime),
+            command,
             env={"HOME": folder, "SLESS_MODE": mode, **extra, **environment_of(runtime, entrypoint, env)},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -16,8 +16,8 @@ from tests.conformance.harness import (
     Answer,
     Connection,
     RuntimeProcess,
-    command_of,
     request_bytes,
+    require_runtime,
     running,
     start_process,
     wait_until,
@@ -32,7 +32,7 @@ JSON_TYPE = ("Content-Type", "application/json")
 def runtime(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     try:
-        command_of(name)
+        require_runtime(name)
     except LookupError as missing:
         pytest.skip(str(missing))
     return name

@@ -14,8 +14,8 @@ from tests.conformance.harness import (
     Connection,
     Outcome,
     RuntimeProcess,
-    command_of,
     request_bytes,
+    require_runtime,
     run_once,
     running,
     start_process,
@@ -29,7 +29,7 @@ NODE = "nodejs20"
 @pytest.fixture(autouse=True)
 def _needs_node() -> None:
     try:
-        command_of(NODE)
+        require_runtime(NODE)
     except LookupError as missing:
         pytest.skip(str(missing))
 

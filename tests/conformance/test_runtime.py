@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.conformance.cases import CASES, UNSET, Case
-from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, command_of, running
+from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, require_runtime, running
 
 Start = Callable[..., RuntimeProcess]
 
 
 def require(runtime: str) -> None:
     try:
-        command_of(runtime)
+        require_runtime(runtime)
     except LookupError as missing:
         pytest.skip(str(missing))
 

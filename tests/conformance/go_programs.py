@@ -1,0 +1,77 @@
+"""Compiles Go handlers as the local builder does; programs are kept in `build/`, by what they were made of."""
+
+import functools
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from sless.build.go import Source, failure_of, make_compilation
+from sless.build.go_toolchain import environment_of, find_toolchain
+from sless.build.work import BuildFailed
+from sless.host.material import PROGRAM
+from sless.host.rundir import Home
+
+GO = "go1.23"
+ROOT = Path(__file__).resolve().parents[2]
+RUNTIME_DIR = ROOT / "runtimes" / GO
+KEPT = ROOT / "build" / "go-programs"
+
+
+def require_go() -> None:
+    """Raises LookupError when there is no Go here."""
+    try:
+        find_toolchain()
+    except BuildFailed as missing:
+        raise LookupError(str(missing)) from missing
+
+
+def go_entrypoint_of(entrypoint: str) -> str:
+    """`events.echo_async` → `events/events.EchoAsync`: Go has a folder for each package, and exports names with a capital letter."""
+    module, _, name = entrypoint.rpartition(".")
+    if not module:
+        return entrypoint
+    return f"{module if '/' in module else f'{module}/{module}'}.{go_name_of(name)}"
+
+
+def go_name_of(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def go_program(code_dir: Path, entrypoint: str) -> Path:
+    """Raises BuildFailed."""
+    return _program(code_dir, entrypoint, _content_of(code_dir), _content_of(RUNTIME_DIR))
+
+
+def _content_of(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=500)
+def _program(code_dir: Path, entrypoint: str, code: str, runtime: str) -> Path:
+    toolchain = find_toolchain()
+    key = hashlib.sha256("\0".join([entrypoint, code, runtime, toolchain.version]).encode()).hexdigest()[:24]
+    program = KEPT / f"{re.sub(r'[^a-zA-Z]', '-', entrypoint)}-{key}"
+    if not program.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=KEPT))
+        try:
+            _compile(folder, Source(code_dir=code_dir, entrypoint=entrypoint, runtime_dir=RUNTIME_DIR)).rename(program)
+        finally:
+            shutil.rmtree(folder)
+    return program
+
+
+def _compile(folder: Path, source: Source) -> Path:
+    environment = environment_of(folder / "go", Home(root=folder, home=folder, tmp=folder), "", {})
+    compilation = make_compilation(source, find_toolchain(), folder, environment)
+    done = subprocess.run(compilation.argv, cwd=compilation.code, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise BuildFailed(failure_of(source.entrypoint, done.stderr.splitlines(), compilation.prepared.functions, done.returncode))
+    return compilation.made / PROGRAM

@@ -1,0 +1,46 @@
+// Package errors has every way to fail, by name.
+package errors
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// OddError is an error type of the user's own.
+type OddError struct{ n int }
+
+func (e *OddError) Error() string { return fmt.Sprint("odd ", e.n) }
+
+// Hostile panics when it is asked what it says.
+type Hostile struct{}
+
+func (Hostile) Error() string { panic("no") }
+
+func deep(list []int) int { return list[len(list)] }
+
+var failures = map[string]func() error{
+	"raise":         func() error { panic(errors.New("went wrong: 7")) },
+	"raise_async":   func() error { time.Sleep(time.Millisecond); return errors.New("went wrong later") },
+	"raise_empty":   func() error { return errors.New("") },
+	"raise_unicode": func() error { return errors.New("schiefgegangen: ü 🎉") },
+	"raise_long":    func() error { return errors.New(strings.Repeat("x", 5000)) },
+	"own_type":      func() error { return &OddError{3} },
+	"wrapped":       func() error { return fmt.Errorf("outer: %w", &OddError{3}) },
+	"hostile":       func() error { return Hostile{} },
+	"panic_text":    func() error { panic("just text") },
+	"panic_nil_map": func() error { var m map[string]int; m["a"] = 1; return nil },
+	"index":         func() error { _ = deep(nil); return nil },
+	"goexit":        func() error { runtime.Goexit(); return nil },
+	"goroutine":     func() error { go func() { panic("nobody catches this") }(); select {} },
+	"exit": func() error {
+		fmt.Print("last words")
+		os.Exit(3)
+		return nil
+	},
+}
+
+func Fail(event map[string]any) (any, error) { return nil, failures[event["kind"].(string)]() }
