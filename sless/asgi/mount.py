@@ -61,7 +61,7 @@ class Mount:
                 body.write(data)
         except OSError as error:
             body.close()
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise SlessError(Code.STORAGE_FULL, "no room on the server's disk for the request body") from error
             raise
         except BaseException:

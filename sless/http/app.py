@@ -37,7 +37,7 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
     app = Flask("sless", static_folder=str(assets.static_dir()), static_url_path="/static")
     app.request_class = UploadRequest
     app.config.update(
-        SEND_FILE_MAX_AGE_DEFAULT=_STATIC_SEC, PROPAGATE_EXCEPTIONS=False, PROVIDE_AUTOMATIC_OPTIONS=False, MAX_FORM_MEMORY_SIZE=64 * 1024
+        SEND_FILE_MAX_AGE_DEFAULT=_STATIC_SEC, PROPAGATE_EXCEPTIONS=False, PROVIDE_AUTOMATIC_OPTIONS=False, MAX_FORM_MEMORY_SIZE=512 * 1024
     )
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False

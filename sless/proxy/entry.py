@@ -104,9 +104,10 @@ class Entry:
             best.active += 1
         return best
 
-    async def target(self, wait_sec: float) -> Target:
-        """A slot on an instance. Raises SlessError: blocked, removed, or none within `wait_sec`."""
-        deadline = monotonic() + wait_sec
+    async def target(self, wait_sec: float, deadline: float | None = None) -> Target:
+        """A slot on an instance. Raises SlessError: blocked, removed, or none within `wait_sec`, which ends at `deadline` when a part of
+        it has passed already."""
+        deadline = monotonic() + wait_sec if deadline is None else deadline
         ticket: int | None = None
         while True:
             self.check_served()

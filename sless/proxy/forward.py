@@ -70,11 +70,13 @@ class Forwarder:
         deadline = monotonic() + self.options.instance_wait_sec
         call.cold = not entry.targets
         while True:
-            target = await entry.target(deadline - monotonic())
+            target = await entry.target(self.options.instance_wait_sec, deadline)
             try:
                 connection = await target.connection()
             except OSError:
                 entry.release_unreachable(target)
+                # Alive or not, what nobody can reach serves nobody: the backend looks and replaces it.
+                await asyncio.to_thread(self.options.report_stuck, target.endpoint.id)
                 continue
             except asyncio.CancelledError:
                 entry.release(target)

@@ -74,6 +74,7 @@ class LoopInvoker:
                 return _observed(run, fetched, started_at)
             except OSError:
                 target.suspend(monotonic())
+                await self._stuck(target)
             except BrokenOff as error:
                 told = await broken_off(entry.route, target, error, options.why_gone)
                 return _failed(run, CallStatus.FAILED, told.message, started_at)

@@ -1,0 +1,183 @@
+"""What the machine does to the server: a locked database, a full disk, taken ports and folders, wrong files in the data folder."""
+
+import contextlib
+import os
+import resource
+import shutil
+import socket
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_bad_input_requests import refused
+from tests.services.product import Place, Product, new_place, wait_until, zip_of
+
+HANDLER = "def handle(event):\n    return {'got': event}\n"
+
+
+@contextlib.contextmanager
+def locked(product: Product) -> Iterator[None]:
+    """Another process's hand on the database: nobody else can write, whatever they wait."""
+    connection = sqlite3.connect(product.place.data_dir / "sless.db", isolation_level=None)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+    finally:
+        connection.close()
+
+
+@pytest.mark.timeout(180)
+def test_a_locked_database(own_product: Product) -> None:
+    """For longer than the busy time-out: writes are refused and say so, calls go on, and afterwards everything does."""
+    tenant = own_product.tenant("t")
+    path = tenant.deploy("f", HANDLER)
+    with locked(own_product):
+        answers = {}
+
+        def ask(name: str, call: Callable[[], object]) -> None:
+            answers[name] = call()
+
+        calls = {
+            "create": lambda: tenant.post("functions", {"name": "g", "runtime": "python3.11"}),
+            "upload": lambda: tenant.upload("f", HANDLER + "# two\n"),
+            "later": lambda: tenant.post("functions/f/invoke", 1, headers={"Prefer": "respond-async"}),
+            "delete": lambda: tenant.call("DELETE", "functions/f"),
+        }
+        threads = [threading.Thread(target=ask, args=item) for item in calls.items()]
+        for thread in threads:
+            thread.start()
+        served = [tenant.post(path, number) for number in range(20)]
+        read = tenant.get("functions/f")
+        for thread in threads:
+            thread.join(60)
+    assert [answer.json() for answer in served] == [{"got": number} for number in range(20)]
+    assert read.json()["phase"] == "Ready"
+    for name in calls:
+        assert "busy" in refused(answers[name], 503, "unavailable")["error"], name
+        assert answers[name].headers["Retry-After"], name
+    # Nothing of what was refused has happened; all of it is possible now.
+    assert [item["name"] for item in tenant.get("functions").json()] == ["f"]
+    assert len(tenant.get("functions/f/versions").json()) == 1
+    tenant.create("g")
+    assert tenant.upload("f", HANDLER + "# two\n").status_code == 202
+    assert tenant.settled("f", version=2)["active_version"] == 2
+    assert tenant.post(path, 7).json() == {"got": 7}
+    # The calls of that time are in the history all the same.
+    wait_until(lambda: len(tenant.get("functions/f/invocations").json()) >= 21, "the calls are recorded")
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
+    """A file system of its own where mounting is allowed."""
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "sless-test", str(folder)], capture_output=True, check=False)
+    try:
+        yield folder
+    finally:
+        if made.returncode == 0:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def can_mount(folder: Path) -> bool:
+    probe = folder / "probe"
+    probe.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "sless-test", str(probe)], capture_output=True, check=False).returncode:
+        return False
+    subprocess.run(["umount", str(probe)], check=True)
+    return True
+
+
+def test_a_full_disk_while_uploading(tmp_path: Path) -> None:
+    """A disk of 24 MB, or, where none can be mounted, a server whose files may not grow over 4 MB: the kernel refuses alike."""
+    mounts = can_mount(tmp_path)
+    noise = os.urandom(30 << 20) if mounts else os.urandom(5 << 20)
+    big = zip_of({"handler.py": HANDLER, "noise": noise})
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(new_place(tmp_path))
+        if mounts:
+            stack.enter_context(small_disk(place.data_dir, 24))
+        product = Product(place)
+        stack.callback(product.close)
+        product.start(None if mounts else limit_files)
+        tenant = product.tenant("t")
+        path = tenant.deploy("f", HANDLER)
+        for options in ({"data": big, "headers": {"Content-Type": "application/zip"}}, {"files": {"code": ("code.zip", big)}}):
+            answer = tenant.post("functions/f/upload", **options)
+            assert "full" in refused(answer, 507, "storage_full")["error"]
+        assert list((place.data_dir / "uploads").iterdir()) == []
+        assert len(tenant.get("functions/f/versions").json()) == 1
+        assert tenant.post(path, 1).json() == {"got": 1}
+        assert tenant.upload("f", HANDLER + "# small\n").status_code == 202
+        assert tenant.settled("f", version=2)["active_version"] == 2
+        assert '"level": "error"' not in product.log, product.log
+
+
+def limit_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
+
+
+def test_a_disk_that_is_full_before_anything_is_asked(tmp_path: Path) -> None:
+    """Not one page is left for the database: writes are refused in words, calls and reads go on, and room makes all well."""
+    if not can_mount(tmp_path):
+        pytest.skip("no file system can be mounted here")
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(new_place(tmp_path))
+        disk = stack.enter_context(small_disk(place.data_dir, 24))
+        product = Product(place)
+        stack.callback(product.close)
+        product.start()
+        tenant = product.tenant("t")
+        path = tenant.deploy("f", HANDLER)
+        filler = disk / "filler"
+        fill(filler)
+        assert shutil.disk_usage(disk).free == 0
+        answer = tenant.upload("f", HANDLER + "# two\n")
+        assert "full" in refused(answer, 507, "storage_full")["error"]
+        statuses = {tenant.post("functions", {"name": f"g{number}", "runtime": "python3.11"}).status_code for number in range(300)}
+        assert statuses <= {201, 507}
+        assert tenant.post(path, 1).json() == {"got": 1}
+        assert tenant.get("functions/f").json()["phase"] == "Ready"
+        filler.unlink()
+        assert tenant.upload("f", HANDLER + "# two\n").status_code == 202
+        assert tenant.settled("f", version=2)["active_version"] == 2
+
+
+def fill(path: Path) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(descriptor, b"\0" * 4096)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with new_place(tmp_path) as place, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = place.run("serve", "--port", str(port))
+        assert (ended.returncode, ended.stderr) == (1, f"Error: port {port} on 127.0.0.1 is in use\n")
+
+
+def start_in(place: Place) -> "subprocess.CompletedProcess[str]":
+    return place.run("serve", "--port", "0")
+
+
+NO_DATABASE = b"this is no database, but a text that is long enough to look at" * 100
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"), [("sless.db", NO_DATABASE, "database"), ("jwt-secret", b"short", "jwt-secret")], ids=["db", "secret"]
+)
+def test_files_in_the_data_folder_that_are_something_else(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+    with new_place(tmp_path) as place:
+        place.data_dir.mkdir()
+        (place.data_dir / name).write_bytes(content)
+        ended = start_in(place)
+        assert ended.returncode != 0
+        assert "Error: " in ended.stderr and expected in ended.stderr.rpartition("Error: ")[2], ended.stderr
+        assert "Traceback" not in ended.stderr
