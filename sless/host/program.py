@@ -92,7 +92,19 @@ def environment_of(program: Program | BuildSpec, home: Home, code_dir: Path, dep
             "SLESS_CONCURRENCY": str(program.concurrency),
             "SLESS_EVENT_FORMAT": program.event_format,
         }
-    return {**_base_of(home), **user, **fixed}
+    return {**_base_of(home), **_heap_of(program), **user, **fixed}
+
+
+def _heap_of(program: Program | BuildSpec) -> Mapping[str, str]:
+    """The memory limit as the language's own collector understands it: by default V8 lets garbage grow to gigabytes and Go to twice what is
+    alive, and the memory watch would end a function that is only untidy."""
+    known = RUNTIMES.get(program.runtime)
+    match known.language if known else None:
+        case "node":
+            return {"NODE_OPTIONS": f"--max-old-space-size={program.memory_mb}"}
+        case "go":
+            return {"GOMEMLIMIT": f"{program.memory_mb * 9 // 10}MiB"}
+    return {}
 
 
 def _base_of(home: Home) -> Mapping[str, str]:
