@@ -9,7 +9,7 @@ from .encode import NotSerializable
 HERE = os.path.dirname(__file__)
 MESSAGE_LIMIT_BYTES = 1024
 own_folders = []
-"""Folders of the code and its packages, with a slash behind, set once: the log shows paths within them, not where the platform keeps them."""
+"""Folders of the code and its packages, with a slash behind, set once: the log shows paths within them alone."""
 SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 

@@ -21,6 +21,7 @@ from sless.domain.model import (
 from sless.domain.ports import ObservedDeployment, ObservedRun, Outcome
 from sless.reconcile import decide
 from sless.reconcile.decide import Apply, EndBuild, FinishRun, Forget, Remove, RetryRun, StartBuild
+from tests.builders import make_run
 
 NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
 
@@ -137,11 +138,7 @@ def test_decide_builds(versions, started, expected):
 
 
 def run(cause=Cause.INVOKE, attempts=1, max_attempts=3) -> Run:
-    return Run(
-        id="r", namespace="sless-0", workload_id="id-hello", kind=Kind.FUNCTION, name="hello", cause=cause, request_id="r", event="{}",
-        status=CallStatus.RUNNING, job_run_id=None, trigger_id=None, due_at=None, version=1, attempts=attempts, max_attempts=max_attempts,
-        not_before=NOW, claimed_by="me", result=None, message="", exit_code=None, http_status=None, created_at=NOW, started_at=NOW, ended_at=None,
-    )  # fmt: skip
+    return make_run(cause=cause, status=CallStatus.RUNNING, attempts=attempts, max_attempts=max_attempts)
 
 
 def ended(status, http_status=None, result=None) -> ObservedRun:
