@@ -18,6 +18,8 @@ GO = "go1.23"
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME_DIR = ROOT / "runtimes" / GO
 KEPT = ROOT / "build" / "go-programs"
+HOOKS = True
+"""Whether package os gets its hooks; without, a program is as if the toolchain's sources were not as expected."""
 
 
 def require_go() -> None:
@@ -42,7 +44,9 @@ def go_name_of(name: str) -> str:
 
 def go_program(code_dir: Path, entrypoint: str) -> Path:
     """Raises BuildFailed."""
-    return _program(code_dir, entrypoint, _content_of(code_dir), _content_of(RUNTIME_DIR))
+    return _program(
+        Source(code_dir=code_dir, entrypoint=entrypoint, runtime_dir=RUNTIME_DIR), _content_of(code_dir), _content_of(RUNTIME_DIR), HOOKS
+    )
 
 
 def _content_of(folder: Path) -> str:
@@ -54,24 +58,24 @@ def _content_of(folder: Path) -> str:
 
 
 @functools.lru_cache(maxsize=500)
-def _program(code_dir: Path, entrypoint: str, code: str, runtime: str) -> Path:
-    toolchain = find_toolchain()
-    key = hashlib.sha256("\0".join([entrypoint, code, runtime, toolchain.version]).encode()).hexdigest()[:24]
-    program = KEPT / f"{re.sub(r'[^a-zA-Z]', '-', entrypoint)}-{key}"
+def _program(source: Source, code: str, runtime: str, hooks: bool) -> Path:
+    key = hashlib.sha256("\0".join([source.entrypoint, code, runtime, find_toolchain().version, str(hooks)]).encode()).hexdigest()[:24]
+    program = KEPT / f"{re.sub(r'[^a-zA-Z]', '-', source.entrypoint)}-{key}"
     if not program.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=KEPT))
         try:
-            _compile(folder, Source(code_dir=code_dir, entrypoint=entrypoint, runtime_dir=RUNTIME_DIR)).rename(program)
+            _compile(folder, source, hooks).rename(program)
         finally:
             shutil.rmtree(folder)
     return program
 
 
-def _compile(folder: Path, source: Source) -> Path:
+def _compile(folder: Path, source: Source, hooks: bool) -> Path:
     environment = environment_of(folder / "go", Home(root=folder, home=folder, tmp=folder), "", {})
     compilation = make_compilation(source, find_toolchain(), folder, environment)
-    done = subprocess.run(compilation.argv, cwd=compilation.code, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    argv = [part for part in compilation.argv if hooks or not part.startswith(("-overlay", "-tags"))]
+    done = subprocess.run(argv, cwd=compilation.code, env=environment, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise BuildFailed(failure_of(source.entrypoint, done.stderr.splitlines(), compilation.prepared.functions, done.returncode))
     return compilation.made / PROGRAM

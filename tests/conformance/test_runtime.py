@@ -13,13 +13,6 @@ from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, require_
 Start = Callable[..., RuntimeProcess]
 
 
-def require(runtime: str) -> None:
-    try:
-        require_runtime(runtime)
-    except LookupError as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.fixture(scope="module")
 def started() -> Iterator[Start]:
     """Starts a runtime once per (runtime, handler, environment) and ends them all at the end of the module."""
@@ -27,7 +20,7 @@ def started() -> Iterator[Start]:
     processes: dict[Any, RuntimeProcess] = {}
 
     def start(runtime: str, entrypoint: str, env: dict[str, str] | None = None) -> RuntimeProcess:
-        require(runtime)
+        require_runtime(runtime)
         key = (runtime, entrypoint, *sorted((env or {}).items()))
         if key not in processes:
             context = running(runtime, entrypoint, env)
