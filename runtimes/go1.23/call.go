@@ -47,7 +47,9 @@ type call struct {
 
 type atomicState struct{ value int32 }
 
-func (s *atomicState) move(to int32) bool { return atomic.CompareAndSwapInt32(&s.value, stateRunning, to) }
+func (s *atomicState) move(to int32) bool {
+	return atomic.CompareAndSwapInt32(&s.value, stateRunning, to)
+}
 func (s *atomicState) is(state int32) bool { return atomic.LoadInt32(&s.value) == state }
 
 func newID() string {

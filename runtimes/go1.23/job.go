@@ -13,25 +13,18 @@ import (
 )
 
 // collector takes a streamed answer of a job.
-type collector struct {
-	status  int
-	headers []header
-	body    []byte
-	broken  bool
-}
+type collector struct{ body []byte }
 
-func (c *collector) start(status int, headers []header) bool {
-	c.status, c.headers = status, headers
-	return true
-}
+func (c *collector) start(int, []header) bool { return true }
 
 func (c *collector) write(piece []byte) bool {
 	c.body = append(c.body, piece...)
 	return true
 }
 
-func (c *collector) finish()   {}
-func (c *collector) breakOff() { c.broken = true }
+func (c *collector) finish()       {}
+func (c *collector) breakOff()     {}
+func (c *collector) abandon(*call) {}
 
 // runJob calls the handler with the event of the environment, leaves the outcome and ends the process.
 func runJob(invoke invoker) {

@@ -3,6 +3,7 @@ package runtime
 import (
 	"net"
 	"strconv"
+	"time"
 )
 
 var reasons = map[int]string{
@@ -107,6 +108,14 @@ func (r *responder) finish() {
 func (r *responder) breakOff() {
 	r.broken = true
 	r.conn.Close()
+}
+
+// abandon ends the connection of a call that is over time: not before sless does, which means to answer 504, unless nobody does.
+func (r *responder) abandon(one *call) {
+	for end := one.deadline.Add(closeGrace); !one.deadline.IsZero() && time.Now().Before(end) && !one.gone(); {
+		time.Sleep(sweepPause)
+	}
+	r.breakOff()
 }
 
 func (r *responder) put(out []byte) bool {

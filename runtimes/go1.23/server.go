@@ -20,7 +20,7 @@ const (
 
 type flag struct{ value int32 }
 
-func (f *flag) set()              { atomic.StoreInt32(&f.value, 1) }
+func (f *flag) set()                { atomic.StoreInt32(&f.value, 1) }
 func (f *flag) is(value int32) bool { return atomic.LoadInt32(&f.value) == value }
 
 type server struct {
@@ -113,7 +113,7 @@ func (s *server) call(req *request, reply *responder) {
 	one.gone, one.close = reply.conn.gone, func() { reply.conn.Close() }
 	defer one.cancel()
 	if !s.calls.admit(one) {
-		reply.breakOff()
+		reply.abandon(one)
 		return
 	}
 	one.scope = early.Begin(req.id)
@@ -146,18 +146,24 @@ type sender interface {
 	write(piece []byte) bool
 	finish()
 	breakOff()
+	abandon(one *call)
 }
 
 // deliver sends a whole answer, unless nobody waits for it any more. The call is over before its last byte is out: who has the answer
 // finds no trace of it.
 func (c *call) deliver(made *answer, reply *responder, finish func()) {
-	wanted := c.state.move(stateAnswering)
+	wanted := c.mayAnswer()
 	finish()
 	if wanted {
 		reply.send(made)
 	} else {
-		reply.breakOff()
+		reply.abandon(c)
 	}
+}
+
+// mayAnswer is whether somebody still waits for the answer.
+func (c *call) mayAnswer() bool {
+	return (c.deadline.IsZero() || time.Now().Before(c.deadline)) && c.state.move(stateAnswering)
 }
 
 // sendStream sends an answer piece by piece. An error before the first is a clean answer, a later one breaks the connection off.
@@ -202,8 +208,8 @@ func (c *call) pump(made *answer, reply sender, begun *bool) error {
 
 // begin sends the head of a stream; false when its body is not wanted.
 func (c *call) begin(made *answer, reply sender, isText bool) bool {
-	if !c.state.move(stateAnswering) {
-		reply.breakOff()
+	if !c.mayAnswer() {
+		reply.abandon(c)
 		return false
 	}
 	if !made.has("content-type") {

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from sless.build.work import BuildFailed
 
 RUNTIME_MODULE = "sless.internal/runtime"
 MAIN_FOLDER = "sless_entry_main"
+RUNTIME_FOLDER = "sless_runtime"
 DEFAULT_MODULE = "function"
+_RUNTIME_PARTS = ("", "early")
 _EARLY_FILE = "sless_early.go"
 _LEAST_LANGUAGE = (1, 18)
 _PACKAGE = re.compile(r"^package[ \t]+(\w+)", re.MULTILINE)
@@ -33,7 +36,9 @@ def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
     module, _, function = entrypoint.rpartition(".")
     if not module or not function[:1].isupper():
         found = f'found "{function}"' if module else "found no module"
-        raise BuildFailed(f"entrypoint {entrypoint}: expected module.function, the function with a capital letter as Go exports it, {found}")
+        raise BuildFailed(
+            f"entrypoint {entrypoint}: expected module.function, the function with a capital letter as Go exports it, {found}"
+        )
     folder = code / Path(module).parent
     sources = package_sources_of(folder)
     if not sources:
@@ -41,9 +46,12 @@ def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
     mod = code / "go.mod"
     text = mod.read_text(encoding="utf-8", errors="replace") if mod.is_file() else f"module {DEFAULT_MODULE}\n\ngo 1.23\n"
     vendored = (code / "vendor" / "modules.txt").is_file()
-    mod.write_text(mod_with_runtime(text, None if vendored else runtime_dir), encoding="utf-8")
+    mod.write_text(mod_with_runtime(text, vendored=vendored), encoding="utf-8")
     if vendored:
         _vendor_runtime(code / "vendor", runtime_dir)
+    else:
+        _copy_runtime(runtime_dir, code / RUNTIME_FOLDER)
+        shutil.copyfile(runtime_dir / "go.mod", code / RUNTIME_FOLDER / "go.mod")
     _make_importable(folder, sources)
     for package in _packages_of(code):
         _add_early(package)
@@ -68,17 +76,17 @@ def module_path_of(mod_text: str) -> str:
     return found[1]
 
 
-def mod_with_runtime(text: str, runtime_dir: Path | None) -> str:
-    """The go.mod with the runtime as a requirement, found in `runtime_dir` or (None) among the vendored. The runtime's own language
-    version is low so that it raises nobody's; only go.mod files from before Go 1.18 are raised to that."""
+def mod_with_runtime(text: str, *, vendored: bool) -> str:
+    """The go.mod with the runtime as a requirement, found among the vendored or in a folder beside. The runtime's own language version
+    is low so that it raises nobody's; only a go.mod from before Go 1.18 is raised to that."""
     language = _LANGUAGE.search(text)
     if language is None:
         text += f"\ngo {_version_text(_LEAST_LANGUAGE)}\n"
     elif (int(language[1]), int(language[2])) < _LEAST_LANGUAGE:
         text = text[: language.start()] + f"\ngo {_version_text(_LEAST_LANGUAGE)}" + text[language.end() :]
     text += f"\nrequire {RUNTIME_MODULE} v0.0.0\n"
-    if runtime_dir is not None:
-        text += f"\nreplace {RUNTIME_MODULE} => {json.dumps(str(runtime_dir))}\n"
+    if not vendored:
+        text += f"\nreplace {RUNTIME_MODULE} => ./{RUNTIME_FOLDER}\n"
     return text
 
 
@@ -121,7 +129,7 @@ def _packages_of(code: Path) -> list[Path]:
     folders = [code]
     for folder in folders:
         for path in sorted(folder.iterdir()):
-            own = path.name[0] not in "._" and path.name not in ("vendor", "testdata", "node_modules", MAIN_FOLDER)
+            own = path.name[0] not in "._" and path.name not in ("vendor", "testdata", "node_modules", MAIN_FOLDER, RUNTIME_FOLDER)
             if own and path.is_dir() and not path.is_symlink() and not (path / "go.mod").exists():
                 folders.append(path)
     return folders
@@ -135,14 +143,18 @@ def _add_early(folder: Path) -> None:
         (folder / _EARLY_FILE).write_text(f'package {name}\n\nimport _ "{RUNTIME_MODULE}/early"\n', encoding="utf-8")
 
 
-def _vendor_runtime(vendor: Path, runtime_dir: Path) -> None:
-    listed = [f"# {RUNTIME_MODULE} v0.0.0", f"## explicit; go {_version_text(_LEAST_LANGUAGE)}"]
-    for part in ("", "early"):
-        target = vendor / RUNTIME_MODULE / part
-        target.mkdir(parents=True, exist_ok=True)
+def _copy_runtime(runtime_dir: Path, folder: Path) -> None:
+    """A copy, since the place of a replaced module is written into the program."""
+    for part in _RUNTIME_PARTS:
+        (folder / part).mkdir(parents=True, exist_ok=True)
         for source in sorted((runtime_dir / part).glob("*.go")):
-            (target / source.name).write_bytes(source.read_bytes())
-        listed.append(f"{RUNTIME_MODULE}/{part}".rstrip("/"))
+            shutil.copyfile(source, folder / part / source.name)
+
+
+def _vendor_runtime(vendor: Path, runtime_dir: Path) -> None:
+    _copy_runtime(runtime_dir, vendor / RUNTIME_MODULE)
+    packages = (f"{RUNTIME_MODULE}/{part}".rstrip("/") for part in _RUNTIME_PARTS)
+    listed = [f"# {RUNTIME_MODULE} v0.0.0", f"## explicit; go {_version_text(_LEAST_LANGUAGE)}", *packages]
     modules = vendor / "modules.txt"
     text = modules.read_text(encoding="utf-8", errors="replace").rstrip("\n")
     modules.write_text("\n".join([*([text] if text else []), *listed, ""]), encoding="utf-8")

@@ -355,7 +355,8 @@ def test_caller_that_leaves_while_it_waits_is_never_started(tmp_path: Path) -> N
 
 
 def test_sigterm_belongs_to_the_runtime_in_a_job(tmp_path: Path) -> None:
-    source = 'package handler\n\nimport ("os"; "syscall"; "time")\n\nfunc Handle(event any) any {\n\tsyscall.Kill(os.Getpid(), syscall.SIGTERM)\n'
+    source = 'package handler\n\nimport ("os"; "syscall"; "time")\n\nfunc Handle(event any) any {\n'
+    source += "\tsyscall.Kill(os.Getpid(), syscall.SIGTERM)\n"
     env = code_env(tmp_path, source + '\ttime.Sleep(50 * time.Millisecond)\n\treturn "finished"\n}\n')
     assert job("handler.handle", {}, **env)["body"] == "finished"
 

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"unsafe"
 )
 
 var (
@@ -14,8 +15,9 @@ var (
 
 // captured are the read ends of the pipes that took the place of descriptors 1 and 2.
 var captured [2]struct {
-	fd int
-	mu sync.Mutex
+	fd     int
+	mu     sync.Mutex
+	buffer [32 * 1024]byte
 }
 
 var capturing bool
@@ -66,18 +68,18 @@ func readCaptured(stream Stream) bool {
 	source := &captured[stream]
 	source.mu.Lock()
 	defer source.mu.Unlock()
-	var buffer [32 * 1024]byte
 	for {
-		n, err := syscall.Read(source.fd, buffer[:])
+		// Raw: it never waits, and every call asks twice.
+		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(source.fd), uintptr(unsafe.Pointer(&source.buffer)), uintptr(len(source.buffer)))
 		switch {
-		case err == syscall.EINTR:
-		case err == syscall.EAGAIN:
+		case errno == syscall.EINTR:
+		case errno == syscall.EAGAIN:
 			return true
-		case err != nil || n == 0:
+		case errno != 0 || n == 0:
 			return false
 		default:
-			Write(soleScope(), stream, buffer[:n])
-			if n < len(buffer) {
+			Write(soleScope(), stream, source.buffer[:n])
+			if int(n) < len(source.buffer) {
 				return true
 			}
 		}

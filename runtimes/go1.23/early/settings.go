@@ -27,13 +27,13 @@ var privateNames = []string{
 
 // Settings is what the environment asks for. TimeoutSec 0 is none, LifelineFD -1 none, Socket "" a port.
 type Settings struct {
-	Mode                                        Mode
-	CodeDir, Entrypoint, Socket                 string
-	FunctionName, Namespace                     string
-	Port, Version, MemoryMB                     int
-	TimeoutSec, Concurrency, LifelineFD         int
-	AWSEvents                                   bool
-	EventText                                   string
+	Mode                                         Mode
+	CodeDir, Entrypoint, Socket                  string
+	FunctionName, Namespace                      string
+	Port, Version, MemoryMB                      int
+	TimeoutSec, Concurrency, LifelineFD          int
+	AWSEvents                                    bool
+	EventText                                    string
 	InvocationID, RequestID, Trigger, ResultFile string
 }
 
