@@ -65,7 +65,7 @@ class Invocations:
         return await self._recorded(entry, asked, extra or [])
 
     def _entry(self, asked: Asked) -> Entry:
-        entry = self._parts.table.find(asked.namespace, asked.name)
+        entry = self._parts.table.find_loaded(asked.namespace, asked.name)
         if entry is None or (asked.kind is not None and entry.route.kind is not asked.kind):
             raise NotFound(str(asked.kind or "function"), asked.name)
         return entry

@@ -1,15 +1,18 @@
 """The table of routes: what the last snapshot said, polled each second and at once on a wake."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
 
 from sless.domain.ports import RouteSnapshot, RouteSource
+from sless.errors import Code, SlessError
 from sless.proxy.entry import Entry
 from sless.proxy.target import Target
 
 _log = logging.getLogger(__name__)
+_FIRST_SEC = 5.0
 
 
 class RouteTable:
@@ -32,12 +35,17 @@ class RouteTable:
         self._thread: threading.Thread | None = None
         self.loaded = False
         """The first snapshot is in."""
+        self._first = asyncio.Event()
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._stopping = False
         self._thread = threading.Thread(target=self._poll, args=(loop,), name="routes", daemon=True)
         self._thread.start()
+        # So that the first call does not meet an empty table; who calls before a slow database has answered is told so (`find_loaded`).
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_SEC):
+                await self._first.wait()
 
     async def stop(self) -> None:
         self._stopping = True
@@ -64,6 +72,12 @@ class RouteTable:
 
     def find(self, namespace: str, name: str) -> Entry | None:
         return self._entries.get((namespace, name))
+
+    def find_loaded(self, namespace: str, name: str) -> Entry | None:
+        """Raises NOT_READY while nobody knows what there is."""
+        if not self.loaded:
+            raise SlessError(Code.NOT_READY, "the server has just started and has not read its routes yet", retry_after_sec=1)
+        return self.find(namespace, name)
 
     def find_by_prefix(self, prefix: bytes) -> Entry | None:
         """`prefix` is the raw /fn/{namespace}/{name}."""
@@ -92,6 +106,7 @@ class RouteTable:
         for entry in gone:
             entry.remove(self._draining)
         self.loaded = True
+        self._first.set()
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping:

@@ -10,6 +10,8 @@ from sless.errors import Code, SlessError
 from sless.ids import new_call_id
 from sless.proxy.refuse import error_answer
 
+_RETRY_AFTER_SEC = 5
+
 
 class Cycle(RequestResponseCycle):
     _until_close = False
@@ -19,14 +21,14 @@ class Cycle(RequestResponseCycle):
         try:
             await app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
-            self._give_up()
+            self._give_up(SlessError(Code.SHUTTING_DOWN, "the server stopped before this had ended", retry_after_sec=_RETRY_AFTER_SEC))
             raise
         except Exception as error:
             self.logger.error("the application failed", exc_info=error)
-            self._give_up()
+            self._give_up(_failure())
         else:
             if not self.response_complete:
-                self._give_up()
+                self._give_up(_failure())
         finally:
             self.on_response = _nothing
 
@@ -62,18 +64,22 @@ class Cycle(RequestResponseCycle):
             self.transport.close()
             self.on_response()
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: SlessError) -> None:
         if self.disconnected or self.response_complete:
             return
         if self.response_started:
             # An abort, not a close: where the end of the connection ends the answer, only an error shows that it is not whole.
             self.transport.abort()
             return
-        headers, body = error_answer(SlessError(Code.INTERNAL, "the server failed; its log says why"), new_call_id())
+        headers, body = error_answer(error, new_call_id())
         lines = [name + b": " + value + b"\r\n" for name, value in headers]
-        self.transport.write(b"".join([STATUS_LINE[500], *lines, b"connection: close\r\n\r\n", body]))
+        self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"connection: close\r\n\r\n", body]))
         self.response_complete = True
         self.transport.close()
+
+
+def _failure() -> SlessError:
+    return SlessError(Code.INTERNAL, "the server failed; its log says why")
 
 
 def _nothing() -> None: ...

@@ -156,8 +156,9 @@ class Product:
 
     @property
     def worker(self) -> int:
+        """Its pid; 0 while there is none."""
         assert self.process is not None
-        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+        return int((Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split() or [0])[0])
 
     @property
     def state_file(self) -> Path:

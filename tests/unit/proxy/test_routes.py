@@ -7,6 +7,7 @@ import pytest
 
 from sless.domain.model import Kind
 from sless.domain.ports import Route, RouteSnapshot
+from sless.errors import Code, SlessError
 from sless.proxy.routes import RouteTable
 
 
@@ -82,3 +83,16 @@ async def test_a_sync_gives_up_when_the_source_fails(table, source):
     assert await asyncio.to_thread(table.sync, 10)
     source.fails = True
     assert not await asyncio.to_thread(table.sync, 0.05)
+
+
+async def test_the_start_waits_for_the_first_snapshot():
+    source = Source()
+    source.write("early")
+    table = RouteTable(source, draining=lambda target: None, poll_sec=60)
+    with pytest.raises(SlessError) as caught:
+        table.find_loaded("ns", "early")
+    assert caught.value.code is Code.NOT_READY and caught.value.retry_after_sec
+    await table.start()
+    assert table.find_loaded("ns", "early") is not None
+    assert table.find_loaded("ns", "unknown") is None
+    await table.stop()
