@@ -28,6 +28,7 @@ _CULPRITS = tuple(
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.$]*(Error|Exception|Exit|Interrupt|Warning)\b")
 _RAISED_LINE = re.compile(_ERROR_LINE.pattern + r"|[A-Za-z_][\w.]*: ")
 """How Python names an exception below its traceback; what the module printed may come after it."""
+_PANIC_LINE = re.compile(r"(panic|fatal error): ")
 _CLOSING_LINE = re.compile(r"\s|[\]})]|Node\.js v|$")
 _NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
@@ -54,9 +55,11 @@ def _informative_of(lines: Sequence[str]) -> list[str]:
 
 
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
-    """The first line carries the error itself, since lists show only that: Python's traceback ends in it, Node's begins with it."""
+    """The first line carries the error itself, since lists show only that: Python's traceback ends in it, Node's and Go's begin with it."""
     last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
-    if any(line.startswith("Traceback ") for line in lines):
+    if panic := next((line for line in lines if _PANIC_LINE.match(line)), None):
+        last = panic
+    elif any(line.startswith("Traceback ") for line in lines):
         last = next((line for line in reversed(lines) if _RAISED_LINE.match(line)), last)
     elif not _ERROR_LINE.match(last):
         last = next((line for line in lines if _ERROR_LINE.match(line)), last)

@@ -127,6 +127,8 @@ class Work:
         child = processes.start(launch)
         with self._lock:
             self._child = child
+            if self._cancelled.is_set():  # just now, and `cancel` saw no child
+                child.signal_group(signal.SIGKILL)
         command.on_started(child)
         try:
             self._await(command, child, ended)

@@ -48,11 +48,15 @@ class LocalBuilderHarness:
         shutil.rmtree(self.root)
 
     def spec(self, files: Mapping[str, str | bytes], **fields: Any) -> BuildSpec:
+        return self.spec_of(code_key=self.code.add(files), **fields)
+
+    @staticmethod
+    def spec_of(**fields: Any) -> BuildSpec:
         given = {
             "id": new_id(), "workload_id": new_id(), "namespace": "sless-0123456789abcdef", "name": "hello", "kind": Kind.FUNCTION,
             "version": 1, "runtime": "python3.11", "entrypoint": "handler.handle", "build_env": {}, "env": {}, "memory_mb": 128,
         }  # fmt: skip
-        return BuildSpec(code_key=self.code.add(files), **{**given, **fields})
+        return BuildSpec(**{**given, **fields})
 
     def start(self, spec: BuildSpec) -> None:
         self.log[spec.id] = []

@@ -304,11 +304,6 @@ def test_a_node_handler_that_throws(harness, node_binary):
     assert message_lines(status)[0] == "handler.handle cannot be imported: Error: not today"
 
 
-def test_go_is_not_available_yet(harness):
-    _, status = harness.build({"handler.go": "package handler\n"}, runtime="go1.23", entrypoint="handler.Handle")
-    assert (status.ready, status.message) == (False, "runtime go1.23 is not available on this server yet")
-
-
 def _runs(pid: int) -> bool:
     try:
         os.kill(pid, 0)
