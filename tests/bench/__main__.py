@@ -21,6 +21,7 @@ GROUPS: dict[str, Group] = {
     "instance": rows_proxy.against_the_instance,
     "frameworks": rows_runtime.against_frameworks,
     "starts": lambda seconds, pairs: rows_runtime.start_times(),
+    "go": lambda seconds, pairs: rows_runtime.go(),
     "waits": lambda seconds, pairs: rows_product.waits(),
     "zipapp": lambda seconds, pairs: rows_product.zipapp(),
     "beside": lambda seconds, pairs: rows_proxy.beside_slow_work(max(seconds, 10)),

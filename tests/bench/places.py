@@ -15,6 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sless.build.go_toolchain import find_toolchain
+from sless.build.work import BuildFailed
+from tests.conformance.go_programs import go_program
+
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = Path(__file__).resolve().parent / "functions"
 TOOLS = ROOT / "build" / "bench"
@@ -119,10 +123,13 @@ def sless_server(folder: Path, *arguments: str, command: list[str] | None = None
 def runtime(name: str, code: Path, folder: Path) -> Iterator[str]:
     """One runtime by itself on TCP; yields its URL."""
     port = free_port()
-    start = {
-        "python3.11": [sys.executable, "-E", "-s", "-S", str(ROOT / "runtimes/python3.11/runtime.py")],
-        "nodejs20": ["node", str(ROOT / "runtimes/nodejs20/runtime.mjs")],
-    }[name]
+    if name == "go1.23":
+        start = [str(go_handler(code))]
+    else:
+        start = {
+            "python3.11": [sys.executable, "-E", "-s", "-S", str(ROOT / "runtimes/python3.11/runtime.py")],
+            "nodejs20": ["node", str(ROOT / "runtimes/nodejs20/runtime.mjs")],
+        }[name]
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(folder), "SLESS_CODE_DIR": str(code), "SLESS_PORT": str(port),
         "SLESS_ENTRYPOINT": "handler.handle", "SLESS_CONCURRENCY": "300",
@@ -131,6 +138,31 @@ def runtime(name: str, code: Path, folder: Path) -> Iterator[str]:
         url = f"http://127.0.0.1:{port}/"
         wait_until(lambda: answers(url), f"runtime {name} listens")
         yield url
+
+
+def go_handler(code: Path) -> Path:
+    """The program of handler.Handle in `code`."""
+    try:
+        return go_program(code, "handler.Handle")
+    except BuildFailed as missing:
+        raise Missing(str(missing)) from missing
+
+
+@contextmanager
+def bare_go_server() -> Iterator[str]:
+    """net/http without sless, compiled with the same flags."""
+    program, source = TOOLS / "go" / "bare", FUNCTIONS / "bare_go"
+    try:
+        go = find_toolchain().binary
+    except BuildFailed as missing:
+        raise Missing(str(missing)) from missing
+    environment = {"GOCACHE": str(ROOT / "build" / "go-cache"), "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+    command = [str(go), "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), "."]
+    subprocess.run(command, cwd=source, env={**clean_environ(), **environment}, check=True)
+    port = free_port()
+    with process([str(program), str(port)]):
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "the bare server listens")
+        yield f"http://127.0.0.1:{port}/"
 
 
 @contextmanager

@@ -8,17 +8,30 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from tests.bench.load import POST_JSON, alternate, median, wrk
-from tests.bench.places import FUNCTIONS, ROOT, node_framework, process, python_framework, runtime, temporary_folder, wait_until
+from tests.bench.places import (
+    FUNCTIONS,
+    ROOT,
+    bare_go_server,
+    go_handler,
+    node_framework,
+    process,
+    python_framework,
+    runtime,
+    temporary_folder,
+    wait_until,
+)
 from tests.bench.rows_proxy import figures
 from tests.bench.table import Row, at_least, at_most
 
 STARTS = 15
+GO_BUILDS = 5
 
 
 def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
     cases: list[tuple[str, str, Callable[[], AbstractContextManager[str]], float]] = [
         ("python3.11", "python", python_framework, 8),
         ("nodejs20", "node", node_framework, 6),
+        ("go1.23", "go", bare_go_server, 0.5),
     ]
     for name, code, framework, aim in cases:
         with temporary_folder() as folder, runtime(name, FUNCTIONS / code, folder) as ours, framework() as theirs:
@@ -27,8 +40,27 @@ def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
                 lambda url=theirs: wrk(url, connections=32, seconds=seconds, script=POST_JSON),
                 pairs,
             )
-        detail = f"runtime {figures(median(measured.first))}; framework {figures(median(measured.second))}; failed {measured.failed}"
-        yield at_least(f"runtime {name} / functions-framework, POST JSON, 32 connections", measured.ratio, aim, detail=detail)
+        other = "bare net/http" if name == "go1.23" else "functions-framework"
+        detail = f"runtime {figures(median(measured.first))}; {other} {figures(median(measured.second))}; failed {measured.failed}"
+        yield at_least(f"runtime {name} / {other}, POST JSON, 32 connections", measured.ratio, aim, detail=detail)
+
+
+def go() -> Iterator[Row]:
+    """Build with a warm compiler cache, and start to listening; a program has no interpreter to subtract."""
+    builds = []
+    for number in range(GO_BUILDS):
+        source = (FUNCTIONS / "go" / "handler.go").read_text() + f"\n// {time.time_ns()} {number}\n"
+        with temporary_folder() as folder:
+            (folder / "handler.go").write_text(source)
+            began = time.monotonic()
+            go_handler(folder).unlink()
+            builds.append(time.monotonic() - began)
+    detail = f"{min(builds):.2f} to {max(builds):.2f} s over {GO_BUILDS} builds"
+    yield at_most("runtime go1.23: build, warm cache", statistics.median(builds[1:]), 2, unit="s", detail=detail)
+    program = str(go_handler(FUNCTIONS / "go"))
+    starts = [start_sec([program], "go") * 1000 for _ in range(STARTS)]
+    detail = f"{min(starts):.0f} to {max(starts):.0f} ms over {STARTS} starts"
+    yield at_most("runtime go1.23: start to listening", statistics.median(starts), 20, unit="ms", detail=detail)
 
 
 def start_times() -> Iterator[Row]:

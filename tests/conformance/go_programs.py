@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -73,6 +74,7 @@ def _program(source: Source, code: str, runtime: str, hooks: bool) -> Path:
 
 def _compile(folder: Path, source: Source, hooks: bool) -> Path:
     environment = environment_of(folder / "go", Home(root=folder, home=folder, tmp=folder), "", {})
+    environment["GOCACHE"] = os.environ.get("GOCACHE", str(ROOT / "build" / "go-cache"))
     compilation = make_compilation(source, find_toolchain(), folder, environment)
     argv = [part for part in compilation.argv if hooks or not part.startswith(("-overlay", "-tags"))]
     done = subprocess.run(argv, cwd=compilation.code, env=environment, capture_output=True, text=True, timeout=300, check=False)
