@@ -1,4 +1,4 @@
-"""History of calls, gathered in memory and written in batches by a thread.
+"""History of calls, gathered in memory and written in batches by a thread: small ones after 0.2 s, large ones each second.
 
 Bounded: the newest 10,000 rows per workload and 50,000 in all, 100,000 log lines; statistics are sums and always kept. When the
 database is away a batch is put back and merged with what came since, within the same bounds; what falls out is counted and logged.
@@ -20,6 +20,9 @@ _log = logging.getLogger(__name__)
 ROWS_PER_WORKLOAD = 10_000
 ROWS_IN_ALL = 50_000
 LINES_IN_ALL = 100_000
+QUICK_SEC = 0.2
+QUICK_SIZE = 100
+"""Rows and lines that make a small batch."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,9 @@ class Batch:
     def __bool__(self) -> bool:
         return bool(self.stats or self.lines)
 
+    def __len__(self) -> int:
+        return self.size + len(self.lines)
+
 
 class Recorder:
     """`add` is called on the event loop, `add_lines` from any thread."""
@@ -81,6 +87,8 @@ class Recorder:
         self._batch = Batch()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._well = True
+        """The last flush did not fail."""
 
     def start(self) -> None:
         self._stopping.clear()
@@ -120,8 +128,14 @@ class Recorder:
         return True
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._every_sec):
-            self.flush()
+        """A little is written soon, because somebody who has just made one call looks for it; much is gathered longer, which costs less."""
+        waited_sec = 0.0
+        quick_sec = min(QUICK_SEC, self._every_sec)
+        while not self._stopping.wait(quick_sec):
+            waited_sec += quick_sec
+            if waited_sec >= self._every_sec or (len(self._batch) <= QUICK_SIZE and self._well):
+                self._well = self.flush()
+                waited_sec = 0.0
         if not self.flush():
             _log.error("the last history could not be written and is lost")
 

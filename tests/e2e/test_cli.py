@@ -71,7 +71,7 @@ def test_a_function_from_folder_to_url_and_back(server, folder, tmp_path):
 def test_logs_show_what_the_handler_printed(server, folder):
     url = ok(server.sless("deploy", "talker", str(folder))).strip()
     call(url, {"mark": 4711})
-    assert "called with {'mark': 4711}" in ok(server.sless("logs", "talker"))
+    wait_until(lambda: "called with {'mark': 4711}" in ok(server.sless("logs", "talker")), "the line is in the log")
     assert "4711" in ok(server.sless("logs", "talker", "--since", "5m", "--tail", "5"))
     ok(server.sless("delete", "talker"))
 

@@ -159,7 +159,7 @@ class TestInstalled:
 @pytest.fixture(scope="module")
 def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("zipapp")
-    run_well(sys.executable, ROOT / "release" / "build_zipapp.py", "--output", folder / "sless.pyz", "--work", folder / "work")
+    run_well(sys.executable, ROOT / ".ci" / "release" / "build_zipapp.py", "--output", folder / "sless.pyz", "--work", folder / "work")
     return folder / "sless.pyz"
 
 
@@ -234,7 +234,7 @@ class TestZipapp:
 class TestFirstPageOfTheZipapp:
     """`zipapp_main.py` alone: what it says to other Pythons and machines, played by changing what `sys` and `platform` answer."""
 
-    MAIN = ROOT / "release" / "zipapp_main.py"
+    MAIN = ROOT / ".ci" / "release" / "zipapp_main.py"
 
     def play(self, tmp_path: Path, setup: str, machine: str | None = None, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
         (tmp_path / "_bootstrap.py").write_text("def bootstrap(): print('started')")

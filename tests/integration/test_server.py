@@ -143,7 +143,7 @@ def test_a_port_in_use_is_said_so() -> None:
 def test_calls_end_well_on_sigterm(served: Served) -> None:
     with Client(served.port) as client:
         client.send(f"GET {PATH}/slow HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        client.until(b"a\r\n")
+        client.until(b"1\r\na\r\n")
         served.process.send_signal(signal.SIGTERM)
         assert client.until(b"0\r\n\r\n") == b"1\r\nb\r\n"
     assert served.process.wait(15) == 0
@@ -163,7 +163,7 @@ def test_a_call_that_does_not_end_does_not_hold_up_the_stop(served: Served) -> N
     assert get(served.port) == 200
     with Client(served.port) as client:
         client.send(f"GET {PATH}/hang HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        client.until(b"a\r\n")
+        client.until(b"1\r\na\r\n")
         started = time.monotonic()
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(20) == 0

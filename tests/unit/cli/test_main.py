@@ -71,9 +71,9 @@ def test_ctrl_c_ends_quietly(repository, server, state):
     state.functions["hello"] = {"name": "hello"}
     state.hold_logs = True
     environ = os.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command(repository, "logs", "hello", "-f"), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # What runs in the background of a shell starts with SIGINT ignored; a terminal's foreground, which this is about, does not.
+    hearing = ["env", "--default-signal=INT", *command(repository, "logs", "hello", "-f")]
+    process = subprocess.Popen(hearing, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
         assert process.stdout.readline() == "first\n"
         process.send_signal(signal.SIGINT)

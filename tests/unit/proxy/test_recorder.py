@@ -8,6 +8,7 @@ from sless.proxy import recorder as recorder_module
 from sless.proxy.recorder import Recorder
 from sless.proxy.request import Call, Request
 from tests.proxykit.fakes import FakeHistory, program_of, route_of
+from tests.services.product import wait_until
 
 
 def call_of(
@@ -112,3 +113,20 @@ def test_only_the_first_end_of_a_call_counts() -> None:
     call = call_of(route_of(), status=CallStatus.TIMEOUT)
     call.finish(CallStatus.SUCCEEDED)
     assert call.status is CallStatus.TIMEOUT
+
+
+def test_one_call_is_written_soon_and_many_are_gathered() -> None:
+    history = FakeHistory()
+    recorder = Recorder(history, every_sec=3600)
+    recorder.start()
+    try:
+        recorder.add(call_of(route_of("f")))
+        wait_until(lambda: len(history.invocations) == 1, "the only call is written")
+        with recorder._lock:  # all at once, not a small batch and the rest
+            for _ in range(recorder_module.QUICK_SIZE + 1):
+                recorder._batch.add(call_of(route_of("f")))
+        assert not recorder._stopping.wait(3 * recorder_module.QUICK_SEC)
+        assert len(history.invocations) == 1
+    finally:
+        recorder.stop()
+    assert len(history.invocations) == recorder_module.QUICK_SIZE + 2
