@@ -145,6 +145,8 @@ class Reloads:
             return self._apply(artifact)
         self._build = spec
         parts.builder.start(spec, self.wake)
+        if not parts.route.serves():
+            self._route(parts.route.block(Code.NOT_READY, f'function "{spec.name}" is being built'))
 
     def _build_spec(self) -> BuildSpec:
         program = self._program

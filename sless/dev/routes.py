@@ -12,12 +12,12 @@ NAMESPACE = "dev"
 
 
 class OneRoute:
-    """Changed by one thread, read by another: what is read is one immutable snapshot."""
+    """Changed by one thread, read by another: what is read is one immutable snapshot. At first calls wait."""
 
     def __init__(self, workload_id: str, name: str) -> None:
         route = Route(
             workload_id=workload_id, namespace=NAMESPACE, name=name, kind=Kind.FUNCTION, program=None, http=HttpPolicy(),
-            wants_instances=True, endpoints=(), blocked=(Code.NOT_READY, f'function "{name}" is being loaded'),
+            wants_instances=True, endpoints=(), blocked=None,
         )  # fmt: skip
         self._snapshot = RouteSnapshot(revision=1, routes=(route,))
 
@@ -32,6 +32,9 @@ class OneRoute:
     def block(self, code: Code, sentence: str) -> bool:
         """Calls are answered with this error."""
         return self._change(replace(self._route, endpoints=(), blocked=(code, sentence)))
+
+    def serves(self) -> bool:
+        return bool(self._route.endpoints)
 
     @property
     def _route(self) -> Route:

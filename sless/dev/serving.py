@@ -36,7 +36,7 @@ _UNUSED_SEC = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevRequest:
-    """`spec` has a runtime and an entrypoint. `cache_dir` keeps installed dependencies and the compiler's cache from one time to the next."""
+    """`spec` has a runtime and an entrypoint. `cache_dir` keeps what is installed, and the compiler's cache, from one time to the next."""
 
     folder: Path
     name: str
