@@ -11,6 +11,7 @@ import pytest
 
 from sless.build.go_toolchain import Toolchain, find_toolchain
 from sless.build.work import BuildFailed
+from tests.conformance.go_programs import go_program
 from tests.services import unavailable
 from tests.services.postgres import PostgresServer
 
@@ -64,6 +65,12 @@ def go_toolchain() -> Toolchain:
         return find_toolchain()
     except BuildFailed as missing:
         unavailable(str(missing), "golang-go")
+
+
+@pytest.fixture(scope="session")
+def warm_go(go_toolchain: Toolchain) -> None:
+    """Go's own library is compiled: that takes half a minute, once for all runs."""
+    go_program(ROOT / "tests" / "bench" / "functions" / "go", "handler.Handle")
 
 
 @pytest.fixture(scope="session")

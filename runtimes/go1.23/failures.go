@@ -139,9 +139,7 @@ func failureAnswer(err error, requestID string) *answer {
 	default:
 		reply.add("X-Sless-Function-Error", "1")
 	}
-	body := early.AppendQuoted([]byte(`{"error": `), message, true)
-	body = early.AppendQuoted(append(body, `, "type": `...), typeOf(err), true)
-	reply.body = append(early.AppendQuoted(append(body, `, "request_id": `...), requestID, true), '}')
+	reply.body = early.ErrorBody(message, typeOf(err), requestID)
 	reply.hasBody = true
 	return reply
 }

@@ -24,6 +24,7 @@ from tests.conformance.harness import (
 )
 from tests.conformance.harness import wait_listening as wait_for_listening
 
+pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
 PYTHON_ONLY = pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
 JSON_TYPE = ("Content-Type", "application/json")
 

@@ -14,6 +14,8 @@ from sless.build.work import BuildFailed
 from tests.conformance.go_programs import GO
 from tests.conformance.harness import RuntimeProcess, command_of, request_bytes, require_runtime, run_once, running, wait_until
 
+pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _needs_go() -> None:

@@ -22,6 +22,7 @@ from tests.conformance.harness import (
     wait_until,
 )
 
+pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
 PYTHON_ONLY = pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.cases import CASES, UNSET, Case
 from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, require_runtime, running
 
+pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
 Start = Callable[..., RuntimeProcess]
 
 

@@ -20,13 +20,15 @@ from tests.contract.backend_harness import wait_until
 from tests.contract.builder_harness import LocalBuilderHarness
 from tests.contract.test_builder import message_lines
 
+pytestmark = pytest.mark.timeout(300)  # with an empty cache Go's own library is compiled first
+
 GO = {"runtime": "go1.23", "entrypoint": "handler.Handle"}
 HANDLE = "func Handle(event any) any { return event }\n"
 HELLO = {"handler.go": f"package handler\n\n{HANDLE}"}
 
 
 @pytest.fixture
-def harness(go_toolchain: Toolchain) -> Iterator[LocalBuilderHarness]:
+def harness(warm_go: None) -> Iterator[LocalBuilderHarness]:
     harness = LocalBuilderHarness()
     yield harness
     harness.close()

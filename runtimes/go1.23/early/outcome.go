@@ -16,9 +16,23 @@ type Outcome struct {
 	Body             []byte
 }
 
-// Failed is the outcome of a job that went wrong.
+// Failed is the outcome of a job that went wrong before there was an answer.
 func Failed(message, errorType string, status int) *Outcome {
-	return &Outcome{Error: message, ErrorType: errorType, Status: status}
+	requestID := Config.RequestID
+	if requestID == "" {
+		requestID = Config.InvocationID
+	}
+	return &Outcome{
+		Error: message, ErrorType: errorType, Status: status, Body: ErrorBody(message, errorType, requestID),
+		Headers: [][2]string{{"content-type", "application/json"}, {"x-sless-function-error", "1"}},
+	}
+}
+
+// ErrorBody is what a caller sees of an error.
+func ErrorBody(message, errorType, requestID string) []byte {
+	body := AppendQuoted([]byte(`{"error": `), message, true)
+	body = AppendQuoted(append(body, `, "type": `...), errorType, true)
+	return append(AppendQuoted(append(body, `, "request_id": `...), requestID, true), '}')
 }
 
 // Report writes the outcome to the result file, as a whole or not at all, or as the last line of stdout.

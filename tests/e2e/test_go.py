@@ -1,0 +1,104 @@
+"""A Go function from its folder to its answers, on a real server."""
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from sless.client import connect, pack_folder
+from tests.e2e.conftest import wait_until
+from tests.e2e.test_cli import call, ok
+
+pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def folder(repository: Path, tmp_path: Path, warm_go: None) -> Path:
+    return Path(shutil.copytree(repository / "examples" / "hello-go", tmp_path / "hello-go"))
+
+
+def test_the_example_is_deployed_and_called(server, folder):
+    url = ok(server.sless("deploy", "hello-go", str(folder))).strip()
+    assert call(url, {"name": "Ada"}) == {"message": "Hello, Ada!", "runtime": "go", "version": 1}
+    with urllib.request.urlopen(f"{url}?name=Bob", timeout=40) as answer:
+        assert json.load(answer)["message"] == "Hello, Bob!"
+    wait_until(lambda: "greeting Ada, request " in ok(server.sless("logs", "hello-go")), "the line is in the log")
+    assert json.loads(ok(server.sless("describe", "hello-go", "--output", "json")))["runtime"] == "go1.23"
+
+
+def test_a_version_that_does_not_compile_leaves_the_old_one_serving(server, folder):
+    url = ok(server.sless("deploy", "go-stays", str(folder))).strip()
+    source = (folder / "handler.go").read_text()
+    (folder / "handler.go").write_text(source.replace("return map", "retrun map"))
+    failed = server.sless("deploy", "go-stays", str(folder))
+    assert failed.returncode == 1
+    line = source.splitlines().index(next(text for text in source.splitlines() if "return map" in text)) + 1
+    assert f"go build failed: handler.go:{line}:" in failed.stdout + failed.stderr
+    assert call(url, {"name": "Ada"})["version"] == 1
+    (folder / "handler.go").write_text(source.replace("Hello, ", "Good day, "))
+    ok(server.sless("deploy", "go-stays", str(folder)))
+    assert call(url, {"name": "Ada"})["message"] == "Good day, Ada!"
+    ok(server.sless("rollback", "go-stays", "1"))
+    assert call(url, {"name": "Ada"})["message"] == "Hello, Ada!"
+
+
+ENDS = """package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func Handle(event map[string]any) (any, error) {
+	fmt.Println("asked for", event["kind"])
+	switch event["kind"] {
+	case "panic":
+		panic("a panic")
+	case "exit":
+		os.Exit(4)
+	case "goroutine":
+		go func() { panic("out of reach") }()
+		select {}
+	}
+	return event, nil
+}
+"""
+
+
+@pytest.mark.parametrize("standing", [True, False], ids=["instances", "one run per call"])
+def test_ends_of_all_sorts(server, warm_go, tmp_path, standing):
+    (tmp_path / "main.go").write_text(ENDS)
+    name = f"go-ends-{'standing' if standing else 'once'}"
+    ok(server.sless("deploy", name, str(tmp_path), *([] if standing else ["--no-http"])))
+
+    def invoke(kind: str) -> str:
+        ended = server.sless("invoke", name, "-d", json.dumps({"kind": kind}))
+        return ended.stdout + ended.stderr
+
+    assert json.loads(invoke("none")) == {"kind": "none"}
+    assert "a panic" in invoke("panic")
+    assert "function exited with code 4" in invoke("exit")
+    assert "function exited with code 2" in invoke("goroutine")
+    assert json.loads(invoke("none")) == {"kind": "none"}
+    wait_until(lambda: "panic: out of reach" in ok(server.sless("logs", name)), "the crash is in the log")
+
+
+def test_a_job_runs_once(server, folder):
+    with connect(server.url, server.token) as client:
+        client.jobs.create({"name": "go-job", "runtime": "go1.23", "run_id": 1, "event_json": {"name": "Job"}})
+        client.jobs.upload("go-job", pack_folder(folder).data)
+        wait_until(lambda: client.jobs.get("go-job")["phase"] in ("Succeeded", "Failed"), "the job ends")
+        job = client.jobs.get("go-job")
+    assert (job["phase"], json.loads(job["message"])["message"]) == ("Succeeded", "Hello, Job!")
+
+
+def test_a_wrong_event_is_a_400(server, folder):
+    url = ok(server.sless("deploy", "go-strict", str(folder))).strip()
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        call(url, [1])
+    with caught.value as answer:
+        assert (answer.code, answer.headers["X-Sless-Error"]) == (400, "invalid_json")
+        assert json.load(answer)["error"] == "the event must be a JSON object, not an array"
