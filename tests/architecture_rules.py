@@ -329,7 +329,7 @@ def _python_functions(source: Source) -> Iterator[tuple[str, int, int]]:
 
 
 # A line that opens a function, an arrow function or a method with a body. No parser: the file has to be indented as usual.
-_SCRIPT_FUNCTION = re.compile(r"\bfunction\b.*\{\s*$|=>\s*\{\s*$")
+_SCRIPT_FUNCTION = re.compile(r"\bfunction\b.*\{\s*$|=>\s*\{\s*$|\bfunc\b.*\{\s*$")
 _SCRIPT_METHOD = re.compile(r"^\s*(?:(?:static|async|get|set)\s+)*\*?\s*(?P<name>#?[\w$]+)\s*\([^;]*\)\s*\{\s*$")
 _SCRIPT_BLOCKS = frozenset({"if", "for", "while", "switch", "catch", "with"})
 

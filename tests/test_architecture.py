@@ -43,7 +43,7 @@ def runtimes() -> list[Source]:
 
 @pytest.fixture(scope="module")
 def measured() -> list[Source]:
-    return rules.read_sources(ROOT, ["sless", "runtimes", "static", "release"], {".py", ".js", ".mjs"})
+    return rules.read_sources(ROOT, ["sless", "runtimes", "static", "release"], {".py", ".js", ".mjs", ".go"})
 
 
 def expect_none(violations: list[str]) -> None:
@@ -54,7 +54,7 @@ class TestRepository:
     def test_there_is_something_to_check(self, package, runtimes, measured):
         assert len(package) > 10
         assert runtimes
-        assert {source.path.suffix for source in measured} >= {".py", ".mjs"}
+        assert {source.path.suffix for source in measured} >= {".py", ".mjs", ".go"}
 
     def test_every_part_has_a_row(self, package):
         expect_none(rules.unknown_parts(package))
@@ -251,6 +251,8 @@ class TestTheOtherRulesBite:
         body = f"{indent}  if (x) {{\n{indent}    y()\n{indent}  }}\n"
         long = f"{head}\n{body * 16}{indent}}}\n"
         assert len(rules.function_length_violations([source("static/x.mjs", long)])) == 1
+        go = "func (c *call) run(a int) error {\n" + "\tx()\n" * 50 + "}\n"
+        assert len(rules.function_length_violations([source("runtimes/x/x.go", go)])) == 1
         assert rules.function_length_violations([source("static/x.mjs", f"{head}\n{body * 15}{indent}}}\n")]) == []
 
     def test_a_long_block_is_no_function(self):

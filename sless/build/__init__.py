@@ -1,7 +1,8 @@
 """Build: an upload becomes something that can start; implementations of `domain.ports.Builder`.
 
 `local` on this machine: `dependencies` reads what an upload asks for (pure but for reading its files), `installers` how pip and npm are
-called, `work` one build's log, child, deadline and cancellation, `check` the import at the end, `failures` a tool's last words → a message.
+called, `go` makes a program of Go code (`go_sources`: what is added to it, `go_toolchain`: the Go of this machine), `work` one build's log,
+child, deadline and cancellation, `check` the import at the end, `failures` a tool's last words → a message, `made` what needs no build.
 
 Decision: the installer's environment is the operator's (index, proxies, certificates) plus the user's build_env; the user's code sees
 neither. Installed dependencies are shared between versions and tenants by what was asked for; but what was installed with a build_env may

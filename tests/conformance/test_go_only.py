@@ -363,6 +363,13 @@ def test_sigterm_belongs_to_the_runtime_in_a_job(tmp_path: Path) -> None:
     assert job("handler.handle", {}, **env)["body"] == "finished"
 
 
+def test_paths_arrive_as_they_came() -> None:
+    with running(GO, "events.show") as process:
+        http = process.call("GET", "/a%zz/%2e%2e//%?b=%&c=%zz&d;e").json()["http"]
+        assert (http["raw_path"], http["path"]) == ("/a%zz/%2e%2e//%", "/a%zz/..//%")
+        assert http["query"] == {"b": "%", "c": "%zz", "d;e": ""}
+
+
 # --- the program --------------------------------------------------------------------------------------------------------------------------
 
 
