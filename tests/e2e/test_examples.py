@@ -1,0 +1,162 @@
+"""Each example, deployed by the command line to the real server and called as its README says."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from sless import assets
+from sless.cli import main
+from tests.e2e.conftest import wait_until
+
+pytestmark = [pytest.mark.xdist_group("examples"), pytest.mark.timeout(180)]
+
+TESTED = {"hello-python", "hello-node", "hello-go", "simple-python", "notes-python", "sse-node", "lambda-python"}
+
+
+class Answer:
+    def __init__(self, raw) -> None:
+        self.status, self.headers, self.text = raw.status, raw.headers, raw.read().decode()
+
+    @property
+    def json(self):
+        return json.loads(self.text)
+
+
+def call(url: str, body: object = None, method: str | None = None, **headers: str) -> Answer:
+    raw = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else None
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, raw, {"Content-Type": "application/json"} | given, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=40) as answer:
+            return Answer(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error)
+
+
+@pytest.fixture
+def deploy(server):
+    def deployed(example: str, name: str = "", *options: str) -> str:
+        ended = server.sless("deploy", name or example, str(assets.example_dir(example)), *options)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout.strip()
+
+    return deployed
+
+
+def test_every_example_is_tested_here():
+    assert {entry.name for entry in assets.examples_dir().iterdir() if entry.is_dir()} == TESTED
+
+
+@pytest.mark.parametrize("language", ["python", "node", pytest.param("go", marks=pytest.mark.slow)])
+def test_hello(deploy, language, request):
+    if language != "python":
+        request.getfixturevalue({"node": "node_binary", "go": "go_toolchain"}[language])
+    url = deploy(f"hello-{language}")
+    assert call(url, {"name": "Ada"}).json == {"message": "Hello, Ada!", "runtime": language, "version": 1}
+    assert call(url + "?name=Grace").json["message"] == "Hello, Grace!"
+    assert call(url).json["message"] == "Hello, world!"
+
+
+def test_a_new_folder_is_deployed_as_it_is(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "fresh"]) == 0
+    ended = server.sless("deploy", "fresh", str(tmp_path / "fresh"))
+    assert ended.returncode == 0, ended.stderr
+    assert call(ended.stdout.strip()).json["message"] == "Hello, world!"
+
+
+def test_simple_python(deploy):
+    url = deploy("simple-python")
+    octopus = {"singular": "octopus", "plural": "octopi", "class": "Octopus", "table": "octopi"}
+    assert call(url + "?word=octopus").json == octopus
+    assert call(url, {"word": "octopi"}).json == octopus
+    wrong = call(url, {"word": 3})
+    assert (wrong.status, wrong.json["error"]) == (400, "word: expected a word, found 3")
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres", "pg-variables"])
+def test_notes_python(deploy, database, request, tmp_path):
+    options = {"sqlite": lambda: (), "postgres": lambda: _of_url(request), "pg-variables": lambda: _of_variables(request)}[database]()
+    url = deploy("notes-python", f"notes-{database}", "--service", *options)
+    milk = call(url + "/notes", {"title": "Milk", "text": "two litres"})
+    assert (milk.status, milk.json["title"], milk.json["text"]) == (201, "Milk", "two litres")
+    one = url + f"/notes/{milk.json['id']}"
+    assert one.endswith(milk.headers["Location"])
+    bread = call(url + "/notes", {"title": "Bread"}).json
+    assert [note["title"] for note in call(url + "/notes").json] == ["Bread", "Milk"]
+    assert [note["title"] for note in call(url + "/notes?word=LITRE").json] == ["Milk"]
+    assert call(url + "/notes?word=%25").json == [], "the word is no pattern"
+    assert call(one).json == milk.json
+
+    changed = call(one, {"title": "Milk", "text": "three"}, "PUT")
+    assert (changed.status, call(one).json["text"]) == (200, "three")
+    gone = call(one, method="DELETE")
+    assert (gone.status, gone.text) == (204, "")
+    assert [call(one, method=method).status for method in ("GET", "DELETE")] == [404, 404]
+    assert call(one, {"title": "x"}, "PUT").status == 404
+    assert [note["id"] for note in call(url + "/notes").json] == [bread["id"]]
+
+
+def _of_url(request) -> tuple[str, ...]:
+    return ("--env", f"DATABASE_URL={request.getfixturevalue('postgres_url')}")
+
+
+def _of_variables(request) -> tuple[str, ...]:
+    from psycopg.conninfo import conninfo_to_dict
+
+    parts = conninfo_to_dict(request.getfixturevalue("postgres_url"))
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    pairs = [f"{names[key]}={value}" for key, value in parts.items() if key in names]
+    return tuple(word for pair in pairs for word in ("--env", pair))
+
+
+def test_notes_python_says_what_is_wrong(deploy):
+    url = deploy("notes-python", "notes-wrong", "--service")
+    for body, mistake in [
+        ({}, "title: expected a string that is not empty"),
+        ({"title": " "}, "title: expected a string that is not empty"),
+        ({"title": 1, "more": 2}, "more: no such field; title: expected a string, found int"),
+        ([1], "expected a JSON object, found list"),
+        ({"title": "x" * 201}, "title: expected at most 200 characters, without zero bytes"),
+    ]:
+        answer = call(url + "/notes", body)
+        assert (answer.status, answer.json) == (400, {"error": mistake})
+    assert call(url + "/notes", "{no").status == 400
+    for path in ("", "/", "/other", "/notes/abc", "/notes/1/2", f"/notes/{10**20}", "/notes/99"):
+        assert call(url + path).status == 404, path
+    refused = call(url + "/notes", {}, "PATCH")
+    assert (refused.status, refused.headers["Allow"]) == (405, "GET, POST")
+    assert call(url + "/notes").json == []
+
+
+def test_sse_node(deploy, node_binary):
+    url = deploy("sse-node")
+    call(url + "?ticks=1")
+    began = time.monotonic()
+    with urllib.request.urlopen(url + "?ticks=3&every_ms=700", timeout=30) as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        first = [stream.readline() for _ in range(4)]
+        first_after_sec = time.monotonic() - began
+        rest = stream.read().decode()
+    assert first_after_sec < 1.4 <= time.monotonic() - began, "the first tick did not wait for the last"
+    assert [first[0], first[1], first[3]] == [b"id: 1\n", b"event: tick\n", b"\n"]
+    assert json.loads(first[2].removeprefix(b"data: "))["tick"] == 1
+    assert rest.count("event: tick\n") == 2
+    assert rest.endswith("\n\n")
+    assert call(url + "?ticks=no").status == 400
+
+
+def test_lambda_python(deploy, server):
+    url = deploy("lambda-python", "", "--entrypoint", "handler.lambda_handler", "--event-format", "aws-http-v2")
+    pear = call(url + "/shop?fruit=pear")
+    assert (pear.status, pear.json, pear.headers["Set-Cookie"]) == (200, {"fruit": "pear", "stock": 0}, "seen=1; Path=/")
+    assert call(url + "?fruit=plum").status == 404
+    ordered = call(url + "/orders", {"n": 2}, X_Customer="Ada", Cookie="a=1; b=2")
+    assert (ordered.status, ordered.json) == (201, {"ordered": {"n": 2}, "for": "Ada", "cookies": ["a=1", "b=2"]})
+    assert call(url, "{no").status == 400
+    assert call(url, method="DELETE").status == 405
+    wait_until(lambda: "GET /shop " in server.sless("logs", "lambda-python").stdout, "its line is in the log")
