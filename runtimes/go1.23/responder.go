@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Of a buffer that a connection keeps for its next answer.
+const maxKeptBytes = 64 * 1024
+
 var reasons = map[int]string{
 	200: "OK", 201: "Created", 202: "Accepted", 203: "Non-Authoritative Information", 204: "No Content", 205: "Reset Content",
 	206: "Partial Content", 207: "Multi-Status", 300: "Multiple Choices", 301: "Moved Permanently", 302: "Found", 303: "See Other",
@@ -94,7 +97,9 @@ func (r *responder) write(piece []byte) bool {
 	}
 	out := strconv.AppendInt(r.conn.out[:0], int64(len(piece)), 16)
 	out = append(append(append(out, "\r\n"...), piece...), "\r\n"...)
-	r.conn.out = out[:0]
+	if len(out) <= maxKeptBytes {
+		r.conn.out = out[:0]
+	}
 	return r.put(out)
 }
 

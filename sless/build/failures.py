@@ -43,10 +43,29 @@ def find_culprit(lines: Iterable[str]) -> str | None:
     return None
 
 
-def install_message_of(tool: str, file: str, lines: Sequence[str], code: int) -> str:
+def install_message_of(tool: str, file: str, lines: Sequence[str], code: int, *, text: str = "") -> str:
+    """`text` is what stands in the file, for the number of the line that names the culprit."""
     culprit = find_culprit(lines)
-    what = f'{tool} could not install "{culprit}" of {file}' if culprit else f"{tool} failed on {file} (exit code {code})"
-    return _with_last(what, _informative_of(lines))
+    line = find_line(text, culprit) if culprit else None
+    where = f"{file}, line {line}" if line else file
+    what = f'{tool} could not install "{culprit}" of {where}' if culprit else f"{tool} failed on {file} (exit code {code})"
+    return "\n".join([what, *_informative_of(lines)[-LAST_LINES:]])
+
+
+def find_line(text: str, culprit: str) -> int | None:
+    """Number of the first line that names it as it is, else of the first that names its package."""
+    numbered = [(number, _plain_name_of(line)) for number, line in enumerate(text.splitlines(), 1) if not line.lstrip().startswith("#")]
+    package = re.split(r"(?<=.)[@<>=!~\[;\s]", culprit, maxsplit=1)[0]
+    for wanted in (culprit, package):
+        pattern = re.compile(rf"(?<![\w-]){re.escape(_plain_name_of(wanted))}(?![\w-])")
+        if found := next((number for number, line in numbered if pattern.search(line)), None):
+            return found
+    return None
+
+
+def _plain_name_of(text: str) -> str:
+    """`Typing_Extensions` and `typing-extensions` are one package; blanks do not count."""
+    return re.sub(r"\s+", "", text.lower().replace("_", "-"))
 
 
 def _informative_of(lines: Sequence[str]) -> list[str]:

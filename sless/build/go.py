@@ -6,7 +6,9 @@ vendor folder: no workspace, where GOFLAGS=-mod=mod is refused. -mod=mod, becaus
 build rather than teach. The compiler's cache is shared by all: its keys are the content of what was compiled.
 """
 
+import contextlib
 import hashlib
+import os
 import re
 import shutil
 import time
@@ -20,10 +22,11 @@ from sless.build.go_toolchain import GoBuild, Toolchain, build_command_of, envir
 from sless.build.work import BuildFailed, Command, Work
 from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM, Material
-from sless.host.process import Processes
+from sless.host.process import Child, Processes
 from sless.host.rundir import Home
 
 _LAST_LINES = 50
+_NICENESS = 10
 _NO_FUNCTION = re.compile(rf"{MAIN_FOLDER}/main\.go:\d+:\d+: undefined: entry\.\w+")
 _PLACE = re.compile(r"^(\./)?[^\s:]+\.go:\d+(:\d+)?: ")
 _NOISE = re.compile(r"^(# |go: (downloading|finding|found|added|upgraded) )|^$")
@@ -99,7 +102,8 @@ class GoCompiler:
         for folder, name in ((compilation.code, "."), (home.root, "<build>"), (toolchain.root, "<go>")):
             work.shorten(folder, name)
         work.log(f"go build: compiling with {toolchain.version}{', vendored modules' if compilation.prepared.vendored else ''}")
-        exit_code = work.run(self.processes, Command(argv=compilation.argv, cwd=compilation.code, env=environment))
+        command = Command(argv=compilation.argv, cwd=compilation.code, env=environment, on_started=_lower_priority)
+        exit_code = work.run(self.processes, command)
         if exit_code:
             raise BuildFailed(failure_of(work.spec.entrypoint, work.tail(), compilation.prepared.functions, exit_code))
         work.log(f"go build: done in {time.monotonic() - began:.1f} s")
@@ -127,6 +131,12 @@ def failure_of(entrypoint: str, lines: list[str], functions: tuple[str, ...], co
         return f"entrypoint {entrypoint}: the package in {package} has no {function}, only: {', '.join(functions) or 'nothing exported'}"
     first = next((line for line in told if _PLACE.match(line)), told[0] if told else f"exit code {code}")
     return "\n".join([f"go build failed: {first}", *told[-_LAST_LINES:]])
+
+
+def _lower_priority(child: Child) -> None:
+    """The compiler takes every core for as long as it runs; calls go first."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(os.PRIO_PGRP, child.pid, _NICENESS)
 
 
 def _copy(code_dir: Path, copy: Path) -> None:

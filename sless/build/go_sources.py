@@ -15,7 +15,7 @@ DEFAULT_MODULE = "function"
 _RUNTIME_PARTS = ("", "early")
 _EARLY_FILE = "sless_early.go"
 _LEAST_LANGUAGE = (1, 18)
-_PACKAGE = re.compile(r"^package[ \t]+(\w+)", re.MULTILINE)
+_PACKAGE = re.compile(r"^[ \t\ufeff]*package[ \t]+(\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _LEFT_OUT = re.compile(r"^//\s*(go:build|\+build)\s+(.*\s)?ignore\b", re.MULTILINE)
 _FUNCTION = re.compile(r"^func[ \t]+([A-Z]\w*)[ \t]*[\[(]", re.MULTILINE)
@@ -43,6 +43,9 @@ def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
     sources = package_sources_of(folder)
     if not sources:
         raise BuildFailed(f"entrypoint {entrypoint}: expected a .go file in {_shown(code, folder)}, found none")
+    for name in (MAIN_FOLDER, RUNTIME_FOLDER):
+        if (code / name).exists():
+            raise BuildFailed(f"{name}: this name in the top folder is taken by the build, give yours another one")
     mod = code / "go.mod"
     text = mod.read_text(encoding="utf-8", errors="replace") if mod.is_file() else f"module {DEFAULT_MODULE}\n\ngo 1.23\n"
     vendored = (code / "vendor" / "modules.txt").is_file()

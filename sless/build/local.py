@@ -152,7 +152,8 @@ class LocalBuilder:
         command = Command(argv=command_of(installation.tool, made), cwd=cwd, env=environment_of(home, work.spec.build_env))
         code = work.run(self._check.processes, command)
         if code:
-            raise BuildFailed(install_message_of(installation.tool.split()[0], installation.file, work.tail(), code))
+            tool, text = installation.tool.split()[0], (code_dir / installation.file).read_text(errors="replace")
+            raise BuildFailed(install_message_of(tool, installation.file, work.tail(), code, text=text))
         if installation.tool is not Tool.PIP:
             # With the copy of the upload, if it was needed: node_modules then holds links into it.
             made.rmdir()

@@ -219,6 +219,7 @@ def test_values_of_a_build_env_stay_out_of_the_log(harness):
             "entrypoint handler.Handle: the package in the top folder has no Handle, only: More, Other",
         ),
         (HELLO["handler.go"], "handler.handle", "entrypoint handler.handle: expected module.function, the function with a capital letter"),
+        (f"\ufeffpackage main\n\n{HANDLE}\nfunc more() {{ x }}\n", "handler.Handle", "go build failed: h.go:5:15: undefined: x"),
         (HELLO["handler.go"], "pkg/mod.Handle", "entrypoint pkg/mod.Handle: expected a .go file in pkg, found none"),
         (
             "package handler\n\nfunc Handle(a, b int) {}\n",
@@ -236,12 +237,18 @@ def test_values_of_a_build_env_stay_out_of_the_log(harness):
             "handler.Handle cannot be imported: entrypoint handler.Handle: the code exited with code 3 while it was imported",
         ),
     ],
-    ids=["undefined", "syntax", "unused", "no function", "not exported", "no folder", "signature", "panic", "exit"],
+    ids=["undefined", "syntax", "unused", "no function", "not exported", "byte order mark", "no folder", "signature", "panic", "exit"],
 )  # fmt: skip
 def test_what_is_wrong_is_told(harness, source, entrypoint, first):
     spec, status = harness.build({"h.go": source}, **GO | {"entrypoint": entrypoint})
     assert message_lines(status)[0].startswith(first), status.message
     assert str(harness.root) not in status.message + "\n".join(harness.log[spec.id])
+
+
+@pytest.mark.parametrize("name", ["sless_entry_main", "sless_runtime"])
+def test_names_of_the_build_are_taken(harness, name):
+    _, status = harness.build({**HELLO, f"{name}/x.go": "package x\n"}, **GO)
+    assert status.message == f"{name}: this name in the top folder is taken by the build, give yours another one"
 
 
 def test_a_failed_build_leaves_nothing_behind(harness):
