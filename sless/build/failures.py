@@ -19,6 +19,8 @@ _CULPRITS = tuple(
         r"Failed to build '?(?P<name>[A-Za-z0-9][\w.\-]*)'? when ",
         r"Failed building wheel for (?P<name>\S+)",
         r"Could not (?:find|open) .*requirements? file: .*?'(?P<name>[^']+)'",
+        r"^\s+(?P<name>\S+) from \S+ \(from -r requirements\.txt \(line \d+\)\):$",
+        r"^\s+(?P<name>\S+) --hash=sha256:",
         r"npm error 404 +'(?P<name>[^']+)' (?:is not in|could not be found)",
         r"npm error Missing: (?P<name>\S+) from lock file",
         r"No matching version found for (?P<name>\S+?)\.?$",
@@ -49,7 +51,7 @@ def install_message_of(tool: str, file: str, lines: Sequence[str], code: int, *,
     line = find_line(text, culprit) if culprit else None
     where = f"{file}, line {line}" if line else file
     what = f'{tool} could not install "{culprit}" of {where}' if culprit else f"{tool} failed on {file} (exit code {code})"
-    return "\n".join([what, *_informative_of(lines)[-LAST_LINES:]])
+    return _with_last(what, _informative_of(lines))
 
 
 def find_line(text: str, culprit: str) -> int | None:

@@ -173,7 +173,7 @@ def test_what_a_build_env_may_have_fetched_stays_in_its_namespace(harness):
 def test_a_requirement_that_does_not_exist_is_named_with_pips_own_lines(harness):
     _, status = harness.build({**HELLO, "requirements.txt": "--no-index\nnosuch==9\n"})
     lines = message_lines(status)
-    assert lines[0] == 'pip could not install "nosuch==9" of requirements.txt'
+    assert lines[0] == 'pip could not install "nosuch==9" of requirements.txt, line 2'
     assert "ERROR: No matching distribution found for nosuch==9" in lines
     assert len(lines) <= 51
 

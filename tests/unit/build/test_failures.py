@@ -1,6 +1,6 @@
 import pytest
 
-from sless.build.failures import find_culprit, import_message_of, install_message_of, masking_of, plain_of
+from sless.build.failures import find_culprit, find_line, import_message_of, install_message_of, masking_of, plain_of
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,18 @@ def test_lines_are_plain():
     assert plain_of(b"10%\r50%\r100%\r") == "100%"
     assert plain_of(b"\xff\0x") == "\ufffdx"
     assert plain_of(b"y" * 100_000) == "y" * 16_384 + " …[cut]"
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit", "line"),
+    [
+        ("# nosuch==9\na==1\nnosuch==9\n", "nosuch==9", 3),
+        ("a==1\nNo_Such >= 9 ; python_version > '3'\n", "no-such>=9", 2),
+        ("nosuch-more==1\nnosuch[extra]==2\n", "nosuch==2", 2),
+        ('{\n  "dependencies": {\n    "@a/b": "^7"\n  }\n}', "@a/b@^7", 3),
+        ('{\n  "b": "1",\n  "a": "^7"\n}', "a@^7", 3),
+        ("a==1\n", "pulled-in-by-a==2", None),
+    ],
+)
+def test_the_line_that_names_it(text, culprit, line):
+    assert find_line(text, culprit) == line
