@@ -21,6 +21,7 @@ from sless.proxy.request import Call, Caller, CallerGone, Headers, Request
 from sless.proxy.routes import RouteTable
 
 _log = logging.getLogger(__name__)
+_SYNC_SEC = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +100,9 @@ class Invocations:
         return call.http_status or 499
 
     async def _serve(self, entry: Entry, call: Call, asked: Asked, extra: Headers) -> None:
+        if entry.route.blocked is not None:
+            # Perhaps no longer: who has just seen "Ready" may be ahead of the table.
+            await asyncio.to_thread(self._parts.table.sync, _SYNC_SEC)
         if entry.route.wants_instances:
             job = Forwarding(entry=entry, call=call, request=asked.request, caller=asked.caller, extra_headers=extra)
             await self._parts.forwarder.forward(job)

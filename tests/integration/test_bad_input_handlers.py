@@ -116,7 +116,12 @@ def shared(product) -> Tenant:
 
 @pytest.fixture(scope="module")
 def python(shared: Tenant) -> str:
-    return shared.deploy("python", PYTHON, timeout_sec=1)
+    return shared.deploy("python", PYTHON)
+
+
+@pytest.fixture(scope="module")
+def short(shared: Tenant) -> str:
+    return shared.deploy("short", PYTHON, timeout_sec=1)
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +137,15 @@ def node(shared: Tenant, node_binary: str) -> str:
 
 
 def works(tenant: Tenant, path: str) -> bool:
-    """A replaced instance may take a moment, within which a call waits."""
     answer = tenant.post(path, "again")
     return answer.status_code == 200 and answer.json()["ok"] == "again"
+
+
+def next_is_served(tenant: Tenant, path: str) -> None:
+    """A replaced instance may take a moment, within which a call waits."""
+    answer = tenant.post(path, "again")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["ok"] == "again"
 
 
 FAILURES: list[tuple[str, int, str]] = [
@@ -168,8 +179,8 @@ def test_what_a_failing_python_handler_answers(shared: Tenant, python: str, even
 BREAKS = {
     "real exit": "function exited with code 5",
     "abort": "SIGABRT",
-    "shut": "broke off|closed",
-    "close": "broke off|closed|exited",
+    "shut": "broke off|exited",
+    "close": "broke off|exited",
 }
 
 
@@ -179,25 +190,29 @@ def test_what_a_caller_sees_when_the_instance_breaks_off(shared: Tenant, python:
     assert answer.status_code == 502, answer.text
     assert re.search(text, answer.json()["error"]), answer.text
     assert answer.headers["X-Sless-Error"] in ("function_exited", "function_broke_off")
-    assert works(shared, python)
+    if event == "close":
+        # The kernel still completes one connection on a listening socket that was closed under a poll(); it breaks off.
+        wait_until(lambda: works(shared, python), "serves again")
+        wait_until(lambda: "the listening socket is gone" in shared.get("functions/python/logs").text, "the log says why it was replaced")
+    else:
+        next_is_served(shared, python)
 
 
 def test_an_answer_that_breaks_off_in_the_middle_is_seen_as_broken(shared: Tenant, python: str) -> None:
     with pytest.raises(requests.exceptions.RequestException):
         shared.post(python, "stream")
-    assert works(shared, python)
+    next_is_served(shared, python)
 
 
 @pytest.mark.parametrize("event", ["never", "spin"])
-def test_a_python_handler_that_never_returns(shared: Tenant, python: str, event: str) -> None:
+def test_a_python_handler_that_never_returns(shared: Tenant, short: str, event: str) -> None:
     began = time.monotonic()
-    answer = shared.post(python, event)
+    answer = shared.post(short, event)
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (504, "timeout")
-    assert "1 s" in answer.json()["error"] and "python" in answer.json()["error"]
+    assert "1 s" in answer.json()["error"] and "short" in answer.json()["error"]
     assert time.monotonic() - began >= 1
-    assert works(shared, python)
-    record = shared.invocation("python", answer.headers["X-Request-Id"])
-    wait_until(lambda: shared.invocation("python", answer.headers["X-Request-Id"]).get("status") == "timeout", f"recorded, is {record}")
+    wait_until(lambda: works(shared, short), "serves again")
+    wait_until(lambda: shared.invocation("short", answer.headers["X-Request-Id"]).get("status") == "timeout", "recorded as timed out")
 
 
 def test_many_that_never_return_do_not_stop_the_others(shared: Tenant) -> None:
@@ -217,7 +232,7 @@ def test_memory(shared: Tenant) -> None:
     answer = shared.post(path, "eat")
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory")
     assert re.search(r"out of memory: used \d+ of 64 MB", answer.json()["error"])
-    assert works(shared, path)
+    next_is_served(shared, path)
 
 
 @pytest.mark.parametrize("event", ["print", "lines"])
@@ -234,7 +249,7 @@ def test_five_megabytes_of_output(shared: Tenant, event: str) -> None:
     wait_until(lambda: size_bytes() > 1000, "the output is in the log")
     assert size_bytes() < 300 * 1024, "kept within the limit of a call"
     assert "cut" in json.dumps(shared.invocation(name, request_id), ensure_ascii=False) or event == "lines"
-    assert works(shared, path)
+    next_is_served(shared, path)
 
 
 ONCE: list[tuple[str, int, str]] = [
@@ -308,14 +323,14 @@ def test_what_a_failing_node_handler_answers(shared: Tenant, node: str, event: s
 def test_a_node_handler_that_raises_in_a_timer_fails_alone(shared: Tenant, node: str) -> None:
     answer = shared.post(node, "later")
     assert answer.status_code in (500, 502, 504)
-    assert works(shared, node)
+    next_is_served(shared, node)
 
 
 def test_node_memory(shared: Tenant, node_binary: str) -> None:
     path = shared.deploy("node-eater", {"handler.js": NODE}, runtime="nodejs20", memory_mb=64, timeout_sec=30)
     answer = shared.post(path, "eat")
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory")
-    assert works(shared, path)
+    next_is_served(shared, path)
 
 
 def test_a_caller_that_leaves_ends_its_run(shared: Tenant, once: str) -> None:

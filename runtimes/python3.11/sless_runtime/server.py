@@ -5,6 +5,7 @@ import os
 import threading
 from _socket import AF_INET, AF_UNIX, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as raw_socket
+from errno import EBADF, EINVAL, ENOTSOCK
 from select import POLLIN, poll
 from stat import S_ISSOCK
 from time import monotonic
@@ -13,6 +14,7 @@ from .connection import ConnectionThread
 from .settings import WrongEnvironment
 
 BACKLOG = 2048
+NO_LISTENER = (EBADF, EINVAL, ENOTSOCK)
 DRAIN_SEC = 10.0
 
 
@@ -38,7 +40,9 @@ class Server:
         waiting.register(listener.fileno(), POLLIN)
         waiting.register(wake, POLLIN)
         while not any(descriptor == wake for descriptor, _ in waiting.poll()):
-            self._accept(listener)
+            if not self._accept(listener):
+                # Staying would mean to be alive and out of reach; another instance takes over.
+                raise WrongEnvironment("the listening socket is gone: the function closed it")
         self._drain(listener)
 
     def forget(self, connection):
@@ -55,12 +59,12 @@ class Server:
             self.slots.leave(call)
 
     def _accept(self, listener):
-        """Takes every connection that waits."""
+        """Takes every connection that waits. False: this is no listening socket any more."""
         while True:
             try:
                 descriptor, address = listener._accept()
-            except OSError:
-                return
+            except OSError as wrong:
+                return wrong.errno not in NO_LISTENER
             sock = raw_socket(listener.family, SOCK_STREAM, 0, descriptor)
             sock.settimeout(None)  # a user's setdefaulttimeout() is not meant for us
             connection = ConnectionThread(sock, address[0] if isinstance(address, tuple) else "", self)
