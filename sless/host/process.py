@@ -100,16 +100,21 @@ class Processes:
         """Raises OSError when the program cannot be started."""
         if self._closing:
             raise OSError("the server is stopping")
-        popen = subprocess.Popen(
-            launch.argv,
-            cwd=launch.cwd,
-            env={**launch.env, "SLESS_LIFELINE_FD": str(self._lifeline_read)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-            pass_fds=(self._lifeline_read,),
-        )
+        # Opened anew for each child: a flag such as O_NONBLOCK, which Node sets, would else hold for every other child's end, too.
+        lifeline = os.open(f"/proc/self/fd/{self._lifeline_read}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            popen = subprocess.Popen(
+                launch.argv,
+                cwd=launch.cwd,
+                env={**launch.env, "SLESS_LIFELINE_FD": str(lifeline)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+                pass_fds=(lifeline,),
+            )
+        finally:
+            os.close(lifeline)
         child = Child(pid=popen.pid, _popen=popen, launch=launch)
         try:
             _take_pipes(popen, child.streams)

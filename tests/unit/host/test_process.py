@@ -144,3 +144,11 @@ def test_what_cannot_be_watched_does_not_run(processes, monkeypatch):
     with pytest.raises(ProcessLookupError):
         os.kill(started[0], 0)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_a_child_does_to_its_lifeline_does_not_reach_the_others(processes):
+    """Node makes it non-blocking."""
+    fd = "int(os.environ['SLESS_LIFELINE_FD'])"
+    first = run(processes, f"import os; os.set_blocking({fd}, False); print(os.get_blocking({fd}))")
+    assert first.lines == [("stdout", b"False")]
+    assert run(processes, f"import os; print(os.get_blocking({fd}))").lines == [("stdout", b"True")]
