@@ -1,6 +1,7 @@
 """What only Go has: signatures, panics, iterators and readers, contexts, its own ways to write and to exit."""
 
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -361,6 +362,16 @@ def test_sigterm_belongs_to_the_runtime_in_a_job(tmp_path: Path) -> None:
     source += "\tsyscall.Kill(os.Getpid(), syscall.SIGTERM)\n"
     env = code_env(tmp_path, source + '\ttime.Sleep(50 * time.Millisecond)\n\treturn "finished"\n}\n')
     assert job("handler.handle", {}, **env)["body"] == "finished"
+
+
+def test_lifeline_that_does_not_block_is_one_too() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with running(GO, "events.echo", {"SLESS_LIFELINE_FD": str(reading)}, pass_fds=(reading,)) as process:
+        os.close(reading)
+        assert process.call_json(1).status == 200
+        os.close(writing)
+        assert process.finish() == -signal.SIGKILL
 
 
 def test_paths_arrive_as_they_came() -> None:

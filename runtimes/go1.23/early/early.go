@@ -6,11 +6,14 @@ import (
 	"os"
 	"runtime/debug"
 	"syscall"
+	"time"
 )
 
 const (
 	exitNoHandler        = 1
 	exitWrongEnvironment = 2
+
+	lifelinePause = 50 * time.Millisecond
 )
 
 // Config are the settings of this process.
@@ -95,6 +98,10 @@ func watchLifeline(fd int) {
 		for {
 			n, err := syscall.Read(fd, buffer)
 			if err == syscall.EINTR || (err == nil && n > 0) {
+				continue
+			}
+			if err == syscall.EAGAIN { // somebody who shares the pipe has made it so
+				time.Sleep(lifelinePause)
 				continue
 			}
 			syscall.Kill(0, syscall.SIGKILL)
