@@ -79,7 +79,7 @@ def _request_of(folder: Path, options: dict[str, Any]) -> Any:
 
 def name_of(folder: Path) -> str:
     """A function's name, made of a folder's."""
-    words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-0123456789")
+    words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).lstrip("-0123456789")
     return words[:40].strip("-") or "function"
 
 

@@ -1,0 +1,23 @@
+"""`sless dev DIR` serves DIR at /fn/dev/NAME: which name a folder gives."""
+
+from pathlib import Path
+
+import pytest
+
+from sless.cli.dev import name_of
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("hello", "hello"),
+        ("api2", "api2"),
+        ("v1-orders-2026", "v1-orders-2026"),
+        ("My Api", "my-api"),
+        ("2nd try!", "nd-try"),
+        ("x" * 39 + "-9", "x" * 39),
+        ("Ж", "function"),
+    ],
+)
+def test_a_folder_gives_the_name(folder: str, name: str):
+    assert name_of(Path(folder)) == name
