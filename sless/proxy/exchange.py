@@ -9,6 +9,8 @@ from sless.proxy.request import CallerGone, Headers
 _HIGH_WATER_BYTES = 256 * 1024
 _LOW_WATER_BYTES = 64 * 1024
 NEVER = float("inf")
+_CLOCKS_APART_SEC = 0.05
+"""An instance's time for a call begins, and begins anew with each chunk, a moment apart from ours."""
 
 
 class BrokenOff(Exception):
@@ -17,6 +19,11 @@ class BrokenOff(Exception):
 
 class OverTime(Exception):
     """Nothing came in time."""
+
+
+def broken_at(deadline: float, reason: str) -> BrokenOff | OverTime:
+    """What a connection that ended now means. A runtime gives up a call at its deadline too, and may be first: then it was over time."""
+    return OverTime() if monotonic() >= deadline - _CLOCKS_APART_SEC else BrokenOff(reason)
 
 
 class Exchange:
@@ -131,7 +138,7 @@ class Exchange:
         self.request_writable()
 
     def answer_broken(self, reason: str) -> None:
-        self.fail(BrokenOff(reason))
+        self.fail(broken_at(self.deadline, reason))
 
     def request_writable(self) -> None:
         waiter, self._writable = self._writable, None

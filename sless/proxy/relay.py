@@ -13,7 +13,7 @@ from sless import metrics
 from sless.domain.model import CallStatus, Cause
 from sless.errors import SlessError
 from sless.proxy.entry import Leased
-from sless.proxy.exchange import NEVER, BrokenOff
+from sless.proxy.exchange import NEVER, BrokenOff, broken_at
 from sless.proxy.failure import broken_off, over_time, status_of
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import answer_of, request_head
@@ -159,7 +159,7 @@ class Relay:
         self._caller.relay_end()
 
     def answer_broken(self, reason: str) -> None:
-        self.fail(BrokenOff(reason))
+        self.fail(broken_at(self.deadline, reason))
 
     def request_writable(self) -> None: ...
 
