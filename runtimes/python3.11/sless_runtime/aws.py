@@ -10,8 +10,8 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def aws_event_of(request, call, settings):
-    """Fields that AWS leaves out when they are empty (cookies, queryStringParameters, body) are left out."""
-    headers = {name: value.replace(", ", ",") if request.repeats(name) else value for name, value in headers_of(request).items()}
+    """Fields that a request has nothing for (cookies, queryStringParameters, body) are left out; cookies are not among the headers."""
+    headers = dict(headers_of(request, ",").items())
     event = {
         "version": "2.0",
         "routeKey": "$default",
@@ -21,10 +21,12 @@ def aws_event_of(request, call, settings):
         "requestContext": request_context_of(request, call, settings),
         "isBase64Encoded": False,
     }
-    if headers.get("cookie"):
-        event["cookies"] = [cookie.strip() for cookie in headers["cookie"].split(";") if cookie.strip()]
-    if request.query:
-        event["queryStringParameters"] = {name: ",".join(values) for name, values in multi_of(pairs_of(request.query)).items()}
+    cookies = headers.pop("cookie", None)
+    if cookies is not None:
+        event["cookies"] = [cookie.strip() for cookie in cookies.split(";") if cookie.strip()]
+    query = multi_of(pairs_of(request.query))
+    if query:
+        event["queryStringParameters"] = {name: ",".join(values) for name, values in query.items()}
     if request.body:
         event["body"], event["isBase64Encoded"] = body_of(request.body)
     return event
@@ -42,7 +44,7 @@ def request_context_of(request, call, settings):
     now = time()
     moment = gmtime(now)
     return {
-        "accountId": settings.namespace,
+        "accountId": "anonymous",
         "apiId": settings.function_name,
         "domainName": domain,
         "domainPrefix": domain.partition(".")[0],

@@ -18,14 +18,14 @@ class Headers(dict):
         return dict.get(self, name.lower(), default)
 
 
-def headers_of(request):
-    """All headers but those between sless and the runtime."""
+def headers_of(request, separator=", "):
+    """All headers but those between sless and the runtime; values of a repeated one are joined."""
     headers = {}
     for key, value in request.headers:
         if key.startswith("x-sless-"):
             continue
         if key in headers:
-            value = f"{headers[key]}{'; ' if key == 'cookie' else ', '}{value}"
+            value = f"{headers[key]}{'; ' if key == 'cookie' else separator}{value}"
         headers[key] = value
     return Headers(headers)
 
