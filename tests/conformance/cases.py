@@ -1,18 +1,38 @@
 """What every runtime must answer, as a table: request in → status, headers, body, log lines out.
 
 A case names the handler as `group.function`; each runtime has that function in `handlers/<runtime>/<group>.<suffix>`.
-Cases that only make sense in one language say so in `only`. What needs timing or several connections is in `test_runtime.py`.
+Cases that only make sense in one language say so in `only`. Each runs straight against the runtime and through the proxy, except those that
+say otherwise in `ways`; an answer that differs there says so in `proxied_has`. What needs timing or several connections is in
+`test_connections.py` and, through the proxy, in `test_proxied.py`.
 """
 
 import base64
 import json
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 UNSET: Any = object()
 PYTHON = ("python3.11",)
 WITH_SETS = ("python3.11", "nodejs20")
 Headers = tuple[tuple[str, str], ...]
+
+
+class Way(StrEnum):
+    """How a case's request reaches the runtime."""
+
+    DIRECT = "direct"
+    """Over the runtime's socket, as the proxy speaks to it."""
+    PROXIED = "proxied"
+    """As a caller of /fn."""
+    LONG = "long-way"
+    """The same, with the proxy's short way for small calls switched off."""
+
+
+DIRECT_ONLY = (Way.DIRECT,)
+"""For what only sless says to a runtime: no caller of /fn can."""
+THROUGH = (Way.PROXIED, Way.LONG)
+"""For what the proxy does to a request on its way."""
 
 JSON_TYPE = ("Content-Type", "application/json")
 FORM_TYPE = ("Content-Type", "application/x-www-form-urlencoded")
@@ -25,9 +45,12 @@ class Case:
     """One request and what must come back.
 
     `event` is sent as a JSON body (instead of `body`); `raw` replaces the whole request by bytes. `has` maps dotted paths into the JSON
-    answer to values; `headers_out` maps names to the value, to a tuple of values (repeated header), to `str` (any value) or to None (must
-    be absent); `error` is a regular expression that the answer's `error` must contain, which must start with X-Sless-Error-Message;
-    `logs` are (stream, text) pairs, exactly, `log_has` regular expressions.
+    answer to values (UNSET: nothing there); `headers_out` maps names to the value, to a tuple of values (repeated header), to `str` (any
+    value) or to None (must be absent); `error` is a regular expression that the answer's `error` must contain, which must start with
+    X-Sless-Error-Message; `logs` are (stream, text) pairs, exactly, `log_has` regular expressions.
+
+    Through the proxy, `proxied_has` replaces items of `has` (`{fn}` in its texts is the function's path), a `fault` of 400 or 502 is the
+    answer's X-Sless-Error, and what X-Sless-Error-Message says is in the call's record instead.
     """
 
     id: str
@@ -51,6 +74,8 @@ class Case:
     logs: tuple[tuple[str, str], ...] | None = None
     log_has: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    ways: tuple[Way, ...] = tuple(Way)
+    proxied_has: dict[str, Any] = field(default_factory=dict)
 
     def request_headers(self) -> list[tuple[str, str]]:
         return [*([JSON_TYPE] if self.event is not UNSET else []), *self.headers]
@@ -183,6 +208,8 @@ EVENTS = [
     ),
 ]
 
+ODD_VALUE = '\'single\' "double" $HOME ${X} `x` \\n a\nb\t{"json": [1]} Привет 🎉 '
+
 CONTEXT = [
     http_case(
         "of-a-call",
@@ -219,6 +246,96 @@ CONTEXT = [
             ("X-Sless-Timeout-Ms", "25000"),
             ("X-Sless-Client-Ip", "192.0.2.7"),
         ),
+        proxied_has={"http.full_path": "{fn}/a%20b/%C3%BC%2Fc", "http.client_ip": "127.0.0.1"},
+    ),
+    http_case(
+        "forged-trigger",
+        {"context.trigger": "http", "http.method": "POST", "event": {"a": 1}, "context.remaining_is_plausible": True},
+        event={"a": 1},
+        headers=(("X-Sless-Trigger", "cron"), ("X-Sless-Timeout-Ms", "1"), ("X-Sless-Full-Path", "/forged")),
+        ways=THROUGH,
+        proxied_has={"http.full_path": "{fn}/"},
+    ),
+    http_case(
+        "control-is-not-for-callers",
+        {"http.path": "/_sless/health", "http.sless_headers": []},
+        method="GET",
+        target="/_sless/health",
+        headers=(("X-Sless-Control", "1"),),
+        ways=THROUGH,
+    ),
+    http_case(
+        "query-edges",
+        {
+            "http.query": {"a": "1", "b": "", "c": "1 2", "d": "x/y", "город": "Тверь", "e": "+", "f": "=1"},
+            "http.multi_query": {
+                "a": ["", "1"],
+                "b": [""],
+                "c": ["1 2"],
+                "d": ["x/y"],
+                "город": ["Тверь"],
+                "e": ["", "+"],
+                "f": ["=1"],
+            },
+            "event": {"a": "1", "b": "", "c": "1 2", "d": "x/y", "город": "Тверь", "e": "+", "f": "=1"},
+        },
+        method="GET",
+        target="/?a=&a=1&b&c=1+2&d=x%2Fy&%D0%B3%D0%BE%D1%80%D0%BE%D0%B4=%D0%A2%D0%B2%D0%B5%D1%80%D1%8C&e=&e=%2B&f==1",
+    ),
+    http_case(
+        "path-edges",
+        {"http.path": "/город/a+b/x/y//z", "http.raw_path": "/%D0%B3%D0%BE%D1%80%D0%BE%D0%B4/a+b/x%2Fy//z", "http.query": {}},
+        method="GET",
+        target="/%D0%B3%D0%BE%D1%80%D0%BE%D0%B4/a+b/x%2Fy//z",
+    ),
+    http_case(
+        "header-forms",
+        {
+            "http.headers.x-empty": "",
+            "http.headers.x-long": "l" * 8000,
+            "http.headers.x-wide": "Gr\u00fc\u00dfe",
+            "http.headers.x-order": "3, 1, 2",
+            "http.headers.cookie": "z=1; a=2; z=3",
+        },
+        method="GET",
+        headers=(
+            ("X-Empty", ""),
+            ("X-Long", "l" * 8000),
+            ("X-Wide", "Grüße"),
+            ("X-Order", "3"),
+            ("Cookie", "z=1"),
+            ("X-Order", "1"),
+            ("Cookie", "a=2; z=3"),
+            ("X-Order", "2"),
+        ),
+    ),
+    http_case(
+        "forwarded",
+        {
+            "http.headers.x-forwarded-for": "127.0.0.1",
+            "http.headers.x-forwarded-host": "fn.example",
+            "http.headers.x-forwarded-proto": "http",
+            "http.headers.x-request-id": "mine-1",
+            "http.headers.x-stays": "1",
+            "http.headers.x-custom": UNSET,
+            "http.headers.connection": UNSET,
+            "http.headers.te": UNSET,
+            "http.headers.x_under": UNSET,
+            "http.client_ip": "127.0.0.1",
+            "context.request_id": "mine-1",
+        },
+        method="GET",
+        headers=(
+            ("X-Forwarded-For", "192.0.2.9"),
+            ("X-Forwarded-Proto", "https"),
+            ("X-Request-Id", "mine-1"),
+            ("Connection", "X-Custom"),
+            ("X-Custom", "goes with the connection"),
+            ("TE", "trailers"),
+            ("X_Under", "is taken for X-Under elsewhere"),
+            ("X-Stays", "1"),
+        ),
+        ways=THROUGH,
     ),
     http_case(
         "headers",
@@ -264,14 +381,22 @@ CONTEXT = [
         },
         method="GET",
         target="/p?x=1",
+        ways=DIRECT_ONLY,
     ),
-    http_case("request-id-falls-back", {"context.request_id": "inv-2"}, method="GET", headers=(("X-Sless-Invocation-Id", "inv-2"),)),
+    http_case(
+        "request-id-falls-back",
+        {"context.request_id": "inv-2"},
+        method="GET",
+        headers=(("X-Sless-Invocation-Id", "inv-2"),),
+        ways=DIRECT_ONLY,
+    ),
     *(
         http_case(
             f"trigger-{trigger}",
             {"http": None, "event": {"a": 1}, "context.trigger": trigger},
             event={"a": 1},
             headers=(("X-Sless-Trigger", trigger),),
+            ways=DIRECT_ONLY,
         )
         for trigger in ("invoke", "cron", "event", "job")
     ),
@@ -294,6 +419,10 @@ CONTEXT = [
             "greeting": "hi",
             "in_code_dir": True,
         },
+    ),
+    *(
+        Case(id=f"environment-{kind}", handler="events.environment", method="GET", env={"GREETING": value}, has={"greeting": value})
+        for kind, value in {"odd": ODD_VALUE, "empty": ""}.items()
     ),
     Case(id="entrypoint-in-a-folder", handler="pkg/mod.fn", event={"n": 2}, json={"double": 4}),
     Case(id="handler-without-context", handler="events.only_event", event={"n": 2}, json=2),
@@ -528,8 +657,8 @@ AWS_CASES = [
             ("X-Request-Id", "req-7"),
             ("X-Sless-Client-Ip", "192.0.2.7"),
             ("User-Agent", "curl/8"),
-            ("X-Many", "1"),
-            ("X-Many", "2"),
+            ("X-Many", "1, 2"),
+            ("X-Many", "3"),
             ("Cookie", "a=1; b=2"),
             JSON_TYPE,
         ),
@@ -541,7 +670,8 @@ AWS_CASES = [
             "rawPath": "/items/a%20b",
             "rawQueryString": "x=1&x=2&y=%C3%BC",
             "cookies": ["a=1", "b=2"],
-            "headers.x-many": "1,2",
+            "headers.cookie": UNSET,
+            "headers.x-many": "1, 2,3",
             "headers.content-type": "application/json",
             "queryStringParameters": {"x": "1,2", "y": "ü"},
             "requestContext.http.method": "POST",
@@ -550,12 +680,26 @@ AWS_CASES = [
             "requestContext.http.sourceIp": "192.0.2.7",
             "requestContext.http.userAgent": "curl/8",
             "requestContext.requestId": "req-7",
+            "requestContext.accountId": "anonymous",
+            "requestContext.apiId": "conformance",
+            "requestContext.domainPrefix": "fn",
             "requestContext.stage": "$default",
             "requestContext.domainName": "fn.example",
             "body": '{"n": 1}',
             "isBase64Encoded": False,
         },
         headers_out={"X-From": "lambda", "Set-Cookie": ("c=3",)},
+        proxied_has={"requestContext.http.sourceIp": "127.0.0.1"},
+    ),
+    Case(
+        id="aws-query-and-cookies-of-nothing",
+        handler="aws.handler",
+        env=AWS,
+        method="GET",
+        target="/?&",
+        headers=(("Cookie", ""),),
+        status=201,
+        has={"rawQueryString": "&", "queryStringParameters": UNSET, "cookies": [], "headers.cookie": UNSET},
     ),
     Case(
         id="aws-binary-body",
@@ -590,6 +734,7 @@ AWS_CASES = [
         headers=(("X-Sless-Trigger", "cron"),),
         status=201,
         json={"a": 1},
+        ways=DIRECT_ONLY,
     ),
     Case(
         id="aws-plain-result",

@@ -101,10 +101,10 @@ class Answer:
 
 
 class Connection:
-    """One raw connection to a runtime; reads strictly by the framing of HTTP/1.1."""
+    """One raw connection to a runtime (the path of its socket) or a server (host and port); reads strictly by the framing of HTTP/1.1."""
 
-    def __init__(self, address: str) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def __init__(self, address: str | tuple[str, int]) -> None:
+        self.sock = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
         self.sock.settimeout(ANSWER_TIMEOUT_SEC)
         self._buffer = b""
         try:
@@ -193,7 +193,7 @@ class Connection:
     def _fill(self) -> None:
         data = self.sock.recv(65536)
         if not data:
-            raise ConnectionError("the runtime closed the connection")
+            raise ConnectionError("the other side closed the connection")
         self._buffer += data
 
 

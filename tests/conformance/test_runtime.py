@@ -1,5 +1,6 @@
-"""Runs the table of `cases.py` against every runtime, and what the table cannot say: timing, several connections, job and check mode."""
+"""Runs the table of `cases.py` against every runtime, straight and through the proxy."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -7,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.cases import CASES, UNSET, Case
+from tests.conformance.cases import CASES, UNSET, Case, Way
 from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, require_runtime, running
+from tests.conformance.proxied import TIMEOUT_SEC, Fronts, call_through, check_call
 
 pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
 Start = Callable[..., RuntimeProcess]
@@ -34,25 +36,45 @@ def started() -> Iterator[Start]:
         context.__exit__(None, None, None)
 
 
+@pytest.fixture(scope="module")
+def fronts() -> Iterator[Fronts]:
+    with contextlib.ExitStack() as stack:
+        yield Fronts(stack)
+
+
 def case_parameters() -> list[Any]:
     return [
-        pytest.param(runtime, case, id=f"{runtime}-{case.id}")
+        pytest.param(runtime, way, case, id=f"{runtime}-{way}-{case.id}")
         for case in CASES
+        for way in case.ways
         for runtime in RUNTIMES
         if not case.only or runtime in case.only
     ]
 
 
-@pytest.mark.parametrize(("runtime", "case"), case_parameters())
-def test_case(started: Start, runtime: str, case: Case) -> None:
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_table_is_run_through_the_proxy(runtime: str) -> None:
+    assert sum(Way.PROXIED in case.ways and (not case.only or runtime in case.only) for case in CASES) >= 100
+
+
+@pytest.mark.parametrize(("runtime", "way", "case"), case_parameters())
+def test_case(started: Start, fronts: Fronts, runtime: str, way: Way, case: Case) -> None:
     process = started(runtime, case.handler, case.env)
-    invocation_id = f"inv-{case.id}"
-    answer = send(process, case, invocation_id)
-    assert answer.status == case.status, (answer, process.output[-30:])
+    if way is Way.DIRECT:
+        invocation_id = f"inv-{case.id}"
+        answer = send(process, case, invocation_id)
+        assert answer.status == case.status, (answer, process.output[-30:])
+        check_body(answer, case, case.has)
+        check_error(answer, case)
+    else:
+        timeout_sec = 0 if case.env.get("SLESS_TIMEOUT_SEC") == "0" else TIMEOUT_SEC
+        call = call_through(fronts.path_to(way, process, timeout_sec), case)
+        answer, invocation_id = call.answer, call.invocation.id if call.invocation else ""
+        assert answer.status == case.status, (answer, process.output[-30:])
+        check_body(answer, case, call.expected_of(case))
+        check_call(call, case)
     assert answer.complete
-    check_body(answer, case)
     check_headers(answer, case)
-    check_error(answer, case)
     check_logs(process, case, invocation_id)
     assert process.health()["active"] == 0
 
@@ -68,18 +90,19 @@ def send(process: RuntimeProcess, case: Case, invocation_id: str) -> Answer:
     return process.call(case.method, case.target, headers, case.request_body())
 
 
-def check_body(answer: Answer, case: Case) -> None:
+def check_body(answer: Answer, case: Case, has: dict[str, Any]) -> None:
     if case.json is not UNSET:
         assert answer.json() == case.json
     if case.text is not None:
         assert answer.body.decode() == case.text
     if case.content is not None:
         assert answer.body == case.content
-    for path, expected in case.has.items():
+    for path, expected in has.items():
         found = answer.json()
-        for key in path.split("."):
+        *parents, last = path.split(".")
+        for key in parents:
             found = found[key]
-        assert found == expected, path
+        assert found.get(last, UNSET) == expected, path
 
 
 def check_headers(answer: Answer, case: Case) -> None:

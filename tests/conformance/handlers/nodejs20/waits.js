@@ -47,3 +47,14 @@ exports.gated_async = async function* gatedAsync(event) {
 exports.die = (event) => process.reallyExit(event.code);
 
 exports.size = (event, context) => ({ size: context.http.body.length, sum: context.http.body.subarray(0, 1000).reduce((sum, byte) => sum + byte, 0) });
+
+exports.mirror = (event, context) => context.http.body;
+
+/** An event stream that waits for the gate after its first event. */
+exports.sse = (event) => ({ statusCode: 200, headers: { 'Content-Type': 'text/event-stream' }, body: twoEvents(event.gate) });
+
+async function* twoEvents(gate) {
+  yield 'data: first\n\n';
+  await gateOpens(gate);
+  yield 'data: second\n\n';
+}

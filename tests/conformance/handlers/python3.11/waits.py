@@ -87,6 +87,21 @@ def size(event, context):
     return {"size": len(context.http.body), "sum": sum(context.http.body[:1000])}
 
 
+def mirror(event, context):
+    return context.http.body
+
+
+def sse(event):
+    """An event stream that waits for the gate after its first event."""
+    return {"statusCode": 200, "headers": {"Content-Type": "text/event-stream"}, "body": two_events(event["gate"])}
+
+
+def two_events(gate):
+    yield "data: first\n\n"
+    wait_gate(gate)
+    yield "data: second\n\n"
+
+
 def after_exit_in_a_task(event):
     async def leave():
         raise SystemExit(9)

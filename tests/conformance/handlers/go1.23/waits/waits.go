@@ -97,8 +97,27 @@ func GatedAsync(ctx context.Context, event Event) iter.Seq[string] {
 // Die ends the process the hard way.
 func Die(event Event) { syscall.Exit(event.Code) }
 
+func bodyOf(ctx context.Context) []byte {
+	return ctx.Value("sless").(map[string]any)["http"].(map[string]any)["body"].([]byte)
+}
+
+func Mirror(ctx context.Context) any { return bodyOf(ctx) }
+
+// Sse is an event stream that waits for the gate after its first event.
+func Sse(event Event) any {
+	events := func(yield func(string) bool) {
+		if yield("data: first\n\n") {
+			waitGate(event.Gate)
+			yield("data: second\n\n")
+		}
+	}
+	return map[string]any{
+		"statusCode": 200, "headers": map[string]any{"Content-Type": "text/event-stream"}, "body": iter.Seq[string](events),
+	}
+}
+
 func Size(ctx context.Context) any {
-	body := ctx.Value("sless").(map[string]any)["http"].(map[string]any)["body"].([]byte)
+	body := bodyOf(ctx)
 	sum := 0
 	for _, value := range body[:1000] {
 		sum += int(value)
