@@ -1,5 +1,6 @@
 """The worker process: uvicorn under gunicorn, with our front door."""
 
+import asyncio
 import gc
 import logging
 import os
@@ -46,6 +47,11 @@ class FrontWorker(UvicornWorker):
         threading.Thread(target=self._leave_without_master, name="master watch", daemon=True).start()
         gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
         super().init_process()
+
+    def _install_sigquit_handler(self) -> None:
+        """The master passes its SIGINT on as SIGQUIT. The base class answers that with a flag that uvicorn never reads, so the worker would
+        be killed when the graceful time-out is over."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGQUIT, os.kill, os.getpid(), signal.SIGTERM)
 
     def _leave_without_master(self) -> None:
         while os.getppid() == self.ppid:

@@ -140,11 +140,12 @@ def test_a_port_in_use_is_said_so() -> None:
             server.end()
 
 
-def test_calls_end_well_on_sigterm(served: Served) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_calls_end_well_on_a_signal_to_the_master(served: Served, number: signal.Signals) -> None:
     with Client(served.port) as client:
         client.send(f"GET {PATH}/slow HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         client.until(b"1\r\na\r\n")
-        served.process.send_signal(signal.SIGTERM)
+        served.process.send_signal(number)
         assert client.until(b"0\r\n\r\n") == b"1\r\nb\r\n"
     assert served.process.wait(15) == 0
     assert len(served.events("stop")) == 1
