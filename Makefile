@@ -60,7 +60,7 @@ pyz: dist/sless.pyz ## dist/sless.pyz: everything in one file that needs Python 
 
 .PHONY: demo
 demo: dist/sless.pyz ## build it, start it, deploy and call the examples; Ctrl-C ends it
-	@exec $(PYTHON) dist/sless.pyz $(ARGS)
+	@exec $(PYTHON) dist/sless.pyz $(if $(ARGS),demo $(ARGS))
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from sless.code import open_code_store
 from sless.config import Settings
 from sless.domain.model import CallStatus, LogLine, Run, Version
 from sless.domain.ports import AcceptedCall, Backend, Builder, CodeStore, Deployment, ObservedDeployment, ObservedRun, RunSpec
-from sless.errors import ConfigError
+from sless.errors import ConfigError, SlessError
 from sless.host.material import Material, MaterialKey
 from sless.http import create_app
 from sless.proxy.plane import DataPlane, PlaneParts
@@ -45,6 +45,9 @@ def migrate(settings: Settings) -> None:
     store = open_store(database_url_of(settings))
     try:
         store.migrate()
+    except SlessError as error:
+        # Who starts the server may know where its database is, and why it does not answer; callers of the API may not.
+        raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {error.__cause__ or 'no reason given'}") from error
     finally:
         store.close()
 

@@ -211,7 +211,9 @@ class Runs:
             )  # fmt: skip
         except NoOutcome:
             return self._ended(run, CallStatus.FAILED, exit_words_of(code), exit_code=code)
-        message = "" if outcome.ok else "\n".join([outcome.error or "", *run.reader.tail()])
+        tail = run.reader.tail()
+        said = [] if tail == [outcome.error] else tail  # one line that is the error itself is not said twice
+        message = "" if outcome.ok else "\n".join([outcome.error or "", *said])
         return ObservedRun(
             id=run.spec.id, status=status_of(outcome.ok), outcome=outcome, message=message, exit_code=code,
             started_at=run.started_at, ended_at=clock.now(),

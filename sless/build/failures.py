@@ -88,6 +88,8 @@ def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
 
 
 def _with_last(what: str, lines: Sequence[str]) -> str:
+    if len(lines) == 1 and what.endswith(lines[0].strip()):
+        return what  # all that was said is said
     kept: list[str] = []
     left = MAX_MESSAGE_CHARS
     for line in reversed(lines[-LAST_LINES:]):

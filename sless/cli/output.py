@@ -14,8 +14,8 @@ def print_json(value: Any) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns two blanks apart; absent values are `-`."""
-    texts = [tuple(header), *(tuple(map(text_of, row)) for row in rows)]
+    """Columns two blanks apart; absent values are `-`, of several lines the first is shown."""
+    texts = [tuple(header), *(tuple(text_of(value).split("\n", 1)[0] for value in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for line in texts:
         click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

@@ -86,3 +86,8 @@ def test_lines_are_plain():
 )
 def test_the_line_that_names_it(text, culprit, line):
     assert find_line(text, culprit) == line
+
+
+def test_what_was_said_in_one_line_is_not_said_twice():
+    line = "handler.handle: expected a function, found int"
+    assert import_message_of("handler.handle", [line]) == f"handler.handle cannot be imported: {line}"
