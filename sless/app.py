@@ -47,7 +47,8 @@ def migrate(settings: Settings) -> None:
         store.migrate()
     except SlessError as error:
         # Who starts the server may know where its database is, and why it does not answer; callers of the API may not.
-        raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {error.__cause__ or 'no reason given'}") from error
+        reason = str(error.__cause__ or "no reason given").splitlines()[0]
+        raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {reason}") from error
     finally:
         store.close()
 
