@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,8 @@ func viewOf(c *call) map[string]any {
 		"remaining_ms":                 c.remainingMS,
 		"get_remaining_time_in_millis": c.remainingMS,
 		"invoked_function_arn":         "arn:sless:lambda::" + config.Namespace + ":function:" + config.FunctionName,
+		"log_group_name":               "/sless/" + config.Namespace + "/" + config.FunctionName,
+		"log_stream_name":              textOf(config.Version) + "/" + textOf(os.Getpid()),
 		"http":                         nil,
 	}
 	if c.overHTTP {

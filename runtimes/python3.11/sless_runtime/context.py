@@ -1,5 +1,7 @@
 """What a handler gets as its second argument: our names and those of AWS Lambda."""
 
+import os
+
 from .forms import decode_percent, form_pairs_of, multi_of, pairs_of
 
 
@@ -121,7 +123,7 @@ class Context:
 
     @property
     def invoked_function_arn(self):
-        return f"arn:sless:lambda:local:{self.namespace}:function:{self.function_name}"
+        return f"arn:sless:lambda::{self.namespace}:function:{self.function_name}"
 
     @property
     def log_group_name(self):
@@ -129,7 +131,7 @@ class Context:
 
     @property
     def log_stream_name(self):
-        return f"{self.version}/{self.request_id}"
+        return f"{self.version}/{os.getpid()}"
 
     def log(self, message):
         print(message)

@@ -4,6 +4,7 @@ package events
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"math"
 	"os"
 	"sort"
@@ -24,6 +25,7 @@ func Show(ctx context.Context, event any) any {
 	remainingMS := call["remaining_ms"].(func() int64)()
 	awsMS := call["get_remaining_time_in_millis"].(func() int64)()
 	shown := map[string]any{
+		"log_stream_is_the_process":  call["log_stream_name"] == fmt.Sprintf("%v/%d", call["version"], os.Getpid()),
 		"request_id_is_set":          call["request_id"] != "",
 		"remaining_is_plausible":     remainingMS > 20_000 && remainingMS <= 25_000,
 		"aws_remaining_is_plausible": awsMS > 20_000 && awsMS <= 25_000,
@@ -31,6 +33,7 @@ func Show(ctx context.Context, event any) any {
 	}
 	for _, name := range []string{
 		"request_id", "aws_request_id", "function_name", "namespace", "version", "function_version", "trigger", "memory_mb", "timeout_sec",
+		"invoked_function_arn", "log_group_name", "memory_limit_in_mb",
 	} {
 		shown[name] = call[name]
 	}
