@@ -28,6 +28,7 @@ from sless.ids import new_id
 from sless.proxy.plane import DataPlane
 
 _log = logging.getLogger(__name__)
+ROUTE_SEC = 1.0
 _COPIES_KEPT = 3
 """Unpacked copies of the folder: the newest, and those whose instances may still answer calls."""
 _CANNOT_IMPORT = exit_words_of(1)
@@ -212,13 +213,14 @@ class Reloads:
         self._cancel_build()
         self._failed = parts.shown(message)
         parts.backend.remove(self._program.workload_id)
+        self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._program.name}" cannot be loaded: {self._failed}'))
         # The other lines are the tool's or the handler's own, and have been shown as they came.
         parts.screen.problem(f"{self._failed.partition(chr(10))[0]}; calls are answered with 503 until the next save")
-        self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._program.name}" cannot be loaded: {self._failed}'))
 
     def _route(self, changed: bool) -> None:
         if changed:
-            self._parts.plane.routes.wake()
+            # What the terminal says next is true of the next call.
+            self._parts.plane.routes.sync(ROUTE_SEC)
 
     def _remember_copies(self) -> None:
         """Removes copies that nothing runs from any more."""

@@ -36,10 +36,18 @@ def view_workloads(store: Store, workloads: Sequence[Workload], triggers: Iterab
     """Two queries for all of them; `triggers` are those of the namespace, or at least those of these workloads."""
     newest = store.versions.newest_of([item.id for item in workloads])
     active = store.versions.active_of([item.id for item in workloads])
+    workloads = [_as_active(store, item, active.get(item.id)) for item in workloads]
     by_target: dict[str, list[Trigger]] = {}
     for trigger in triggers:
         by_target.setdefault(trigger.function_ref, []).append(trigger)
     return [_workload_view(item, newest.get(item.id), active.get(item.id), by_target.get(item.name, [])) for item in workloads]
+
+
+def _as_active(store: Store, workload: Workload, active: Version | None) -> Workload:
+    """The row as it is now, if a version went live after it was read: else it would be shown as Ready with the version before."""
+    if active is None or active.number == workload.active_version:
+        return workload
+    return store.workloads.find_by_id(workload.id) or workload
 
 
 def view_workload(store: Store, workload: Workload) -> WorkloadView:
