@@ -78,10 +78,10 @@ def beside_slow_work(seconds: int) -> Iterator[Row]:
         called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
         for number in range(90):
             client.functions.create({"name": f"f{number}", "runtime": "python3.11"})
-        packed = pack(many_files(folder / "big", 4_900))
+        packed = pack(many_files(folder / "big", 5_000))
         client.services.create({"name": "big", "runtime": "python3.11", "replicas": 0})
         works: list[tuple[str, Callable[[], object]]] = [
-            ("a 4,900-file upload", lambda: client.services.upload("big", packed)),
+            ("a 5,000-file upload", lambda: client.services.upload("big", packed)),
             ("a list of 500 invocations", lambda: list(islice(client.functions.invocations("hello", limit=500), 500))),
         ]
         for name, work in works:

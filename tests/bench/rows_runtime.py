@@ -29,8 +29,8 @@ GO_BUILDS = 5
 
 def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
     cases: list[tuple[str, str, Callable[[], AbstractContextManager[str]], float]] = [
-        ("python3.11", "python", python_framework, 8),
-        ("nodejs20", "node", node_framework, 6),
+        ("python3.11", "python", python_framework, 10),
+        ("nodejs20", "node", node_framework, 8),
         ("go1.23", "go", bare_go_server, 0.5),
     ]
     for name, code, framework, aim in cases:
