@@ -94,8 +94,10 @@ def nginx(folder: Path, servers: str) -> Iterator[None]:
     (folder / "nginx").mkdir()
     config = folder / "nginx.conf"
     temp = "".join(f"{kind}_temp_path {folder}/nginx/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    # Else a root's nginx would drop to a user who may not enter the private folder of the socket.
+    user = "user root;" if os.getuid() == 0 else ""
     config.write_text(
-        f"daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log /dev/null crit;"
+        f"{user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log /dev/null crit;"
         "events { worker_connections 2048; }"
         f"http {{ access_log off; keepalive_requests 100000000; keepalive_timeout 75s; {temp} {servers} }}"
     )
