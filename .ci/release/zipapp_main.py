@@ -88,6 +88,6 @@ choose_root()
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-import _bootstrap  # noqa: E402
+import _bootstrap  # noqa: E402 - after the environment it reads is as it must be
 
 _bootstrap.bootstrap()

@@ -20,7 +20,7 @@ def hold_data_folder(folder: Path, patience_sec: float = PATIENCE_SEC) -> Iterat
     """The lock ends with the processes that hold it, also on kill -9. Raises ConfigError when another server has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = open(folder / LOCK_NAME, "a+")  # noqa: SIM115
+        file = open(folder / LOCK_NAME, "a+")  # noqa: SIM115 - closed by the `with` below; only opening it is inside the `try`
     except OSError as error:
         raise ConfigError(f"SLESS_DATA_DIR: {folder} cannot be used: {error.strerror}") from error
     with file:

@@ -68,7 +68,7 @@ def start_server(settings: Settings, port: int) -> DemoServer:
     log_file = settings.data_dir / LOG_NAME
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        output = open(log_file, "ab")  # noqa: SIM115
+        output = open(log_file, "ab")  # noqa: SIM115 - closed by the `with` below
     except OSError as error:
         raise ConfigError(f"SLESS_DATA_DIR: {settings.data_dir} cannot be used: {error.strerror}") from error
     with output:

@@ -122,7 +122,7 @@ class Invocations:
             observed = await asyncio.shield(run)
         except asyncio.CancelledError:
             run.cancel()
-            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr]  # within a task there is a current one
                 raise
             raise CallerGone from None
         if observed.outcome is None:

@@ -20,10 +20,7 @@ pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own libra
 
 @pytest.fixture(autouse=True, scope="module")
 def _needs_go() -> None:
-    try:
-        require_runtime(GO)
-    except LookupError as missing:
-        pytest.skip(str(missing))
+    require_runtime(GO)
 
 
 def code_env(folder: Path, source: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_bad_input_requests import refused
+from tests.services import unavailable
 from tests.services.product import Place, Product, new_place, wait_until, zip_of
 
 HANDLER = "def handle(event):\n    return {'got': event}\n"
@@ -123,7 +124,7 @@ def limit_files() -> None:
 def test_a_disk_that_is_full_before_anything_is_asked(tmp_path: Path) -> None:
     """Not one page is left for the database: writes are refused in words, calls and reads go on, and room makes all well."""
     if not can_mount(tmp_path):
-        pytest.skip("no file system can be mounted here")
+        unavailable("the right to mount a file system", "nothing; run the tests as root")
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(new_place(tmp_path))
         disk = stack.enter_context(small_disk(place.data_dir, 24))

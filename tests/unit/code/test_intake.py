@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import os
-import shutil
 import stat
 import struct
 import subprocess
@@ -23,7 +22,7 @@ from sless.errors import Code, SlessError
 
 LIMITS = PackageLimits(zip_bytes=32 << 20, unpacked_bytes=20 << 20, files=5000)
 HANDLER = "def handle(event):\n    return event\n"
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+needs_node = pytest.mark.usefixtures("node_binary")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from sless.errors import ConfigError
 from sless.host.rundir import MAX_SOCKET_PATH_BYTES, RunDir, default_base, remove_tree, start_ticks_of
+from tests.services import unavailable
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_long_folder_is_refused(base):
 
 def test_a_folder_of_someone_else_is_refused(base):
     if os.getuid() != 0:
-        pytest.skip("needs root to make one")
+        unavailable("root, who alone can make one", "nothing; run the tests as root")
     base.mkdir()
     os.chown(base, 12345, 12345)
     with pytest.raises(ConfigError, match=r"found .* of user 12345"):
