@@ -21,14 +21,8 @@ RUNTIME_NAMES = frozenset(
         "CONCURRENCY", "EVENT_FORMAT", "LIFELINE_FD", "EVENT", "EVENT_FILE", "INVOCATION_ID", "REQUEST_ID", "TRIGGER", "RESULT_FILE",
     }
 )  # fmt: skip
-LATER_NAMES = frozenset(
-    {
-        "HARBOR_URL", "HARBOR_USER", "HARBOR_PASSWORD", "REGISTRY_HOST", "REGISTRY_PROJECT", "REGISTRY_SECRET", "BUILDER", "BUILDER_IMAGE",
-        "RUNTIME_IMAGE_PYTHON311", "RUNTIME_IMAGE_NODEJS20", "RUNTIME_IMAGE_GO123", "INGRESS_HOST", "RABBITMQ_URL",
-    }
-)  # fmt: skip
-"""Names of contract §6 whose parts (Kubernetes, triggers, LLM_*) are not in this build: accepted with a warning, so that one environment
-serves several releases."""
+LATER_PREFIXES = ("LLM_",)
+"""Names of contract §6 whose parts are not in this build: accepted, so that one environment serves several releases."""
 
 
 def _setting(default: Any, text: str, *, secret: bool = False, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -63,6 +57,44 @@ class Settings:
     s3_access_key: str = _setting("", "S3 access key", secret=True)
     s3_secret_key: str = _setting("", "S3 secret key", secret=True)
     s3_use_ssl: bool = _setting(True, "https for an S3 endpoint given without a scheme")
+    rabbitmq_url: str = _setting("", "AMQP URL of the broker that event triggers listen on unless they bring their own", secret=True)
+    event_queues_allowed: tuple[str, ...] = _setting((), "queues outside `{ns}.` on that broker, comma-separated: `queue` or `ns/queue`")
+    outbound_allow: tuple[str, ...] = _setting(
+        (), "CIDR[:port], comma-separated, that callback_url and amqp_url may reach beside public ones"
+    )
+    async_per_function: int = _setting(10, "asynchronous calls of one function at once", least=1)
+    kubeconfig: Path = _setting(Path(), "kubeconfig file; default: the service account of the pod, else ~/.kube/config")
+    pod_namespace: str = _setting("sless", "namespace that sless itself runs in")
+    builder_namespace: str = _setting("", "namespace of the builder Jobs; default: POD_NAMESPACE-builds")
+    internal_url: str = _setting("", "URL where pods reach sless; default: http://sless.POD_NAMESPACE.svc:PORT")
+    image_build: str = _setting(
+        "auto", "auto: small code without dependencies runs unbuilt on the runtime image", choices=("auto", "always")
+    )
+    runtime_image_python311: str = _setting("sless/runtime-python3.11:latest", "runtime image of python3.11")
+    runtime_image_nodejs20: str = _setting("sless/runtime-nodejs20:latest", "runtime image of nodejs20")
+    runtime_image_go123: str = _setting("sless/runtime-go1.23:latest", "image that go1.23 functions are built with")
+    registry_host: str = _setting("", "image registry, `host[:port]` or `host/user`; empty: only small code can run")
+    registry_project: str = _setting("", "project (path) in the registry")
+    registry_secret: str = _setting("", "name of the pull secret in POD_NAMESPACE, also used to push")
+    registry_insecure: bool = _setting(False, "the registry speaks plain http")
+    harbor_url: str = _setting("", "Harbor whose project is made before the first push")
+    harbor_user: str = _setting("", "Harbor user")
+    harbor_password: str = _setting("", "Harbor password", secret=True)
+    builder: str = _setting("kaniko", "what builds images in the cluster", choices=("kaniko", "buildah"))
+    builder_image: str = _setting("", "image of the builder; default: the chosen builder's own")
+    builder_args: tuple[str, ...] = _setting((), "comma-separated arguments added to the builder's own")
+    ingress_host: str = _setting("", "each function gets an Ingress at {name}-{ns}.INGRESS_HOST when EXTERNAL_URL is not set")
+    ingress_class: str = _setting("", "ingressClassName of those Ingresses")
+    ingress_tls_secret: str = _setting("", "TLS secret of those Ingresses")
+    egress_allow: tuple[str, ...] = _setting((), "comma-separated CIDR[:port] in private ranges that functions may reach")
+    tenant_pods: int = _setting(20, "ResourceQuota of a tenant: pods", least=1)
+    tenant_memory: str = _setting("4Gi", "ResourceQuota of a tenant: memory limits")
+    tenant_cpu: str = _setting("4", "ResourceQuota of a tenant: cpu limits")
+    function_cpu: str = _setting("1", "cpu limit of one instance or run")
+    function_cpu_request: str = _setting("50m", "cpu request of one instance or run")
+    runtime_class: str = _setting("", "runtimeClassName of function pods, such as gvisor")
+    node_selector: tuple[str, ...] = _setting((), "comma-separated label=value of the nodes that function pods may use")
+    tolerations: str = _setting("", "JSON array of tolerations of function pods")
     history_days: int = _setting(14, "days that invocations and their logs are kept", least=1)
     history_per_function: int = _setting(10_000, "invocations kept per function", least=1)
     stats_days: int = _setting(400, "days that call statistics are kept", least=1)
@@ -150,7 +182,7 @@ def _texts_of(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, str]
                 texts[name[:-5].lower()] = Path(value).read_text().rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 mistakes.append(f"{key}: cannot read {value!r}: {error}")
-        elif name in RUNTIME_NAMES or name in LATER_NAMES or name.startswith(("TEST_", "LLM_")):
+        elif name in RUNTIME_NAMES or name.startswith(("TEST_", *LATER_PREFIXES)):
             continue
         else:
             near = difflib.get_close_matches(name, known, n=1)

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from sless.cli.main import HOMES, group
-from sless.config import LATER_NAMES, PREFIX, Settings, shown
+from sless.config import PREFIX, Settings, shown
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 OLDER_NAMES = (
@@ -48,7 +48,7 @@ def test_defaults_in_the_table_are_the_real_ones():
 def test_older_names_are_mapped(name):
     match = re.search(rf"^\| `{name}` \| `SLESS_(\w+)` \|", README, re.MULTILINE)
     assert match, name
-    assert match[1] in {item.name.upper() for item in fields(Settings)} | LATER_NAMES
+    assert match[1] in {item.name.upper() for item in fields(Settings)}
 
 
 def test_every_command_is_mentioned():
