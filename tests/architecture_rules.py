@@ -64,7 +64,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "psycopg": ("sless.store",),
     "requests": ("sless.client",),
     "sqlalchemy": ("sless.store",),
-    "urllib3": ("sless.client",),
+    "urllib3": ("sless.client", "sless.kube"),
     "uvicorn": ("sless.server",),
     "uvicorn_worker": ("sless.server",),
     "uvloop": ("sless.server",),

@@ -1,0 +1,216 @@
+"""The Kubernetes API over plain dicts: apply, create, find, list, delete, logs. Raises KubeError alone, within the time-outs below."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+
+from sless.config import Settings
+from sless.errors import ConfigError
+from sless.kube.errors import KubeError, Unavailable, error_of
+from sless.kube.kinds import KindOf, Use, kind_of
+
+FIELD_MANAGER = "sless"
+CONNECT_SEC = 5.0
+READ_SEC = 30.0
+STREAM_READ_SEC = 600.0
+"""How long a followed log may be silent before the connection is given up."""
+PAGE_ITEMS = 500
+CONNECTIONS = 16
+
+Manifest = dict[str, Any]
+Manifests = list[Manifest]  # inside the class below, `list` is a method
+
+
+class Kube:
+    """One API server, thread-safe. `on_use` is told what right each request needs."""
+
+    def __init__(self, api: Any, on_use: Callable[[Use], None] | None = None) -> None:
+        """`api`: a `kubernetes.client.ApiClient`; of it only the configuration, the credentials and the connection pool are used."""
+        self._api = api
+        self.on_use = on_use
+
+    @classmethod
+    def connect(cls, settings: Settings) -> "Kube":
+        """SLESS_KUBECONFIG, else the service account of the pod, else ~/.kube/config. Raises ConfigError when none can be read; asks
+        the API nothing yet."""
+        # 0.7 s and 40 MB that a server without Kubernetes does not pay.
+        from kubernetes import client, config
+
+        configuration = client.Configuration()
+        configuration.connection_pool_maxsize = CONNECTIONS
+        try:
+            if settings.kubeconfig != Path():
+                config.load_kube_config(config_file=str(settings.kubeconfig), client_configuration=configuration)
+            else:
+                _load_found(config, configuration)
+        except (config.ConfigException, OSError) as error:
+            where = str(settings.kubeconfig) if settings.kubeconfig != Path() else "~/.kube/config"
+            raise ConfigError(f"SLESS_BACKEND=kubernetes: no cluster: {where}: {error}") from error
+        return cls(client.ApiClient(configuration))
+
+    def close(self) -> None:
+        self._api.rest_client.pool_manager.clear()
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """Server-side apply: what the manifest names becomes so, what it no longer names is removed, fields of others stay."""
+        kind, name, namespace = _place_of(manifest)
+        # The API asks for both rights, as an apply may create.
+        self._used(kind, "create", namespace)
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return self._json("PATCH", kind.path(namespace, name), Use(verb="patch", group=kind.group, resource=kind.plural,
+                          namespace=namespace or ""), query=query, body=manifest, content_type="application/apply-patch+yaml")  # fmt: skip
+
+    def create(self, manifest: Manifest) -> Manifest:
+        """Raises Conflict when it exists."""
+        kind, _, namespace = _place_of(manifest)
+        use = Use(verb="create", group=kind.group, resource=kind.plural, namespace=namespace or "")
+        return self._json("POST", kind.path(namespace), use, query={"fieldManager": FIELD_MANAGER}, body=manifest)
+
+    def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
+        place = kind_of(kind)
+        use = Use(verb="get", group=place.group, resource=place.plural, namespace=namespace or "")
+        try:
+            return self._json("GET", place.path(namespace, name), use)
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = "") -> Manifests:
+        """All objects of a kind that the label selector takes, over all namespaces unless one is given. `fields`: a field selector."""
+        place = kind_of(kind)
+        use = Use(verb="list", group=place.group, resource=place.plural, namespace=namespace or "")
+        query = {"limit": str(PAGE_ITEMS), "labelSelector": selector, "fieldSelector": fields}
+        path = place.path(namespace)
+        try:
+            return self._pages(path, use, query)
+        except KubeError as error:
+            if error.status != 410:
+                raise
+            # The snapshot behind a page's token has expired: from the start, once.
+            return self._pages(path, use, query)
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background") -> None:
+        """Asks for the deletion; what it owns follows. Absent is no error."""
+        place = kind_of(kind)
+        use = Use(verb="delete", group=place.group, resource=place.plural, namespace=namespace or "")
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        try:
+            self._json("DELETE", place.path(namespace, name), use, body=body)
+        except KubeError as error:
+            if error.status != 404:
+                raise
+
+    def pod_logs(
+        self, namespace: str, pod: str, *, container: str | None = None, previous: bool = False,
+        tail_lines: int | None = None, since_sec: int | None = None, timestamps: bool = False,
+    ) -> str:  # fmt: skip
+        """Text of one container's log; raises KubeError 400 while it has not started, 404 when the pod is gone."""
+        query = _log_query(container=container, previous=previous, tailLines=tail_lines, sinceSeconds=since_sec, timestamps=timestamps)
+        response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query)
+        return bytes(response.data).decode(errors="replace")
+
+    def stream_pod_logs(
+        self, namespace: str, pod: str, *, container: str | None = None, since_sec: int | None = None,
+        tail_lines: int | None = None, timestamps: bool = False,
+    ) -> Iterator[bytes]:  # fmt: skip
+        """Bytes of one container's log as they come, until it ends. Closing the generator closes the connection."""
+        query = _log_query(container=container, follow=True, tailLines=tail_lines, sinceSeconds=since_sec, timestamps=timestamps)
+        response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query, stream=True)
+        try:
+            yield from response.stream(16384)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unavailable(0, "Disconnected", f"the log of {pod} broke off: {error}") from error
+        finally:
+            response.close()
+
+    def _pages(self, path: str, use: Use, query: dict[str, str]) -> Manifests:
+        found: Manifests = []
+        proceed = ""
+        while True:
+            page = self._json("GET", path, use, query={**query, "continue": proceed})
+            found += page.get("items") or []
+            proceed = (page.get("metadata") or {}).get("continue") or ""
+            if not proceed:
+                return found
+
+    def _json(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
+              content_type: str = "application/json") -> Manifest:  # fmt: skip
+        response = self._send(method, path, use, query=query, body=body, content_type=content_type)
+        try:
+            said = json.loads(response.data)
+        except ValueError as error:
+            raise Unavailable(response.status, "NotJson", f"{method} {path}: the API's answer is not JSON") from error
+        return said if isinstance(said, dict) else {}
+
+    def _send(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
+              content_type: str = "application/json", stream: bool = False) -> Any:  # fmt: skip
+        """The one place that talks to the API. Answers are whole unless `stream`; raises KubeError for every other status than 2xx."""
+        if self.on_use:
+            self.on_use(use)
+        headers = {"Accept": "application/json, */*", "Content-Type": content_type, "User-Agent": "sless"}
+        try:
+            self._api.update_params_for_auth(headers, {}, ["BearerToken"])
+            response = self._api.rest_client.pool_manager.request(
+                method,
+                self._api.configuration.host.rstrip("/") + path + _query_of(query or {}),
+                headers=headers,
+                body=None if body is None else json.dumps(body).encode(),
+                # A request may have been done although its answer was lost, so only a connection that never stood is tried again.
+                retries=urllib3.Retry(total=None, connect=1, read=False, redirect=0, status=0, other=0),
+                timeout=urllib3.Timeout(connect=CONNECT_SEC, read=STREAM_READ_SEC if stream else READ_SEC),
+                preload_content=not stream,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unavailable(0, "NoAnswer", f"the Kubernetes API does not answer: {_cause_of(error)}") from error
+        if not 200 <= response.status < 300:
+            with suppress(urllib3.exceptions.HTTPError, OSError):
+                raise error_of(response.status, bytes(response.data))
+            raise Unavailable(response.status, "NoAnswer", f"the Kubernetes API broke off its answer {response.status}")
+        return response
+
+    def _used(self, kind: KindOf, verb: str, namespace: str | None) -> None:
+        if self.on_use:
+            self.on_use(Use(verb=verb, group=kind.group, resource=kind.plural, namespace=namespace or ""))
+
+
+def _load_found(config: Any, configuration: Any) -> None:
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except config.ConfigException:
+        config.load_kube_config(client_configuration=configuration)
+
+
+def _place_of(manifest: Manifest) -> tuple[KindOf, str, str | None]:
+    kind = kind_of(str(manifest.get("kind")))
+    metadata = manifest["metadata"]
+    if manifest.get("apiVersion") != kind.api_version:
+        raise ValueError(f"{manifest.get('kind')}: expected apiVersion {kind.api_version}, found {manifest.get('apiVersion')}")
+    return kind, metadata.get("name", ""), metadata.get("namespace")
+
+
+def _log_path(namespace: str, pod: str) -> str:
+    return kind_of("Pod").path(namespace, pod) + "/log"
+
+
+def _log_use(namespace: str) -> Use:
+    return Use(verb="get", group="", resource="pods/log", namespace=namespace)
+
+
+def _log_query(**values: Any) -> dict[str, str]:
+    return {name: "true" if value is True else str(value) for name, value in values.items() if value not in (None, False)}
+
+
+def _query_of(query: Mapping[str, str]) -> str:
+    text = urlencode({name: value for name, value in query.items() if value})
+    return f"?{text}" if text else ""
+
+
+def _cause_of(error: BaseException) -> str:
+    reason = getattr(error, "reason", None)
+    return str(reason if reason is not None else error)[:300]

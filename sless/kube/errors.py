@@ -1,0 +1,69 @@
+"""What the Kubernetes API answers when it does not do what was asked, in words for users."""
+
+import json
+import re
+from typing import Any
+
+_QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), limited: (?P<limited>.+)$", re.S)
+_FORBIDDEN = re.compile(r'^\S+ "[^"]*" is forbidden: (?P<reason>.+)$', re.S)
+
+
+class KubeError(Exception):
+    """Any refusal. `status` is the HTTP status (0: no answer), `reason` the API's CamelCase word, `message` a sentence."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class Conflict(KubeError):
+    """409: it exists already, or somebody changed it meanwhile."""
+
+
+class Refused(KubeError):
+    """403 or 422: the cluster does not want this object or this caller: quota, policy, a wrong field, a missing right."""
+
+
+class Unavailable(KubeError):
+    """No answer, a 5xx, a 429, or credentials that are not accepted: nothing is known about what is there."""
+
+
+def error_of(status: int, body: bytes) -> KubeError:
+    """The error that an answer with this status and this body (a `Status` object, if the API server made it) means."""
+    said = _status_of(body)
+    reason = str(said.get("reason") or "")
+    message = plain(str(said.get("message") or body[:300].decode(errors="replace").strip() or f"the API answered {status}"))
+    if status == 409:
+        return Conflict(status, reason, message)
+    if status in (403, 422):
+        return Refused(status, reason, message)
+    if status >= 500 or status in (401, 429):
+        return Unavailable(status, reason, message)
+    return KubeError(status, reason, message)
+
+
+def plain(message: str) -> str:
+    """The API's sentence as a user's: quota refusals say what was asked, used and allowed; `x "y" is forbidden:` is left away."""
+    if quota := _QUOTA.search(message):
+        asked, used, limited = (_by_resource(quota[part]) for part in ("requested", "used", "limited"))
+        parts = [f"{name}: {value} more asked, {used.get(name, '?')} of {limited.get(name, '?')} in use" for name, value in asked.items()]
+        return f"the quota of the namespace is used up ({'; '.join(parts)})"
+    if forbidden := _FORBIDDEN.match(message):
+        return forbidden["reason"]
+    return message
+
+
+def _by_resource(text: str) -> dict[str, str]:
+    """`limits.memory=128Mi,pods=1` → {"memory": "128Mi", "pods": "1"}."""
+    pairs = (part.split("=", 1) for part in text.split(",") if "=" in part)
+    return {name.strip().removeprefix("limits."): value.strip() for name, value in pairs}
+
+
+def _status_of(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

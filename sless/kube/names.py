@@ -1,0 +1,70 @@
+"""Labels and names of everything that sless makes in a cluster. Found again by labels and installation id, never by name alone."""
+
+from collections.abc import Mapping
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+APP_NAME = "app.kubernetes.io/name"
+INSTALLATION = "sless.dev/installation"
+NAMESPACE = "sless.dev/namespace"
+WORKLOAD = "sless.dev/workload"
+NAME = "sless.dev/name"
+KIND = "sless.dev/kind"
+VERSION = "sless.dev/version"
+RUN = "sless.dev/run"
+BUILD = "sless.dev/build"
+ROLE = "sless.dev/role"
+"""What an object is for: one of the ROLE_ values."""
+
+ROLE_TENANT = "tenant"
+ROLE_INSTANCE = "instance"
+ROLE_RUN = "run"
+ROLE_BUILD = "build"
+
+HASH = "sless.dev/hash"
+"""Annotation: hash of the manifest as it was sent; equal means there is nothing to do."""
+GENERATION = "sless.dev/generation"
+"""Annotation of a Deployment: the newest generation of the workload whose wish this is."""
+
+MAIN_CONTAINER = "function"
+PULL_SECRET = "sless-pull"
+SERVICE_ACCOUNT = "sless-function"
+TENANT_PREFIX = "sless-fn-"
+META_INSTALLATION = "installation"
+"""Key of the database's `meta` table under which the installation id is kept."""
+
+
+def namespace_of(namespace: str) -> str:
+    """Kubernetes namespace of a tenant's: `sless-<16 hex>` → `sless-fn-<16 hex>`; another one whole behind the prefix (63 characters)."""
+    return (TENANT_PREFIX + namespace.removeprefix("sless-"))[:63].rstrip("-")
+
+
+def labels_of(installation: str, role: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Labels of an object of this installation, sorted."""
+    labels = {MANAGED_BY: "sless", INSTALLATION: installation, ROLE: role, **(more or {})}
+    return dict(sorted(labels.items()))
+
+
+def selector_of(installation: str, role: str = "", more: Mapping[str, str] | None = None) -> str:
+    """Label selector for `Kube.list`."""
+    wanted = {MANAGED_BY: "sless", INSTALLATION: installation, **({ROLE: role} if role else {}), **(more or {})}
+    return ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+
+
+def env_secret_of(name: str) -> str:
+    """Secret with env_vars and secret_env of the instances of a function or service."""
+    return f"{name}-env"
+
+
+def code_map_of(version_key: str) -> str:
+    """ConfigMap with the packed code of one version (small code); named by its content, as it never changes."""
+    return f"code-{version_key}"
+
+
+def run_of(run_id: str) -> str:
+    """Job of one run, and the Secret with its event and environment."""
+    return f"run-{run_id}"
+
+
+def build_of(build_id: str) -> str:
+    """Builder Job of one build."""
+    return f"build-{build_id}"

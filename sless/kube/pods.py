@@ -1,0 +1,167 @@
+"""Parts of pods, pure: what function pods and builder pods have in common, as plain dicts."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sless.config import Settings
+from sless.errors import ConfigError
+from sless.kube.names import MAIN_CONTAINER, PULL_SECRET, SERVICE_ACCOUNT
+
+UID = 65532
+PORT = 8080
+LEAST_MEMORY_MIB = 32
+"""Below this, a container does not get as far as its own first line: the container runtime itself needs some."""
+TMP_SIZE = "256Mi"
+
+CODE_DIR = "/app/function"
+ARCHIVE_DIR = "/app/archive"
+ARCHIVE_KEY = "code.tar.gz"
+ARCHIVE_ENV = "SLESS_CODE_ARCHIVE"
+"""Small code: a runtime image that finds this name in its environment unpacks the tar.gz there into SLESS_CODE_DIR before it starts."""
+
+Json = dict[str, Any]
+
+POD_SECURITY: Json = {
+    "runAsNonRoot": True,
+    "runAsUser": UID,
+    "runAsGroup": UID,
+    "fsGroup": UID,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Json = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "privileged": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where function pods may run, and with what share of a node's time."""
+
+    runtime_class: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Json, ...] = ()
+    cpu: str = "1"
+    cpu_request: str = "50m"
+
+
+def placement_of(settings: Settings) -> Placement:
+    """Raises ConfigError naming the setting that is wrong."""
+    return Placement(
+        runtime_class=settings.runtime_class,
+        node_selector=_node_selector_of(settings.node_selector),
+        tolerations=_tolerations_of(settings.tolerations),
+        cpu=settings.function_cpu,
+        cpu_request=settings.function_cpu_request,
+    )
+
+
+def _node_selector_of(pairs: Iterable[str]) -> dict[str, str]:
+    labels = {}
+    for pair in pairs:
+        label, equals, value = pair.partition("=")
+        if not equals or not label:
+            raise ConfigError(f"SLESS_NODE_SELECTOR: expected label=value, found {pair!r}")
+        labels[label] = value
+    return dict(sorted(labels.items()))
+
+
+def _tolerations_of(text: str) -> tuple[Json, ...]:
+    if not text.strip():
+        return ()
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"SLESS_TOLERATIONS: expected a JSON array: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise ConfigError(f"SLESS_TOLERATIONS: expected a JSON array of objects, found {text[:100]!r}")
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of ours. `env` are values that anybody may see; `env_secret` names the Secret whose keys all become variables;
+    `mounts` are path → volume name; `more` are fields put in as they are (probes, lifecycle, args …)."""
+
+    image: str
+    memory_mb: int
+    name: str = MAIN_CONTAINER
+    env: Mapping[str, str] = field(default_factory=dict)
+    env_secret: str = ""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    read_only: frozenset[str] = frozenset()
+    """Paths among `mounts` that may not be written."""
+    more: Json = field(default_factory=dict)
+
+
+def container_of(container: Container, placement: Placement) -> Json:
+    made: Json = {
+        "name": container.name,
+        "image": container.image,
+        "imagePullPolicy": pull_policy_of(container.image),
+        "env": env_of(container.env),
+        "resources": resources_of(container.memory_mb, placement),
+        "securityContext": CONTAINER_SECURITY,
+        "volumeMounts": [
+            {"name": volume, "mountPath": path, **({"readOnly": True} if path in container.read_only else {})}
+            for path, volume in sorted({"/tmp": "tmp", **container.mounts}.items())
+        ],
+        **container.more,
+    }
+    if container.env_secret:
+        made["envFrom"] = [{"secretRef": {"name": container.env_secret}}]
+    return made
+
+
+def env_of(values: Mapping[str, str]) -> list[Json]:
+    """Sorted, so that equal variables are an equal pod template. Kubernetes expands `$(NAME)` in values: here nothing is to be expanded."""
+    return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(values.items())]
+
+
+def resources_of(memory_mb: int, placement: Placement) -> Json:
+    """Memory is asked for whole, so that a node is never sold twice; cpu is shared."""
+    memory = f"{max(memory_mb, LEAST_MEMORY_MIB)}Mi"
+    return {
+        "limits": {"cpu": placement.cpu, "memory": memory},
+        "requests": {"cpu": placement.cpu_request, "memory": memory},
+    }
+
+
+def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json] = (), more: Mapping[str, Any] | None = None) -> Json:
+    """A pod with this container, a writable /tmp and nothing of the cluster: no token, no service variables. `more` wins."""
+    spec: Json = {
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "enableServiceLinks": False,
+        "imagePullSecrets": [{"name": PULL_SECRET}],
+        "securityContext": POD_SECURITY,
+        "serviceAccountName": SERVICE_ACCOUNT,
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": TMP_SIZE}}, *volumes],
+    }
+    if placement.runtime_class:
+        spec["runtimeClassName"] = placement.runtime_class
+    if placement.node_selector:
+        spec["nodeSelector"] = dict(placement.node_selector)
+    if placement.tolerations:
+        spec["tolerations"] = list(placement.tolerations)
+    return {**spec, **(more or {})}
+
+
+def pull_policy_of(image: str) -> str:
+    """A tag that moves is asked for again; a digest or a fixed tag is what it was."""
+    last = image.rsplit("/", 1)[-1]
+    return "Always" if "@" not in image and (":" not in last or last.endswith(":latest")) else "IfNotPresent"
+
+
+def small_code_of(code_map: str) -> tuple[list[Json], dict[str, str], dict[str, str]]:
+    """Small code that is not built: (volumes, mounts, env) of a pod whose runtime image unpacks it at start."""
+    volumes: list[Json] = [
+        {"name": "archive", "configMap": {"name": code_map}},
+        {"name": "code", "emptyDir": {}},
+    ]
+    return volumes, {ARCHIVE_DIR: "archive", CODE_DIR: "code"}, {ARCHIVE_ENV: f"{ARCHIVE_DIR}/{ARCHIVE_KEY}"}
