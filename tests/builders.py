@@ -5,8 +5,6 @@ from typing import Any
 
 from sless import ids
 from sless.domain.model import (
-    LATENCY_BOUNDS_MS,
-    CallStats,
     CallStatus,
     Cause,
     Endpoint,
@@ -22,6 +20,7 @@ from sless.domain.model import (
     Workload,
     WorkloadSpec,
 )
+from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
 
 NAMESPACE = "sless-0123456789abcdef"
 AT = datetime(2026, 1, 31, 9, 26, 53, 589_000, tzinfo=UTC)

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sless.domain.model import CallStats, Endpoint, Invocation, Kind, LogLine
+from sless.domain.model import Endpoint, Invocation, Kind, LogLine
 from sless.domain.ports import AcceptedCall, HttpPolicy, Program, Route, RouteSnapshot
+from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
 NAMESPACE = "dev"

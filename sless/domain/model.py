@@ -180,7 +180,7 @@ class Run:
     """Something accepted for later: a job's run, an asynchronous call, a cron firing. Its id is the invocation's id.
 
     `event` is JSON text. `job_run_id` numbers a job's runs, unique per workload. `trigger_id` and `due_at` are the claim of a
-    cron firing, unique together.
+    cron firing, unique together. `attempts` counts all; those before it was last run again are `attempts_before`.
     """
 
     id: str
@@ -207,6 +207,10 @@ class Run:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    callback_url: str | None = None
+    attempts_before: int = 0
+    request: str | None = None
+    """A call over /fn: its head and body (`domain.request`), from which the event is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,39 +264,3 @@ class Invocation:
     started_at: datetime
     finished_at: datetime | None
     result: str | None = None
-
-
-LATENCY_BOUNDS_MS: tuple[float, ...] = (
-    0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000,
-    7500, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 900_000,
-)  # fmt: skip
-"""Upper bounds of the latency histogram in `call_stats`; one more bucket holds the rest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallStats:
-    """Counts of one workload's version in one minute, as one server process saw them."""
-
-    namespace: str
-    workload_id: str
-    kind: Kind
-    name: str
-    version: int
-    minute: datetime
-    calls: int
-    errors: int
-    gb_ms: float
-    duration_ms: float
-    """Sum over the calls."""
-    histogram: tuple[int, ...]
-    """len(LATENCY_BOUNDS_MS) + 1 counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DayUsage:
-    """What a namespace used in one UTC day (`2026-01-31`)."""
-
-    day: str
-    invocations: int
-    errors: int
-    gb_seconds: float

@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from sless.domain.model import CallStats, CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
+from sless.domain.model import CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
+from sless.domain.statistics import CallStats
 from sless.errors import Code
 
 # --- what runs ---

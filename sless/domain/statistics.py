@@ -4,7 +4,43 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sless.domain.model import LATENCY_BOUNDS_MS, CallStats
+from sless.domain.model import Kind
+
+LATENCY_BOUNDS_MS: tuple[float, ...] = (
+    0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000,
+    7500, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 900_000,
+)  # fmt: skip
+"""Upper bounds of the latency histogram in `call_stats`; one more bucket holds the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStats:
+    """Counts of one workload's version in one minute, as one server process saw them."""
+
+    namespace: str
+    workload_id: str
+    kind: Kind
+    name: str
+    version: int
+    minute: datetime
+    calls: int
+    errors: int
+    gb_ms: float
+    duration_ms: float
+    """Sum over the calls."""
+    histogram: tuple[int, ...]
+    """len(LATENCY_BOUNDS_MS) + 1 counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayUsage:
+    """What a namespace used in one UTC day (`2026-01-31`)."""
+
+    day: str
+    invocations: int
+    errors: int
+    gb_seconds: float
+
 
 _SLOT_SECS = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)
 MAX_SLOTS = 120

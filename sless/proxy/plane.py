@@ -7,8 +7,8 @@ from typing import Protocol
 
 from sless import metrics
 from sless.config import Settings
-from sless.domain.model import LATENCY_BOUNDS_MS
 from sless.domain.ports import AsyncQueue, HistorySink, RouteSource
+from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
 from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust

@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from datetime import UTC, datetime
 
-from sless.domain.model import LATENCY_BOUNDS_MS, CallStats, CallStatus
+from sless.domain.model import CallStatus
+from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
 from sless.proxy.request import Call
 
 Key = tuple[str, int, int]

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from sqlalchemy import RowMapping, and_, func, or_, select
 
-from sless.domain.model import CallStats, CallStatus, Cause, DayUsage, Invocation, Kind, LogLine
+from sless.domain.model import CallStatus, Cause, Invocation, Kind, LogLine
+from sless.domain.statistics import CallStats, DayUsage
 from sless.errors import Detail, Invalid
 from sless.store.bulk import BulkInsert
 from sless.store.cleaning import Cleaner, Limits

@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func
 
 from sless import clock
 from sless.domain import lifecycle
-from sless.domain.model import CallStats, CallStatus, Cause, Kind, Run
+from sless.domain.model import CallStatus, Cause, Kind, Run
+from sless.domain.statistics import CallStats
 from sless.errors import NotFound
 from sless.store.engine import Database
 from sless.store.stats import StatsStore, bucket_of

@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, bindparam, func, select, tuple_, update
 
-from sless.domain.model import LATENCY_BOUNDS_MS, CallStats, DayUsage, Kind
+from sless.domain.model import Kind
+from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats, DayUsage
 from sless.store import codec
 from sless.store.engine import Database
 from sless.store.tables import call_stats

@@ -12,28 +12,18 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
     text,
 )
 
+from sless.store.base import metadata as metadata
+from sless.store.base import unique_where
+from sless.store.run_tables import attempts as attempts
+from sless.store.run_tables import callbacks as callbacks
+from sless.store.run_tables import runs as runs
 from sless.store.types import KeyText, UserText, UtcDateTime
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    }
-)
-
-
-def _unique_where(name: str, columns: tuple[str, ...], where: str) -> Index:
-    return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))
-
 
 tenants = Table(
     "tenants",
@@ -42,6 +32,8 @@ tenants = Table(
     Column("sub", UserText, nullable=False),
     Column("limits", KeyText, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    # Sealed; made when it is first needed. What callbacks of the namespace are signed with, newest first.
+    Column("callback_keys", KeyText),
 )
 
 workloads = Table(
@@ -67,7 +59,7 @@ workloads = Table(
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
     # A name is free again as soon as its owner is being deleted; the two have different ids, so nothing of them can meet.
-    _unique_where("uq_workloads_name", ("namespace", "scope", "name"), "deleted_at IS NULL"),
+    unique_where("uq_workloads_name", ("namespace", "scope", "name"), "deleted_at IS NULL"),
     Index("ix_workloads_namespace_scope_name", "namespace", "scope", "name"),
 )
 
@@ -126,42 +118,9 @@ triggers = Table(
     Column("last_status", KeyText),
     Column("observed_message", UserText, nullable=False, server_default=""),
     Column("deleted_at", UtcDateTime),
-    _unique_where("uq_triggers_name", ("namespace", "name"), "deleted_at IS NULL"),
-    _unique_where("uq_triggers_http_function_ref", ("namespace", "function_ref"), "type = 'http' AND deleted_at IS NULL"),
+    unique_where("uq_triggers_name", ("namespace", "name"), "deleted_at IS NULL"),
+    unique_where("uq_triggers_http_function_ref", ("namespace", "function_ref"), "type = 'http' AND deleted_at IS NULL"),
     Index("ix_triggers_namespace_function_ref", "namespace", "function_ref"),
-)
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("id", KeyText, primary_key=True),
-    Column("namespace", KeyText, nullable=False),
-    Column("workload_id", KeyText, ForeignKey("workloads.id", ondelete="CASCADE"), nullable=False),
-    Column("kind", KeyText, nullable=False),
-    Column("name", KeyText, nullable=False),
-    Column("cause", KeyText, nullable=False),
-    Column("request_id", KeyText, nullable=False),
-    Column("event", UserText, nullable=False),
-    Column("status", KeyText, nullable=False),
-    Column("job_run_id", BigInteger),
-    Column("trigger_id", KeyText),
-    Column("due_at", UtcDateTime),
-    Column("version", Integer),
-    Column("attempts", Integer, nullable=False),
-    Column("max_attempts", Integer, nullable=False),
-    Column("not_before", UtcDateTime, nullable=False),
-    Column("claimed_by", KeyText),
-    Column("result", UserText),
-    Column("message", UserText, nullable=False, server_default=""),
-    Column("exit_code", Integer),
-    Column("http_status", Integer),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("started_at", UtcDateTime),
-    Column("ended_at", UtcDateTime),
-    UniqueConstraint("workload_id", "job_run_id"),
-    UniqueConstraint("trigger_id", "due_at"),
-    Index("ix_runs_status_not_before", "status", "not_before"),
-    Index("ix_runs_ended_at", "ended_at"),
 )
 
 endpoints = Table(

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sless import clock
-from sless.domain.model import DayUsage, Kind, Tenant
+from sless.domain.model import Kind, Tenant
+from sless.domain.statistics import DayUsage
 from sless.errors import Code, Detail, Invalid, SlessError
 from sless.tokens import Caller
 from sless.usecases.parts import Parts, limits_of

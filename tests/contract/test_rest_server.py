@@ -9,7 +9,8 @@ import jwt
 import pytest
 from openapi_spec_validator import validate
 
-from sless.domain.model import LATENCY_BOUNDS_MS, CallStats, CallStatus, Kind, VersionState
+from sless.domain.model import CallStatus, Kind, VersionState
+from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
 from sless.http.table import OPERATIONS
 from sless.ids import namespace_of
 from tests.builders import make_invocation, make_log_line

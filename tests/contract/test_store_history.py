@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from sless import clock
-from sless.domain.model import CallStatus, Cause, DayUsage, Kind
+from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.statistics import DayUsage
 from sless.errors import Code, SlessError
 from tests.builders import AT, NAMESPACE, make_call_stats, make_invocation, make_log_line, make_run, make_workload_spec
 from tests.contract.store_steps import at_once

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sless import clock
-from sless.domain.model import CallStats, Endpoint, Invocation, Kind, LogLine
+from sless.domain.model import Endpoint, Invocation, Kind, LogLine
 from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun, Program, Route, RouteSnapshot, RunSpec
+from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
 NAMESPACE = "sless-0123456789abcdef"

@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sless.domain.model import LATENCY_BOUNDS_MS, CallStats, Kind
-from sless.domain.statistics import MAX_SLOTS, percentile_of, series_of
+from sless.domain.model import Kind
+from sless.domain.statistics import LATENCY_BOUNDS_MS, MAX_SLOTS, CallStats, percentile_of, series_of
 
 NOW = datetime(2026, 1, 31, 9, 26, 30, tzinfo=UTC)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sless.domain.model import LATENCY_BOUNDS_MS, CallStatus, Cause, LogLine
+from sless.domain.model import CallStatus, Cause, LogLine
 from sless.domain.ports import Route
+from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.proxy import recorder as recorder_module
 from sless.proxy.recorder import Recorder
 from sless.proxy.request import Call, Request

@@ -1,0 +1,63 @@
+"""Triggers and what outlives a request: attempts, callbacks, and what they need of the other tables."""
+
+import sqlalchemy as sa
+from alembic import op
+
+KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def _extend_tenants() -> None:
+    op.add_column("tenants", sa.Column("callback_keys", KEY))
+
+
+def _extend_runs() -> None:
+    op.add_column("runs", sa.Column("callback_url", sa.Text()))
+    op.add_column("runs", sa.Column("attempts_before", sa.Integer(), nullable=False, server_default="0"))
+    op.add_column("runs", sa.Column("request", sa.Text()))
+    op.create_index("ix_runs_status_workload_id_not_before", "runs", ["status", "workload_id", "not_before"])
+
+
+def _create_attempts() -> None:
+    op.create_table(
+        "attempts",
+        sa.Column("run_id", KEY, nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("version", sa.Integer()),
+        sa.Column("status", KEY, nullable=False),
+        sa.Column("http_status", sa.Integer()),
+        sa.Column("error", sa.Text()),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True)),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_attempts_run_id", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", "number", name="pk_attempts"),
+    )
+
+
+def _create_callbacks() -> None:
+    op.create_table(
+        "callbacks",
+        sa.Column("run_id", KEY, nullable=False),
+        sa.Column("url", sa.Text(), nullable=False),
+        sa.Column("status", KEY, nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("not_before", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("http_status", sa.Integer()),
+        sa.Column("error", sa.Text()),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True)),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_callbacks_run_id", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", name="pk_callbacks"),
+    )
+    op.create_index("ix_callbacks_status_not_before", "callbacks", ["status", "not_before"])
+
+
+def upgrade() -> None:
+    _extend_tenants()
+    _extend_runs()
+    _create_attempts()
+    _create_callbacks()

@@ -1,0 +1,76 @@
+"""Runs, their attempts, and the callbacks that tell of their ends. `tables` holds the rest and says what goes for all."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint
+
+from sless.store.base import metadata
+from sless.store.types import KeyText, UserText, UtcDateTime
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", KeyText, primary_key=True),
+    Column("namespace", KeyText, nullable=False),
+    Column("workload_id", KeyText, ForeignKey("workloads.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", KeyText, nullable=False),
+    Column("name", KeyText, nullable=False),
+    Column("cause", KeyText, nullable=False),
+    Column("request_id", KeyText, nullable=False),
+    Column("event", UserText, nullable=False),
+    Column("status", KeyText, nullable=False),
+    Column("job_run_id", BigInteger),
+    Column("trigger_id", KeyText),
+    Column("due_at", UtcDateTime),
+    Column("version", Integer),
+    Column("attempts", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("not_before", UtcDateTime, nullable=False),
+    Column("claimed_by", KeyText),
+    Column("result", UserText),
+    Column("message", UserText, nullable=False, server_default=""),
+    Column("exit_code", Integer),
+    Column("http_status", Integer),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    Column("callback_url", UserText),
+    # Attempts of earlier rounds: a run that is run again counts on, and gets `max_attempts` more.
+    Column("attempts_before", Integer, nullable=False, server_default="0"),
+    # Head and body of a call over /fn, as JSON (`domain.request`); its event is made of it.
+    Column("request", UserText),
+    UniqueConstraint("workload_id", "job_run_id"),
+    UniqueConstraint("trigger_id", "due_at"),
+    Index("ix_runs_status_not_before", "status", "not_before"),
+    # One seek per workload that has something queued: how the loop picks fairly, however long one queue is.
+    Index("ix_runs_status_workload_id_not_before", "status", "workload_id", "not_before"),
+    Index("ix_runs_ended_at", "ended_at"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("run_id", KeyText, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("version", Integer),
+    Column("status", KeyText, nullable=False),
+    Column("http_status", Integer),
+    Column("error", UserText),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    PrimaryKeyConstraint("run_id", "number"),
+)
+
+callbacks = Table(
+    "callbacks",
+    metadata,
+    # At most one per run: a run that is run again calls back again, for its new end.
+    Column("run_id", KeyText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("url", UserText, nullable=False),
+    Column("status", KeyText, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("not_before", UtcDateTime, nullable=False),
+    Column("http_status", Integer),
+    Column("error", UserText),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Index("ix_callbacks_status_not_before", "status", "not_before"),
+)
