@@ -21,6 +21,8 @@ LEAVES = frozenset({"_version", "assets", "clock", "config", "errors", "ids", "l
 ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "domain": frozenset(),
     "kube": frozenset(),
+    # Where sless connects to on a tenant's behalf.
+    "outbound": frozenset(),
     # This machine as a place that runs user code: what the local backend and the local builder share.
     "host": frozenset(),
     "store": frozenset(),
@@ -29,10 +31,10 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "build": frozenset({"kube", "host"}),
     "usecases": frozenset({"store", "code"}),
     "proxy": frozenset(),
-    "reconcile": frozenset({"store", "code", "backend", "build", "proxy"}),
+    "reconcile": frozenset({"store", "code", "backend", "build", "proxy", "outbound"}),
     "http": frozenset({"usecases"}),
     "asgi": frozenset({"http", "proxy"}),
-    "app": frozenset({"kube", "host", "store", "code", "backend", "build", "usecases", "proxy", "reconcile", "http", "asgi"}),
+    "app": frozenset({"kube", "host", "outbound", "store", "code", "backend", "build", "usecases", "proxy", "reconcile", "http", "asgi"}),
     # The front door parses and refuses with the proxy's own words, and hands small calls to it past ASGI.
     "server": frozenset({"app", "asgi", "proxy"}),
     "client": frozenset(),
