@@ -19,6 +19,11 @@ ROLE_TENANT = "tenant"
 ROLE_INSTANCE = "instance"
 ROLE_RUN = "run"
 ROLE_BUILD = "build"
+ROLE_CODE = "code"
+"""A ConfigMap with small code; equal code of a namespace is one object."""
+CODE_MAP_ARTIFACT = "configmap:"
+"""How the artifact of a version begins whose code is in a ConfigMap of the tenant's namespace and runs on the runtime image; any other
+artifact is an image reference."""
 
 HASH = "sless.dev/hash"
 """Annotation: hash of the manifest as it was sent; equal means there is nothing to do."""
@@ -58,6 +63,16 @@ def env_secret_of(name: str) -> str:
 def code_map_of(version_key: str) -> str:
     """ConfigMap with the packed code of one version (small code); named by its content, as it never changes."""
     return f"code-{version_key}"
+
+
+def code_artifact_of(code_map: str) -> str:
+    """Artifact of a version whose small code is in this ConfigMap."""
+    return CODE_MAP_ARTIFACT + code_map
+
+
+def find_code_map(artifact: str) -> str | None:
+    """Name of the ConfigMap that an artifact means, None when it is an image."""
+    return artifact.removeprefix(CODE_MAP_ARTIFACT) if artifact.startswith(CODE_MAP_ARTIFACT) else None
 
 
 def run_of(run_id: str) -> str:
