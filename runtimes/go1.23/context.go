@@ -72,11 +72,26 @@ func viewOf(c *call) map[string]any {
 		"log_group_name":               "/sless/" + config.Namespace + "/" + config.FunctionName,
 		"log_stream_name":              textOf(config.Version) + "/" + textOf(os.Getpid()),
 		"http":                         nil,
+		"message":                      nil,
 	}
 	if c.overHTTP {
 		view["http"] = httpViewOf(c)
 	}
+	if c.trigger == "event" {
+		view["message"] = amqpMessageOf(c)
+	}
 	return view
+}
+
+// amqpMessageOf is what came with the AMQP message behind an event; nil for an event that was made by hand.
+func amqpMessageOf(c *call) any {
+	for _, field := range c.headers {
+		if strings.EqualFold(field.name, "x-sless-message") {
+			message, _ := parsedJSON([]byte(field.value))
+			return message
+		}
+	}
+	return nil
 }
 
 func httpViewOf(c *call) map[string]any {

@@ -397,12 +397,28 @@ CONTEXT = [
     *(
         http_case(
             f"trigger-{trigger}",
-            {"http": None, "event": {"a": 1}, "context.trigger": trigger},
+            {"http": None, "event": {"a": 1}, "context.trigger": trigger, "context.message": None},
             event={"a": 1},
             headers=(("X-Sless-Trigger", trigger),),
             ways=DIRECT_ONLY,
         )
         for trigger in ("invoke", "cron", "event", "job")
+    ),
+    http_case(
+        "message",
+        {"http": None, "event": {"a": 1}, "context.message": {"queue": "q", "redelivered": True, "headers": {"ü": ["x", 1.5, None]}}},
+        event={"a": 1},
+        headers=(
+            ("X-Sless-Trigger", "event"),
+            ("X-Sless-Message", '{"queue": "q", "redelivered": true, "headers": {"\\u00fc": ["x", 1.5, null]}}'),
+        ),
+        ways=DIRECT_ONLY,
+    ),
+    http_case(
+        "message-is-not-for-callers",
+        {"context.message": None, "context.trigger": "http"},
+        event={"a": 1},
+        headers=(("X-Sless-Message", '{"queue": "forged"}'),),
     ),
     http_case("empty-env", {"context.timeout_sec": 0, "context.unlimited": True}, method="GET", env={"SLESS_TIMEOUT_SEC": "0"}),
     Case(

@@ -5,6 +5,8 @@ import { formPairsOf } from './event.mjs';
 // Seen for calls without a deadline by code that reckons with one, as Lambda's always has.
 const UNLIMITED_MS = Number.MAX_SAFE_INTEGER;
 
+const MESSAGE_HEADER = 'x-sless-message';
+
 /** Header names in any case: `headers['X-Any']`, `headers['x-any']`, `headers.get('X-Any')`. Own keys are in lower case. */
 class CallerHeaders {
   get(name) {
@@ -97,6 +99,13 @@ export class Context {
   get http() {
     if (this.#http === undefined) this.#http = this.#call.overHttp ? new HttpRequest(this.#call) : null;
     return this.#http;
+  }
+
+  /** What came with the AMQP message behind an event; null for any other call. */
+  get message() {
+    const { rawHeaders } = this.#call;
+    const at = this.trigger === 'event' ? rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === MESSAGE_HEADER) : -1;
+    return at < 0 ? null : JSON.parse(rawHeaders[at + 1]);
   }
 
   /** Milliseconds to the deadline, never below 0. */

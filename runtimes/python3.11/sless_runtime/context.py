@@ -2,6 +2,7 @@
 
 import os
 
+from .encode import decode_json_text
 from .forms import decode_percent, form_pairs_of, multi_of, pairs_of
 
 
@@ -107,9 +108,15 @@ class Context:
         self.memory_mb = self.memory_limit_in_mb = settings.memory_mb
         self.timeout_sec = settings.timeout_sec
         self.http = HttpInfo(request) if call.trigger == "http" and request is not None else None
+        self._message = request.header("x-sless-message") if call.trigger == "event" and request is not None else ""
 
     def __repr__(self):
         return f"<context {self.function_name} {self.request_id}>"
+
+    @property
+    def message(self):
+        """What came with the AMQP message behind an event, as a dict; None for any other call."""
+        return decode_json_text(self._message) if self._message else None
 
     def remaining_ms(self):
         """Milliseconds until the call is given up; 2**53 - 1 when it never is."""

@@ -16,6 +16,7 @@ exports.show = (event, context) => {
       request_id: context.request_id,
       request_id_is_set: typeof context.request_id === 'string' && context.request_id !== '',
       aws_request_id: context.aws_request_id,
+      message: context.message,
       function_name: context.function_name,
       namespace: context.namespace,
       version: context.version,

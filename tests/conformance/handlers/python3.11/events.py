@@ -25,6 +25,7 @@ def show(event, context):
             "request_id": context.request_id,
             "request_id_is_set": isinstance(context.request_id, str) and context.request_id != "",
             "aws_request_id": context.aws_request_id,
+            "message": context.message,
             "function_name": context.function_name,
             "namespace": context.namespace,
             "version": context.version,

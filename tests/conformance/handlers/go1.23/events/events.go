@@ -32,7 +32,7 @@ func Show(ctx context.Context, event any) any {
 		"unlimited":                  remainingMS > math.MaxInt32,
 	}
 	for _, name := range []string{
-		"request_id", "aws_request_id", "function_name", "namespace", "version", "function_version", "trigger", "memory_mb", "timeout_sec",
+		"request_id", "aws_request_id", "message", "function_name", "namespace", "version", "function_version", "trigger", "memory_mb", "timeout_sec",
 		"invoked_function_arn", "log_group_name", "memory_limit_in_mb",
 	} {
 		shown[name] = call[name]
