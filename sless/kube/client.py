@@ -19,6 +19,8 @@ CONNECT_SEC = 5.0
 READ_SEC = 30.0
 STREAM_READ_SEC = 600.0
 """How long a followed log may be silent before the connection is given up."""
+_JSON = "application/json, */*"
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 PAGE_ITEMS = 500
 CONNECTIONS = 16
 
@@ -81,19 +83,22 @@ class Kube:
                 return None
             raise
 
-    def list(self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = "") -> Manifests:
-        """All objects of a kind that the label selector takes, over all namespaces unless one is given. `fields`: a field selector."""
+    def list(
+        self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = "", metadata_only: bool = False
+    ) -> Manifests:
+        """All objects of a kind that the label selector takes, over all namespaces unless one is given. `fields`: a field selector;
+        `metadata_only`: their metadata alone, which spares the content of Secrets and ConfigMaps."""
         place = kind_of(kind)
         use = Use(verb="list", group=place.group, resource=place.plural, namespace=namespace or "")
         query = {"limit": str(PAGE_ITEMS), "labelSelector": selector, "fieldSelector": fields}
         path = place.path(namespace)
         try:
-            return self._pages(path, use, query)
+            return self._pages(path, use, query, _METADATA if metadata_only else _JSON)
         except KubeError as error:
             if error.status != 410:
                 raise
             # The snapshot behind a page's token has expired: from the start, once.
-            return self._pages(path, use, query)
+            return self._pages(path, use, query, _METADATA if metadata_only else _JSON)
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background") -> None:
         """Asks for the deletion; what it owns follows. Absent is no error."""
@@ -129,19 +134,19 @@ class Kube:
         finally:
             response.close()
 
-    def _pages(self, path: str, use: Use, query: dict[str, str]) -> Manifests:
+    def _pages(self, path: str, use: Use, query: dict[str, str], accept: str) -> Manifests:
         found: Manifests = []
         proceed = ""
         while True:
-            page = self._json("GET", path, use, query={**query, "continue": proceed})
+            page = self._json("GET", path, use, query={**query, "continue": proceed}, accept=accept)
             found += page.get("items") or []
             proceed = (page.get("metadata") or {}).get("continue") or ""
             if not proceed:
                 return found
 
     def _json(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
-              content_type: str = "application/json") -> Manifest:  # fmt: skip
-        response = self._send(method, path, use, query=query, body=body, content_type=content_type)
+              content_type: str = "application/json", accept: str = _JSON) -> Manifest:  # fmt: skip
+        response = self._send(method, path, use, query=query, body=body, content_type=content_type, accept=accept)
         try:
             said = json.loads(response.data)
         except ValueError as error:
@@ -149,11 +154,11 @@ class Kube:
         return said if isinstance(said, dict) else {}
 
     def _send(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
-              content_type: str = "application/json", stream: bool = False) -> Any:  # fmt: skip
+              content_type: str = "application/json", accept: str = _JSON, stream: bool = False) -> Any:  # fmt: skip
         """The one place that talks to the API. Answers are whole unless `stream`; raises KubeError for every other status than 2xx."""
         if self.on_use:
             self.on_use(use)
-        headers = {"Accept": "application/json, */*", "Content-Type": content_type, "User-Agent": "sless"}
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "sless"}
         try:
             self._api.update_params_for_auth(headers, {}, ["BearerToken"])
             response = self._api.rest_client.pool_manager.request(

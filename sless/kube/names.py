@@ -30,6 +30,9 @@ HASH = "sless.dev/hash"
 GENERATION = "sless.dev/generation"
 """Annotation of a Deployment: the newest generation of the workload whose wish this is."""
 
+SERVER_LABEL = "sless.dev/component"
+"""Pods of sless itself carry it with the value `server`: only they may call functions (NetworkPolicy)."""
+
 MAIN_CONTAINER = "function"
 PULL_SECRET = "sless-pull"
 SERVICE_ACCOUNT = "sless-function"

@@ -48,6 +48,8 @@ class Placement:
     tolerations: tuple[Json, ...] = ()
     cpu: str = "1"
     cpu_request: str = "50m"
+    pull_secret: str = ""
+    """Name of the pull secret in the pod's namespace, "" if none is needed."""
 
 
 def placement_of(settings: Settings) -> Placement:
@@ -58,6 +60,7 @@ def placement_of(settings: Settings) -> Placement:
         tolerations=_tolerations_of(settings.tolerations),
         cpu=settings.function_cpu,
         cpu_request=settings.function_cpu_request,
+        pull_secret=PULL_SECRET if settings.registry_secret else "",
     )
 
 
@@ -138,11 +141,12 @@ def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json
         "automountServiceAccountToken": False,
         "containers": [container],
         "enableServiceLinks": False,
-        "imagePullSecrets": [{"name": PULL_SECRET}],
         "securityContext": POD_SECURITY,
         "serviceAccountName": SERVICE_ACCOUNT,
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": TMP_SIZE}}, *volumes],
     }
+    if placement.pull_secret:
+        spec["imagePullSecrets"] = [{"name": placement.pull_secret}]
     if placement.runtime_class:
         spec["runtimeClassName"] = placement.runtime_class
     if placement.node_selector:

@@ -1,0 +1,149 @@
+"""What a tenant's namespace in the cluster consists of, as manifests: pure, but for `ensure_tenant` at the end, which applies them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sless.config import Settings
+from sless.domain.addresses import Allowed, parse_allowed
+from sless.errors import ConfigError
+from sless.kube.client import Kube
+from sless.kube.names import NAMESPACE, PULL_SECRET, ROLE_TENANT, SERVER_LABEL, SERVICE_ACCOUNT, labels_of, namespace_of
+from sless.kube.stamp import stamped
+
+Json = dict[str, Any]
+
+ISOLATION = "sless-isolation"
+QUOTA = "sless"
+
+_NOT_PUBLIC_4 = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16",
+    "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+)  # fmt: skip
+_NOT_PUBLIC_6 = ("::/127", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fc00::/7", "fe80::/10", "ff00::/8")
+"""Private ranges, and those by which a gateway would reach a private IPv4 address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantPolicy:
+    """Limits and rules of every tenant's namespace. `pull_secret` names the Secret in sless's own namespace that is copied, "" if none."""
+
+    installation: str
+    pod_namespace: str
+    pods: int
+    memory: str
+    cpu: str
+    function_cpu: str
+    function_cpu_request: str
+    egress_allow: tuple[Allowed, ...] = ()
+    pull_secret: str = ""
+
+
+def tenant_policy_of(settings: Settings, installation: str) -> TenantPolicy:
+    """Raises ConfigError naming the setting that is wrong."""
+    try:
+        allowed = parse_allowed(settings.egress_allow)
+    except ValueError as error:
+        raise ConfigError(f"SLESS_EGRESS_ALLOW: {error}") from error
+    return TenantPolicy(
+        installation=installation,
+        pod_namespace=settings.pod_namespace,
+        pods=settings.tenant_pods,
+        memory=settings.tenant_memory,
+        cpu=settings.tenant_cpu,
+        function_cpu=settings.function_cpu,
+        function_cpu_request=settings.function_cpu_request,
+        egress_allow=allowed,
+        pull_secret=settings.registry_secret,
+    )
+
+
+def tenant_manifests(policy: TenantPolicy, namespace: str) -> list[Json]:
+    """All but the pull secret, in the order in which they are to be applied. `namespace`: the tenant's as users see it."""
+    return [stamped(item) for item in (_namespace(policy, namespace), *_inside(policy, namespace))]
+
+
+def pull_secret_manifest(policy: TenantPolicy, namespace: str, source: Json) -> Json:
+    """A copy of the Secret that `policy.pull_secret` names."""
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": _metadata(policy, namespace, PULL_SECRET),
+            "type": source.get("type", "kubernetes.io/dockerconfigjson"),
+            "data": dict(sorted((source.get("data") or {}).items())),
+        }
+    )
+
+
+def _namespace(policy: TenantPolicy, namespace: str) -> Json:
+    labels = {
+        **labels_of(policy.installation, ROLE_TENANT, {NAMESPACE: namespace}),
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
+    }
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(namespace), "labels": dict(sorted(labels.items()))}}
+
+
+def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
+    hard = {"limits.cpu": policy.cpu, "limits.memory": policy.memory, "pods": str(policy.pods), "requests.memory": policy.memory}
+    yield {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(policy, namespace, QUOTA), "spec": {"hard": hard}}
+    limits = {
+        "type": "Container",
+        "default": {"cpu": policy.function_cpu, "memory": "128Mi"},
+        "defaultRequest": {"cpu": policy.function_cpu_request, "memory": "128Mi"},
+    }
+    yield {"apiVersion": "v1", "kind": "LimitRange", "metadata": _metadata(policy, namespace, QUOTA), "spec": {"limits": [limits]}}
+    yield {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(policy, namespace, ISOLATION),
+        "spec": _isolation(policy),
+    }
+    yield {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": _metadata(policy, namespace, SERVICE_ACCOUNT),
+        "automountServiceAccountToken": False,
+    }
+
+
+def _isolation(policy: TenantPolicy) -> Json:
+    """Every pod, both directions: what is not named here does not pass."""
+    server = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": policy.pod_namespace}},
+        "podSelector": {"matchLabels": {SERVER_LABEL: "server"}},
+    }
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    public = {
+        "to": [
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_NOT_PUBLIC_4)}},
+            {"ipBlock": {"cidr": "::/0", "except": list(_NOT_PUBLIC_6)}},
+        ]
+    }
+    return {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [server]}],
+        "egress": [dns, public, *(_egress_of(item) for item in policy.egress_allow)],
+    }
+
+
+def _egress_of(item: Allowed) -> Json:
+    ports = {"ports": [{"port": item.port, "protocol": "TCP"}, {"port": item.port, "protocol": "UDP"}]} if item.port else {}
+    return {"to": [{"ipBlock": {"cidr": str(item.network)}}], **ports}
+
+
+def _metadata(policy: TenantPolicy, namespace: str, name: str) -> Json:
+    labels = labels_of(policy.installation, ROLE_TENANT, {NAMESPACE: namespace})
+    return {"name": name, "namespace": namespace_of(namespace), "labels": labels}
+
+
+def ensure_tenant(kube: Kube, policy: TenantPolicy, namespace: str) -> None:
+    """Applies all of it, whatever is there. Raises KubeError; a namespace that is being deleted refuses."""
+    for manifest in tenant_manifests(policy, namespace):
+        kube.apply(manifest)
+    if policy.pull_secret:
+        source = kube.find("Secret", policy.pull_secret, policy.pod_namespace)
+        if source is not None:
+            kube.apply(pull_secret_manifest(policy, namespace, source))
