@@ -64,7 +64,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "markupsafe": ("sless.http",),
     "prometheus_client": ("sless.metrics",),
     "psycopg": ("sless.store",),
-    "requests": ("sless.client",),
+    "requests": ("sless.client", "sless.build.registry"),
     "sqlalchemy": ("sless.store",),
     "urllib3": ("sless.client", "sless.kube"),
     "uvicorn": ("sless.server",),

@@ -147,6 +147,8 @@ class BuildSpec:
     build_env: dict[str, str]
     env: dict[str, str]
     memory_mb: int
+    rebuild: bool = False
+    """Code that was built before, to be built afresh: what an earlier build left is not to be taken for the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

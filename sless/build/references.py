@@ -1,0 +1,91 @@
+"""Names of images: pure."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sless.config import Settings
+from sless.domain.ports import BuildSpec
+from sless.errors import ConfigError
+
+_HOST = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
+_PART = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
+_DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io", "hub.docker.com"})
+_DOCKER_HUB_API = "registry-1.docker.io"
+_DOCKER_HUB_CREDENTIALS = ("https://index.docker.io/v1/", "index.docker.io", "docker.io", "registry-1.docker.io")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryName:
+    """`host[:port]`, and the path under which our repositories lie: the user of a host given as `host/user`, then the project."""
+
+    host: str
+    path: str
+    project: str = ""
+
+    @property
+    def api_host(self) -> str:
+        return _DOCKER_HUB_API if self.host in _DOCKER_HUB else self.host
+
+    @property
+    def credential_keys(self) -> tuple[str, ...]:
+        """Under which of these a dockerconfigjson may keep the credentials, the most exact first."""
+        if self.host in _DOCKER_HUB:
+            return _DOCKER_HUB_CREDENTIALS
+        whole = f"{self.host}/{self.path}" if self.path else self.host
+        return tuple(dict.fromkeys((whole, self.host, f"https://{self.host}", f"https://{self.host}/v1/", f"https://{self.host}/v2/")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An image of ours: `host/repository:tag`."""
+
+    host: str
+    repository: str
+    tag: str
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.repository}:{self.tag}"
+
+
+def registry_of(settings: Settings) -> RegistryName | None:
+    """None: no registry is configured. Raises ConfigError naming the setting that is wrong."""
+    given = settings.registry_host.strip().removeprefix("https://").removeprefix("http://").strip("/")
+    if not given:
+        return None
+    host, _, user = given.partition("/")
+    if not _HOST.fullmatch(host):
+        raise ConfigError(f"SLESS_REGISTRY_HOST: expected host[:port] or host/user, found {settings.registry_host!r}")
+    project = settings.registry_project.strip("/")
+    path = "/".join(filter(None, [user, project]))
+    for part in filter(None, path.split("/")):
+        if not _PART.fullmatch(part):
+            setting = "SLESS_REGISTRY_PROJECT" if part in project.split("/") else "SLESS_REGISTRY_HOST"
+            raise ConfigError(f"{setting}: expected lower-case letters, digits and -._ between slashes, found {part!r}")
+    return RegistryName(host=host, path=path, project=project.partition("/")[0])
+
+
+def repository_of(registry: RegistryName, namespace: str, name: str) -> str:
+    return "/".join(filter(None, [registry.path, f"{namespace}-{name}"]))
+
+
+def tag_of(spec: BuildSpec, recipe: Mapping[str, str]) -> str:
+    """Equal tags are equal images: the uploaded content, then what else goes into the image (`recipe`: the Dockerfile, the runtime image
+    and so on), the entrypoint and the build_env. What is built afresh on purpose has its version's number behind it."""
+    content = re.search(r"[0-9a-f]{64}", spec.code_key)
+    digest = hashlib.sha256()
+    for part in (spec.runtime, spec.entrypoint, repr(sorted(spec.build_env.items())), repr(sorted(recipe.items()))):
+        digest.update(hashlib.sha256(part.encode()).digest())
+    first = content[0] if content else hashlib.sha256(spec.code_key.encode()).hexdigest()
+    fresh = f"-v{spec.version}" if spec.rebuild else ""
+    return f"{first[:16]}-{digest.hexdigest()[:12]}{fresh}"
+
+
+def find_reference(artifact: str, registry: RegistryName) -> Reference | None:
+    """The parts of an artifact that is an image in this registry, else None: images elsewhere are not ours to delete."""
+    prefix = f"{registry.host}/"
+    repository, colon, tag = artifact.removeprefix(prefix).rpartition(":")
+    if not artifact.startswith(prefix) or not colon or "/" in tag:
+        return None
+    return Reference(host=registry.host, repository=repository, tag=tag)
