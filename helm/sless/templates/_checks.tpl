@@ -1,0 +1,45 @@
+{{/* What a schema cannot say: values that do not go together. One sentence per mistake: what, expected, found. */}}
+{{- define "sless.checks" -}}
+{{- $values := .Values -}}
+{{- $mistakes := list -}}
+{{- if gt (int $values.replicas) 1 -}}
+{{- if not (include "sless.postgres" .) -}}
+{{- $mistakes = append $mistakes (printf "replicas: %d need PostgreSQL (database.url or database.existingSecret); with SQLite there is 1" (int $values.replicas)) -}}
+{{- end -}}
+{{- if not $values.s3.endpoint -}}
+{{- $mistakes = append $mistakes (printf "replicas: %d need S3 for uploaded code (s3.endpoint); with the folder on a volume there is 1" (int $values.replicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.database.url (not (regexMatch "^postgres(ql)?(\\+psycopg)?://" $values.database.url)) -}}
+{{- $mistakes = append $mistakes "database.url: expected postgresql://user:password@host/name; leave it empty for SQLite on the volume" -}}
+{{- end -}}
+{{- if and (eq $values.auth.mode "secret") $values.auth.jwtSecret (lt (len $values.auth.jwtSecret) 32) -}}
+{{- $mistakes = append $mistakes (printf "auth.jwtSecret: expected at least 32 bytes, found %d; leave it empty to have one made" (len $values.auth.jwtSecret)) -}}
+{{- end -}}
+{{- if and (eq $values.auth.mode "jwks") (not $values.auth.jwksUrl) -}}
+{{- $mistakes = append $mistakes "auth.jwksUrl: auth.mode jwks needs the URL of the key set" -}}
+{{- end -}}
+{{- if and (eq $values.auth.mode "public-key") (not $values.auth.publicKey) -}}
+{{- $mistakes = append $mistakes "auth.publicKey: auth.mode public-key needs a PEM public key" -}}
+{{- end -}}
+{{- if and $values.ingress.enabled (not $values.ingress.host) -}}
+{{- $mistakes = append $mistakes "ingress.host: ingress.enabled needs a host name" -}}
+{{- end -}}
+{{- if and $values.builder.enabled (not $values.registry.host) -}}
+{{- $mistakes = append $mistakes "registry.host: builder.enabled needs a registry that images are pushed to" -}}
+{{- end -}}
+{{- if and $values.builder.enabled (eq (include "sless.builderNamespace" .) .Release.Namespace) -}}
+{{- $mistakes = append $mistakes (printf "builder.namespace: builds need a namespace of their own, found %s, where sless itself runs" .Release.Namespace) -}}
+{{- end -}}
+{{- if and $values.registry.username (not $values.registry.host) -}}
+{{- $mistakes = append $mistakes "registry.host: registry.username is given, but no registry" -}}
+{{- end -}}
+{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) -}}
+{{- if and (index $pair 1) (index $pair 2) -}}
+{{- $mistakes = append $mistakes (printf "%s and existingSecret are both given: expected one of the two" (index $pair 0)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $mistakes -}}
+{{- fail (printf "wrong values:\n  %s" (join "\n  " $mistakes)) -}}
+{{- end -}}
+{{- end -}}

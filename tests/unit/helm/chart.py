@@ -1,0 +1,120 @@
+"""The chart as Helm renders it, and sets of values to render it with."""
+
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import yaml
+
+CHART = Path(__file__).parents[3] / "helm" / "sless"
+NAMESPACE = "cloud"
+
+DATABASE = {"database": {"url": "postgresql://sless:pw-database@db/sless"}}
+S3 = {"s3": {"endpoint": "https://s3.example.net", "bucket": "code", "region": "eu-1", "accessKey": "ak-s3", "secretKey": "sk-s3"}}
+
+FULL: dict[str, Any] = {
+    **DATABASE,
+    **S3,
+    "image": {"repository": "registry.example.net/sless", "tag": "1.2.3", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "regcred"}],
+    "commonLabels": {"team": "cloud"},
+    "replicas": 3,
+    "externalUrl": "https://fn.example.net",
+    "trustedProxies": ["10.0.0.0/8"],
+    "logLevel": "debug",
+    "gracefulTimeoutSec": 60,
+    "auth": {"jwtSecret": "s" * 40, "jwksUrl": "https://id.example.net/jwks", "publicKey": "-----BEGIN PUBLIC KEY-----\nabc\n",
+             "audience": "sless", "issuer": "id", "operatorSubs": ["root", "ops"]},
+    "rabbitmq": {"url": "amqp://u:pw-rabbit@mq", "queuesAllowed": ["shared", "ns/q"]},
+    "outboundAllow": ["10.1.0.0/16:5672"],
+    "registry": {"host": "harbor.example.net", "project": "fn", "insecure": True, "username": "push", "password": "pw-registry",
+                 "harbor": {"url": "https://harbor.example.net", "user": "admin-harbor", "password": "pw-harbor"}},
+    "builder": {"enabled": True, "kind": "buildah", "image": "buildah:1", "args": ["--log-level=debug", "--x=y"],
+                "quota": {"pods": 5, "cpu": 4, "memory": "8Gi"}},
+    "runtimeImages": {"python311": "r/py:1", "nodejs20": "r/node:1", "go123": "r/go:1"},
+    "functions": {"imageBuild": "always", "ingress": {"host": "apps.example.net", "className": "nginx", "tlsSecret": "wild"},
+                  "egressAllow": ["10.9.0.0/16", "10.8.1.2:5432"], "quota": {"pods": 7, "memory": "9Gi", "cpu": 3}, "cpu": 2,
+                  "cpuRequest": "20m", "runtimeClass": "gvisor", "nodeSelector": {"pool": "fn", "arch": "amd64"},
+                  "tolerations": [{"key": "fn", "operator": "Exists"}]},
+    "settings": {"host": "::", "run_dir": "/tmp/run", "kubeconfig": "/tmp/kubeconfig", "async_per_function": 4, "history_days": 3,
+                 "history_per_function": 2000000, "stats_days": 100, "versions_kept": 4, "build_timeout_sec": 600, "builds_at_once": 3,
+                 "max_runs": 33, "instance_wait_sec": 0, "max_zip_bytes": 67108864, "max_unpacked_bytes": 536870912, "max_code_files": 9000,
+                 "max_call_body_bytes": 33554432, "max_json_bytes": 2097152, "max_result_bytes": 2097152, "max_env_bytes": 131072},
+    "service": {"type": "NodePort", "port": 8080, "nodePort": 30080, "annotations": {"a": "b"}},
+    "ingress": {"enabled": True, "className": "nginx", "host": "fn.example.net", "tls": {"enabled": True, "secretName": "tls"},
+                "annotations": {"cert-manager.io/cluster-issuer": "le"}},
+    "metrics": {"token": "tok-metrics", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "podDisruptionBudget": {"enabled": True},
+    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}]},
+    "serviceAccount": {"annotations": {"x": "y"}},
+    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+    "nodeSelector": {"pool": "system"},
+    "tolerations": [{"key": "system", "operator": "Exists", "effect": "NoSchedule"}],
+    "priorityClassName": "system-cluster-critical",
+    "podLabels": {"l": "m"},
+    "podAnnotations": {"n": "o"},
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
+}  # fmt: skip
+
+MINIMAL: dict[str, Any] = {
+    "persistence": {"enabled": False}, "serviceAccount": {"create": False}, "rbac": {"create": False}, "resources": {}, "backend": "local",
+    "auth": {"existingSecret": "mine"},
+}  # fmt: skip
+
+EXISTING: dict[str, Any] = {
+    "auth": {"existingSecret": "jwt"}, "database": {"existingSecret": "pg"}, "rabbitmq": {"existingSecret": "mq"},
+    "s3": {"endpoint": "s3:9000", "useSsl": False, "existingSecret": "s3"}, "replicas": 2,
+    "registry": {"host": "docker.io/me", "existingSecret": "pull", "harbor": {"url": "https://h", "existingSecret": "harbor"}},
+    "metrics": {"existingSecret": "m", "serviceMonitor": {"enabled": True}}, "builder": {"enabled": True, "createNamespace": False},
+}  # fmt: skip
+
+VALUES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "minimal": MINIMAL,
+    "full": FULL,
+    "existing": EXISTING,
+    "maintenance": {"maintenance": True},
+}
+
+
+def render(values: dict[str, Any] | None = None, *, name: str = "sless", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+    """All objects, tests included. Raises HelmError."""
+    with helm_python.Chart.load(CHART) as chart:
+        files = chart.render(values=values or {}, name=name, namespace=namespace)
+    texts = [text for path, text in sorted(files.items()) if not path.endswith("NOTES.txt")]
+    return [item for text in texts for item in yaml.safe_load_all(text) if item]
+
+
+def notes_of(values: dict[str, Any] | None = None) -> str:
+    with helm_python.Chart.load(CHART) as chart:
+        files = chart.render(values=values or {}, name="sless", namespace=NAMESPACE)
+    return next(text for path, text in files.items() if path.endswith("NOTES.txt"))
+
+
+def one(objects: list[dict[str, Any]], kind: str, name: str = "sless") -> dict[str, Any]:
+    return next(item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
+
+
+def kinds_of(objects: list[dict[str, Any]]) -> list[str]:
+    return sorted(item["kind"] for item in objects)
+
+
+def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return one(objects, "Deployment")["spec"]["template"]["spec"]
+
+
+def environment_of(objects: list[dict[str, Any]]) -> dict[str, str]:
+    """What the server's container gets: values of ConfigMap, Secret and env; `secret/key` for what lies in a Secret."""
+    container = pod_of(objects)["containers"][0]
+    found: dict[str, str] = {}
+    for source in container["envFrom"]:
+        if "configMapRef" in source:
+            found |= one(objects, "ConfigMap", source["configMapRef"]["name"])["data"]
+        else:
+            found |= one(objects, "Secret", source["secretRef"]["name"])["stringData"]
+    for item in container["env"]:
+        reference = item.get("valueFrom", {}).get("secretKeyRef")
+        found[item["name"]] = f"{reference['name']}/{reference['key']}" if reference else item["value"]
+    return found

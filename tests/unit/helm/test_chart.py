@@ -1,0 +1,310 @@
+"""The chart: what it renders is valid on every supported Kubernetes, safe, and says everything that sless can be told."""
+
+import json
+import re
+from dataclasses import fields
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+from sless._version import __version__
+from sless.config import PREFIX, Settings, load
+from tests.unit.helm.chart import (
+    CHART,
+    DATABASE,
+    EXISTING,
+    FULL,
+    MINIMAL,
+    NAMESPACE,
+    S3,
+    VALUES,
+    environment_of,
+    kinds_of,
+    notes_of,
+    one,
+    pod_of,
+    render,
+)  # fmt: skip
+
+KUBERNETES = ("1.30", "1.37")
+FOREIGN_KINDS = {"ServiceMonitor"}
+"""Of Prometheus's operator, whose schema is not Kubernetes's."""
+
+
+@pytest.fixture(scope="module")
+def rendered():
+    return {name: render(values) for name, values in VALUES.items()}
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_lint_finds_nothing(values, version):
+    report = helm_python.lint(CHART, values=VALUES[values], strict=True, kube_version=f"v{version}.0", namespace=NAMESPACE)
+    assert report["errors"] == []
+    assert [item for item in report["messages"] if item["severity"] >= 2] == []
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_every_object_is_valid(rendered, values, version):
+    checked = [item for item in rendered[values] if item["kind"] not in FOREIGN_KINDS]
+    assert len(checked) >= 4
+    for item in checked:
+        kubernetes_validate.validate(item, version, strict=True)
+
+
+def test_the_default_is_one_pod_with_sqlite_on_a_volume(rendered):
+    objects = rendered["default"]
+    assert kinds_of(objects) == [
+        "ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "PersistentVolumeClaim", "Pod", "Role", "RoleBinding", "Secret",
+        "Service", "ServiceAccount",
+    ]  # fmt: skip
+    deployment = one(objects, "Deployment")["spec"]
+    assert deployment["replicas"] == 1
+    assert deployment["strategy"] == {"type": "Recreate"}
+    assert one(objects, "PersistentVolumeClaim")["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    volumes = {item["name"]: item for item in pod_of(objects)["volumes"]}
+    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "sless"}
+
+
+def test_what_sless_gets_by_default_starts_it(rendered):
+    environment = environment_of(rendered["default"])
+    settings = load({**environment, "SLESS_JWT_SECRET": "x" * 32, "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert (settings.backend, settings.auth_mode, settings.host, settings.port) == ("kubernetes", "secret", "0.0.0.0", 9090)
+    assert settings.pod_namespace == NAMESPACE
+    assert settings.builder_namespace == f"{NAMESPACE}-builds"
+    assert settings.internal_url == settings.external_url == f"http://sless.{NAMESPACE}.svc:9090"
+    assert (settings.database_url, settings.s3_endpoint, settings.registry_host) == ("", "", "")
+
+
+def test_every_value_arrives_in_its_setting(rendered):
+    settings = load({**environment_of(rendered["full"]), "SLESS_JWT_SECRET": "s" * 40})
+    assert settings.database_url == DATABASE["database"]["url"]
+    assert (settings.s3_endpoint, settings.s3_access_key, settings.s3_secret_key) == ("https://s3.example.net", "ak-s3", "sk-s3")
+    assert settings.operator_subs == ("root", "ops")
+    assert settings.outbound_allow == ("10.1.0.0/16:5672",)
+    assert settings.builder_args == ("--log-level=debug", "--x=y")
+    assert settings.node_selector == ("arch=amd64", "pool=fn")
+    assert json.loads(settings.tolerations) == FULL["functions"]["tolerations"]
+    assert (settings.registry_secret, settings.registry_insecure) == ("sless-registry", True)
+    assert (settings.tenant_pods, settings.tenant_memory, settings.tenant_cpu, settings.function_cpu) == (7, "9Gi", "3", "2")
+    assert (settings.max_zip_bytes, settings.history_per_function, settings.instance_wait_sec) == (67108864, 2000000, 0)
+    assert settings.jwt_public_key == FULL["auth"]["publicKey"]
+    assert (settings.host, settings.port, settings.graceful_timeout_sec) == ("::", 8080, 60)
+
+
+def test_each_setting_is_reachable_and_has_one_home(rendered):
+    """By a value of its own or under `settings`, which the schema lists; values.yaml names it."""
+    names = {item.name for item in fields(Settings)}
+    listed = set(json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["properties"])
+    reached = {name.removeprefix(PREFIX).lower() for name in environment_of(rendered["full"]) if name.startswith(PREFIX)}
+    assert reached == names
+    assert set(FULL["settings"]) == listed
+    text = (CHART / "values.yaml").read_text()
+    assert sorted(name for name in names if not re.search(rf"\bSLESS_{name.upper()}\b", text)) == []
+
+
+@pytest.mark.parametrize("name", [item.name for item in fields(Settings) if item.metadata["secret"]])
+def test_secrets_are_never_in_a_config_map(rendered, name):
+    assert name not in json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["properties"]
+    for objects in rendered.values():
+        assert all(PREFIX + name.upper() not in item["data"] for item in objects if item["kind"] == "ConfigMap")
+
+
+def test_no_secret_is_readable_outside_a_secret(rendered):
+    secrets = ("pw-database", "ak-s3", "sk-s3", "pw-rabbit", "pw-registry", "pw-harbor", "tok-metrics", "s" * 40)
+    outside = json.dumps([item for item in rendered["full"] if item["kind"] != "Secret"])
+    inside = json.dumps([item for item in rendered["full"] if item["kind"] == "Secret"])
+    assert [text for text in secrets if text in outside] == []
+    assert [text for text in secrets[:4] if text not in inside] == []
+
+
+def test_existing_secrets_are_referred_to(rendered):
+    environment = environment_of(rendered["existing"])
+    assert environment["SLESS_JWT_SECRET"] == "jwt/jwt-secret"
+    assert environment["SLESS_DATABASE_URL"] == "pg/url"
+    assert environment["SLESS_S3_SECRET_KEY"] == "s3/secret-key"
+    assert environment["SLESS_RABBITMQ_URL"] == "mq/url"
+    assert environment["SLESS_HARBOR_PASSWORD"] == "harbor/password"
+    assert environment["SLESS_METRICS_TOKEN"] == "m/metrics-token"
+    assert environment["SLESS_S3_USE_SSL"] == "false"
+    assert [item for item in rendered["existing"] if item["kind"] == "Secret"] == []
+
+
+def test_pods_may_do_as_little_as_possible(rendered):
+    for objects in rendered.values():
+        for pod in (pod_of(objects), one(objects, "Pod", "sless-test")["spec"]):
+            assert pod["securityContext"]["runAsNonRoot"] is True
+            assert pod["securityContext"]["runAsUser"] == 10001
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            assert pod["enableServiceLinks"] is False
+            (container,) = pod["containers"]
+            context = container["securityContext"]
+            assert context == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+            assert {"/tmp", "/data"} <= {item["mountPath"] for item in container["volumeMounts"]}
+
+
+def test_replicas_roll_without_a_volume(rendered):
+    deployment = one(rendered["full"], "Deployment")["spec"]
+    assert deployment["replicas"] == 3
+    assert deployment["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    assert "PersistentVolumeClaim" not in kinds_of(rendered["full"])
+    assert {"name": "data", "emptyDir": {}} in pod_of(rendered["full"])["volumes"]
+
+
+@pytest.mark.parametrize("values", [DATABASE, S3])
+def test_half_of_the_state_outside_still_needs_the_volume(values):
+    objects = render(values)
+    assert "PersistentVolumeClaim" in kinds_of(objects)
+    assert one(objects, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_running_calls_get_their_time(rendered):
+    for values, objects in rendered.items():
+        grace_sec = pod_of(objects)["terminationGracePeriodSeconds"]
+        stop_sec = int(environment_of(objects)["SLESS_GRACEFUL_TIMEOUT_SEC"])
+        lifecycle = pod_of(objects)["containers"][0].get("lifecycle", {"preStop": {"sleep": {"seconds": 0}}})
+        assert grace_sec > stop_sec + lifecycle["preStop"]["sleep"]["seconds"], values
+
+
+def test_probes(rendered):
+    container = pod_of(rendered["default"])["containers"][0]
+    assert container["startupProbe"]["httpGet"]["path"] == container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["args"] == ["serve"]
+
+
+def test_maintenance_serves_nothing(rendered):
+    container = pod_of(rendered["maintenance"])["containers"][0]
+    assert "args" not in container
+    assert not [name for name in container if name.endswith("Probe")]
+    compile(container["command"][2], "command", "exec")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"logLevel": "debug"}, {"settings": {"max_runs": 9}}, {"database": {"url": "postgresql://x/y"}}, {"externalUrl": "https://x"}],
+)
+def test_a_changed_setting_restarts_the_pod(changed):
+    assert _annotations(render(changed)) != _annotations(render())
+
+
+def test_an_unchanged_one_does_not():
+    """Although the secret that Helm makes without a cluster differs each time."""
+    assert _annotations(render()) == _annotations(render())
+    assert one(render(), "Secret", "sless-jwt")["data"] != one(render(), "Secret", "sless-jwt")["data"]
+
+
+def _annotations(objects):
+    return one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_the_ingress_lets_long_calls_and_large_bodies_pass(rendered):
+    ingress = one(rendered["full"], "Ingress")
+    annotations = ingress["metadata"]["annotations"]
+    prefix = "nginx.ingress.kubernetes.io/proxy-"
+    assert annotations[prefix + "read-timeout"] == annotations[prefix + "send-timeout"] == "900"
+    assert annotations[prefix + "body-size"] == "64m"
+    assert annotations[prefix + "buffering"] == annotations[prefix + "request-buffering"] == "off"
+    assert annotations["cert-manager.io/cluster-issuer"] == "le"
+    assert ingress["spec"]["tls"] == [{"hosts": ["fn.example.net"], "secretName": "tls"}]
+
+
+def test_urls(rendered):
+    ingress = {"ingress": {"enabled": True, "host": "fn.example.net", "tls": {"enabled": True}}}
+    assert environment_of(render(ingress))["SLESS_EXTERNAL_URL"] == "https://fn.example.net"
+    per_function = environment_of(render({**ingress, "functions": {"ingress": {"host": "apps.example.net"}}}))
+    assert "SLESS_EXTERNAL_URL" not in per_function
+    assert per_function["SLESS_INGRESS_HOST"] == "apps.example.net"
+
+
+def test_the_builder_has_a_namespace_with_limits(rendered):
+    objects = rendered["full"]
+    namespace = one(objects, "Namespace", f"{NAMESPACE}-builds")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    quota = one(objects, "ResourceQuota")
+    assert quota["metadata"]["namespace"] == f"{NAMESPACE}-builds"
+    assert quota["spec"]["hard"] == {"pods": "5", "limits.cpu": "4", "limits.memory": "8Gi"}
+    assert one(objects, "LimitRange")["metadata"]["namespace"] == f"{NAMESPACE}-builds"
+    assert "Namespace" not in kinds_of(rendered["existing"])
+
+
+def test_the_registry_login():
+    import base64
+
+    def servers(host):
+        objects = render({"registry": {"host": host, "username": "u", "password": "p"}})
+        text = one(objects, "Secret", "sless-registry")["data"][".dockerconfigjson"]
+        return json.loads(base64.b64decode(text))["auths"]
+
+    assert servers("harbor.example.net/x") == {"harbor.example.net": {"username": "u", "password": "p", "auth": "dTpw"}}
+    assert list(servers("me")) == ["https://index.docker.io/v1/"]
+    assert list(servers("localhost:5000")) == ["localhost:5000"]
+
+
+def test_objects_of_two_releases_do_not_meet():
+    def names(name, namespace):
+        objects = render({**FULL, "builder": {}}, name=name, namespace=namespace)
+        return {(item["kind"], item["metadata"]["name"]) for item in objects if item["kind"].startswith("ClusterRole")}
+
+    assert not names("sless", "one") & names("sless", "two")
+    assert not names("blue", "one") & names("green", "one")
+
+
+def test_notes_have_three_commands():
+    for values in VALUES.values():
+        text = notes_of(values)
+        block = text.split("\n\n")[1].splitlines()
+        assert [line.split()[0] for line in block] == ["kubectl", "kubectl", "helm"]
+        assert f"-n {NAMESPACE} test sless" in block[2]
+    assert "WARNING: persistence.enabled is false" in notes_of(MINIMAL)
+    assert "WARNING" not in notes_of()
+
+
+def test_versions_are_the_product_s():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == __version__
+    assert pod_of(render())["containers"][0]["image"] == f"sless/sless:{__version__}"
+    assert pod_of(render({"image": {"digest": "sha256:" + "a" * 64}}))["containers"][0]["image"] == "sless/sless@sha256:" + "a" * 64
+
+
+BROKEN = {
+    "replicas with SQLite": ({"replicas": 2, **S3}, r"replicas: 2 need PostgreSQL"),
+    "replicas with a folder": ({"replicas": 2, **DATABASE}, r"replicas: 2 need S3"),
+    "replicas with neither": ({"replicas": 2}, r"need PostgreSQL.*\n.*need S3"),
+    "misspelled": ({"replica": 1}, r"replica"),
+    "misspelled setting": ({"settings": {"max_rums": 1}}, r"max_rums"),
+    "a secret among settings": ({"settings": {"jwt_secret": "x" * 40}}, r"jwt_secret"),
+    "a setting with a value of its own": ({"settings": {"log_level": "debug"}}, r"log_level"),
+    "wrong type": ({"replicas": "two"}, r"replicas.*integer"),
+    "below the least": ({"settings": {"max_runs": 0}}, r"max_runs"),
+    "grace": ({"gracefulTimeoutSec": 2}, r"gracefulTimeoutSec"),
+    "unknown mode": ({"auth": {"mode": "none"}}, r"auth.mode"),
+    "short secret": ({"auth": {"jwtSecret": "short"}}, r"auth\.jwtSecret: expected at least 32 bytes, found 5"),
+    "jwks without a URL": ({"auth": {"mode": "jwks"}}, r"auth\.jwksUrl"),
+    "public key without a key": ({"auth": {"mode": "public-key"}}, r"auth\.publicKey"),
+    "another database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
+    "url and secret": ({"database": {"url": "postgresql://x/y", "existingSecret": "pg"}}, r"database\.url and existingSecret"),
+    "ingress without a host": ({"ingress": {"enabled": True}}, r"ingress\.host"),
+    "builder without a registry": ({"builder": {"enabled": True}}, r"registry\.host: builder\.enabled needs"),
+    "builder beside sless": ({"builder": {"enabled": True, "namespace": NAMESPACE}, "registry": {"host": "r"}}, r"namespace of their own"),
+    "egress": ({"functions": {"egressAllow": ["postgres.internal"]}}, r"egressAllow"),
+    "low port": ({"service": {"port": 80}}, r"service.port"),
+    "quantity": ({"persistence": {"size": "eight"}}, r"persistence.size"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_values_are_refused_with_a_clear_text(case):
+    values, expected = BROKEN[case]
+    with pytest.raises(helm_python.HelmError) as caught:
+        render(values)
+    text = str(caught.value).replace("/", ".")
+    assert re.search(expected.replace("://", ":.."), text, re.DOTALL), text
+
+
+def test_replicas_with_everything_are_taken():
+    assert one(render({"replicas": 2, **DATABASE, **S3}), "Deployment")["spec"]["replicas"] == 2
+    assert one(render(EXISTING), "Deployment")["spec"]["replicas"] == 2
