@@ -1,7 +1,13 @@
-"""Cron rules: five fields as cron reads them (weekday 0 and 7 are Sunday), in an IANA time zone. The only home of cronsim."""
+"""Cron rules: five fields as cron reads them (weekday 0 and 7 are Sunday), in an IANA time zone. The only home of cronsim.
+
+Clocks that change: what names its hours (`30 2 * * *`, `*/15 2 * * *`, `0 */2 * * *`) is due once for each time on the wall. A time that
+the clock leaves out comes at the first instant after it, one that it shows twice comes at its first. A schedule of every hour
+(`*/5 * * * *`, `0 * * * *`) is an interval and goes on through both: it is due at each instant whose wall clock matches.
+"""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -16,6 +22,9 @@ ALIASES = {
     "@annually": "0 0 1 1 *",
 }
 _ANY_START = datetime(2024, 1, 1, tzinfo=UTC)
+_EVERY_HOUR = frozenset(range(24))
+_MOST_REPEATED = timedelta(hours=4)
+"""No clock of our time goes back further (Antarctica/Casey: 3 hours)."""
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -29,16 +38,115 @@ def zone_of(name: str) -> ZoneInfo:
 def check_schedule(schedule: str) -> None:
     """Raises ValueError for what cron cannot read, and for a time that never comes (30 February)."""
     if next(firings_of(schedule, ZoneInfo("UTC"), _ANY_START), None) is None:
-        raise ValueError(f"expected a time that comes, found {schedule!r}, which never does")
+        raise _never(schedule)
 
 
 def firings_of(schedule: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """The times after `after`, aware and in UTC. Raises ValueError for a schedule that cron cannot read."""
-    text = ALIASES.get(schedule.strip(), schedule.strip())
+    """The times after `after`, in order, aware and in UTC. Raises ValueError for a schedule that cron cannot read."""
+    after = after.astimezone(UTC)
+    start = after.astimezone(zone).replace(tzinfo=None)
+    times = _wall_times(schedule, start)
+    if times.hours != _EVERY_HOUR:
+        moments = (_first_of(wall, zone) for wall in times)
+    elif _offset(after - _MOST_REPEATED, zone) == _offset(after + _MOST_REPEATED, zone):
+        moments = _each_of(times, zone)
+    else:  # The clock may show again, now or soon, what it has shown before `after`.
+        moments = _each_of(_wall_times(schedule, start - _MOST_REPEATED), zone)
+    return _rising(moments, after)
+
+
+def find_last_firing(schedule: str, zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
+    """The newest time in (after, until], at the price of a few times however long that is."""
+    span = timedelta(hours=1)
+    while True:
+        start = max(after, until - span)
+        newest = None
+        for moment in firings_of(schedule, zone, start):
+            if moment > until:
+                break
+            newest = moment
+        if newest is not None or start == after:
+            return newest
+        span *= 8
+
+
+def count_firings(schedule: str, zone: ZoneInfo, after: datetime, until: datetime, most: int) -> int:
+    """How many times there are in (after, until]; counts no further than `most`."""
+    return sum(1 for moment in islice(firings_of(schedule, zone, after), most) if moment <= until)
+
+
+def _wall_times(schedule: str, start: datetime) -> CronSim:
+    """Times on the wall after `start`, naive, whether the clock shows them or not."""
+    text = ALIASES.get(schedule.strip().lower(), schedule.strip())
     if len(text.split()) != 5:
         raise ValueError(f"expected five fields (minute hour day month weekday) or one of {', '.join(ALIASES)}, found {schedule!r}")
     try:
-        moments = CronSim(text, after.astimezone(zone))
+        return CronSim(text, start)
     except CronSimError as error:
+        if _is_readable_in_any_month(text, start):
+            raise _never(schedule) from error
         raise ValueError(f"expected a cron schedule such as 30 4 * * 1-5, found {schedule!r}: {error}") from error
-    return (moment.astimezone(UTC) for moment in moments)
+
+
+def _is_readable_in_any_month(text: str, start: datetime) -> bool:
+    """Then what is wrong is that its months are too short."""
+    minute, hour, day, month, weekday = text.split()
+    try:
+        CronSim(f"0 0 1 {month} *", start)
+        CronSim(f"{minute} {hour} {day} * {weekday}", start)
+    except CronSimError:
+        return False
+    return True
+
+
+def _never(schedule: str) -> ValueError:
+    return ValueError(f"expected a time that comes, found {schedule!r}, which never does")
+
+
+def _first_of(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The instant of a time on the wall: the first of two; of none, the first after the gap."""
+    moment = wall.replace(tzinfo=zone).astimezone(UTC)
+    return moment if _shows(moment, zone, wall) else _end_of_gap(wall, zone)
+
+
+def _each_of(times: Iterator[datetime], zone: ZoneInfo) -> Iterator[datetime]:
+    """Every instant at which the clock shows one of `times`, in order."""
+    again: list[datetime] = []
+    for wall in times:
+        first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        if not _shows(first, zone, wall):
+            continue
+        while again and again[0] < first:
+            yield again.pop(0)
+        yield first
+        if second != first:
+            again.append(second)
+    yield from again
+
+
+def _rising(moments: Iterator[datetime], after: datetime) -> Iterator[datetime]:
+    """Those after `after`, each once: several times in a gap end up at the same instant."""
+    last = after
+    for moment in moments:
+        if moment > last:
+            yield moment
+            last = moment
+
+
+def _shows(moment: datetime, zone: ZoneInfo, wall: datetime) -> bool:
+    return moment.astimezone(zone).replace(tzinfo=None) == wall
+
+
+def _offset(moment: datetime, zone: ZoneInfo) -> timedelta | None:
+    return moment.astimezone(zone).utcoffset()
+
+
+def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Between the two readings of a time that is left out (by the clock after the change, and by the one before) lies the change."""
+    before, behind = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
+    offset = _offset(behind, zone)
+    while behind - before > timedelta(seconds=1):
+        middle = before + (behind - before) // 2
+        middle = middle.replace(microsecond=0)
+        before, behind = (before, middle) if _offset(middle, zone) == offset else (middle, behind)
+    return behind
