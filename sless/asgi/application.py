@@ -10,6 +10,7 @@ from sless import metrics
 from sless.asgi import health
 from sless.asgi.answers import answer_error
 from sless.asgi.calls import Calls
+from sless.asgi.contexts import FindContext, send_context
 from sless.asgi.mount import Mount
 from sless.asgi.paths import Found, Place, place_of
 from sless.asgi.streams import OpenFollower, Streams
@@ -26,7 +27,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What `app` injects. `start` and `stop` (schedulers, backend, store) are called in a thread: start before the first call is
-    served, stop after the last one has ended and the history is written. `find_unready`: why the server is not ready, or None."""
+    served, stop after the last one has ended and the history is written. `find_unready`: why the server is not ready, or None.
+    `find_context` None: no builder fetches its context here."""
 
     plane: DataPlane
     verifier: Verifier
@@ -36,6 +38,7 @@ class Parts:
     find_unready: Callable[[], str | None]
     start: Callable[[], None]
     stop: Callable[[], None]
+    find_context: FindContext | None = None
 
 
 class Application:
@@ -93,6 +96,8 @@ class Application:
                 return await self._streams(scope, receive, send, found)
             case Place.HEALTH:
                 return await health.alive(scope, send)
+            case Place.CONTEXT if self._parts.find_context is not None:
+                return await send_context(scope, send, self._parts.find_context, found.name)
             case Place.READY:
                 return await health.ready(scope, send, self._find_unready)
         return await self._mount(scope, receive, send)

@@ -22,6 +22,7 @@ class Place(StrEnum):
     BUILD = "build"
     HEALTH = "health"
     READY = "ready"
+    CONTEXT = "context"
     FLASK = "api"
 
 
@@ -39,6 +40,7 @@ class Found:
 
 _FIXED = {b"/healthz": Found(Place.HEALTH), b"/health": Found(Place.HEALTH), b"/readyz": Found(Place.READY)}
 _FLASK = Found(Place.FLASK)
+_CONTEXTS = b"/internal/contexts/"
 
 
 def place_of(method: str, raw_path: bytes, query: bytes) -> Found:
@@ -47,6 +49,8 @@ def place_of(method: str, raw_path: bytes, query: bytes) -> Found:
         return call_of(raw_path)
     if raw_path in _FIXED and method in ("GET", "HEAD"):
         return _FIXED[raw_path]
+    if raw_path.startswith(_CONTEXTS) and method in ("GET", "HEAD"):
+        return Found(Place.CONTEXT, name=raw_path[len(_CONTEXTS) :].decode("latin-1"))
     match = _V1.fullmatch(raw_path)
     if match is None:
         return _FLASK

@@ -16,6 +16,30 @@ from sless.errors import Code, NotFound, SlessError
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
 _IN_MEMORY_BYTES = 1 << 20
+_CONTEXTS, _CONTEXT_SUFFIX = "contexts/", ".tar.gz"
+
+
+def _client_of(settings: Settings) -> Any:
+    endpoint = settings.s3_endpoint
+    if "://" not in endpoint:
+        endpoint = f"{'https' if settings.s3_use_ssl else 'http'}://{endpoint}"
+    config = Config(
+        s3={"addressing_style": "path"},
+        connect_timeout=5,
+        read_timeout=30,
+        retries={"max_attempts": 3, "mode": "standard"},
+        # Servers other than AWS do not know the newer trailing checksums.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name=settings.s3_region,
+        aws_access_key_id=settings.s3_access_key or None,
+        aws_secret_access_key=settings.s3_secret_key or None,
+        config=config,
+    )
 
 
 class S3CodeStore:
@@ -25,27 +49,7 @@ class S3CodeStore:
 
     @classmethod
     def of(cls, settings: Settings) -> "S3CodeStore":
-        endpoint = settings.s3_endpoint
-        if "://" not in endpoint:
-            endpoint = f"{'https' if settings.s3_use_ssl else 'http'}://{endpoint}"
-        config = Config(
-            s3={"addressing_style": "path"},
-            connect_timeout=5,
-            read_timeout=30,
-            retries={"max_attempts": 3, "mode": "standard"},
-            # Servers other than AWS do not know the newer trailing checksums.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-        )
-        client = boto3.session.Session().client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name=settings.s3_region,
-            aws_access_key_id=settings.s3_access_key or None,
-            aws_secret_access_key=settings.s3_secret_key or None,
-            config=config,
-        )
-        return cls(client, settings.s3_bucket)
+        return cls(_client_of(settings), settings.s3_bucket)
 
     def put(self, key: str, source: Path) -> None:
         with _failures("written"), source.open("rb") as body:
@@ -71,6 +75,38 @@ class S3CodeStore:
     def delete(self, key: str) -> None:
         with _failures("changed"):
             self._client.delete_object(Bucket=self._bucket, Key=check_key(key))
+
+
+class S3ContextStore:
+    """Build contexts below `contexts/`, fetched through presigned URLs: a builder's pod needs no credentials."""
+
+    def __init__(self, client: Any, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    @classmethod
+    def of(cls, settings: Settings) -> "S3ContextStore":
+        return cls(_client_of(settings), settings.s3_bucket)
+
+    def put(self, build_id: str, source: Path, expires_sec: int) -> str:
+        with _failures("written"), source.open("rb") as body:
+            self._client.put_object(Bucket=self._bucket, Key=_context_key_of(build_id), Body=body, ContentType="application/gzip")
+            place = {"Bucket": self._bucket, "Key": _context_key_of(build_id)}
+            return str(self._client.generate_presigned_url("get_object", Params=place, ExpiresIn=expires_sec))
+
+    def delete(self, build_id: str) -> None:
+        with _failures("changed"):
+            self._client.delete_object(Bucket=self._bucket, Key=_context_key_of(build_id))
+
+    def list_ids(self) -> list[str]:
+        with _failures("read"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=_CONTEXTS)
+            keys = [item["Key"] for page in pages for item in page.get("Contents") or ()]
+        return sorted(key.removeprefix(_CONTEXTS).removesuffix(_CONTEXT_SUFFIX) for key in keys)
+
+
+def _context_key_of(build_id: str) -> str:
+    return f"{_CONTEXTS}{build_id}{_CONTEXT_SUFFIX}"
 
 
 @contextmanager

@@ -128,53 +128,6 @@ class BackendUnavailable(Exception):
     """Cannot see, which is not the same as gone: the tick ends and nothing changes."""
 
 
-# --- what is built ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildSpec:
-    """`id` is the version's id. `env` is what the import at the end sees (env_vars and secret_env); `build_env` only the installer sees."""
-
-    id: str
-    workload_id: str
-    namespace: str
-    name: str
-    kind: Kind
-    version: int
-    runtime: str
-    entrypoint: str
-    code_key: str
-    build_env: dict[str, str]
-    env: dict[str, str]
-    memory_mb: int
-    rebuild: bool = False
-    """Code that was built before, to be built afresh: what an earlier build left is not to be taken for the result."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildStatus:
-    """`ready` None while it runs. `lines` are those not returned by an earlier `poll`. `message` on failure: the reason with the tool's
-    own last lines. `artifact` as in model.Version."""
-
-    ready: bool | None
-    message: str = ""
-    artifact: str = ""
-    lines: tuple[str, ...] = ()
-
-
-class Builder(Protocol):
-    def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
-        """Begins; `changed` is called (from any thread) when `poll` has something new. Known id: nothing happens."""
-
-    def poll(self, build_id: str) -> BuildStatus | None:
-        """None: this builder knows no such build (another process began it and died)."""
-
-    def cancel(self, build_id: str) -> None:
-        """Stops it and forgets it."""
-
-    def close(self) -> None: ...
-
-
 # --- code ---
 
 
