@@ -6,6 +6,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from sless.domain.building import Builder as Builder
+from sless.domain.building import BuilderUnavailable as BuilderUnavailable
+from sless.domain.building import BuildSpec as BuildSpec
+from sless.domain.building import BuildStatus as BuildStatus
+from sless.domain.building import ContextStore as ContextStore
 from sless.domain.model import CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
 from sless.domain.statistics import CallStats
 from sless.errors import Code
