@@ -21,6 +21,7 @@ from sless.http import create_app
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.reconcile.builds import BuildsLoop
 from sless.reconcile.collect import Collector
+from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import RENEW_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
@@ -123,8 +124,14 @@ class Assembly:
         self.instances = InstancesLoop(
             store=self.store, backend=self.backend, code=self.code, waker=self, held=lambda: builds.holds() | self.runs.holds()
         )
+        self.cron = CronLoop(store=self.store, waker=self)
         collector = Collector(
-            store=self.store, code=self.code, settings=self.settings, sweep=self._sweep, stopping=lambda: self.stopping.is_set()
+            store=self.store,
+            code=self.code,
+            builder=self.builder,
+            settings=self.settings,
+            sweep=self._sweep,
+            stopping=lambda: self.stopping.is_set(),
         )
         return Loops(
             [
@@ -132,6 +139,7 @@ class Assembly:
                 Loop(topic="builds", tick=builds.tick, interval_sec=1),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=1),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=1),
+                Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
                 Loop(topic="collect", tick=collector.tick, interval_sec=60),
             ],
             self.leader.is_leader,
@@ -139,7 +147,7 @@ class Assembly:
 
     def _lead(self) -> None:
         if self.leader.renew():
-            for topic in ("builds", "instances", "runs"):
+            for topic in ("builds", "instances", "runs", "cron"):
                 self.wake(topic)
 
     def _sweep(self, kept: Collection[Version]) -> None:
@@ -157,6 +165,7 @@ class Assembly:
     def _stop(self) -> None:
         self.stopping.set()
         self.loops.stop()
+        self.cron.stop()
         self.runs.stop()
         self.builder.close()
         self.backend.close()

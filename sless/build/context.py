@@ -23,8 +23,6 @@ ENV_FOLDER = "/sless-build"
 ENV_KEY = "env"
 ENV_FILE = f"{ENV_FOLDER}/{ENV_KEY}"
 USER = "65532:65532"
-SMALL_BYTES = 700_000
-"""Of small code, packed: a ConfigMap holds 1 MiB."""
 _LEVEL = 6
 _INSTALL = {
     Tool.PIP: (
@@ -81,17 +79,11 @@ def write_context(target: Path, dockerfile: str, code: Path) -> None:
         text = dockerfile.encode()
         info.size, info.mode = len(text), 0o644
         archive.addfile(info, io.BytesIO(text))
-        _add_tree(archive, code, CODE)
-
-
-def write_code(target: Path, code: Path) -> None:
-    """Small code as a runtime image unpacks it: paths relative to the code folder."""
-    with _archive(target) as archive:
-        _add_tree(archive, code, "")
+        _add_tree(archive, code)
 
 
 class _archive:  # noqa: N801 - reads as a statement
-    """A tar.gz whose bytes depend on its content alone. GNU's format: what unpacks it in a runtime image knows no other."""
+    """A tar.gz whose bytes depend on its content alone."""
 
     def __init__(self, target: Path) -> None:
         self._file = target.open("wb")
@@ -106,9 +98,9 @@ class _archive:  # noqa: N801 - reads as a statement
             part.close()
 
 
-def _add_tree(archive: tarfile.TarFile, folder: Path, prefix: str) -> None:
+def _add_tree(archive: tarfile.TarFile, folder: Path) -> None:
     for path in _files_of(folder):
-        info = tarfile.TarInfo("/".join(filter(None, [prefix, path.relative_to(folder).as_posix()])))
+        info = tarfile.TarInfo(f"{CODE}/{path.relative_to(folder).as_posix()}")
         if path.is_symlink():
             info.type, info.linkname, info.mode = tarfile.SYMTYPE, str(path.readlink()), 0o777
             archive.addfile(info)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sless.build.context import SMALL_BYTES, Recipe, build_args_of, dockerfile_of, write_code, write_context
+from sless.build.context import Recipe, build_args_of, dockerfile_of, write_context
 from sless.build.dependencies import LOCKS, PACKAGE, REQUIREMENTS, Installation, Tool, WrongManifest, find_installation
 from sless.build.go_sources import prepare
 from sless.build.work import BuildFailed
+from sless.domain.code_archive import archive_of
 from sless.domain.model import Kind
 from sless.domain.ports import BuildSpec
 from sless.domain.runtimes import RUNTIMES
@@ -25,15 +26,15 @@ _MAX_TEXT_CHARS = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """`package` is the upload's zip; `folder` an empty one to work in; `small`: small code is to stay unbuilt; `runtimes` the folder of
-    the runtimes' sources."""
+    """`package` is the upload's zip; `folder` an empty one to work in; `small_bytes`: up to this size packed, code without dependencies
+    stays unbuilt; `runtimes` the folder of the runtimes' sources."""
 
     package: str
     folder: str
     runtime: str
     entrypoint: str
     image: str
-    small: bool
+    small_bytes: int
     runtimes: str
 
 
@@ -54,9 +55,10 @@ def make_context(order: Order) -> dict[str, Any]:
     unzip.unpack(order.package, str(code))
     compiled = RUNTIMES[order.runtime].language == "go"
     installation = None if compiled else find_installation(code, _spec_of(order))
-    if order.small and not compiled and installation is None:
-        write_code(target, code)
-        if target.stat().st_size < SMALL_BYTES:
+    if order.small_bytes and not compiled and installation is None:
+        with open(order.package, "rb") as package:
+            target.write_bytes(archive := archive_of(package))
+        if len(archive) <= order.small_bytes:
             return {"form": "code", **_described(target)}
     recipe = _go_recipe(order, code) if compiled else _recipe_of(order, installation, code)
     runtime_dockerfile = Path(order.runtimes) / order.runtime / "Dockerfile"
@@ -79,9 +81,7 @@ def _recipe_of(order: Order, installation: Installation | None, code: Path) -> R
         return Recipe(runtime=order.runtime, image=order.image)
     names = (REQUIREMENTS,) if installation.tool is Tool.PIP else (PACKAGE, *LOCKS, ".npmrc")
     manifests = tuple(name for name in names if (code / name).is_file())
-    return Recipe(
-        runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code
-    )
+    return Recipe(runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code)
 
 
 def _go_recipe(order: Order, code: Path) -> Recipe:

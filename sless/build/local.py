@@ -4,7 +4,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sless.build.check import ImportCheck
@@ -14,6 +14,7 @@ from sless.build.go import GoCompiler
 from sless.build.installers import command_of, environment_of
 from sless.build.work import BuildCancelled, BuildFailed, Command, Work
 from sless.config import Settings
+from sless.domain.model import Version
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import SlessError
@@ -68,6 +69,12 @@ class LocalBuilder:
             work = self._works.pop(build_id, None)
         if work is not None:
             work.cancel()
+
+    def discard(self, artifact: str) -> None:
+        """Nothing lies elsewhere: the folders are collected as material of this machine."""
+
+    def collect(self, kept: Collection[Version], young_sec: float) -> None:
+        """See `discard`."""
 
     def close(self) -> None:
         for build_id in list(self._works):

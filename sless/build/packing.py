@@ -37,16 +37,17 @@ class Context:
 
 
 @contextmanager
-def packed(code: CodeStore, spec: BuildSpec, image: str, *, small: bool) -> Iterator[Context]:
-    """The context of a build; its file is gone at the end of the block. `image` is the runtime image. Raises BuildFailed with the sentence
-    for the user, SlessError (the code store does not answer), OSError."""
+def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) -> Iterator[Context]:
+    """The context of a build; its file is gone at the end of the block. `image` is the runtime image, `small_bytes` up to which size code
+    without dependencies stays as it is (0: never). Raises BuildFailed with the sentence for the user, SlessError, OSError."""
     folder = Path(tempfile.mkdtemp(prefix="sless-context-"))
     try:
         package = folder / "package.zip"
         with code.open(spec.code_key) as source, package.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
         order = Order(
-            package=str(package), folder=str(folder), runtime=spec.runtime, entrypoint=spec.entrypoint, image=image, small=small,
+            package=str(package), folder=str(folder), runtime=spec.runtime, entrypoint=spec.entrypoint, image=image,
+            small_bytes=small_bytes,
             runtimes=str(assets.runtimes_dir().absolute()),
         )  # fmt: skip
         yield Context(path=folder / "context.tar.gz", **_asked(order))

@@ -7,21 +7,26 @@ from dataclasses import dataclass
 
 from sless.config import Settings
 from sless.domain.model import Version
-from sless.domain.ports import CodeStore
+from sless.domain.ports import Builder, BuilderUnavailable, CodeStore
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
 
 PAUSE_SEC = 0.05
 """Between two batches: writers of calls come first."""
+DISCARDS_AT_ONCE = 50
+YOUNG_SEC = 3600.0
+"""Younger things that no version names are left alone: a build makes them before the store knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector:
-    """`sweep` gets the versions that are still kept and drops what the backend made for others."""
+    """`sweep` gets the versions that are still kept and drops what was unpacked here for others; the builder drops what it made of them
+    elsewhere."""
 
     store: Store
     code: CodeStore
+    builder: Builder
     settings: Settings
     sweep: Callable[[Collection[Version]], None]
     stopping: Callable[[], bool]
@@ -29,7 +34,9 @@ class Collector:
     def tick(self) -> None:
         self._history()
         self._versions()
-        self.sweep(self.store.versions.list_kept())
+        kept = self.store.versions.list_kept()
+        self.sweep(kept)
+        self._built(kept)
 
     def _history(self) -> None:
         settings = self.settings
@@ -47,3 +54,17 @@ class Collector:
             _log.info(
                 "version %d of workload %s is beyond the %d kept: removed", version.number, version.workload_id, self.settings.versions_kept
             )
+
+    def _built(self, kept: Collection[Version]) -> None:
+        """A registry or cluster that does not answer is asked again at the next tick; what is to go stays noted until then."""
+        try:
+            for artifact in self.store.discards.list(DISCARDS_AT_ONCE):
+                if self.stopping():
+                    return
+                # Again: the same code may have been uploaded in this moment, and its build have found the image there.
+                if not self.store.discards.is_used(artifact):
+                    self.builder.discard(artifact)
+                self.store.discards.remove(artifact)
+            self.builder.collect(kept, YOUNG_SEC)
+        except BuilderUnavailable as error:
+            _log.warning("what is not needed any more cannot be removed now: %s", error)

@@ -3,7 +3,10 @@
 from sqlalchemy import select
 
 from sless.store import lease
+from sless.store.callbacks import CallbackStore
+from sless.store.discards import DiscardStore
 from sless.store.engine import Database
+from sless.store.firings import FiringStore
 from sless.store.history import HistoryStore
 from sless.store.lease import LeaseStore
 from sless.store.routes import RouteStore
@@ -26,8 +29,11 @@ class Store:
         self.tenants = TenantStore(database)
         self.workloads = WorkloadStore(database)
         self.versions = VersionStore(database, read_time)
+        self.discards = DiscardStore(database)
         self.triggers = TriggerStore(database)
+        self.firings = FiringStore(database)
         self.runs = RunStore(database, stats)
+        self.callbacks = CallbackStore(database)
         self.history = HistoryStore(database, stats)
         self.routes = RouteStore(database)
         self.leases = LeaseStore(database, read_time)

@@ -99,6 +99,13 @@ build_logs = Table(
     PrimaryKeyConstraint("version_id", "seq"),
 )
 
+discards = Table(
+    "discards",
+    metadata,
+    # Artifacts of versions that are gone, which may lie elsewhere (images): still to be removed there.
+    Column("artifact", KeyText, primary_key=True),
+)
+
 triggers = Table(
     "triggers",
     metadata,
@@ -118,6 +125,8 @@ triggers = Table(
     Column("last_status", KeyText),
     Column("observed_message", UserText, nullable=False, server_default=""),
     Column("deleted_at", UtcDateTime),
+    Column("scheduled_since", UtcDateTime),
+    Column("warm", Boolean, nullable=False, server_default=text("false")),
     unique_where("uq_triggers_name", ("namespace", "name"), "deleted_at IS NULL"),
     unique_where("uq_triggers_http_function_ref", ("namespace", "function_ref"), "type = 'http' AND deleted_at IS NULL"),
     Index("ix_triggers_namespace_function_ref", "namespace", "function_ref"),

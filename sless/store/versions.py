@@ -10,13 +10,14 @@ from sless import clock, ids
 from sless.domain import lifecycle
 from sless.domain.model import Version, VersionState, Workload
 from sless.errors import Code, NotFound, SlessError
-from sless.store import codec, lease, revision
+from sless.store import codec, discards, lease, revision
 from sless.store.build_log import BuildLog
 from sless.store.engine import Database
 from sless.store.tables import versions, workloads
 from sless.store.workloads import lock, refuse_deleted, save_spec
 
 _ID_BATCH = 500
+_BUILDS_KEPT = 2
 
 
 class VersionStore(BuildLog):
@@ -156,15 +157,22 @@ class VersionStore(BuildLog):
             conn.execute(update(versions).where(versions.c.id == version_id).values(code_hash=code_hash))
 
     def prunable(self, keep: int) -> "list_[Version]":
-        """Ended versions beyond the newest `keep` of their workload, but for the active one; oldest first."""
-        rank = func.row_number().over(partition_by=versions.c.workload_id, order_by=versions.c.number.desc())
-        ranked = select(versions.c.id, rank.label("rank")).subquery()
+        """Ended versions beyond the newest `keep` of their workload, but for the active one; oldest first.
+
+        Code that was built several times (`rebuild`) counts once, so that rebuilding takes no earlier code away; of its builds the
+        newest two are kept."""
+        same = (versions.c.workload_id, versions.c.code_key, versions.c.runtime, versions.c.entrypoint)
+        build = func.row_number().over(partition_by=same, order_by=versions.c.number.desc()).label("build")
+        newest = func.max(versions.c.number).over(partition_by=same).label("newest")
+        built = select(versions.c.id, versions.c.workload_id, build, newest).subquery()
+        rank = func.dense_rank().over(partition_by=built.c.workload_id, order_by=built.c.newest.desc()).label("rank")
+        ranked = select(built.c.id, built.c.build, rank).subquery()
         query = (
             select(versions)
             .join(ranked, ranked.c.id == versions.c.id)
             .join(workloads, workloads.c.id == versions.c.workload_id)
             .where(
-                ranked.c.rank > keep,
+                or_(ranked.c.rank > keep, ranked.c.build > _BUILDS_KEPT),
                 versions.c.state.in_(lifecycle.ENDED_VERSION_STATES),
                 or_(workloads.c.active_version.is_(None), workloads.c.active_version != versions.c.number),
             )
@@ -179,6 +187,7 @@ class VersionStore(BuildLog):
             version = _find(conn, versions.c.id == version_id)
             if version is None or lock(conn, version.workload_id).active_version == version.number:
                 return None
+            discards.add(self._db, conn, versions.c.id == version_id)
             conn.execute(delete(versions).where(versions.c.id == version_id))
             others = select(func.count()).select_from(versions).where(versions.c.code_key == version.code_key)
             return None if conn.execute(others).scalar_one() else version.code_key

@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, dele
 from sless import clock, ids
 from sless.domain.model import Kind, Observed, Workload, WorkloadSpec
 from sless.errors import Code, NotFound, SlessError
-from sless.store import codec, revision
+from sless.store import codec, discards, revision
 from sless.store.engine import Database
-from sless.store.tables import invocations, log_lines, workloads
+from sless.store.tables import invocations, log_lines, versions, workloads
 
 _CALLABLE = (Kind.FUNCTION, Kind.SERVICE)
 _REMOVE_BATCH = 2_000
@@ -121,6 +121,7 @@ class WorkloadStore:
                 with self._db.write() as conn:
                     removed = conn.execute(delete(table).where(table.c.id.in_(some))).rowcount
         with self._db.write() as conn:
+            discards.add(self._db, conn, versions.c.workload_id == workload_id)
             if conn.execute(delete(workloads).where(workloads.c.id == workload_id)).rowcount:
                 revision.bump(conn)
 

@@ -15,6 +15,14 @@ def _extend_tenants() -> None:
     op.add_column("tenants", sa.Column("callback_keys", KEY))
 
 
+def _extend_triggers() -> None:
+    op.add_column("triggers", sa.Column("scheduled_since", sa.DateTime(timezone=True)))
+    op.add_column("triggers", sa.Column("warm", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    # Cron triggers did not fire until now: they have missed nothing.
+    op.execute("UPDATE triggers SET scheduled_since = CURRENT_TIMESTAMP")
+    op.execute("INSERT INTO revisions (name, value) VALUES ('triggers', 1)")
+
+
 def _extend_runs() -> None:
     op.add_column("runs", sa.Column("callback_url", sa.Text()))
     op.add_column("runs", sa.Column("attempts_before", sa.Integer(), nullable=False, server_default="0"))
@@ -42,6 +50,7 @@ def _create_callbacks() -> None:
     op.create_table(
         "callbacks",
         sa.Column("run_id", KEY, nullable=False),
+        sa.Column("namespace", KEY, nullable=False),
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("status", KEY, nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
@@ -53,11 +62,19 @@ def _create_callbacks() -> None:
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_callbacks_run_id", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("run_id", name="pk_callbacks"),
     )
-    op.create_index("ix_callbacks_status_not_before", "callbacks", ["status", "not_before"])
+    op.create_index("ix_callbacks_status_namespace_not_before", "callbacks", ["status", "namespace", "not_before"])
+
+
+def _create_discards() -> None:
+    op.create_table(
+        "discards", sa.Column("artifact", KEY, nullable=False), sa.PrimaryKeyConstraint("artifact", name="pk_discards")
+    )
 
 
 def upgrade() -> None:
     _extend_tenants()
+    _extend_triggers()
     _extend_runs()
     _create_attempts()
     _create_callbacks()
+    _create_discards()
