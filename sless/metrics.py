@@ -6,7 +6,7 @@ client library's own counters.
 
 from collections.abc import Iterable, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -18,6 +18,13 @@ REGISTRY = CollectorRegistry()
 builds = Counter("sless_builds", "Builds that ended.", ["result"], registry=REGISTRY)
 reconcile_errors = Counter("sless_reconcile_errors", "Ticks and objects a reconciler could not handle.", ["loop"], registry=REGISTRY)
 queue_depth = Gauge("sless_queue_depth", "What waits to be started.", ["queue"], registry=REGISTRY)
+cron_firings = Counter(
+    "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (target not there).", ["result"], registry=REGISTRY
+)
+cron_delay = Histogram(
+    "sless_cron_delay_seconds", "From the instant of a cron trigger until its run was durable.", registry=REGISTRY,
+    buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300),
+)  # fmt: skip
 build_info = Gauge("sless_build_info", "Always 1; the version is a label.", ["version"], registry=REGISTRY)
 build_info.labels(version=__version__).set(1)
 

@@ -173,6 +173,10 @@ class Trigger:
     last_status: str | None = None
     observed_message: str = ""
     deleted_at: datetime | None = None
+    scheduled_since: datetime | None = None
+    """Cron: instants before are none of its, since it was made, enabled, or got its schedule or target then."""
+    warm: bool = False
+    """Cron: an instance is kept for a firing that is near; written by the scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from sless.errors import Code
 _STANDING = (TriggerType.HTTP, TriggerType.EVENT)
 
 
-def wants_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
+def has_standing(kind: Kind, triggers: Iterable[Trigger]) -> bool:
     """Services always have standing instances, functions with an enabled http or event trigger, jobs never. `triggers` are those that
     refer to the workload."""
     match kind:
@@ -19,6 +19,20 @@ def wants_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
         case Kind.FUNCTION:
             return any(item.enabled and item.type in _STANDING and item.deleted_at is None for item in triggers)
     return False
+
+
+def wants_instances(kind: Kind, triggers: Sequence[Trigger]) -> bool:
+    """Standing ones, or one that is kept warm because a cron trigger fires soon."""
+    warm = kind is Kind.FUNCTION and any(item.enabled and item.warm and item.deleted_at is None for item in triggers)
+    return warm or has_standing(kind, triggers)
+
+
+def calls_instances(kind: Kind, triggers: Sequence[Trigger], endpoints: Iterable[Endpoint]) -> bool:
+    """Whether calls go to (and wait for) instances, else each is a run of its own. A warm instance helps when it is there; nobody waits
+    for one."""
+    if has_standing(kind, triggers):
+        return True
+    return wants_instances(kind, triggers) and any(not item.draining for item in endpoints)
 
 
 def program_of(workload: Workload, version: Version) -> Program:
@@ -71,7 +85,7 @@ def route_of(
         kind=workload.kind,
         program=program_of(workload, active) if active else None,
         http=http_policy_of(http) if http else None,
-        wants_instances=wants_instances(workload.kind, triggers),
+        wants_instances=calls_instances(workload.kind, triggers, endpoints),
         endpoints=tuple(endpoints),
         blocked=blocked_of(workload, active, newest, http),
     )

@@ -1,4 +1,4 @@
-"""Standing instances: functions with an enabled http or event trigger, and services."""
+"""Standing instances: functions with an enabled http or event trigger or a firing that is near, and services."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sless import clock, metrics
-from sless.domain.model import Kind, Trigger, TriggerType, Workload
+from sless.domain.model import Kind, Trigger, Workload
 from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
 from sless.reconcile.backoff import Backoff
 from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, decide_instances, deployment_of, observed_of
@@ -57,9 +57,8 @@ class InstancesLoop:
     def _wishes(self, workloads: dict[str, Workload]) -> dict[str, Deployment]:
         active = self.store.versions.active_of(list(workloads))
         triggers: dict[tuple[str, str], list[Trigger]] = {}
-        for trigger in self.store.triggers.list_all():
-            if trigger.deleted_at is None and trigger.type is not TriggerType.CRON:
-                triggers.setdefault((trigger.namespace, trigger.function_ref), []).append(trigger)
+        for trigger in self.store.triggers.list_standing():
+            triggers.setdefault((trigger.namespace, trigger.function_ref), []).append(trigger)
         wishes = {}
         for workload in workloads.values():
             wish = deployment_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))

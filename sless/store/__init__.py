@@ -1,8 +1,8 @@
 """Store: desired state, what happened once, and history, in SQLite (default) or PostgreSQL. The one home of SQLAlchemy and alembic.
 
-`store` the doors · one module per aggregate: `tenants`, `workloads`, `versions` + `build_log`, `triggers`, `runs`, `history` + `stats` +
-`bulk` + `cleaning`, `routes` + `snapshot` · `lease` one leader · `revision` what changed · `engine` transactions · `faults` database
-errors → SlessError · `codec` secrets and JSON → text · `types`, `tables`, `migrations/`.
+`store` the doors · one module per aggregate: `tenants`, `workloads`, `versions` + `build_log`, `triggers` + `firings`, `runs`, `history` +
+`stats` + `bulk` + `cleaning`, `routes` + `snapshot` · `lease` one leader · `revision` what changed · `engine` transactions · `faults`
+database errors → SlessError · `codec` secrets and JSON → text · `types`, `tables`, `migrations/`.
 
 Decisions:
 - Core, no ORM: rows come out as the frozen dataclasses of `domain.model`, so nothing is loaded later and nobody holds a session.

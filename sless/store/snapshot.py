@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, select
 
-from sless.domain.model import Endpoint, Kind, Trigger, TriggerType, Version
+from sless.domain.model import Endpoint, Kind, Trigger, Version
 from sless.domain.ports import Route
 from sless.domain.routing import route_of
 from sless.store.tables import endpoints, triggers, versions, workloads
-from sless.store.triggers import trigger_of
+from sless.store.triggers import is_standing, trigger_of
 from sless.store.versions import active_query, newest_query, version_of
 from sless.store.workloads import is_shown, workload_of
 
@@ -84,9 +84,7 @@ def _versions(conn: Connection, query: Select[Any], ids: Sequence[str]) -> dict[
 
 
 def _served_triggers() -> Select[Any]:
-    """Those that matter for routes: http and event."""
-    served = triggers.c.type.in_((TriggerType.HTTP, TriggerType.EVENT))
-    return select(triggers).where(served, triggers.c.deleted_at.is_(None)).order_by(triggers.c.name)
+    return select(triggers).where(is_standing()).order_by(triggers.c.name)
 
 
 def _triggers_by_target(conn: Connection, ids: Sequence[str]) -> dict[tuple[str, str], tuple[Trigger, ...]]:

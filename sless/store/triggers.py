@@ -1,12 +1,14 @@
 """Triggers: the API writes the spec columns, the scheduler the observed ones."""
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, and_, delete, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, or_, select, true, update
 
 from sless import clock, ids
-from sless.domain.model import Trigger, TriggerType
+from sless.domain.cron import is_rescheduled
+from sless.domain.model import CallStatus, Trigger, TriggerType
 from sless.errors import Code, NotFound, SlessError
 from sless.store import codec, revision
 from sless.store.engine import Database
@@ -27,7 +29,7 @@ class TriggerStore:
         now = clock.now()
         trigger = Trigger(
             id=ids.new_id(), namespace=namespace, name=name, type=type, function_ref=function_ref, enabled=enabled, spec=spec or {},
-            secrets=secrets or {}, generation=1, created_at=now, updated_at=now,
+            secrets=secrets or {}, generation=1, created_at=now, updated_at=now, scheduled_since=now,
         )  # fmt: skip
         with self._db.write(taken=lambda text: _taken(text, trigger), gone=NotFound("namespace", namespace)) as conn:
             same_name = and_(triggers.c.namespace == namespace, triggers.c.name == name, triggers.c.deleted_at.is_(None))
@@ -35,7 +37,7 @@ class TriggerStore:
                 raise _name_taken(name)
             _refuse_second_http(conn, trigger)
             conn.execute(self._db.insert(triggers), _values_of(trigger))
-            revision.bump(conn)
+            _bump(conn)
         return trigger
 
     def find(self, namespace: str, name: str) -> Trigger | None:
@@ -66,6 +68,10 @@ class TriggerStore:
         query = select(triggers).order_by(triggers.c.namespace, triggers.c.name, triggers.c.id)
         return self._all(query if type is None else query.where(triggers.c.type == type))
 
+    def list_standing(self) -> "list_[Trigger]":
+        """Of all tenants, those that may give their target instances: http and event ones, and cron ones whose firing is near."""
+        return self._all(select(triggers).where(is_standing()).order_by(triggers.c.name))
+
     def list_for(self, namespace: str, function_ref: str) -> "list_[Trigger]":
         """Those that refer to a function or service, by name, without those being deleted."""
         target = and_(triggers.c.namespace == namespace, triggers.c.function_ref == function_ref)
@@ -89,9 +95,11 @@ class TriggerStore:
                 known, function_ref=function_ref, enabled=enabled, spec=spec, secrets=secrets, generation=known.generation + 1,
                 updated_at=clock.now(),
             )  # fmt: skip
+            if is_rescheduled(known, changed) or not enabled:
+                changed = replace(changed, scheduled_since=changed.updated_at, warm=False)
             _refuse_second_http(conn, changed)
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(_values_of(changed)))
-            revision.bump(conn)
+            _bump(conn)
         return changed
 
     def mark_deleted(self, trigger_id: str) -> None:
@@ -99,12 +107,12 @@ class TriggerStore:
         with self._db.write() as conn:
             wanted = and_(triggers.c.id == trigger_id, triggers.c.deleted_at.is_(None))
             if conn.execute(update(triggers).where(wanted).values(deleted_at=clock.now())).rowcount:
-                revision.bump(conn)
+                _bump(conn)
 
     def remove(self, trigger_id: str) -> None:
         with self._db.write() as conn:
             if conn.execute(delete(triggers).where(triggers.c.id == trigger_id)).rowcount:
-                revision.bump(conn)
+                _bump(conn)
 
     def set_observed(
         self, trigger_id: str, *, last_schedule_time: Any = _UNSET, next_schedule_time: Any = _UNSET, last_status: Any = _UNSET,
@@ -136,6 +144,24 @@ def trigger_of(row: RowMapping) -> Trigger:
     values["spec"] = codec.decode(values["spec"])
     values["secrets"] = codec.unseal(values.pop("sealed"))
     return Trigger(**values)
+
+
+def note_end(conn: Connection, trigger_id: str, due_at: datetime | None, status: CallStatus) -> None:
+    """How a run that the trigger caused ended. An older firing says nothing about the last one; one by hand (no instant) is the last."""
+    newest = true() if due_at is None else or_(triggers.c.last_schedule_time.is_(None), triggers.c.last_schedule_time <= due_at)
+    conn.execute(update(triggers).where(triggers.c.id == trigger_id, newest).values(last_status=str(status)))
+
+
+def is_standing() -> ColumnElement[bool]:
+    """SQL: the trigger matters for instances and routes."""
+    served = triggers.c.type.in_((TriggerType.HTTP, TriggerType.EVENT))
+    warm = and_(triggers.c.type == TriggerType.CRON, triggers.c.warm, triggers.c.enabled)
+    return and_(or_(served, warm), triggers.c.deleted_at.is_(None))
+
+
+def _bump(conn: Connection) -> None:
+    revision.bump(conn, revision.TRIGGERS)
+    revision.bump(conn)
 
 
 def _values_of(trigger: Trigger) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from typing import Any
 
 from sless import clock, ids
-from sless.domain.model import CallStatus, Cause, Kind, Run, Trigger, Workload
+from sless.domain.model import CallStatus, Cause, Kind, Run, Trigger, TriggerType, Workload
 from sless.domain.spec import Mode, check_event_size, text_of_event
 from sless.domain.trigger_spec import KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, NotFound, SlessError
 from sless.tokens import Caller
 from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
-from sless.usecases.views import TriggerView, view_trigger
+from sless.usecases.views import TriggerView, trigger_view_of, view_trigger
 
 
 class Triggers:
@@ -32,7 +32,7 @@ class Triggers:
             spec=parsed.spec,
             secrets=secrets,
         )
-        self._parts.wake("routes", "instances")
+        self._parts.wake("routes", "instances", "cron")
         return view_trigger(self._store, trigger, key)
 
     def get(self, namespace: str, name: str) -> TriggerView:
@@ -41,7 +41,7 @@ class Triggers:
     def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[TriggerView]:
         found = self._store.triggers.list(namespace, limit=limit, after_name=after)
         targets = {item.name: item for item in self._store.workloads.list(namespace, [Kind.FUNCTION, Kind.SERVICE])} if found else {}
-        return [TriggerView(trigger=item, target=targets.get(item.function_ref)) for item in found]
+        return [trigger_view_of(item, targets.get(item.function_ref)) for item in found]
 
     def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> TriggerView:
         return self._change(self._store.triggers.get(namespace, name), body, Mode.REPLACE, if_match)
@@ -54,7 +54,7 @@ class Triggers:
         trigger = self._store.triggers.get(namespace, name)
         check_match(if_match, etag_of(trigger.id, trigger.generation))
         self._store.triggers.remove(trigger.id)
-        self._parts.wake("routes", "instances")
+        self._parts.wake("routes", "instances", "cron")
         return view_trigger(self._store, trigger)
 
     def fire(self, namespace: str, name: str, event: Any = None, request_id: str | None = None) -> Run:
@@ -84,7 +84,7 @@ class Triggers:
             secrets=secrets,
             expected_generation=trigger.generation if matched or mode is Mode.MERGE else None,
         )
-        self._parts.wake("routes", "instances")
+        self._parts.wake("routes", "instances", "cron")
         return view_trigger(self._store, changed, key)
 
 
@@ -98,9 +98,11 @@ def _with_key(parsed: ParsedTrigger) -> tuple[dict[str, str], str | None]:
 def _run_of(trigger: Trigger, target: Workload, event: str, request_id: str | None) -> Run:
     now = clock.now()
     run_id = ids.new_id()
+    # A firing that fails is not repeated: the next one comes.
+    attempts = 1 if trigger.type is TriggerType.CRON else int(trigger.spec.get("max_attempts", 3))
     return Run(
         id=run_id, namespace=target.namespace, workload_id=target.id, kind=target.kind, name=target.name, cause=Cause(trigger.type),
         request_id=request_id or run_id, event=event, status=CallStatus.QUEUED, job_run_id=None, trigger_id=trigger.id, due_at=None,
-        version=None, attempts=0, max_attempts=int(trigger.spec.get("max_attempts", 3)), not_before=now, claimed_by=None, result=None,
+        version=None, attempts=0, max_attempts=attempts, not_before=now, claimed_by=None, result=None,
         message="", exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None,
     )  # fmt: skip

@@ -1,8 +1,10 @@
 """What is shown of a resource: its row together with what is computed from others."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sless import clock
+from sless.domain.cron import next_time_of
 from sless.domain.model import Kind, Run, Trigger, TriggerType, Version, Workload
 from sless.domain.phase import JobPhaseView, PhaseView, job_phase_of, phase_of
 from sless.store import Store
@@ -25,7 +27,8 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerView:
-    """`target` None: what it refers to does not exist. `api_key` is set once, when it was made."""
+    """`target` None: what it refers to does not exist. `api_key` is set once, when it was made. The trigger's `next_schedule_time` is as
+    of now."""
 
     trigger: Trigger
     target: Workload | None
@@ -63,7 +66,14 @@ def view_jobs(store: Store, jobs: Sequence[Workload]) -> list[JobView]:
 
 
 def view_trigger(store: Store, trigger: Trigger, api_key: str | None = None) -> TriggerView:
-    return TriggerView(trigger=trigger, target=store.workloads.find_callable(trigger.namespace, trigger.function_ref), api_key=api_key)
+    return trigger_view_of(trigger, store.workloads.find_callable(trigger.namespace, trigger.function_ref), api_key)
+
+
+def trigger_view_of(trigger: Trigger, target: Workload | None, api_key: str | None = None) -> TriggerView:
+    """Without a target nothing fires, so nothing is next."""
+    there = target is not None and target.deleted_at is None
+    comes = replace(trigger, next_schedule_time=next_time_of(trigger, clock.now()) if there else None)
+    return TriggerView(trigger=comes, target=target, api_key=api_key)
 
 
 def _workload_view(workload: Workload, newest: Version | None, active: Version | None, triggers: Sequence[Trigger]) -> WorkloadView:

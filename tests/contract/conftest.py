@@ -47,7 +47,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     with store.database.write() as conn:
         found = conn.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"))
         conn.execute(text(f"TRUNCATE {', '.join(found.scalars())} RESTART IDENTITY CASCADE"))
-        conn.execute(text("INSERT INTO revisions (name, value) VALUES ('routes', 1)"))
+        conn.execute(text("INSERT INTO revisions (name, value) VALUES ('routes', 1), ('triggers', 1)"))
     store.close()
     return url
 

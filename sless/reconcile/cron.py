@@ -1,0 +1,142 @@
+"""Cron: at its instant each trigger gets a run, which the runs loop carries out; before and after, its target may be kept warm.
+
+What comes next is kept in memory and read anew only for triggers that have changed, so that many idle ones cost nothing. The claims of
+a second are written in few transactions. Work goes in short pieces with pauses between them: calls that the proxy serves come first.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sless import clock, metrics
+from sless.domain.cron import CronPlan, Due, advance, is_warm_time, plan_of
+from sless.domain.model import CallStatus, Trigger
+from sless.domain.ports import Waker
+from sless.reconcile.timetable import Timetable
+from sless.store import Store
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+TICK_SEC = 1.0
+PIECE = 100
+"""Triggers whose next times are worked out in one go, some milliseconds."""
+PAUSE_SEC = 0.002
+CLAIM_AT_ONCE = 500
+ABSENT_AFTER = timedelta(seconds=10)
+"""A pause between ticks after which others may have fired: what is in memory is read anew."""
+
+_RESULTS = {CallStatus.QUEUED: "fired", CallStatus.SKIPPED: "skipped", CallStatus.MISSED: "missed"}
+
+
+@dataclass(slots=True, kw_only=True)
+class CronLoop:
+    store: Store
+    waker: Waker
+    _table: Timetable = field(default_factory=Timetable)
+    _revision: int = -1
+    _ticked_at: datetime | None = None
+    _alarm: threading.Timer | None = None
+
+    def tick(self) -> None:
+        if self._ticked_at is None or not timedelta() <= clock.now() - self._ticked_at < ABSENT_AFTER:
+            self._forget()
+        try:
+            self._refresh()
+            self._attend()
+        except Exception:
+            # What was taken from the table is not done: the database knows how far everything is.
+            self._forget()
+            raise
+        self._ticked_at = clock.now()
+        self._set_alarm()
+
+    def stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _forget(self) -> None:
+        self._table, self._revision = Timetable(), -1
+
+    # --- what there is ---
+
+    def _refresh(self) -> None:
+        revision = self.store.firings.revision()
+        if revision == self._revision:
+            return
+        stale, gone = self._table.changes(self.store.firings.marks())
+        self._table.drop(gone)
+        for part in _pieces(sorted(stale)):
+            found = self.store.firings.list(part)
+            # What was disabled since it was marked is not among them.
+            self._table.drop(set(part) - {trigger.id for trigger in found})
+            for trigger in found:
+                self._plan(trigger)
+        self._revision = revision
+
+    def _plan(self, trigger: Trigger) -> None:
+        try:
+            self._table.put(plan_of(trigger), clock.now())
+        except ValueError as error:
+            self._table.drop([trigger.id])
+            _log.warning("cron trigger %s/%s cannot fire: %s", trigger.namespace, trigger.name, error)
+
+    # --- what is due ---
+
+    def _attend(self) -> None:
+        now = clock.now()
+        while plans := self._table.take(now, CLAIM_AT_ONCE):
+            moved = [pair for part in _pieces(plans) for pair in [advance(plan, now) for plan in part]]
+            self._claim([due for dues, _ in moved for due in dues])
+            self._set_warmth([plan for _, plan in moved], now)
+
+    def _claim(self, dues: Sequence[Due]) -> None:
+        if not dues:
+            return
+        claimed = self.store.firings.claim(dues)
+        durable_at = clock.now()
+        for item in claimed:
+            result = _RESULTS[item.run.status] if item.run else "lost"
+            metrics.cron_firings.labels(result).inc(item.due.count)
+            if result == "fired":
+                metrics.cron_delay.observe((durable_at - item.due.due_at).total_seconds())
+        if any(item.run and item.run.status is CallStatus.QUEUED for item in claimed):
+            self.waker.wake("runs")
+
+    def _set_warmth(self, plans: Sequence[CronPlan], now: datetime) -> None:
+        """Puts the plans back, each with an instance or without as it is time for."""
+        turned: dict[bool, list[str]] = {True: [], False: []}
+        settled = []
+        for plan in plans:
+            warm = is_warm_time(plan, now)
+            if warm != plan.warm:
+                turned[warm].append(plan.trigger_id)
+            settled.append(replace(plan, warm=warm))
+        for warm, trigger_ids in turned.items():
+            self.store.firings.set_warm(trigger_ids, warm)
+        for plan in settled:
+            self._table.put(plan, now)
+        if turned[True] or turned[False]:
+            for topic in ("routes", "instances"):
+                self.waker.wake(topic)
+
+    def _set_alarm(self) -> None:
+        """Between two ticks a trigger's moment may come: it is not kept waiting for the second."""
+        self.stop()
+        moment = self._table.next_moment()
+        delay_sec = (moment - clock.now()).total_seconds() if moment else TICK_SEC
+        if delay_sec < TICK_SEC:
+            self._alarm = threading.Timer(max(0.0, delay_sec), self.waker.wake, args=("cron",))
+            self._alarm.daemon = True
+            self._alarm.start()
+
+
+def _pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """With a pause after each, in which others get the interpreter."""
+    for start in range(0, len(items), PIECE):
+        yield items[start : start + PIECE]
+        time.sleep(PAUSE_SEC)

@@ -1,0 +1,59 @@
+"""Which cron trigger wants attention next: plans by trigger, and a heap of moments. Pure; the loop that asks it is `cron`."""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from itertools import count
+
+from sless.domain.cron import CronPlan, attention_at
+
+
+class Timetable:
+    def __init__(self) -> None:
+        self._plans: dict[str, CronPlan] = {}
+        self._heap: list[tuple[datetime, int, str]] = []
+        self._entry: dict[str, int] = {}
+        """The number of a trigger's entry that counts; older ones are passed over when their moment comes."""
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def put(self, plan: CronPlan, now: datetime) -> None:
+        """Adds a plan or takes the place of the one before."""
+        self._plans[plan.trigger_id] = plan
+        number = self._entry[plan.trigger_id] = next(self._numbers)
+        moment = attention_at(plan, now)
+        if moment is not None:
+            heapq.heappush(self._heap, (moment, number, plan.trigger_id))
+            self._tidy()
+
+    def drop(self, trigger_ids: Iterable[str]) -> None:
+        for trigger_id in trigger_ids:
+            self._plans.pop(trigger_id, None)
+            self._entry.pop(trigger_id, None)
+
+    def take(self, now: datetime, most: int) -> list[CronPlan]:
+        """Up to `most` plans whose moment has come. Who takes one puts it back."""
+        found = []
+        while self._heap and self._heap[0][0] <= now and len(found) < most:
+            _, number, trigger_id = heapq.heappop(self._heap)
+            if self._entry.get(trigger_id) == number:
+                found.append(self._plans[trigger_id])
+        return found
+
+    def next_moment(self) -> datetime | None:
+        while self._heap and self._entry.get(self._heap[0][2]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def changes(self, generations: Mapping[str, int]) -> tuple[set[str], set[str]]:
+        """(ids to read anew, ids to drop) for the triggers there are now."""
+        stale = {key for key, generation in generations.items() if key not in self._plans or self._plans[key].generation != generation}
+        return stale, self._plans.keys() - generations.keys()
+
+    def _tidy(self) -> None:
+        """Passed-over entries stay in the heap until their moment, which may be a year away: not more of them than of living ones."""
+        if len(self._heap) > 2 * len(self._plans) + 1000:
+            self._heap = [entry for entry in self._heap if self._entry.get(entry[2]) == entry[1]]
+            heapq.heapify(self._heap)

@@ -1,0 +1,143 @@
+"""Firings of cron triggers: what the scheduler reads, and the claim of an instant. The row of its run is the claim."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, and_, select, true, update
+
+from sless import clock
+from sless.domain.cron import Due, Facts, firing_id_of, outcome_of
+from sless.domain.lifecycle import OPEN_CALL_STATUSES
+from sless.domain.model import CallStatus, Cause, Invocation, Kind, Run, Trigger, TriggerType
+from sless.store import codec, revision
+from sless.store.bulk import BulkInsert
+from sless.store.engine import Database
+from sless.store.run_moves import invocation_values_of
+from sless.store.tables import invocations, runs, triggers, workloads
+from sless.store.triggers import trigger_of
+
+_ID_BATCH = 500
+_new_runs = BulkInsert(runs, runs.c.keys())
+_new_invocations = BulkInsert(invocations, invocations.c.keys())
+_SCHEDULED = and_(triggers.c.type == TriggerType.CRON, triggers.c.enabled, triggers.c.deleted_at.is_(None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """`run` None: nothing was written, since the trigger has changed, its target is not there, or somebody else was faster."""
+
+    due: Due
+    run: Run | None
+
+
+class FiringStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def revision(self) -> int:
+        """Grows with every change that a user makes of a trigger."""
+        with self._db.read() as conn:
+            return revision.current(conn, revision.TRIGGERS)
+
+    def marks(self) -> dict[str, int]:
+        """Generation by id of every enabled cron trigger."""
+        with self._db.read() as conn:
+            return {row[0]: row[1] for row in conn.execute(select(triggers.c.id, triggers.c.generation).where(_SCHEDULED))}
+
+    def list(self, trigger_ids: Collection[str]) -> list[Trigger]:
+        """Those of them that are enabled cron triggers."""
+        with self._db.read() as conn:
+            return [
+                trigger_of(row)
+                for part in _parts(trigger_ids)
+                for row in conn.execute(select(triggers).where(_SCHEDULED, triggers.c.id.in_(part))).mappings()
+            ]
+
+    def claim(self, dues: Sequence[Due]) -> "list_[Claimed]":
+        """One transaction: each instant gets its run (queued, skipped or missed) and history, or nothing. Durable when it returns; who
+        claims an instant again changes nothing."""
+        ordered = sorted(dues, key=lambda due: (due.trigger_id, due.due_at))
+        with self._db.write() as conn:
+            rows = _rows_of(conn, {due.trigger_id for due in ordered})
+            running = _running(conn, rows.keys())
+            now = clock.now()
+            claimed = [Claimed(due=due, run=_run_of(due, rows.get(due.trigger_id), due.trigger_id in running, now)) for due in ordered]
+            made = [item.run for item in claimed if item.run is not None]
+            _new_runs.run(conn, made)
+            _new_invocations.run(conn, [Invocation(**invocation_values_of(run)) for run in made])
+            _note(conn, made)
+        return claimed
+
+    def set_warm(self, trigger_ids: Collection[str], warm: bool) -> None:
+        """Whether an instance is kept for them; what is disabled meanwhile stays cold."""
+        if not trigger_ids:
+            return
+        with self._db.write() as conn:
+            for part in _parts(trigger_ids):
+                where = triggers.c.id.in_(part)
+                conn.execute(update(triggers).where(where, _SCHEDULED if warm else true()).values(warm=warm))
+            revision.bump(conn)
+
+
+list_ = list
+
+
+def _parts(trigger_ids: Iterable[str]) -> Iterable[Sequence[str]]:
+    """Both databases bound the number of parameters."""
+    wanted = sorted(trigger_ids)
+    return [wanted[start : start + _ID_BATCH] for start in range(0, len(wanted), _ID_BATCH)]
+
+
+def _rows_of(conn: Connection, trigger_ids: Collection[str]) -> dict[str, Any]:
+    """Triggers with what they refer to, by id. Neither can go or change before the transaction ends."""
+    columns = workloads.c
+    target = and_(
+        columns.namespace == triggers.c.namespace,
+        columns.scope == "callable",
+        columns.name == triggers.c.function_ref,
+        columns.deleted_at.is_(None),
+    )
+    query = select(
+        triggers.c.id, triggers.c.generation, triggers.c.spec, triggers.c.last_schedule_time, columns.id.label("workload_id"),
+        columns.namespace, columns.kind, columns.name, columns.active_version, columns.created_at,
+    ).join(workloads, target)  # fmt: skip
+    locked = query.where(_SCHEDULED).with_for_update(read=True, key_share=True)
+    return {row.id: row for part in _parts(trigger_ids) for row in conn.execute(locked.where(triggers.c.id.in_(part)))}
+
+
+def _running(conn: Connection, trigger_ids: Collection[str]) -> set[str]:
+    """Those with a run that has not ended."""
+    open_runs = select(runs.c.trigger_id).where(runs.c.status.in_(OPEN_CALL_STATUSES)).distinct()
+    return {name for part in _parts(trigger_ids) for (name,) in conn.execute(open_runs.where(runs.c.trigger_id.in_(part)))}
+
+
+def _run_of(due: Due, row: Any, running: bool, now: datetime) -> Run | None:
+    if row is None or row.generation != due.generation or due.due_at < row.created_at:
+        return None
+    if row.last_schedule_time is not None and due.due_at <= row.last_schedule_time:
+        return None
+    spec = codec.decode(row.spec)
+    facts = Facts(
+        target=f'{row.kind} "{row.name}"', has_version=row.active_version is not None, overlap=spec["overlap"], running=running
+    )  # fmt: skip
+    status, message = outcome_of(due, facts)
+    run_id = firing_id_of(due.trigger_id, due.due_at)
+    return Run(
+        id=run_id, namespace=row.namespace, workload_id=row.workload_id, kind=Kind(row.kind), name=row.name, cause=Cause.CRON,
+        request_id=run_id, event=spec["event_json"], status=status, job_run_id=None, trigger_id=due.trigger_id, due_at=due.due_at,
+        version=None, attempts=0, max_attempts=1, not_before=now, claimed_by=None, result=None, message=message, exit_code=None,
+        http_status=None, created_at=now, started_at=None, ended_at=None if status is CallStatus.QUEUED else now,
+    )  # fmt: skip
+
+
+def _note(conn: Connection, made: Sequence[Run]) -> None:
+    """The newest instant of each trigger and what became of it. Many triggers have the same instant, so they are few statements."""
+    newest = {str(run.trigger_id): (run.due_at, run.status) for run in made}
+    by_value = sorted(newest.items(), key=lambda item: (item[1], item[0]))
+    for (due_at, status), items in groupby(by_value, key=lambda item: item[1]):
+        for part in _parts(name for name, _ in items):
+            values = {"last_schedule_time": due_at, "last_status": str(status)}
+            conn.execute(update(triggers).where(triggers.c.id.in_(part)).values(values))
