@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from sless.domain.model import Version, VersionState, Workload
+from sless.ids import new_id
 from sless.store import Store
 
 Result = TypeVar("Result")
@@ -29,7 +30,7 @@ def upload(store: Store, workload: Workload, **changes: object) -> Version:
         "code_hash": None,
         "runtime": "python3.11",
         "entrypoint": "handler.handle",
-        "code_key": f"{workload.id}/a.zip",
+        "code_key": f"{workload.id}/{new_id()}.zip",  # every upload has a blob of its own
         "size_bytes": 100,
         "build_env": {},
     }

@@ -290,6 +290,29 @@ class TestPruning:
         assert store.versions.remove(second.id) is None
         assert [item.number for item in store.versions.list(workload.id)] == [3]
 
+    def test_code_built_several_times_counts_once_and_keeps_its_newest_two_builds(self, store, workload):
+        build(store, workload)
+        for _ in range(5):
+            build(store, workload, code_key="again.zip")
+        build(store, workload)
+        assert [item.number for item in store.versions.prunable(3)] == [2, 3, 4]
+        assert [item.number for item in store.versions.prunable(2)] == [1, 2, 3, 4]
+
+    def test_what_a_version_was_built_to_is_noted_when_it_goes(self, store, workload):
+        for artifact in ("host/a:1", "host/a:1", "host/a:2", ""):
+            version = upload(store, workload)
+            store.versions.claim(version.id, "h")
+            store.versions.finish(version.id, state=READY, artifact=artifact)
+        first, _second, third, _last = reversed(store.versions.list(workload.id))
+        store.versions.remove(first.id)
+        store.versions.remove(third.id)
+        assert store.discards.list(10) == ["host/a:2"], "the other one is still used"
+        assert store.discards.is_used("host/a:1") and not store.discards.is_used("host/a:2")
+        store.workloads.remove(workload.id)
+        assert store.discards.list(10) == ["host/a:1", "host/a:2"]
+        store.discards.remove("host/a:1")
+        assert store.discards.list(10) == ["host/a:2"]
+
     def test_one_that_became_active_meanwhile_stays(self, store, workload):
         build(store, workload), build(store, workload)
         (old,) = store.versions.prunable(1)
