@@ -23,6 +23,8 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "kube": frozenset(),
     # Where sless connects to on a tenant's behalf.
     "outbound": frozenset(),
+    # AMQP: what a message means is decided in `reconcile`.
+    "broker": frozenset({"outbound"}),
     # This machine as a place that runs user code: what the local backend and the local builder share.
     "host": frozenset(),
     "store": frozenset(),
@@ -31,10 +33,12 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "build": frozenset({"kube", "host"}),
     "usecases": frozenset({"store", "code"}),
     "proxy": frozenset(),
-    "reconcile": frozenset({"store", "code", "backend", "build", "proxy", "outbound"}),
+    "reconcile": frozenset({"store", "code", "backend", "build", "proxy", "outbound", "broker"}),
     "http": frozenset({"usecases"}),
     "asgi": frozenset({"http", "proxy"}),
-    "app": frozenset({"kube", "host", "outbound", "store", "code", "backend", "build", "usecases", "proxy", "reconcile", "http", "asgi"}),
+    "app": frozenset(
+        {"kube", "host", "outbound", "broker", "store", "code", "backend", "build", "usecases", "proxy", "reconcile", "http", "asgi"}
+    ),
     # The front door parses and refuses with the proxy's own words, and hands small calls to it past ASGI.
     "server": frozenset({"app", "asgi", "proxy"}),
     "client": frozenset(),
@@ -47,6 +51,8 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
 # Library (import name) → the modules that may import it. Whoever swaps a library then has one place to look at.
 LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "a2wsgi": ("sless.asgi",),
+    "aio_pika": ("sless.broker",),
+    "aiormq": ("sless.broker",),
     "alembic": ("sless.store",),
     "apscheduler": ("sless.reconcile",),
     "boto3": ("sless.code.s3",),
@@ -63,6 +69,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "kubernetes": ("sless.kube",),
     "markupsafe": ("sless.http",),
     "prometheus_client": ("sless.metrics",),
+    "pamqp": ("sless.broker",),
     "psycopg": ("sless.store",),
     "requests": ("sless.client", "sless.build.registry"),
     "sqlalchemy": ("sless.store",),
@@ -71,6 +78,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "uvicorn_worker": ("sless.server",),
     "uvloop": ("sless.server",),
     "werkzeug": ("sless.http",),
+    "yarl": ("sless.broker",),
 }
 
 ENVIRONMENT_HOMES = ("sless.config", "sless.cli")

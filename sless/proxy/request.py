@@ -23,6 +23,8 @@ class BodyTooLarge(Exception):
 class Request:
     """What the caller sent, before its body. `target` is path and query as the instance gets them."""
 
+    extra = ""
+    """More header lines for the instance, each after a line break."""
     __slots__ = ("client", "full_path", "headers", "length", "method", "query", "request_id", "scheme", "streamed", "target")
 
     def __init__(self, method: str, full_path: bytes, query: bytes, headers: Headers) -> None:
@@ -84,6 +86,7 @@ class Call:
     """The record of one call while it goes on; the recorder turns it into an Invocation. A plain mutable object because one is made
     for each of some ten thousand calls a second; a frozen one costs five times as much."""
 
+    attempts = 1
     __slots__ = (
         "cause", "cold", "duration_ms", "error", "http_status", "id", "method", "path", "request_bytes", "request_id",
         "response_bytes", "route", "started", "started_at", "status", "version",

@@ -1,0 +1,17 @@
+"""AMQP 0-9-1: connections, channels, queues. The one home of its client library; what to do with a message is decided in `reconcile`.
+
+Decisions
+- aiormq and not aio-pika's robust classes: these reconnect by themselves, silently, and declare, consume and redeliver anew while the tasks
+  of the old channel still hold delivery tags that mean other messages on the new one. Here a channel lives once; whoever uses it hears that
+  it has ended, with a sentence for the user, and starts over (`reconcile.listener`).
+- The library connects through our transport: a tenant's host is resolved and checked by `sless.outbound`, and exactly the checked address
+  is connected to, with the name only in TLS. The query of a URL never reaches the library, which would read files named there.
+- What is published is confirmed: `publish` returns when the broker has it on disk.
+"""
+
+from sless.broker.channel import Channel, Delivery
+from sless.broker.connection import Connection, open_connection
+from sless.broker.faults import BrokerError
+from sless.broker.pool import Pool
+
+__all__ = ["BrokerError", "Channel", "Connection", "Delivery", "Pool", "open_connection"]

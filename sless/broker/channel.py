@@ -1,0 +1,128 @@
+"""A channel: consume, acknowledge, publish with confirmation, until it ends."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import aiormq
+from aiormq.abc import DeliveredMessage
+from pamqp import encode
+from pamqp.commands import Basic
+
+from sless.broker.faults import BrokerError, reason_of, translated
+from sless.domain.messages import Message
+
+RPC_SEC = 20.0
+CONFIRM_SEC = 60.0
+_PERSISTENT = 2
+_FRAME_MARGIN_BYTES = 4096
+"""A message's properties have to fit into one frame."""
+
+
+class Delivery(NamedTuple):
+    """`tag` means something on the channel it came by, and only while that lives."""
+
+    tag: int
+    message: Message
+
+
+class Channel:
+    def __init__(self, inner: "aiormq.abc.AbstractChannel") -> None:
+        self._inner = inner
+        self._cancelled: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._queues: dict[str, str] = {}
+        """Consumer tag → queue."""
+        inner.on_consumer_cancel_callbacks.add(self._on_cancel)
+
+    @property
+    def closed(self) -> bool:
+        return self._inner.is_closed
+
+    async def consume(self, queue: str, prefetch: int, sink: Callable[[Delivery], None]) -> None:
+        """From now on `sink` gets messages, at most `prefetch` of this queue that are not settled. Raises BrokerError."""
+
+        async def deliver(delivered: DeliveredMessage) -> None:
+            sink(_delivery_of(delivered))
+
+        with translated(f'cannot listen on queue "{queue}"'):
+            await self._inner.basic_qos(prefetch_count=prefetch, timeout=RPC_SEC)
+            consumer = await self._inner.basic_consume(queue, deliver, timeout=RPC_SEC)
+            self._queues[str(consumer.consumer_tag)] = queue
+
+    async def cancel(self) -> None:
+        """No more messages; those that came are still to be settled. Raises BrokerError."""
+        with translated("cannot stop listening"):
+            for tag in list(self._queues):
+                del self._queues[tag]
+                await self._inner.basic_cancel(tag, timeout=RPC_SEC)
+
+    async def ended(self) -> str:
+        """Waits until the channel, its connection or one of its consumers is gone; says why."""
+        closing = self._inner.closing
+        await asyncio.wait([closing, self._cancelled], return_when=asyncio.FIRST_COMPLETED)
+        if self._cancelled.done():
+            return self._cancelled.result()
+        return f"connection lost: {reason_of(None if closing.cancelled() else closing.exception())}"
+
+    async def ack(self, tag: int) -> None:
+        """Raises BrokerError: then the broker delivers the message again."""
+        with translated("cannot acknowledge"):
+            await self._inner.basic_ack(tag, wait=False)
+
+    async def requeue(self, tag: int) -> None:
+        """Raises BrokerError: then the broker does it by itself."""
+        with translated("cannot give back"):
+            await self._inner.basic_nack(tag, requeue=True, wait=False)
+
+    async def publish(self, queue: str, message: Message) -> None:
+        """Straight into a queue, persistent. Returns when the broker is liable for it. Raises BrokerError."""
+        with translated(f'cannot put a message into queue "{queue}"'):
+            await self._inner.basic_publish(
+                message.body, routing_key=queue, properties=self._properties_of(message), mandatory=True, timeout=CONFIRM_SEC
+            )
+
+    async def close(self) -> None:
+        """What is not settled is the broker's again."""
+        try:
+            with translated("cannot close"):
+                async with asyncio.timeout(RPC_SEC):
+                    await self._inner.close()
+        except BrokerError:
+            pass  # it was gone already
+
+    def _on_cancel(self, frame: Basic.Cancel) -> None:
+        queue = self._queues.pop(str(frame.consumer_tag), None)
+        if queue is not None and not self._cancelled.done():
+            self._cancelled.set_result(f'the broker ended the subscription to queue "{queue}": it was deleted, or its node went away')
+
+    def _properties_of(self, message: Message) -> Basic.Properties:
+        headers = dict(message.headers)
+        most = self._inner.connection.connection_tune.frame_max - _FRAME_MARGIN_BYTES
+        if not _fits(headers, most):
+            # Else the broker would close the connection, again and again. Ours tell what became of the message.
+            headers = {name: value for name, value in headers.items() if name.startswith("x-sless-")} | {"x-sless-headers-dropped": True}
+        return Basic.Properties(
+            headers=headers, delivery_mode=_PERSISTENT, message_id=message.message_id, correlation_id=message.correlation_id,
+            reply_to=message.reply_to, content_type=message.content_type, content_encoding=message.content_encoding,
+            message_type=message.type, app_id=message.app_id, priority=message.priority, timestamp=message.timestamp,
+        )  # fmt: skip
+
+
+def _fits(headers: dict[str, Any], most_bytes: int) -> bool:
+    """A few kinds of values can be read and not be written."""
+    try:
+        return len(encode.field_table(headers)) <= most_bytes
+    except (TypeError, ValueError):
+        return False
+
+
+def _delivery_of(delivered: DeliveredMessage) -> Delivery:
+    frame: Any = delivered.delivery
+    known = delivered.header.properties
+    message = Message(
+        body=delivered.body, headers=known.headers or {}, exchange=frame.exchange, routing_key=frame.routing_key,
+        redelivered=frame.redelivered, message_id=known.message_id, correlation_id=known.correlation_id, reply_to=known.reply_to,
+        content_type=known.content_type, content_encoding=known.content_encoding, type=known.message_type, app_id=known.app_id,
+        priority=known.priority, timestamp=known.timestamp,
+    )  # fmt: skip
+    return Delivery(frame.delivery_tag, message)

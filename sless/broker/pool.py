@@ -1,0 +1,82 @@
+"""Connections shared by those who listen on the same broker as the same user."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from sless.broker.connection import Connection, open_connection
+from sless.broker.faults import BrokerError
+from sless.domain.amqp import BrokerUrl
+from sless.outbound import Outbound
+
+CHANNELS_PER_CONNECTION = 200
+"""RabbitMQ allows 2,047; each user also opens one now and then to look at a queue."""
+MAX_REST_SEC = 15.0
+
+Key = tuple[BrokerUrl, bool]
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """A place for one connection at a time, for `users`. After a failure it rests: who asks meanwhile is told the same again."""
+
+    key: Key
+    users: int = 0
+    connection: Connection | None = None
+    failures: int = 0
+    rests_until: float = 0.0
+    error: str = ""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Pool:
+    """On one event loop."""
+
+    def __init__(self, outbound: Outbound) -> None:
+        self._outbound = outbound
+        self._links: dict[Key, list[Link]] = {}
+
+    def join(self, url: BrokerUrl, *, trusted: bool) -> Link:
+        """A link with room, to be left again. `trusted`: the operator's own URL, whose address is not checked."""
+        links = self._links.setdefault((url, trusted), [])
+        link = next((item for item in links if item.users < CHANNELS_PER_CONNECTION), None)
+        if link is None:
+            links.append(link := Link((url, trusted)))
+        link.users += 1
+        return link
+
+    async def leave(self, link: Link) -> None:
+        """The last one closes the connection."""
+        link.users -= 1
+        if link.users:
+            return
+        links = self._links[link.key]
+        links.remove(link)
+        if not links:
+            del self._links[link.key]
+        if link.connection is not None:
+            await link.connection.close()
+
+    async def connection(self, link: Link) -> Connection:
+        """The open connection, or a new one. Raises BrokerError."""
+        async with link.lock:
+            if link.connection is not None and not link.connection.closed:
+                return link.connection
+            loop = asyncio.get_running_loop()
+            if loop.time() < link.rests_until:
+                raise BrokerError(link.error)
+            url, trusted = link.key
+            try:
+                link.connection = await open_connection(url, None if trusted else self._outbound)
+            except BrokerError as error:
+                link.failures += 1
+                link.error = str(error)
+                link.rests_until = loop.time() + rest_sec_of(link.failures) * random.uniform(0.8, 1.0)
+                raise
+            link.failures = 0
+            return link.connection
+
+
+def rest_sec_of(failures: int) -> float:
+    """After n failures in a row: 0.5, 1, 2, 4, 8, 15, 15 … s."""
+    return min(MAX_REST_SEC, 2.0 ** (min(failures, 10) - 2))

@@ -1,0 +1,56 @@
+"""AMQP messages as they cross the rooms: broker → reconcile → proxy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message as it came, or is to be published. Header values are those of AMQP: text, numbers, bytes, times, lists, tables."""
+
+    body: bytes
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    exchange: str = ""
+    routing_key: str = ""
+    redelivered: bool = False
+    message_id: str | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    content_type: str | None = None
+    content_encoding: str | None = None
+    type: str | None = None
+    app_id: str | None = None
+    priority: int | None = None
+    timestamp: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCall:
+    """One attempt to have a function work on a message. `shown` is `context.message` as JSON in ASCII; `last`: no other attempt follows."""
+
+    workload_id: str
+    request_id: str | None
+    content_type: str
+    body: bytes
+    shown: str
+    attempt: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageOutcome:
+    """`served` False: the function could not be asked at all, which says nothing about the message. `hopeless`: the same message would
+    fail again for the same reason. `error` is empty when it is `ok`."""
+
+    ok: bool
+    request_id: str = ""
+    error: str = ""
+    served: bool = True
+    hopeless: bool = False
+
+
+class MessageInvoker(Protocol):
+    async def deliver(self, call: MessageCall) -> MessageOutcome:
+        """Calls an instance and records the call. On the event loop of the data plane."""

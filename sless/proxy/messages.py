@@ -1,0 +1,117 @@
+"""domain.messages.MessageInvoker: AMQP messages as calls of instances, on their keep-alive connections, recorded like any other call."""
+
+from sless.domain.messages import MessageCall, MessageOutcome
+from sless.domain.model import CallStatus, Cause
+from sless.domain.ports import Route
+from sless.errors import Code, SlessError
+from sless.proxy.forward import Forwarder, Forwarding
+from sless.proxy.recorder import Recorder
+from sless.proxy.request import Call, Headers, Request
+from sless.proxy.routes import RouteTable
+
+_UNSERVED = frozenset(
+    {
+        Code.NOT_FOUND, Code.NOT_READY, Code.BUILD_FAILED, Code.NO_INSTANCES, Code.DISABLED, Code.UNAVAILABLE, Code.SHUTTING_DOWN,
+    }
+)  # fmt: skip
+_HOPELESS = frozenset({b"invalid_json"})
+
+
+class MessageCalls:
+    def __init__(self, table: RouteTable, forwarder: Forwarder, recorder: Recorder) -> None:
+        self._table = table
+        self._forwarder = forwarder
+        self._recorder = recorder
+
+    async def deliver(self, call: MessageCall) -> MessageOutcome:
+        """An attempt that could not be made leaves no record: nobody has seen the message."""
+        entry = self._table.find_by_id(call.workload_id)
+        if entry is None:
+            return _unserved("the function is not there")
+        if not entry.route.wants_instances:
+            return _unserved(f'{entry.route.kind} "{entry.route.name}" has no instances yet')
+        request = _request_of(call)
+        record = _Record(entry.route, request, call)
+        answer = _Answer(call.body)
+        hopeless = False
+        try:
+            entry.check_served()
+            await self._forwarder.forward(Forwarding(entry=entry, call=record, request=request, caller=answer, extra_headers=[]))
+        except SlessError as error:
+            if error.code in _UNSERVED:
+                return _unserved(error.message)
+            record.http_status = error.status
+            record.finish(CallStatus.TIMEOUT if error.code is Code.TIMEOUT else CallStatus.FAILED, error.message)
+            hopeless = error.code is Code.TOO_LARGE
+        except BaseException:
+            record.finish(CallStatus.CANCELLED, "the server stopped")
+            self._recorder.add(record)
+            raise
+        hopeless = hopeless or answer.fault in _HOPELESS
+        if hopeless and record.status is CallStatus.FAILED:
+            record.status = CallStatus.DEAD
+        self._recorder.add(record)
+        ok = record.status is CallStatus.SUCCEEDED
+        return MessageOutcome(ok=ok, request_id=record.request_id, error="" if ok else record.error or "", hopeless=hopeless)
+
+
+def _unserved(reason: str) -> MessageOutcome:
+    return MessageOutcome(ok=False, error=reason, served=False)
+
+
+def _request_of(call: MessageCall) -> Request:
+    headers: Headers = [(b"content-length", b"%d" % len(call.body))]
+    if call.content_type:
+        headers.append((b"content-type", call.content_type.encode("latin-1", "replace")))
+    request = _MessageRequest("POST", b"/", b"", headers)
+    request.request_id = call.request_id
+    request.extra = f"\r\nx-sless-message: {call.shown}"
+    return request
+
+
+class _MessageRequest(Request):
+    __slots__ = ("extra",)
+
+
+class _Record(Call):
+    """Here only a 2xx is a success, and a failure without a next attempt is `dead`."""
+
+    __slots__ = ("attempts", "last")
+
+    def __init__(self, route: Route, request: Request, call: MessageCall) -> None:
+        super().__init__(route, Cause.EVENT, request)
+        # As with runs: there is no method and no path.
+        self.method, self.path = "", b""
+        self.attempts = call.attempt
+        self.last = call.last
+
+    def finish(self, status: CallStatus, error: str | None = None) -> None:
+        failed = status in (CallStatus.FAILED, CallStatus.TIMEOUT)
+        super().finish(CallStatus.DEAD if failed and self.last else status, error)
+
+    def finish_answered(self) -> None:
+        if 200 <= (self.http_status or 0) < 300:
+            self.finish(CallStatus.SUCCEEDED)
+        else:
+            self.finish(CallStatus.FAILED, self.error or f"the function answered with status {self.http_status}: expected 2xx")
+
+
+class _Answer:
+    """request.Caller whose body is there and whose answer nobody reads."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.fault: bytes | None = None
+
+    async def read(self) -> tuple[bytes, bool]:
+        return self._body, False
+
+    def watch(self, gone: object) -> None: ...
+
+    async def start(self, status: int, headers: Headers) -> None:
+        if status >= 400:
+            self.fault = next((value for name, value in headers if name == b"x-sless-error"), None)
+
+    async def write(self, data: bytes, more: bool) -> None: ...
+
+    def abort(self) -> None: ...

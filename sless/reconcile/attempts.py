@@ -1,0 +1,189 @@
+"""One message and its attempts, pure: what it is, what an attempt's end means, and what the message becomes then.
+
+Between two attempts a message waits in `{queue}.retry.{n}s`: published there and confirmed, then acknowledged in its queue, so a stop of
+anybody in between can double it and never lose it. What it was and how often it was tried stands in one header of the copy.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sless.domain.amqp import dead_queue_of, retry_delay_sec_of, retry_queue_of
+from sless.domain.messages import Message, MessageOutcome
+from sless.ids import valid_request_id
+
+RETRY_HEADER = "x-sless-retry"
+MAX_SHOWN_BYTES = 16 * 1024
+"""Of `context.message` on its way to the instance: it travels in a header. Over it the message's own headers are left out."""
+MAX_REASON_CHARS = 1000
+_NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
+"""CC and BCC would send the copy to further queues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """The attempt that is to be made, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `copy_id` is
+    unique per copy, "" for a message that comes for the first time. `request_id` is the same for all attempts."""
+
+    message: Message
+    number: int = 1
+    copy_id: str = ""
+    due_ms: int = 0
+    request_id: str | None = None
+
+
+def attempt_of(message: Message) -> Attempt:
+    """From a message of the queue itself or of one of its retry queues. Anybody may publish the header: what makes no sense is ignored."""
+    note = message.headers.get(RETRY_HEADER)
+    if not isinstance(note, Mapping):
+        return Attempt(message=message, request_id=valid_request_id(message.message_id or ""))
+    number, due_ms = note.get("attempt"), note.get("due_ms")
+    original = replace(
+        message,
+        headers={name: value for name, value in message.headers.items() if name != RETRY_HEADER},
+        exchange=_text(note.get("exchange")),
+        routing_key=_text(note.get("routing_key")),
+        message_id=message.message_id if note.get("has_id") else None,
+    )
+    return Attempt(
+        message=original,
+        number=number if isinstance(number, int) and 1 <= number <= 1000 else 1,
+        copy_id=_text(note.get("id")),
+        due_ms=due_ms if isinstance(due_ms, int) else 0,
+        request_id=valid_request_id(_text(note.get("request_id"))),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledge:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """`queue` is made when it is not there, for waits of `delay_sec`."""
+
+    queue: str
+    delay_sec: int
+    copy: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bury:
+    queue: str
+    copy: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The function cannot be asked: the message stays as it is, unacknowledged."""
+
+    reason: str
+
+
+Verdict = Acknowledge | Retry | Bury | Hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where messages come from and go to, for copies to tell."""
+
+    queue: str
+    trigger: str
+    function: str
+    max_attempts: int
+
+
+def verdict_of(attempt: Attempt, outcome: MessageOutcome, source: Source, *, now: datetime, copy_id: str) -> Verdict:
+    """What the end of an attempt means. `copy_id` names the copy if there will be one."""
+    if not outcome.served:
+        return Hold(reason=outcome.error)
+    if outcome.ok:
+        return Acknowledge()
+    if outcome.hopeless or attempt.number >= source.max_attempts:
+        return Bury(queue=dead_queue_of(source.queue), copy=_dead_copy_of(attempt, outcome, source, now))
+    delay_sec = retry_delay_sec_of(attempt.number)
+    due_ms = int(now.timestamp() * 1000) + delay_sec * 1000
+    return Retry(queue=retry_queue_of(source.queue, delay_sec), delay_sec=delay_sec, copy=_retry_copy_of(attempt, outcome, copy_id, due_ms))
+
+
+def _retry_copy_of(attempt: Attempt, outcome: MessageOutcome, copy_id: str, due_ms: int) -> Message:
+    original = attempt.message
+    note = {
+        "attempt": attempt.number + 1, "id": copy_id, "due_ms": due_ms, "request_id": outcome.request_id, "exchange": original.exchange,
+        "routing_key": original.routing_key, "has_id": original.message_id is not None, "error": outcome.error[:MAX_REASON_CHARS],
+    }  # fmt: skip
+    return replace(original, headers=_copied(original.headers) | {RETRY_HEADER: note})
+
+
+def _dead_copy_of(attempt: Attempt, outcome: MessageOutcome, source: Source, now: datetime) -> Message:
+    """A message that had no id gets the request id, by which history shows its attempts."""
+    original = attempt.message
+    told = {
+        "x-sless-reason": outcome.error[:MAX_REASON_CHARS], "x-sless-attempts": attempt.number, "x-sless-queue": source.queue,
+        "x-sless-trigger": source.trigger, "x-sless-function": source.function, "x-sless-request-id": outcome.request_id,
+        "x-sless-exchange": original.exchange, "x-sless-routing-key": original.routing_key,
+        "x-sless-dead-at": now.astimezone(UTC).replace(microsecond=0),
+    }  # fmt: skip
+    return replace(original, headers=_copied(original.headers) | told, message_id=original.message_id or outcome.request_id)
+
+
+def _copied(headers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in headers.items() if name.lower() not in _NOT_COPIED}
+
+
+def wait_sec_of(attempt: Attempt, delay_sec: int, now: datetime) -> float:
+    """How long a message of a retry queue has still to wait; never longer than its queue says, whatever the clocks say."""
+    return min(float(delay_sec), max(0.0, attempt.due_ms / 1000 - now.timestamp()))
+
+
+# --- what the function is shown ---
+
+
+def shown_of(attempt: Attempt, source: Source) -> str:
+    """`context.message` as JSON in ASCII without control characters: fit for a header."""
+    message = attempt.message
+    shown: dict[str, Any] = {
+        "trigger": source.trigger, "queue": source.queue, "exchange": message.exchange, "routing_key": message.routing_key,
+        "redelivered": message.redelivered, "attempt": attempt.number, "max_attempts": source.max_attempts,
+        "message_id": message.message_id, "correlation_id": message.correlation_id, "reply_to": message.reply_to,
+        "content_type": message.content_type, "content_encoding": message.content_encoding, "type": message.type, "app_id": message.app_id,
+        "priority": message.priority, "timestamp": _json_of(message.timestamp), "headers": _json_of(message.headers),
+    }  # fmt: skip
+    text = _ascii(shown)
+    return text if len(text) <= MAX_SHOWN_BYTES else _ascii(shown | {"headers": {}, "headers_dropped": True})
+
+
+def _ascii(value: object) -> str:
+    return json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def _json_of(value: Any) -> Any:
+    """AMQP's values as JSON has them: times as ISO 8601, bytes as text or else base64, decimals as numbers."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case bytes() | bytearray():
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:
+                return base64.b64encode(value).decode()
+        case Decimal():
+            return float(value)
+        case Mapping():
+            return {str(name): _json_of(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_json_of(item) for item in value]
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if abs(value) < float("inf") else str(value)
+    return str(value)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

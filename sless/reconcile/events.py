@@ -1,0 +1,125 @@
+"""The loop of event triggers: the leader listens to what they name, on the event loop of the data plane; the tick's thread reads wishes and
+writes what became of them.
+
+Decision: listeners live on the data plane's own event loop, not on a thread with one of its own. A message costs no hop between threads,
+calls take the proxy's connections directly, and two busy threads do not fight for the interpreter.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+from sless.broker import Pool
+from sless.config import Settings
+from sless.domain.messages import MessageInvoker
+from sless.domain.model import Kind, TriggerType
+from sless.reconcile.listener import Listener
+from sless.reconcile.listens import Idle, Start, Stop, Wish, decide_listens, wishes_of
+from sless.store import Store
+
+CHANGE_GRACE_SEC = 3700.0
+"""Calls of a trigger that changed or was disabled run to their own end; no time-out is longer than an hour."""
+FULL_TICK_SEC = 30.0
+STOP_MARGIN_SEC = 5.0
+
+
+class Listeners:
+    """All listeners of this process. `apply` and `stop` on the event loop, `told` from any thread."""
+
+    def __init__(self, pool: Pool, invoker: MessageInvoker) -> None:
+        self._pool = pool
+        self._invoker = invoker
+        self._running: dict[str, Listener] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def apply(self, wishes: Mapping[str, Wish]) -> None:
+        if self._stopped:
+            return
+        for action in decide_listens(wishes, {key: item.listen for key, item in self._running.items()}):
+            match action:
+                case Stop(trigger_id=trigger_id):
+                    self._leave(self._running.pop(trigger_id), CHANGE_GRACE_SEC)
+                case Start(listen=listen):
+                    listener = self._running[listen.trigger_id] = Listener(listen=listen, pool=self._pool, invoker=self._invoker)
+                    listener.start()
+
+    def told(self) -> dict[str, tuple[str, str | None]]:
+        """(message, last status) by trigger id."""
+        return {key: (item.message, item.last_status) for key, item in list(self._running.items())}
+
+    async def stop(self, grace_sec: float) -> None:
+        """For good."""
+        self._stopped = True
+        for trigger_id in list(self._running):
+            self._leave(self._running.pop(trigger_id), grace_sec)
+        if self._leaving:
+            _, late = await asyncio.wait(self._leaving, timeout=grace_sec + 1)
+            for task in late:
+                task.cancel()
+
+    def _leave(self, listener: Listener, grace_sec: float) -> None:
+        task = asyncio.get_running_loop().create_task(listener.stop(grace_sec))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+
+@dataclass(slots=True, kw_only=True)
+class EventsLoop:
+    """`tick` is the loop; it runs on every replica, because one that leads no longer has listeners to end. `loop` is the event loop
+    of the data plane, None before it runs."""
+
+    store: Store
+    settings: Settings
+    listeners: Listeners
+    is_leader: Callable[[], bool]
+    loop: Callable[[], asyncio.AbstractEventLoop | None]
+    _revision: int = -1
+    _full_at: float = 0.0
+    _wishes: dict[str, Wish] = field(default_factory=dict)
+    _shown: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+
+    def tick(self) -> None:
+        loop = self.loop()
+        if loop is None or loop.is_closed():
+            return
+        leads = self.is_leader()
+        if leads:
+            self._read()
+        else:
+            self._wishes, self._shown, self._revision = {}, {}, -1
+        loop.call_soon_threadsafe(self.listeners.apply, dict(self._wishes))
+        if leads:
+            self._show()
+
+    def stop(self, grace_sec: float) -> None:
+        """Ends all listening; blocks until running calls have ended or the time is over. From any thread but the event loop's."""
+        loop = self.loop()
+        if loop is not None and not loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self.listeners.stop(grace_sec), loop).result(grace_sec + STOP_MARGIN_SEC)
+
+    def _read(self) -> None:
+        """The revision from before the reads, so that what is written meanwhile is read by the next tick."""
+        revision, now = self.store.routes.revision(), monotonic()
+        if revision == self._revision and now < self._full_at:
+            return
+        triggers = self.store.triggers.list_all(TriggerType.EVENT)
+        workloads = self.store.workloads.list_all((Kind.FUNCTION, Kind.SERVICE)) if triggers else []
+        self._wishes = wishes_of(triggers, workloads, self.settings)
+        known = {item.id: (item.observed_message, item.last_status) for item in triggers}
+        self._shown = {key: self._shown.get(key, value) for key, value in known.items()}
+        self._revision, self._full_at = revision, now + FULL_TICK_SEC
+
+    def _show(self) -> None:
+        told = self.listeners.told()
+        for trigger_id, wish in self._wishes.items():
+            before = self._shown[trigger_id]
+            if isinstance(wish, Idle):
+                now = wish.reason, before[1]
+            else:
+                message, last_status = told.get(trigger_id, before)
+                now = message, last_status or before[1]
+            if now != before:
+                self.store.triggers.set_observed(trigger_id, message=now[0], last_status=now[1])
+                self._shown[trigger_id] = now

@@ -1,0 +1,117 @@
+"""One trigger that listens: a channel at a time, begun anew with back-off whenever it ends. On the event loop of the data plane."""
+
+import asyncio
+import logging
+import random
+from dataclasses import dataclass, field
+
+from sless.broker import BrokerError, Pool
+from sless.broker.pool import Link
+from sless.domain.messages import MessageInvoker
+from sless.reconcile.attempts import Source
+from sless.reconcile.listens import Listen
+from sless.reconcile.session import Session, SessionParts, Settled
+
+_log = logging.getLogger(__name__)
+MAX_PAUSE_SEC = 15.0
+STEADY_SEC = 30.0
+"""A channel that lived so long was a good one: what ends it is a first failure."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Listener:
+    """`message` is what the trigger's status says; `last_status` that of the newest message that was settled."""
+
+    listen: Listen
+    pool: Pool
+    invoker: MessageInvoker
+    last_status: str | None = None
+    _trouble: str = "connecting"
+    _held: str = ""
+    _sessions: set[Session] = field(default_factory=set)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: "asyncio.Task[None] | None" = None
+
+    @property
+    def message(self) -> str:
+        waits = f"; messages wait: {self._held}" if self._held else ""
+        return self._trouble or f'listening on queue "{self.listen.queue}"{waits}'
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self, grace_sec: float) -> None:
+        """No new message from now on; those that wait go back; calls that run get `grace_sec`, then they are broken off, and their
+        messages go back too."""
+        self._stopping.set()
+        for session in list(self._sessions):
+            await session.quiet()
+        running = [task for session in self._sessions for task in session.tasks]
+        if running:
+            _, late = await asyncio.wait(running, timeout=grace_sec)
+            for task in late:
+                task.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, *running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        link = self.pool.join(self.listen.url, trusted=self.listen.trusted)
+        parts = self._parts()
+        failures = 0
+        try:
+            while not self._stopping.is_set():
+                begun_at = asyncio.get_running_loop().time()
+                self._trouble = await self._listen(link, parts)
+                steady = asyncio.get_running_loop().time() - begun_at > STEADY_SEC
+                failures = 1 if steady else failures + 1
+                await asyncio.sleep(pause_sec_of(failures) * random.uniform(0.8, 1.0))
+        finally:
+            await self.pool.leave(link)
+
+    async def _listen(self, link: Link, parts: SessionParts) -> str:
+        """Returns why it ended."""
+        try:
+            connection = await self.pool.connection(link)
+            session = Session(connection, await connection.channel(), parts)
+        except BrokerError as error:
+            return str(error)
+        self._sessions.add(session)
+        try:
+            await session.begin()
+            self._trouble = ""
+            return await session.ended()
+        except BrokerError as error:
+            return str(error)
+        except Exception:
+            _log.exception("trigger %s: listening failed", self.listen.trigger_id)
+            return "the server failed; its log says why"
+        finally:
+            await session.channel.close()
+            self._release(session)
+
+    def _release(self, session: Session) -> None:
+        """Calls that outlive their channel go on, and count as running, until they end."""
+        if not session.tasks:
+            self._sessions.discard(session)
+        for task in session.tasks:
+            task.add_done_callback(lambda _: None if session.tasks else self._sessions.discard(session))
+
+    def _parts(self) -> SessionParts:
+        listen = self.listen
+        return SessionParts(
+            source=Source(queue=listen.queue, trigger=listen.trigger, function=listen.function, max_attempts=listen.max_attempts),
+            workload_id=listen.workload_id, prefetch=listen.prefetch, invoker=self.invoker,
+            slots=asyncio.Semaphore(listen.max_concurrency), settled=Settled(), told=self._told, held=self._hold,
+        )  # fmt: skip
+
+    def _told(self, status: str) -> None:
+        self.last_status = status
+
+    def _hold(self, reason: str) -> None:
+        self._held = reason
+
+
+def pause_sec_of(failures: int) -> float:
+    """After n failures in a row: 0.5, 1, 2, 4, 8, 15, 15 … s."""
+    return min(MAX_PAUSE_SEC, 2.0 ** (min(failures, 10) - 2))

@@ -1,0 +1,106 @@
+"""Which triggers should listen to which queue, pure: (triggers, functions, settings) → listens, or why there is none."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sless.config import Settings
+from sless.domain.amqp import BrokerUrl, parse_broker_url, refusal_of
+from sless.domain.model import Kind, Trigger, TriggerType, Workload
+from sless.domain.trigger_spec import AMQP_URL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """One trigger's wish. Equal ones need nothing done. `trusted`: on the operator's broker."""
+
+    trigger_id: str
+    trigger: str
+    workload_id: str
+    function: str
+    queue: str
+    url: BrokerUrl
+    trusted: bool
+    prefetch: int
+    max_concurrency: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """An enabled trigger that cannot listen; `reason` is what its message says."""
+
+    trigger_id: str
+    reason: str
+
+
+Wish = Listen | Idle
+
+
+def wishes_of(triggers: Iterable[Trigger], workloads: Iterable[Workload], settings: Settings) -> dict[str, Wish]:
+    """By trigger id. A disabled trigger has no wish, and wants none: it consumes nothing."""
+    targets = {(item.namespace, item.name): item for item in workloads if item.kind is not Kind.JOB and item.deleted_at is None}
+    wanted = [item for item in triggers if item.type is TriggerType.EVENT and item.enabled and item.deleted_at is None]
+    return {item.id: _wish_of(item, targets.get((item.namespace, item.function_ref)), settings) for item in wanted}
+
+
+def _wish_of(trigger: Trigger, target: Workload | None, settings: Settings) -> Wish:
+    reason = _target_problem(trigger, target) or _queue_problem(trigger, settings)
+    if reason or target is None:
+        return Idle(trigger_id=trigger.id, reason=reason)
+    own = trigger.secrets.get(AMQP_URL)
+    try:
+        url = parse_broker_url(own or settings.rabbitmq_url)
+    except ValueError as error:
+        return Idle(trigger_id=trigger.id, reason=f"{'amqp_url' if own else 'SLESS_RABBITMQ_URL'}: {error}")
+    spec = trigger.spec
+    return Listen(
+        trigger_id=trigger.id, trigger=trigger.name, workload_id=target.id, function=target.name, queue=spec["queue"], url=url,
+        trusted=not own, prefetch=spec["prefetch"], max_concurrency=spec["max_concurrency"], max_attempts=spec["max_attempts"],
+    )  # fmt: skip
+
+
+def _target_problem(trigger: Trigger, target: Workload | None) -> str:
+    if target is None:
+        return f'function "{trigger.function_ref}" not found'
+    if target.active_version is None:
+        return f'not listening: {target.kind} "{target.name}" has no version that is ready'
+    if target.kind is Kind.SERVICE and target.spec.replicas == 0:
+        return f'not listening: {target.kind} "{target.name}" is scaled to 0'
+    return ""
+
+
+def _queue_problem(trigger: Trigger, settings: Settings) -> str:
+    if trigger.secrets.get(AMQP_URL):
+        return ""
+    if not settings.rabbitmq_url:
+        return "no broker: the trigger has no amqp_url and this server has no SLESS_RABBITMQ_URL"
+    refusal = refusal_of(trigger.namespace, trigger.spec["queue"], settings.event_queues_allowed)
+    return f"queue: {refusal}" if refusal else ""
+
+
+# --- what has to change ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    listen: Listen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    trigger_id: str
+
+
+ListenAction = Start | Stop
+
+
+def decide_listens(wishes: Mapping[str, Wish], running: Mapping[str, Listen]) -> list[ListenAction]:
+    """One that changed is stopped and started: its running calls end by themselves, beside the new one's."""
+    actions: list[ListenAction] = []
+    for trigger_id, listen in running.items():
+        if wishes.get(trigger_id) != listen:
+            actions.append(Stop(trigger_id=trigger_id))
+    for trigger_id, wish in wishes.items():
+        if isinstance(wish, Listen) and running.get(trigger_id) != wish:
+            actions.append(Start(listen=wish))
+    return actions

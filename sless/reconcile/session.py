@@ -1,0 +1,216 @@
+"""One channel of a listener: messages in, calls, what becomes of each; until the channel ends.
+
+A message is settled on the channel it came by or not at all: whatever ends a channel, the broker delivers anew what was not settled on it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sless import clock, ids, metrics
+from sless.broker import BrokerError, Channel, Connection, Delivery
+from sless.domain.amqp import retry_delay_sec_of, retry_queue_of
+from sless.domain.messages import MessageCall, MessageInvoker, MessageOutcome
+from sless.reconcile.attempts import Acknowledge, Attempt, Bury, Hold, Retry, Source, attempt_of, shown_of, verdict_of, wait_sec_of
+
+_log = logging.getLogger(__name__)
+SETTLED_KEPT = 10_000
+MAX_HOLD_SEC = 15.0
+RETURN_SEC = 600
+"""What waits for an attempt that nobody makes (the trigger is gone) goes back to its queue so long after it was due."""
+
+
+class Settled:
+    """Copies that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and its message
+    comes again: it is known by the name of the copy, which is unique. Messages that come for the first time have no such name."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, copy_id: str) -> None:
+        if copy_id:
+            self._known[copy_id] = None
+            if len(self._known) > SETTLED_KEPT:
+                self._known.popitem(last=False)
+
+    def __contains__(self, copy_id: str) -> bool:
+        return copy_id in self._known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    """What the sessions of one listener share. `told` hears of each settled message's status; `held` of a reason why the function cannot
+    be asked, "" when it can again."""
+
+    source: Source
+    workload_id: str
+    prefetch: int
+    invoker: MessageInvoker
+    slots: asyncio.Semaphore
+    settled: Settled
+    told: Callable[[str], None]
+    held: Callable[[str], None]
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    connection: Connection
+    channel: Channel
+    parts: SessionParts
+    tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
+    _waiting: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
+    """Tasks whose message has not reached the function, with its tag."""
+    _quiet: bool = False
+    _failed: "asyncio.Future[str]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    _ensured: set[str] = field(default_factory=set)
+    _ensuring: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def begin(self) -> None:
+        """Listens on the queue, and on those retry queues that are there. Raises BrokerError."""
+        source = self.parts.source
+        await self.connection.ensure_queue(source.queue)
+        for delay_sec in sorted({retry_delay_sec_of(number) for number in range(1, source.max_attempts)}):
+            name = retry_queue_of(source.queue, delay_sec)
+            if await self.connection.has_queue(name):
+                await self._consume(name, delay_sec)
+        await self._consume(source.queue, 0)
+
+    async def ended(self) -> str:
+        """Waits until no more messages will come, and says why. Calls may go on."""
+        ending = asyncio.ensure_future(self.channel.ended())
+        try:
+            await asyncio.wait([ending, self._failed], return_when=asyncio.FIRST_COMPLETED)
+            return self._failed.result() if self._failed.done() else ending.result()
+        finally:
+            ending.cancel()
+            for task in list(self._waiting):
+                task.cancel()
+
+    async def quiet(self) -> None:
+        """No new message; those that have not reached the function go back."""
+        self._quiet = True
+        try:
+            await self.channel.cancel()
+            for task, tag in list(self._waiting.items()):
+                task.cancel()
+                await self.channel.requeue(tag)
+        except BrokerError:
+            pass  # the channel is gone, and with it its messages are the broker's
+
+    async def _give_back(self, tag: int) -> None:
+        with contextlib.suppress(BrokerError):
+            await self.channel.requeue(tag)
+
+    # --- one message ---
+
+    async def _consume(self, queue: str, delay_sec: int) -> None:
+        def take(delivery: Delivery) -> None:
+            # What was on its way when the channel fell quiet has missed the sweep.
+            work = self._give_back(delivery.tag) if self._quiet else self._handle(delivery, delay_sec)
+            task = asyncio.get_running_loop().create_task(work)
+            self.tasks.add(task)
+            if not self._quiet:
+                self._waiting[task] = delivery.tag
+            task.add_done_callback(self._forget)
+
+        await self.channel.consume(queue, self.parts.prefetch, take)
+        self._ensured.add(queue)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self.tasks.discard(task)
+        self._waiting.pop(task, None)
+
+    async def _handle(self, delivery: Delivery, delay_sec: int) -> None:
+        try:
+            await self._attempt(delivery, delay_sec)
+        except BrokerError as error:
+            self._fail(str(error))
+        except Exception:
+            _log.exception("a message of queue %s could not be handled; it goes back", self.parts.source.queue)
+            self._fail("the server failed; its log says why")
+
+    async def _attempt(self, delivery: Delivery, delay_sec: int) -> None:
+        attempt = attempt_of(delivery.message)
+        if delivery.message.redelivered and attempt.copy_id in self.parts.settled:
+            await self.channel.ack(delivery.tag)
+            return
+        if delay_sec:
+            await asyncio.sleep(wait_sec_of(attempt, delay_sec, clock.now()))
+        async with self.parts.slots:
+            task = asyncio.current_task()
+            assert task is not None
+            self._waiting.pop(task, None)
+            outcome = await self._served(attempt, task, delivery.tag)
+        if outcome is not None:
+            await self._settle(delivery.tag, attempt, outcome)
+
+    async def _served(self, attempt: Attempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome:
+        """Asks until the function can be asked; in between the message counts as one that waits."""
+        call = _call_of(attempt, self.parts)
+        pause_sec = 1.0
+        while True:
+            outcome = await self.parts.invoker.deliver(call)
+            if outcome.served:
+                self.parts.held("")
+                return outcome
+            self.parts.held(outcome.error)
+            self._waiting[task] = tag
+            if self.channel.closed or self._failed.done():
+                raise BrokerError("connection lost")
+            await asyncio.sleep(pause_sec)
+            self._waiting.pop(task, None)
+            pause_sec = min(MAX_HOLD_SEC, pause_sec * 2)
+
+    async def _settle(self, tag: int, attempt: Attempt, outcome: MessageOutcome) -> None:
+        """Elsewhere first, acknowledged last. Raises BrokerError: then the message comes again."""
+        verdict = verdict_of(attempt, outcome, self.parts.source, now=clock.now(), copy_id=ids.new_id())
+        match verdict:
+            case Acknowledge():
+                status = "succeeded"
+            case Retry(queue=queue, delay_sec=delay_sec, copy=copy):
+                status = "failed"
+                await self._ensure_retry(queue, delay_sec)
+                await self.channel.publish(queue, copy)
+            case Bury(queue=queue, copy=copy):
+                status = "dead"
+                await self._ensure_dead(queue)
+                await self.channel.publish(queue, copy)
+            case Hold():
+                return
+        self.parts.settled.add(attempt.copy_id)
+        await self.channel.ack(tag)
+        metrics.messages.labels(status).inc()
+        self.parts.told(status)
+
+    async def _ensure_retry(self, queue: str, delay_sec: int) -> None:
+        async with self._ensuring:
+            if queue in self._ensured:
+                return
+            arguments = {
+                "x-message-ttl": (delay_sec + RETURN_SEC) * 1000,
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": self.parts.source.queue,
+            }
+            await self.connection.ensure_queue(queue, arguments)
+            await self._consume(queue, delay_sec)
+
+    async def _ensure_dead(self, queue: str) -> None:
+        async with self._ensuring:
+            if queue not in self._ensured:
+                await self.connection.ensure_queue(queue)
+                self._ensured.add(queue)
+
+    def _fail(self, reason: str) -> None:
+        if not self._failed.done():
+            self._failed.set_result(reason)
+
+
+def _call_of(attempt: Attempt, parts: SessionParts) -> MessageCall:
+    message = attempt.message
+    return MessageCall(
+        workload_id=parts.workload_id, request_id=attempt.request_id, content_type=message.content_type or "", body=message.body,
+        shown=shown_of(attempt, parts.source), attempt=attempt.number, last=attempt.number >= parts.source.max_attempts,
+    )  # fmt: skip

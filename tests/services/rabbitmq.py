@@ -1,0 +1,195 @@
+"""RabbitMQ from Debian's package, in a temporary folder: own ports, node name, cookie and port mapper, gone afterwards.
+
+A server may be stopped, killed and started again: it comes back on its port with its data. Users and their rights are in `definitions`.
+"""
+
+import json
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from tests.services import unavailable
+
+START_TIMEOUT_SEC = 60
+STOP_TIMEOUT_SEC = 30
+SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+PASSWORD = "opensesame"
+USERS = {
+    # name → what it may configure, write, read
+    "sless": (".*", ".*", ".*"),
+    "reader": ("^$", "^$", ".*"),
+    "nobody": ("^$", "^$", "^$"),
+}
+
+
+class RabbitServer:
+    """One broker. The user `sless` may do anything, `reader` only read, `nobody` nothing; all have PASSWORD."""
+
+    def __init__(self) -> None:
+        self.binary = find_server()
+        self.folder = Path(tempfile.mkdtemp(prefix="sless-mq-", dir="/tmp"))
+        self.port, self._dist_port, self._mapper_port = free_ports(3)
+        self._node = f"sless-{secrets.token_hex(4)}@localhost"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._mapper: subprocess.Popen[bytes] | None = None
+
+    def url(self, user: str = "sless", password: str = PASSWORD, vhost: str = "%2F") -> str:
+        return f"amqp://{user}:{password}@127.0.0.1:{self.port}/{vhost}"
+
+    def start(self) -> None:
+        """Returns when it speaks AMQP. A second start finds the data of the first."""
+        self._prepare()
+        if self._mapper is None:
+            self._mapper = self._spawn(["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"], "epmd.log")
+        self.process = self._spawn([str(self.binary)], "server.log")
+        self._await()
+
+    def stop(self) -> None:
+        """Ends it in good order: it tells its clients."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends everything and removes the data."""
+        self._end(signal.SIGKILL)
+        if self._mapper is not None:
+            end_group(self._mapper, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            end_group(self.process, how)
+            self.process = None
+
+    def _prepare(self) -> None:
+        cookie = self.folder / ".erlang.cookie"
+        if not cookie.exists():
+            cookie.write_text(secrets.token_hex(10))
+            cookie.chmod(0o400)
+            (self.folder / "definitions.json").write_text(json.dumps(definitions()))
+            (self.folder / "rabbitmq.conf").write_text(self._settings())
+            (self.folder / "enabled_plugins").write_text("[].")
+            for path in (self.folder, *self.folder.iterdir()):
+                if user := unprivileged_user():
+                    os.chown(path, user.pw_uid, user.pw_gid)
+
+    def _settings(self) -> str:
+        settings = {
+            "listeners.tcp.1": f"127.0.0.1:{self.port}",
+            "distribution.listener.interface": "127.0.0.1",
+            "load_definitions": self.folder / "definitions.json",
+            "log.console": "true",
+            "log.console.level": "warning",
+            "disk_free_limit.absolute": "10MB",
+        }
+        return "".join(f"{name} = {value}\n" for name, value in settings.items())
+
+    def _spawn(self, command: list[str], log: str) -> "subprocess.Popen[bytes]":
+        user = unprivileged_user()
+        as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        # The server follows a test run that was killed.
+        setpriv = shutil.which("setpriv")
+        command = [setpriv, "--pdeathsig", "KILL", "--", *command] if setpriv else command
+        with (self.folder / log).open("ab") as output:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder, env=self._environment(),
+                process_group=0, **as_user,
+            )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.defpath,
+            "HOME": str(self.folder),
+            "LC_ALL": "C.UTF-8",
+            "ERL_EPMD_PORT": str(self._mapper_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": self._node,
+            "RABBITMQ_DIST_PORT": str(self._dist_port),
+            "RABBITMQ_MNESIA_BASE": str(self.folder / "data"),
+            "RABBITMQ_LOG_BASE": str(self.folder),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(self.folder / "advanced.config"),
+            "RABBITMQ_CONF_ENV_FILE": str(self.folder / "rabbitmq-env.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "enabled_plugins"),
+            "RABBITMQ_PID_FILE": str(self.folder / "pid"),
+            # Two cores belong to many: schedulers that spin for work would take them from the tests.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
+        }
+
+    def _await(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + START_TIMEOUT_SEC
+        while not speaks_amqp(self.port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"RabbitMQ did not start:\n{self.log()}")
+            time.sleep(0.05)
+
+
+def find_server() -> Path:
+    if not SERVER.exists():
+        unavailable("RabbitMQ's server", "rabbitmq-server")
+    return SERVER
+
+
+def definitions() -> dict[str, object]:
+    return {
+        "vhosts": [{"name": "/"}],
+        "users": [{"name": name, "password": PASSWORD, "tags": ""} for name in USERS],
+        "permissions": [
+            {"user": name, "vhost": "/", "configure": configure, "write": write, "read": read}
+            for name, (configure, write, read) in USERS.items()
+        ],
+    }
+
+
+def free_ports(count: int) -> list[int]:
+    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [item.getsockname()[1] for item in with_ports]
+    for item in with_ports:
+        item.close()
+    return ports
+
+
+def speaks_amqp(port: int) -> bool:
+    """A broker that is ready answers AMQP's first eight bytes with Connection.Start, a method frame of channel 0."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.settimeout(2)
+            connection.sendall(b"AMQP\0\0\x09\x01")
+            return connection.recv(3) == b"\x01\0\0"
+    except OSError:
+        return False
+
+
+def end_group(process: "subprocess.Popen[bytes]", how: signal.Signals) -> None:
+    """The process and the children in its group."""
+    try:
+        os.killpg(process.pid, how)
+    except ProcessLookupError:
+        pass
+    try:
+        process.wait(STOP_TIMEOUT_SEC)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def unprivileged_user() -> pwd.struct_passwd | None:
+    """Whom to run the server as when we are root. None: we are somebody else already."""
+    if os.geteuid() != 0:
+        return None
+    names = [user.pw_name for user in pwd.getpwall()]
+    return pwd.getpwnam("rabbitmq" if "rabbitmq" in names else "nobody")
