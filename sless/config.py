@@ -73,7 +73,7 @@ class Settings:
     )
     runtime_image_python311: str = _setting("sless/runtime-python3.11:latest", "runtime image of python3.11")
     runtime_image_nodejs20: str = _setting("sless/runtime-nodejs20:latest", "runtime image of nodejs20")
-    runtime_image_go123: str = _setting("sless/runtime-go1.23:latest", "image that go1.23 functions are built with")
+    runtime_image_go123: str = _setting("golang:1.23", "image that go1.23 functions are built with")
     registry_host: str = _setting("", "image registry, `host[:port]` or `host/user`; empty: only small code can run")
     registry_project: str = _setting("", "project (path) in the registry")
     registry_secret: str = _setting("", "name of the pull secret in POD_NAMESPACE, also used to push")
@@ -84,6 +84,12 @@ class Settings:
     builder: str = _setting("kaniko", "what builds images in the cluster", choices=("kaniko", "buildah"))
     builder_image: str = _setting("", "image of the builder; default: the chosen builder's own")
     builder_args: tuple[str, ...] = _setting((), "comma-separated arguments added to the builder's own")
+    builder_memory: str = _setting("2Gi", "memory limit of one builder pod")
+    builder_cpu: str = _setting("2", "cpu limit of one builder pod")
+    builder_pod: str = _setting("", "JSON object merged over the spec of builder pods: nodeSelector, tolerations, hostUsers …")
+    builder_egress_allow: tuple[str, ...] = _setting(
+        (), "comma-separated CIDR[:port] that builder pods may reach beside public addresses; empty: everything but link-local ones"
+    )
     ingress_host: str = _setting("", "each function gets an Ingress at {name}-{ns}.INGRESS_HOST when EXTERNAL_URL is not set")
     ingress_class: str = _setting("", "ingressClassName of those Ingresses")
     ingress_tls_secret: str = _setting("", "TLS secret of those Ingresses")

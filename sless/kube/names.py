@@ -86,3 +86,8 @@ def run_of(run_id: str) -> str:
 def build_of(build_id: str) -> str:
     """Builder Job of one build."""
     return f"build-{build_id}"
+
+
+def check_of(build_id: str) -> str:
+    """Job that imports the entrypoint at the end of a build, and the Secret with its environment."""
+    return f"check-{build_id}"
