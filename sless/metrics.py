@@ -17,6 +17,11 @@ REGISTRY = CollectorRegistry()
 
 builds = Counter("sless_builds", "Builds that ended.", ["result"], registry=REGISTRY)
 reconcile_errors = Counter("sless_reconcile_errors", "Ticks and objects a reconciler could not handle.", ["loop"], registry=REGISTRY)
+run_attempts = Counter(
+    "sless_run_attempts", "Attempts of jobs, asynchronous calls and firings, by how they ended.", ["trigger", "status"], registry=REGISTRY
+)
+callbacks = Counter("sless_callbacks", "Callbacks sent: delivered, retried, or failed for good.", ["result"], registry=REGISTRY)
+messages = Counter("sless_messages", "AMQP messages by how an attempt at them ended.", ["status"], registry=REGISTRY)
 queue_depth = Gauge("sless_queue_depth", "What waits to be started.", ["queue"], registry=REGISTRY)
 cron_firings = Counter(
     "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (target not there).", ["result"], registry=REGISTRY

@@ -25,8 +25,8 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/proxy/routes.py:RouteTable._poll": "loop's edge: the routes in memory stay",
     "sless/reconcile/instances.py:InstancesLoop._apply": "one failing workload backs off and never stops the others",
     "sless/reconcile/loop.py:Loops._tick": "loop's edge: the next tick starts over from what it sees",
-    "sless/reconcile/runs.py:RunsLoop._begin": "one run that cannot start fails and never stops the others",
-    "sless/reconcile/runs.py:RunsLoop._invoke": "top of a pool thread: ends the call with a message",
+    "sless/reconcile/runs.py:RunsLoop._start": "one run that cannot start fails and never stops the others",
+    "sless/proxy/accepting.py:Acceptor._try": "a batch's failure is raised at each of those who wait for it",
     "sless/server/cycle.py:Cycle.run_asgi": "edge of a connection: the caller's connection is given up, logged",
 }
 

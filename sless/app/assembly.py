@@ -25,7 +25,7 @@ from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import RENEW_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
-from sless.reconcile.runs import RunsLoop
+from sless.reconcile.runs import Limits, RunsLoop
 from sless.store import open_store
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
@@ -119,7 +119,7 @@ class Assembly:
             invoker=self.plane.invoker,
             waker=self,
             holder=self.holder,
-            max_runs=self.settings.max_runs,
+            limits=Limits(max_runs=self.settings.max_runs, per_workload=self.settings.async_per_function),
         )
         self.instances = InstancesLoop(
             store=self.store, backend=self.backend, code=self.code, waker=self, held=lambda: builds.holds() | self.runs.holds()
@@ -166,7 +166,6 @@ class Assembly:
         self.stopping.set()
         self.loops.stop()
         self.cron.stop()
-        self.runs.stop()
         self.builder.close()
         self.backend.close()
         self.leader.resign()

@@ -62,5 +62,5 @@ class EndedCalls:
 
 
 class NoQueue:
-    def accept(self, call: AcceptedCall) -> None:
+    def accept_all(self, calls: Sequence[AcceptedCall]) -> None:
         raise SlessError(Code.NOT_IMPLEMENTED, "sless dev answers calls at once; asynchronous ones need a server (sless serve)")

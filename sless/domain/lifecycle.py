@@ -30,6 +30,11 @@ OPEN_CALL_STATUSES = frozenset(status for status, targets in CALL_MOVES.items() 
 ENDED_VERSION_STATES = frozenset(VersionState) - OPEN_VERSION_STATES
 ENDED_CALL_STATUSES = frozenset(CallStatus) - OPEN_CALL_STATUSES
 
+RERUNNABLE_CALL_STATUSES = frozenset(
+    {CallStatus.FAILED, CallStatus.TIMEOUT, CallStatus.DEAD, CallStatus.CANCELLED, CallStatus.MISSED, CallStatus.SKIPPED}
+)
+"""Ends from which somebody may ask for another round of attempts. No move by itself leads out of an end."""
+
 ERROR_STATUSES = frozenset({CallStatus.FAILED, CallStatus.TIMEOUT, CallStatus.DEAD})
 """Ends that count as errors in `call_stats`."""
 

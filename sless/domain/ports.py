@@ -196,13 +196,13 @@ class HistorySink(Protocol):
 
 
 class AsyncQueue(Protocol):
-    def accept(self, call: "AcceptedCall") -> None:
-        """Durable when it returns."""
+    def accept_all(self, calls: Sequence["AcceptedCall"]) -> None:
+        """Durable when it returns. Raises SlessError when not all could be: then none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedCall:
-    """An asynchronous call, before it is answered with 202."""
+    """An asynchronous call, before it is answered with 202. `request` as in model.Run; then `event` is empty."""
 
     id: str
     request_id: str
@@ -213,12 +213,19 @@ class AcceptedCall:
     cause: Cause
     event: str
     max_attempts: int = 3
+    callback_url: str | None = None
+    request: str | None = None
 
 
 class Invoker(Protocol):
     """Calls a workload from a thread of a reconciler: an instance if it has any, else a one-shot run."""
 
-    def invoke(self, workload_id: str, run: "AcceptedCall", timeout_sec: float) -> ObservedRun: ...
+    def invoke(self, workload_id: str, run: "AcceptedCall", timeout_sec: float) -> ObservedRun:
+        """Blocks until the call has ended. Raises SlessError when it could not be made."""
+
+    def begin(self, call: "AcceptedCall", timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+        """The same without waiting: `done` is called once, from any thread, also when the call could not be made. Returns what ends
+        the call before its time; then `done` hears of a cancelled one."""
 
 
 class Waker(Protocol):

@@ -39,8 +39,8 @@ def over_time(route: Route, timeout_sec: float) -> SlessError:
     return SlessError(Code.TIMEOUT, f'{route.kind} "{route.name}" did not answer within {timeout_sec:g} s')
 
 
-def body_too_large(limit_bytes: int) -> SlessError:
-    return SlessError(Code.TOO_LARGE, f"the request body is over the limit of {limit_bytes} bytes (max_call_body_bytes)")
+def body_too_large(limit_bytes: int, limit_name: str = "max_call_body_bytes") -> SlessError:
+    return SlessError(Code.TOO_LARGE, f"the request body is over the limit of {limit_bytes} bytes ({limit_name})")
 
 
 def status_of(error: BaseException) -> CallStatus:

@@ -16,12 +16,12 @@ class Fetched:
 
 
 async def fetch(address: str, message: bytes, *, timeout_sec: float, max_bytes: int, sweep: Sweep) -> Fetched:
-    """Sends `message` (a whole request) on a connection of its own. Raises OSError, BrokenOff, OverTime."""
+    """Sends `message` (a whole request) on a connection of its own. `timeout_sec` 0: no limit. Raises OSError, BrokenOff, OverTime."""
     connection = await connect(address, lambda lost: None)
     exchange = Exchange(connection, timeout_sec)
     sweep.add(exchange, None)
     try:
-        connection.begin(exchange, head_only=False)
+        connection.begin(exchange, head_only=message.startswith(b"HEAD "))
         connection.write(message)
         await exchange.head()
         pieces, size = [], 0

@@ -2,10 +2,10 @@
 
 import ipaddress
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
-from sless.proxy.request import Call, Headers, Request
+from sless.proxy.request import Headers, Request
 
 HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
@@ -36,6 +36,19 @@ class Trust:
         return any(parsed in network for network in self._networks)
 
 
+class Known(Protocol):
+    """By what a call is known to its handler."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def request_id(self) -> str: ...
+
+    @property
+    def cause(self) -> str: ...
+
+
 def named_by_connection(headers: Headers) -> frozenset[bytes]:
     """Header names that a Connection header lists, to be dropped with it."""
     named: frozenset[bytes] = frozenset()
@@ -45,7 +58,7 @@ def named_by_connection(headers: Headers) -> frozenset[bytes]:
     return named
 
 
-def request_head(call: Call, request: Request, timeout_sec: int, trust: Trust) -> bytes:
+def request_head(call: Known, request: Request, timeout_sec: int, trust: Trust) -> bytes:
     """The request's head for an instance without its last empty line and without framing: those depend on the body."""
     headers = request.headers
     named = named_by_connection(headers)
@@ -58,7 +71,7 @@ def request_head(call: Call, request: Request, timeout_sec: int, trust: Trust) -
     full_path = request.full_path.decode("latin-1")
     own = (
         f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\nx-sless-trigger: {call.cause}\r\n"
-        f"x-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}"
+        f"x-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}{request.extra}"
     )
     if timeout_sec:
         own += f"\r\nx-sless-timeout-ms: {timeout_sec * 1000}"

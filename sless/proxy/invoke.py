@@ -1,15 +1,15 @@
 """A call from route to record: what /fn and …/invoke share."""
 
 import asyncio
-import json
 import logging
 from dataclasses import dataclass
 
 from sless.domain.event import event_of
 from sless.domain.model import CallStatus, Cause, Kind
-from sless.domain.ports import AcceptedCall, AsyncQueue, ObservedRun
+from sless.domain.ports import ObservedRun
 from sless.errors import Code, NotFound, SlessError
 from sless.ids import new_call_id
+from sless.proxy.accepting import Acceptor, Terms, accepted_answer, accepted_of, wants_async
 from sless.proxy.entry import Entry
 from sless.proxy.failure import body_too_large
 from sless.proxy.forward import Forwarder, Forwarding
@@ -42,9 +42,8 @@ class InvokeParts:
     forwarder: Forwarder
     recorder: Recorder
     oneshot: OneShotRunner
-    queue: AsyncQueue
-    max_event_bytes: int
-    """Of an asynchronous call: its event is kept in the database."""
+    acceptor: Acceptor
+    terms: Terms
 
 
 class Invocations:
@@ -82,9 +81,9 @@ class Invocations:
         call = Call(entry.route, cause, asked.request)
         record = True
         try:
-            if asked.kind is not None and wants_async(asked.request):
+            if wants_async(asked.request):
                 record = False
-                return await self._accept(entry, call, asked)
+                return await self._accept(call, asked, extra)
             await self._serve(entry, call, asked, extra)
         except SlessError as error:
             call.http_status = error.status
@@ -115,7 +114,7 @@ class Invocations:
         if program is None:
             raise SlessError(Code.NOT_READY, f'{entry.route.kind} "{entry.route.name}" has no version that is ready', retry_after_sec=5)
         call.version, call.cold = program.version, True
-        event = await self._event(call, asked, self._parts.forwarder.options.max_body_bytes)
+        event = await self._event(call, asked)
         run = asyncio.get_running_loop().create_task(self._parts.oneshot.run(run_spec(call, program, event)))
         asked.caller.watch(lambda: _cancel(run))
         try:
@@ -135,40 +134,35 @@ class Invocations:
         await asked.caller.write(b"" if asked.request.method == "HEAD" else observed.outcome.body, False)
         call.finish_answered()
 
-    async def _accept(self, entry: Entry, call: Call, asked: Asked) -> int:
+    async def _accept(self, call: Call, asked: Asked, extra: Headers) -> int:
         """202: the call is durable when this answers."""
-        route = entry.route
-        event = await self._event(call, asked, self._parts.max_event_bytes)
-        accepted = AcceptedCall(
-            id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind,
-            name=route.name, cause=Cause.INVOKE, event=event,
-        )  # fmt: skip
-        await asyncio.to_thread(self._parts.queue.accept, accepted)
-        location = f"/v1/namespaces/{route.namespace}/{route.kind}s/{route.name}/invocations/{call.id}"
-        body = json.dumps({"id": call.id, "request_id": call.request_id}).encode()
-        headers = [
-            (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"location", location.encode()),
-            (b"preference-applied", b"respond-async"), (b"x-request-id", call.request_id.encode("latin-1")),
-        ]  # fmt: skip
-        await asked.caller.start(202, headers)
-        await asked.caller.write(body, False)
+        options = self._parts.terms.options(asked.request)
+        body = await self._body(call, asked, self._parts.terms.max_body_bytes, "max_json_bytes")
+        await self._parts.acceptor.accept(accepted_of(call, asked.request, body, options, keep_request=asked.kind is None))
+        headers, answer = accepted_answer(call)
+        await asked.caller.start(202, headers + extra)
+        await asked.caller.write(b"" if asked.request.method == "HEAD" else answer, False)
         return 202
 
-    async def _event(self, call: Call, asked: Asked, limit_bytes: int) -> str:
+    async def _event(self, call: Call, asked: Asked) -> str:
         request = asked.request
-        body = b""
-        if request.has_body:
-            if request.length > limit_bytes:
-                raise body_too_large(limit_bytes)
-            pieces, more = [], True
-            while more:
-                data, more = await asked.caller.read()
-                call.request_bytes += len(data)
-                if call.request_bytes > limit_bytes:
-                    raise body_too_large(limit_bytes)
-                pieces.append(data)
-            body = b"".join(pieces)
+        body = await self._body(call, asked, self._parts.forwarder.options.max_body_bytes, "max_call_body_bytes")
         return event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
+
+    async def _body(self, call: Call, asked: Asked, limit_bytes: int, limit_name: str) -> bytes:
+        request = asked.request
+        if not request.has_body:
+            return b""
+        if request.length > limit_bytes:
+            raise body_too_large(limit_bytes, limit_name)
+        pieces, more = [], True
+        while more:
+            data, more = await asked.caller.read()
+            call.request_bytes += len(data)
+            if call.request_bytes > limit_bytes:
+                raise body_too_large(limit_bytes, limit_name)
+            pieces.append(data)
+        return b"".join(pieces)
 
 
 def _cancel(task: "asyncio.Task[ObservedRun]") -> None:
@@ -206,8 +200,3 @@ def extra_of(asked: Asked, table: RouteTable) -> Headers:
     entry = table.find(asked.namespace, asked.name)
     return (cors_headers(entry, asked) if entry else None) or []
 
-
-def wants_async(request: Request) -> bool:
-    return any(
-        name == b"prefer" and b"respond-async" in (part.strip().lower() for part in value.split(b",")) for name, value in request.headers
-    )

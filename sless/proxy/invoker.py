@@ -5,24 +5,31 @@ Nothing is recorded here: whoever accepted the call keeps its row.
 
 import asyncio
 import json
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import datetime
 from time import monotonic
 
 from sless import clock
 from sless.domain.model import CallStatus
 from sless.domain.ports import AcceptedCall, ObservedRun, Outcome, Program, RunSpec
+from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import Code, SlessError
 from sless.proxy.entry import Entry
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.failure import broken_off, over_time
 from sless.proxy.fetch import Fetched, fetch
 from sless.proxy.forward import Forwarder
-from sless.proxy.heads import answer_of
+from sless.proxy.heads import Trust, answer_of, request_head
 from sless.proxy.oneshot import OneShotRunner
+from sless.proxy.request import Request
 from sless.proxy.routes import RouteTable
 from sless.proxy.target import Target
 
+_log = logging.getLogger(__name__)
 _WAIT_MARGIN_SEC = 30.0
+_SYNC_SEC = 1.0
 
 
 class LoopInvoker:
@@ -32,14 +39,20 @@ class LoopInvoker:
         self._oneshot = oneshot
         self._max_result_bytes = max_result_bytes
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = False
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """What goes on may end as it likes; nobody hears of it, so that it is begun again by whoever runs next."""
+        self._stopping = True
 
     def invoke(self, workload_id: str, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
         """Blocks until the call has ended. Raises SlessError when it could not be made (not found, blocked, no instance, stopping);
         what the function did is in the answer."""
-        if self._loop is None or self._loop.is_closed():
+        if self._loop is None or self._stopping:
             raise SlessError(Code.SHUTTING_DOWN, "the server is not running")
         future = asyncio.run_coroutine_threadsafe(self.call(workload_id, run, timeout_sec), self._loop)
         try:
@@ -48,8 +61,24 @@ class LoopInvoker:
             future.cancel()
             return ObservedRun(id=run.id, status=CallStatus.TIMEOUT, message=f"no answer within {timeout_sec:g} s")
 
+    def begin(self, call: AcceptedCall, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+        if self._loop is None or self._stopping:
+            raise SlessError(Code.SHUTTING_DOWN, "the server is not running")
+
+        def ended(future: Future[ObservedRun]) -> None:
+            if not self._stopping:
+                done(_end_of(call, future))
+
+        future = asyncio.run_coroutine_threadsafe(self.call(call.workload_id, call, timeout_sec), self._loop)
+        future.add_done_callback(ended)
+        return lambda: _cancel(future)
+
     async def call(self, workload_id: str, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
         entry = self._table.find_by_id(workload_id)
+        if entry is None or entry.route.blocked is not None:
+            # Whoever accepted the call may be ahead of the table.
+            await asyncio.to_thread(self._table.sync, _SYNC_SEC)
+            entry = self._table.find_by_id(workload_id)
         if entry is None:
             raise SlessError(Code.NOT_FOUND, f'{run.kind} "{run.name}" not found')
         entry.check_served()
@@ -62,7 +91,7 @@ class LoopInvoker:
 
     async def _on_instance(self, entry: Entry, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
         options = self._forwarder.options
-        message = _message_of(run, timeout_sec)
+        message = _message_of(run, timeout_sec, options.trust)
         while True:
             target = await entry.target(options.instance_wait_sec)
             started_at = clock.now()
@@ -89,10 +118,30 @@ class LoopInvoker:
 
 
 def _spec(run: AcceptedCall, program: Program) -> RunSpec:
-    return RunSpec(id=run.id, program=program, event=run.event, request_id=run.request_id, cause=run.cause)
+    event = run.event if run.request is None else stored_request_of(run.request).event()
+    return RunSpec(id=run.id, program=program, event=event, request_id=run.request_id, cause=run.cause)
 
 
-def _message_of(run: AcceptedCall, timeout_sec: float) -> bytes:
+def _cancel(future: "Future[ObservedRun]") -> None:
+    future.cancel()
+
+
+def _end_of(call: AcceptedCall, ended: "Future[ObservedRun]") -> ObservedRun:
+    if ended.cancelled():
+        return ObservedRun(id=call.id, status=CallStatus.CANCELLED, message="cancelled")
+    match ended.exception():
+        case None:
+            return ended.result()
+        case SlessError() as error:
+            return ObservedRun(id=call.id, status=CallStatus.FAILED, message=error.message)
+        case error:
+            _log.error("call %s of %s broke", call.id, call.name, exc_info=error)
+            return ObservedRun(id=call.id, status=CallStatus.FAILED, message=f"{type(error).__name__}: {error}")
+
+
+def _message_of(run: AcceptedCall, timeout_sec: float, trust: Trust) -> bytes:
+    if run.request is not None:
+        return _request_of(run, stored_request_of(run.request), timeout_sec, trust)
     body = run.event.encode()
     lines = [
         "POST / HTTP/1.1",
@@ -106,6 +155,16 @@ def _message_of(run: AcceptedCall, timeout_sec: float) -> bytes:
         "connection: close",
     ]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def _request_of(run: AcceptedCall, stored: StoredRequest, timeout_sec: float, trust: Trust) -> bytes:
+    """What a call over /fn would have sent at once."""
+    request = Request(stored.method, stored.full_path, stored.query, stored.headers)
+    request.target, request.client, request.scheme = stored.target, stored.client, stored.scheme
+    head = request_head(run, request, int(timeout_sec), trust)
+    if stored.body or stored.method not in ("GET", "HEAD"):
+        head += b"content-length: %d\r\n" % len(stored.body)
+    return head + b"connection: close\r\n\r\n" + stored.body
 
 
 def _observed(run: AcceptedCall, fetched: Fetched, started_at: datetime) -> ObservedRun:

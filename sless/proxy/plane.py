@@ -7,14 +7,17 @@ from typing import Protocol
 
 from sless import metrics
 from sless.config import Settings
+from sless.domain.addresses import parse_allowed
 from sless.domain.ports import AsyncQueue, HistorySink, RouteSource
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
+from sless.proxy.accepting import Acceptor, Terms
 from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust
 from sless.proxy.invoke import Invocations, InvokeParts
 from sless.proxy.invoker import LoopInvoker
 from sless.proxy.logs import LogPuller
+from sless.proxy.messages import MessageCalls
 from sless.proxy.oneshot import OneShotRunner, RunBackend
 from sless.proxy.recorder import Batch, Recorder
 from sless.proxy.relay import Relays
@@ -53,13 +56,15 @@ class DataPlane:
         self.oneshot = OneShotRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
         self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneshot, max_result_bytes=settings.max_result_bytes)
+        self._acceptor = Acceptor(parts.queue)
         self.invocations = Invocations(
             InvokeParts(
-                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, queue=parts.queue,
-                max_event_bytes=settings.max_json_bytes,
+                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, acceptor=self._acceptor,
+                terms=_terms(settings),
             )
         )  # fmt: skip
 
+        self.messages = MessageCalls(self.routes, self.forwarder, self.recorder)
         self.relays = Relays(self.routes, self.forwarder, self.recorder)
 
     async def start(self) -> None:
@@ -72,11 +77,13 @@ class DataPlane:
 
     async def stop(self) -> None:
         """After the last call has ended: fetches the last log lines and writes what is left of the history."""
+        self.invoker.stop()
         if self.logs is not None:
             await self.logs.stop()
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
+        await asyncio.to_thread(self._acceptor.close)
         await asyncio.to_thread(self.oneshot.close)
         await asyncio.to_thread(self.recorder.stop)
 
@@ -94,6 +101,13 @@ def _options(settings: Settings, backend: PlaneBackend) -> ForwardOptions:
         instance_wait_sec=settings.instance_wait_sec, max_body_bytes=settings.max_call_body_bytes, trust=trust,
         why_gone=backend.why_gone, report_stuck=backend.report_stuck,
     )  # fmt: skip
+
+
+def _terms(settings: Settings) -> Terms:
+    try:
+        return Terms(allowed=parse_allowed(settings.outbound_allow), max_body_bytes=settings.max_json_bytes)
+    except ValueError as error:
+        raise ConfigError(f"SLESS_OUTBOUND_ALLOW: {error}") from error
 
 
 def _count(batch: Batch) -> None:

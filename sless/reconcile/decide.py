@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 
-from sless.domain.model import CallStatus, Cause, Kind, Observed, Run, Trigger, Version, VersionState, Workload
-from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Program
+from sless.domain.model import Kind, Observed, Trigger, Version, VersionState, Workload
+from sless.domain.ports import Deployment, ObservedDeployment, Program
 from sless.domain.routing import program_of, wants_instances
 
 INTERRUPTED_ATTEMPTS = 3
-"""Builds and runs that a stop of the server interrupts are begun this often in all."""
-RETRY_STATUS = frozenset({429})
+"""Builds that a stop of the server interrupts are begun this often in all."""
 
 
 # --- programs ---
@@ -153,51 +151,3 @@ def decide_builds(
             running += 1
             actions.append(StartBuild(version=version))
     return actions
-
-
-# --- runs ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishRun:
-    status: CallStatus
-    message: str
-    result: str | None = None
-    exit_code: int | None = None
-    http_status: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRun:
-    not_before: datetime
-    message: str
-
-
-RunVerdict = FinishRun | RetryRun
-
-
-def verdict_of(run: Run, observed: ObservedRun, now: datetime) -> RunVerdict:
-    """What an ended attempt means. Only calls are tried again, and only for 429, 5xx and platform errors; a job's failure is final."""
-    outcome = observed.outcome
-    http_status = outcome.status if outcome else None
-    if run.cause is not Cause.JOB and observed.status is not CallStatus.CANCELLED and run.attempts < run.max_attempts:
-        refused = http_status is None or http_status >= 500 or http_status in RETRY_STATUS
-        if refused and observed.status is not CallStatus.SUCCEEDED:
-            return RetryRun(not_before=now + timedelta(seconds=2.0**run.attempts), message=observed.message)
-    message = observed.message
-    if run.cause is Cause.JOB and observed.status is CallStatus.SUCCEEDED and outcome and outcome.result is not None:
-        message = outcome.result
-    return FinishRun(
-        status=observed.status,
-        message=message,
-        result=outcome.result if outcome else None,
-        exit_code=observed.exit_code,
-        http_status=http_status,
-    )
-
-
-def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
-    """The server stopped while the run went on and nothing of it is left: at least once means that it begins again."""
-    if run.attempts < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
-        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again")
-    return FinishRun(status=CallStatus.FAILED, message=f"interrupted by a stop of the server {run.attempts} times")

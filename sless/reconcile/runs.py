@@ -1,174 +1,127 @@
 """Runs: jobs, asynchronous calls and whatever else was accepted for later. At least once, each attempt recorded."""
 
 import logging
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import random
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sless import clock, metrics
-from sless.domain.model import CallStatus, Kind, Run, Version, VersionState, Workload
-from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, Program, RunSpec, Waker
-from sless.domain.routing import program_of, wants_instances
-from sless.errors import Code, NotFound, SlessError
-from sless.reconcile.decide import FinishRun, RetryRun, RunVerdict, job_program_of, verdict_of, verdict_of_lost
+from sless.domain.model import CallStatus, Run
+from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
+from sless.domain.request import stored_request_of
+from sless.errors import Code, SlessError
+from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.invoked import Invoked
+from sless.reconcile.run_plans import Plans, Ready, Waits
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
 
 ORPHAN_AFTER = timedelta(minutes=10)
+CALLS_AT_ONCE = 200
+"""Asynchronous calls on instances. They cost a connection each, so they do not count as runs."""
+LONGEST_CALL_SEC = 3600.0
+"""Of a service without a time limit."""
+_BATCH = 50
+_AGAIN_AFTER = timedelta(seconds=5)
+_NOT_NOW = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL, Code.SHUTTING_DOWN})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`max_runs` bounds one-shot runs and jobs together, `per_workload` what goes on of one function, service or job."""
+
+    max_runs: int
+    per_workload: int
+    calls_at_once: int = CALLS_AT_ONCE
 
 
 @dataclass(slots=True, kw_only=True)
 class RunsLoop:
-    """`holder` names this server in the claims; `max_runs` bounds what goes on at once."""
+    """`holder` names this server in the claims."""
 
     store: Store
     backend: Backend
     invoker: Invoker
     waker: Waker
     holder: str
-    max_runs: int
-    _pool: ThreadPoolExecutor = field(init=False)
-    _invoked: dict[str, ObservedRun | None] = field(default_factory=dict)
-    """Calls that go through instances: None while they run. Kept here because no backend shows them."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    limits: Limits
+    rng: random.Random = field(default_factory=random.Random)
+    _invoked: Invoked = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=self.max_runs, thread_name_prefix="invoke")
-
-    def stop(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._invoked = Invoked(self.invoker, lambda: self.waker.wake("runs"))
 
     def done(self, _: ObservedRun) -> None:
         """The backend ended a run. From any thread."""
         self.waker.wake("runs")
 
+    def holds(self) -> set[str]:
+        """Workloads of which a run goes on."""
+        return self.store.runs.running_workloads()
+
     def tick(self) -> None:
         now = clock.now()
         running = self.store.runs.list_running()
-        due = self.store.runs.list_due(now, self.max_runs)
         observed = self.backend.observe_runs()
-        still = [run for run in running if not self._settle(run, observed, now)]
-        for run in due[: max(0, self.max_runs - len(still))]:
-            self._begin(run)
+        ended = self._settle(running, observed, now)
+        self._stop_cancelled(observed, {run.id for run in running})
+        self._begin([run for run in running if run.id not in ended], now)
         self._drop_orphans(observed, {run.id for run in running}, now)
         metrics.queue_depth.labels("runs").set(self.store.runs.count(CallStatus.QUEUED))
 
-    def holds(self) -> set[str]:
-        """Workloads of which a run goes on."""
-        return {run.workload_id for run in self.store.runs.list_running()}
+    # --- ends ---
 
-    def _settle(self, run: Run, observed: dict[str, ObservedRun], now: datetime) -> bool:
-        """True when this running run has ended (or waits again)."""
-        with self._lock:
-            here = run.id in self._invoked
-            seen = self._invoked[run.id] if here else observed.get(run.id)
+    def _settle(self, running: list[Run], observed: dict[str, ObservedRun], now: datetime) -> set[str]:
+        """Writes what has ended (or waits again); the ids of those."""
+        workloads = self.store.workloads.by_ids(run.workload_id for run in running)
+        gone = {run.workload_id for run in running if (found := workloads.get(run.workload_id)) is None or found.deleted_at is not None}
+        verdicts = [(run, verdict) for run in running if (verdict := self._verdict(run, observed, now, run.workload_id in gone))]
+        for start in range(0, len(verdicts), _BATCH):
+            self._write(verdicts[start : start + _BATCH])
+        return {run.id for run, _ in verdicts}
+
+    def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, deleted: bool) -> RunVerdict | None:
+        """None: it goes on."""
+        here = run.id in self._invoked
+        seen = self._invoked.find_end(run.id) if here else observed.get(run.id)
         goes_on = here if seen is None else seen.status is CallStatus.RUNNING
         if goes_on:
-            workload = self.store.workloads.find_by_id(run.workload_id)
-            if workload is None or workload.deleted_at:
-                self._write(run, FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted"))
-                return True
-            return False
-        self._write(run, verdict_of(run, seen, now) if seen else verdict_of_lost(run, now))
-        return True
+            return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted") if deleted else None
+        # A run that is cancelled on purpose is no longer running in the database: this one was ended with the server's loop.
+        if seen is None or seen.status is CallStatus.CANCELLED:
+            return verdict_of_lost(run, now)
+        return verdict_of(run, seen, now, self.rng.uniform(-1, 1))
 
-    def _write(self, run: Run, verdict: RunVerdict) -> None:
-        match verdict:
-            case RetryRun(not_before=not_before, message=message):
-                self.store.runs.requeue(run.id, not_before, message)
-            case FinishRun(status=status, message=message):
-                self.store.runs.finish(
-                    run.id,
-                    status=status,
-                    result=verdict.result,
-                    message=message,
-                    exit_code=verdict.exit_code,
-                    http_status=verdict.http_status,
-                )
-        with self._lock:
-            self._invoked.pop(run.id, None)
-        self.backend.remove_run(run.id)
+    def _write(self, verdicts: list[tuple[Run, RunVerdict]]) -> None:
+        """All in one transaction: a busy server writes as often as a calm one."""
+        with self.store.runs.moves() as moves:
+            for run, verdict in verdicts:
+                match verdict:
+                    case RetryRun(not_before=not_before, message=message):
+                        moves.requeue(run.id, not_before, message, verdict.attempt, verdict.http_status)
+                    case FinishRun(status=status):
+                        values = {
+                            "message": verdict.message, "result": verdict.result, "exit_code": verdict.exit_code,
+                            "http_status": verdict.http_status,
+                        }  # fmt: skip
+                        moves.finish(run.id, status, verdict.attempt or status, values)
+        for run, verdict in verdicts:
+            _count(run, verdict)
+            if not self._invoked.drop(run.id):
+                self.backend.remove_run(run.id)
+        if any(run.callback_url for run, _ in verdicts):
+            self.waker.wake("callbacks")
 
-    def _begin(self, run: Run) -> None:
-        try:
-            self._start(run)
-        except BackendUnavailable:
-            raise
-        except SlessError as error:
-            if error.code in (Code.UNAVAILABLE, Code.STORAGE_FULL):
-                raise
-            self._write(run, FinishRun(status=CallStatus.FAILED, message=error.message))
-        except Exception as error:
-            metrics.reconcile_errors.labels("runs").inc()
-            _log.exception("run %s of %s cannot start", run.id, run.name)
-            self._write(run, FinishRun(status=CallStatus.FAILED, message=f"could not be started: {error}"))
-
-    def _start(self, run: Run) -> None:
-        workload = self.store.workloads.find_by_id(run.workload_id)
-        if workload is None or workload.deleted_at:
-            self._write(run, FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted"))
-            return
-        target = self._target(workload)
-        version = self._ready_version(target, workload)
-        if version is None or not self.store.runs.claim(run.id, self.holder, version.number):
-            return
-        if workload.kind is not Kind.JOB and wants_instances(
-            workload.kind, self.store.triggers.list_for(workload.namespace, workload.name)
-        ):
-            self._through_instances(run, program_of(workload, version))
-            return
-        program = program_of(target, version) if target is workload else job_program_of(workload, target, version)
-        self.backend.start_run(RunSpec(id=run.id, program=program, event=run.event, request_id=run.request_id, cause=run.cause), self.done)
-
-    def _target(self, workload: Workload) -> Workload:
-        """Whose code runs: the workload's own, or that of the function its `function_ref` names."""
-        reference = workload.spec.function_ref
-        if workload.kind is not Kind.JOB or not reference:
-            return workload
-        target = self.store.workloads.find_callable(workload.namespace, reference)
-        if target is None:
-            raise NotFound("function", reference)
-        return target
-
-    def _ready_version(self, target: Workload, workload: Workload) -> Version | None:
-        """The version to run. None: a build goes on or nothing was uploaded yet, the run waits. Raises SlessError when none will come."""
-        newest = self.store.versions.find_newest(target.id)
-        building = newest is None or newest.state in (VersionState.QUEUED, VersionState.BUILDING)
-        if workload.kind is Kind.JOB and building:
-            return None
-        if target.active_version is not None:
-            return self.store.versions.get(target.id, target.active_version)
-        if newest is not None and newest.state in (VersionState.FAILED, VersionState.CANCELLED):
-            raise build_failed(target, newest)
-        return None
-
-    def _through_instances(self, run: Run, program: Program) -> None:
-        with self._lock:
-            self._invoked[run.id] = None
-        call = AcceptedCall(
-            id=run.id,
-            request_id=run.request_id,
-            namespace=run.namespace,
-            workload_id=run.workload_id,
-            kind=run.kind,
-            name=run.name,
-            cause=run.cause,
-            event=run.event,
-            max_attempts=run.max_attempts,
-        )
-        self._pool.submit(self._invoke, call, float(program.timeout_sec or 3600))
-
-    def _invoke(self, call: AcceptedCall, timeout_sec: float) -> None:
-        try:
-            ended = self.invoker.invoke(call.workload_id, call, timeout_sec)
-        except Exception as error:
-            _log.exception("call %s of %s broke", call.id, call.name)
-            ended = ObservedRun(id=call.id, status=CallStatus.FAILED, message=str(error))
-        with self._lock:
-            self._invoked[call.id] = ended
-        self.waker.wake("runs")
+    def _stop_cancelled(self, observed: dict[str, ObservedRun], running: set[str]) -> None:
+        """What goes on of runs that the database shows as ended: somebody cancelled them. Synchronous calls have no row and are let be."""
+        for run_id in self._invoked.ids() - running:
+            self._invoked.drop(run_id)
+        unknown = observed.keys() - running
+        for run_id in self.store.runs.ended_of(unknown) if unknown else ():
+            self.backend.remove_run(run_id)
 
     def _drop_orphans(self, observed: dict[str, ObservedRun], running: set[str], now: datetime) -> None:
         """Outcomes that nobody fetched: their caller went away, or the server stopped between the row and the folder."""
@@ -176,6 +129,75 @@ class RunsLoop:
             if run_id not in running and seen.ended_at is not None and seen.ended_at < now - ORPHAN_AFTER:
                 self.backend.remove_run(run_id)
 
+    # --- beginnings ---
 
-def build_failed(workload: Workload, version: Version) -> SlessError:
-    return SlessError(Code.BUILD_FAILED, f'{workload.kind} "{workload.name}" has no working version: {version.message}')
+    def _begin(self, going: list[Run], now: datetime) -> None:
+        calls = sum(run.id in self._invoked for run in going)
+        free = {True: self.limits.calls_at_once - calls, False: self.limits.max_runs - (len(going) - calls)}
+        if max(free.values()) <= 0:
+            return
+        due = self.store.runs.list_due(now, self.limits.per_workload)
+        plans = Plans(self.store, {run.workload_id for run in due})
+        chosen: list[tuple[Run, Ready]] = []
+        finished: list[tuple[Run, RunVerdict]] = []
+        for run in in_turn(due, Counter(run.workload_id for run in going), self.limits.per_workload):
+            match plans.of(run.workload_id):
+                case Ready() as plan if free[plan.on_instances] > 0:
+                    free[plan.on_instances] -= 1
+                    chosen.append((run, plan))
+                case FinishRun() as verdict:
+                    finished.append((run, verdict))
+                case Ready() | Waits():
+                    continue
+        for start in range(0, len(finished), _BATCH):
+            self._write(finished[start : start + _BATCH])
+        for start in range(0, len(chosen), _BATCH):
+            self._start_all(chosen[start : start + _BATCH])
+
+    def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
+        with self.store.runs.moves() as moves:
+            claimed = [(run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.program.version)]
+        for run, plan in claimed:
+            whole = self.store.runs.find(run.id)
+            if whole is not None:  # else its workload was removed in this moment
+                self._start(whole, plan)
+
+    def _start(self, run: Run, plan: Ready) -> None:
+        try:
+            if plan.on_instances:
+                self._invoked.begin(call_of(run), float(plan.program.timeout_sec or LONGEST_CALL_SEC))
+            else:
+                event = run.event if run.request is None else stored_request_of(run.request).event()
+                spec = RunSpec(id=run.id, program=plan.program, event=event, request_id=run.request_id, cause=run.cause)
+                self.backend.start_run(spec, self.done)
+        except BackendUnavailable as error:
+            self._postpone(run, f"it could not be started yet: {error}")
+        except SlessError as error:
+            if error.code in _NOT_NOW:
+                self._postpone(run, error.message)
+            else:
+                self._write([(run, FinishRun(status=CallStatus.FAILED, message=error.message))])
+        except Exception as error:
+            metrics.reconcile_errors.labels("runs").inc()
+            _log.exception("run %s of %s cannot start", run.id, run.name)
+            self._write([(run, FinishRun(status=CallStatus.FAILED, message=f"could not be started: {error}"))])
+
+    def _postpone(self, run: Run, message: str) -> None:
+        _log.warning("run %s of %s: %s", run.id, run.name, message)
+        self.store.runs.requeue(run.id, clock.now() + _AGAIN_AFTER, message)
+
+
+def call_of(run: Run) -> AcceptedCall:
+    return AcceptedCall(
+        id=run.id, request_id=run.request_id, namespace=run.namespace, workload_id=run.workload_id, kind=run.kind, name=run.name,
+        cause=run.cause, event=run.event, max_attempts=run.max_attempts, request=run.request,
+    )  # fmt: skip
+
+
+def _count(run: Run, verdict: RunVerdict) -> None:
+    match verdict:
+        case RetryRun(attempt=status):
+            metrics.run_attempts.labels(str(run.cause), str(status)).inc()
+        case FinishRun(status=status, attempt=attempt):
+            metrics.run_attempts.labels(str(run.cause), str(attempt or status)).inc()
+            metrics.CALLS.add_outcomes({(str(run.kind), str(run.cause), str(status)): 1})

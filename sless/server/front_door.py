@@ -16,7 +16,8 @@ _SHORT_BODY_BYTES = 64 * 1024
 _BODY_SEC = 60.0
 _LAST_REQUEST_SEC = 1.0
 _CALL = b"/fn/"
-_LONG_WAY = frozenset({b"expect", b"upgrade", b"transfer-encoding"})
+# `prefer`: it may ask for an asynchronous call.
+_LONG_WAY = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer"})
 
 
 class Relay(Protocol):

@@ -64,6 +64,7 @@ callbacks = Table(
     metadata,
     # At most one per run: a run that is run again calls back again, for its new end.
     Column("run_id", KeyText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("namespace", KeyText, nullable=False),
     Column("url", UserText, nullable=False),
     Column("status", KeyText, nullable=False),
     Column("attempts", Integer, nullable=False),
@@ -72,5 +73,6 @@ callbacks = Table(
     Column("error", UserText),
     Column("created_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
-    Index("ix_callbacks_status_not_before", "status", "not_before"),
+    # As for runs: one seek per namespace that has something to send.
+    Index("ix_callbacks_status_namespace_not_before", "status", "namespace", "not_before"),
 )

@@ -19,6 +19,7 @@ from sless.store.tables import invocations, log_lines, versions, workloads
 
 _CALLABLE = (Kind.FUNCTION, Kind.SERVICE)
 _REMOVE_BATCH = 2_000
+_ID_BATCH = 500
 
 
 class WorkloadStore:
@@ -57,6 +58,15 @@ class WorkloadStore:
     def find_by_id(self, workload_id: str) -> Workload | None:
         with self._db.read() as conn:
             return find_by_id(conn, workload_id)
+
+    def by_ids(self, workload_ids: Iterable[str]) -> dict[str, Workload]:
+        """Those that there are, also deleted ones."""
+        wanted, found = sorted(set(workload_ids)), dict[str, Workload]()
+        with self._db.read() as conn:
+            for start in range(0, len(wanted), _ID_BATCH):
+                query = select(workloads).where(workloads.c.id.in_(wanted[start : start + _ID_BATCH]))
+                found.update((row["id"], workload_of(row)) for row in conn.execute(query).mappings())
+        return found
 
     def get_by_id(self, workload_id: str) -> Workload:
         workload = self.find_by_id(workload_id)

@@ -10,7 +10,8 @@ OWN = {"name": "job", "runtime": "python3.11"}
 
 def runs_of(rest: Rest, name: str = "job") -> list[Run]:
     job = rest.store.workloads.get(rest.namespace, Kind.JOB, name)
-    return [run for run in rest.store.runs.list_due(job.created_at.replace(year=2999), 100) if run.workload_id == job.id]
+    due = rest.store.runs.list_due(job.created_at.replace(year=2999), 100)
+    return [rest.store.runs.get(run.id) for run in due if run.workload_id == job.id]
 
 
 def end(rest: Rest, status: CallStatus, **more: object) -> None:

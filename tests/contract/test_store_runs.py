@@ -6,13 +6,21 @@ from datetime import timedelta
 import pytest
 
 from sless import clock
+from sless.domain.callback import CallbackStatus
 from sless.domain.lifecycle import ENDED_CALL_STATUSES
 from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import NotFound
 from tests.builders import AT, NAMESPACE, make_invocation, make_run, make_workload_spec
 from tests.contract.store_steps import at_once, build
 
 QUEUED, RUNNING, SUCCEEDED, FAILED = CallStatus.QUEUED, CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.FAILED
+
+
+REQUEST = StoredRequest(
+    method="PUT", target=b"/a?x=1", full_path=b"/fn/ns/hello/a", query=b"x=1", headers=[(b"x-a", b"\xe9"), (b"x-a", b"2")],
+    client="192.0.2.1", scheme="https", body=b"\x00\xff",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -80,6 +88,20 @@ class TestDue:
         assert [run.id for run in store.runs.list_due(AT + timedelta(seconds=1), 10)] == [first.id, second.id]
         assert [run.id for run in store.runs.list_due(AT + timedelta(hours=1), 2)] == [first.id, second.id]
         assert [run.id for run in store.runs.list_due(AT + timedelta(hours=1), 9)] == [first.id, second.id, late.id]
+
+    def test_of_each_workload_so_many(self, store, workload, accept):
+        other = store.workloads.insert(NAMESPACE, Kind.FUNCTION, "other", make_workload_spec())
+        flood = [accept(not_before=AT + timedelta(seconds=n)).id for n in range(30)]
+        behind = [accept(workload_id=other.id, name="other", not_before=AT + timedelta(minutes=n, milliseconds=1)).id for n in range(3)]
+        assert [run.id for run in store.runs.list_due(AT + timedelta(hours=1), 2)] == [flood[0], behind[0], flood[1], behind[1]]
+        assert len(store.runs.list_due(AT + timedelta(hours=1), 100)) == 33
+
+    def test_a_long_list_is_light(self, store, accept):
+        run = accept(event='{"large": 1}', request=REQUEST.text())
+        (listed,) = store.runs.list_due(AT, 9)
+        assert (listed.id, listed.event, listed.request) == (run.id, "", None)
+        store.runs.claim(run.id, "h")
+        assert [(item.event, item.request) for item in store.runs.list_running()] == [("", None)]
 
     def test_not_what_runs_or_ended(self, store, accept):
         running, ended = accept(), accept()
@@ -218,6 +240,189 @@ class TestFinish:
         assert store.runs.finish(run.id, status=FAILED, message="a\0b", result="c\udfff")
         ended = store.runs.get(run.id)
         assert (ended.message, ended.result) == ("a\ufffdb", "c\ufffd")
+
+
+class TestInsertAll:
+    def test_many_in_one_transaction(self, store, workload):
+        accepted = [make_run(workload_id=workload.id) for _ in range(30)]
+        store.runs.insert_all(accepted)
+        store.runs.insert_all(accepted)
+        assert store.runs.count(QUEUED) == 30 and store.runs.get(accepted[7].id) == accepted[7]
+        assert {item.id for item in store.history.list_invocations(workload.id)} == {run.id for run in accepted}
+
+    def test_one_of_a_workload_that_is_gone_keeps_all_out(self, store, workload):
+        with pytest.raises(NotFound):
+            store.runs.insert_all([make_run(workload_id=workload.id), make_run(workload_id="nobody")])
+        assert store.runs.count(QUEUED) == 0
+
+    def test_a_call_over_http_keeps_its_request(self, store, workload):
+        run = make_run(workload_id=workload.id, event="", request=REQUEST.text())
+        store.runs.insert_all([run])
+        assert stored_request_of(store.runs.get(run.id).request) == REQUEST
+        call = store.history.find_invocation(workload.id, run.id)
+        assert (call.method, call.path, call.request_bytes) == ("PUT", "/fn/ns/hello/a", 2)
+        store.runs.claim(run.id, "h")
+        assert store.history.find_invocation(workload.id, run.id).path == "/fn/ns/hello/a"
+
+
+class TestAttempts:
+    def test_each_is_recorded(self, store, accept):
+        run = accept()
+        assert store.runs.attempts_of(run.id) == []
+        store.runs.claim(run.id, "h", 1)
+        (first,) = store.runs.attempts_of(run.id)
+        assert (first.number, first.version, first.status, first.finished_at, first.error) == (1, 1, RUNNING, None, None)
+        store.runs.requeue(run.id, AT, "over time", attempt=CallStatus.TIMEOUT, http_status=504)
+        store.runs.claim(run.id, "h", 2)
+        store.runs.finish(run.id, status=CallStatus.DEAD, message="boom", http_status=500, attempt=FAILED)
+        first, second = store.runs.attempts_of(run.id)
+        assert (first.status, first.http_status, first.error) == (CallStatus.TIMEOUT, 504, "over time")
+        assert (second.number, second.version, second.status, second.http_status, second.error) == (2, 2, FAILED, 500, "boom")
+        assert first.started_at <= first.finished_at <= second.started_at <= second.finished_at
+
+    def test_a_success_has_no_error(self, store, accept):
+        run = accept()
+        store.runs.claim(run.id, "h", 1)
+        store.runs.finish(run.id, status=SUCCEEDED, message="said", http_status=200)
+        assert [(item.status, item.error) for item in store.runs.attempts_of(run.id)] == [(SUCCEEDED, None)]
+
+    def test_cancelled_in_between_and_never_begun(self, store, accept):
+        run, idle = accept(), accept()
+        store.runs.claim(run.id, "h", 1)
+        store.runs.cancel(run.id)
+        store.runs.cancel(idle.id)
+        assert [item.status for item in store.runs.attempts_of(run.id)] == [CallStatus.CANCELLED]
+        assert store.runs.attempts_of(idle.id) == []
+
+    def test_cancelled_while_it_waits_leaves_the_attempt_before_as_it_was(self, store, workload, accept):
+        run = accept()
+        store.runs.claim(run.id, "h", 1)
+        store.runs.requeue(run.id, AT, "500", http_status=500)
+        store.runs.cancel(run.id)
+        assert [(item.status, item.error) for item in store.runs.attempts_of(run.id)] == [(FAILED, "500")]
+        assert minutes(store, workload.id) == []
+
+
+class TestRerun:
+    @pytest.mark.parametrize("status", [FAILED, CallStatus.TIMEOUT, CallStatus.DEAD, CallStatus.CANCELLED])
+    def test_another_round_counts_on(self, store, workload, accept, status):
+        run = accept()
+        store.runs.claim(run.id, "h", 1)
+        store.runs.finish(run.id, status=status, message="why", http_status=500, attempt=FAILED)
+        assert store.runs.rerun(run.id)
+        again = store.runs.get(run.id)
+        assert (again.status, again.attempts, again.attempts_before, again.max_attempts) == (QUEUED, 1, 1, 3)
+        assert (again.message, again.result, again.http_status, again.ended_at) == ("", None, None, None)
+        call = store.history.find_invocation(workload.id, run.id)
+        assert (call.status, call.error, call.finished_at, call.duration_ms) == (QUEUED, None, None, None)
+        store.runs.claim(run.id, "h", 2)
+        assert [item.number for item in store.runs.attempts_of(run.id)] == [1, 2]
+
+    @pytest.mark.parametrize("status", [QUEUED, RUNNING, SUCCEEDED])
+    def test_not_what_goes_on_or_went_well(self, store, accept, status):
+        run = accept()
+        if status is not QUEUED:
+            store.runs.claim(run.id, "h", 1)
+        if status is SUCCEEDED:
+            store.runs.finish(run.id, status=SUCCEEDED)
+        assert not store.runs.rerun(run.id)
+        assert store.runs.get(run.id).status is status
+        assert not store.runs.rerun("nobody")
+
+    def test_of_many_one_does_it(self, store, accept):
+        run = accept()
+        store.runs.claim(run.id, "h", 1)
+        store.runs.finish(run.id, status=FAILED)
+        assert at_once([lambda: store.runs.rerun(run.id)] * 8).count(True) == 1
+
+
+class TestMoves:
+    def test_all_or_none(self, store, accept):
+        first, second = accept(), accept()
+        with pytest.raises(ZeroDivisionError), store.runs.moves() as moves:
+            assert moves.claim(first.id, "h", 1)
+            raise ZeroDivisionError
+        assert store.runs.count(QUEUED) == 2
+        with store.runs.moves() as moves:
+            assert moves.claim(first.id, "h", 1) and moves.claim(second.id, "h", 1) and not moves.claim(first.id, "h", 1)
+        assert store.runs.count(RUNNING) == 2
+
+    def test_what_has_ended(self, store, accept):
+        first, second, third = accept(), accept(), accept()
+        store.runs.claim(second.id, "h", 1)
+        store.runs.cancel(third.id)
+        assert store.runs.running_workloads() == {second.workload_id}
+        assert store.runs.ended_of([first.id, second.id, third.id, "nobody"]) == {third.id}
+
+
+class TestCallbacks:
+    def end(self, store, run, status=SUCCEEDED):
+        store.runs.claim(run.id, "h", 1)
+        store.runs.finish(run.id, status=status)
+        return store.callbacks.find(run.id)
+
+    def test_an_end_makes_it_due(self, store, accept):
+        run, quiet = accept(callback_url="https://example.com/x"), accept()
+        assert store.callbacks.find(run.id) is None
+        made = self.end(store, run)
+        assert (made.url, made.status, made.attempts, made.namespace) == (run.callback_url, CallbackStatus.PENDING, 0, NAMESPACE)
+        assert self.end(store, quiet) is None
+        assert store.callbacks.list_due(clock.now(), 9) == [made]
+
+    def test_also_the_end_of_one_that_was_cancelled_before_it_began(self, store, accept):
+        run = accept(callback_url="https://example.com/x")
+        store.runs.cancel(run.id)
+        assert store.callbacks.find(run.id).status is CallbackStatus.PENDING
+
+    def test_sent_again_until_it_is_delivered(self, store, accept):
+        made = self.end(store, accept(callback_url="https://example.com/x"))
+        later = clock.now() + timedelta(minutes=1)
+        assert store.callbacks.postponed(made, later, 503, "status 503")
+        waiting = store.callbacks.find(made.run_id)
+        assert (waiting.attempts, waiting.http_status, waiting.error, waiting.not_before) == (1, 503, "status 503", later)
+        assert store.callbacks.list_due(clock.now(), 9) == []
+        assert store.callbacks.delivered(waiting, 204)
+        ended = store.callbacks.find(made.run_id)
+        assert (ended.status, ended.attempts, ended.http_status, ended.error) == (CallbackStatus.DELIVERED, 2, 204, None)
+        assert ended.ended_at is not None and store.callbacks.list_due(later, 9) == []
+
+    def test_given_up(self, store, accept):
+        made = self.end(store, accept(callback_url="https://example.com/x"))
+        assert store.callbacks.failed(made, None, "refused")
+        ended = store.callbacks.find(made.run_id)
+        assert (ended.status, ended.error) == (CallbackStatus.FAILED, "refused")
+
+    def test_run_again_it_calls_back_for_the_new_end(self, store, accept):
+        run = accept(callback_url="https://example.com/x")
+        old = self.end(store, run, FAILED)
+        store.runs.rerun(run.id)
+        assert store.callbacks.find(run.id) is None
+        new = self.end(store, run)
+        assert not store.callbacks.delivered(old, 200)
+        assert store.callbacks.find(run.id) == new
+
+    def test_of_each_namespace_so_many(self, store, workload, accept):
+        store.tenants.ensure("other", "o")
+        there = store.workloads.insert("other", Kind.FUNCTION, "hello", make_workload_spec())
+        for _ in range(5):
+            self.end(store, accept(callback_url="https://example.com/x"))
+        self.end(store, accept(callback_url="https://example.com/x", workload_id=there.id, namespace="other"))
+        found = [item.namespace for item in store.callbacks.list_due(clock.now(), 2)]
+        assert sorted(found) == sorted(["other", NAMESPACE, NAMESPACE])
+
+    def test_keys(self, store):
+        with pytest.raises(NotFound):
+            store.callbacks.keys("nobody")
+        with pytest.raises(NotFound):
+            store.callbacks.rotate_key("nobody")
+        found = at_once([lambda: store.callbacks.keys(NAMESPACE)] * 8)
+        (first,) = found[0]
+        assert found == [[first]] * 8 and len(first.secret) == 64
+        second, before = store.callbacks.rotate_key(NAMESPACE)
+        assert before == first and second.secret != first.secret
+        assert store.callbacks.keys(NAMESPACE) == [second, before]
+        third, before = store.callbacks.rotate_key(NAMESPACE)
+        assert before == second
 
 
 class TestJobs:

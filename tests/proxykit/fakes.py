@@ -72,8 +72,8 @@ class FakeQueue:
     def __init__(self) -> None:
         self.accepted: list[AcceptedCall] = []
 
-    def accept(self, call: AcceptedCall) -> None:
-        self.accepted.append(call)
+    def accept_all(self, calls: Sequence[AcceptedCall]) -> None:
+        self.accepted.extend(calls)
 
 
 class FakeBackend:

@@ -5,12 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sless.domain.model import (
-    CallStatus,
-    Cause,
     Endpoint,
     Kind,
     Observed,
-    Run,
     Trigger,
     TriggerType,
     Version,
@@ -18,10 +15,9 @@ from sless.domain.model import (
     Workload,
     WorkloadSpec,
 )
-from sless.domain.ports import ObservedDeployment, ObservedRun, Outcome
+from sless.domain.ports import ObservedDeployment
 from sless.reconcile import decide
-from sless.reconcile.decide import Apply, EndBuild, FinishRun, Forget, Remove, RetryRun, StartBuild
-from tests.builders import make_run
+from sless.reconcile.decide import Apply, EndBuild, Forget, Remove, StartBuild
 
 NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
 
@@ -135,56 +131,6 @@ def test_decide_builds(versions, started, expected):
     told = [f"{'start' if isinstance(action, StartBuild) else action.state} {action.version.id}" for action in actions]
     assert told == expected
     assert all(action.message for action in actions if isinstance(action, EndBuild))
-
-
-def run(cause=Cause.INVOKE, attempts=1, max_attempts=3) -> Run:
-    return make_run(cause=cause, status=CallStatus.RUNNING, attempts=attempts, max_attempts=max_attempts)
-
-
-def ended(status, http_status=None, result=None) -> ObservedRun:
-    outcome = None
-    if http_status:
-        outcome = Outcome(ok=http_status < 500, result=result, error=None, error_type=None, status=http_status, headers=(), body=b"")
-    return ObservedRun(id="r", status=status, outcome=outcome, message="why")
-
-
-FAILED, SUCCEEDED = CallStatus.FAILED, CallStatus.SUCCEEDED
-
-
-@pytest.mark.parametrize(
-    ("item", "observed", "expected"),
-    [
-        (run(), ended(SUCCEEDED, 200, "1"), "succeeded"),
-        (run(), ended(SUCCEEDED, 404, "1"), "succeeded"),
-        (run(), ended(FAILED, 500), "retry 2"),
-        (run(attempts=2), ended(FAILED, 500), "retry 4"),
-        (run(attempts=3), ended(FAILED, 500), "failed"),
-        (run(), ended(FAILED, 429), "retry 2"),
-        (run(), ended(FAILED, 400), "failed"),
-        (run(), ended(FAILED), "retry 2"),
-        (run(), ended(CallStatus.TIMEOUT), "retry 2"),
-        (run(), ended(CallStatus.CANCELLED), "cancelled"),
-        (run(Cause.JOB, max_attempts=1), ended(FAILED, 500), "failed"),
-        (run(Cause.JOB, max_attempts=3), ended(FAILED, 500), "failed"),
-        (run(Cause.JOB), ended(CallStatus.TIMEOUT), "timeout"),
-    ],
-)
-def test_verdict(item, observed, expected):
-    verdict = decide.verdict_of(item, observed, NOW)
-    told = f"retry {(verdict.not_before - NOW).seconds}" if isinstance(verdict, RetryRun) else str(verdict.status)
-    assert told == expected
-
-
-def test_a_jobs_message_is_its_result():
-    verdict = decide.verdict_of(run(Cause.JOB, max_attempts=1), ended(SUCCEEDED, 200, '{"n": 1}'), NOW)
-    assert verdict == FinishRun(status=SUCCEEDED, message='{"n": 1}', result='{"n": 1}', http_status=200)
-
-
-def test_a_lost_run_begins_again_but_not_for_ever():
-    assert isinstance(decide.verdict_of_lost(run(Cause.JOB, attempts=1, max_attempts=1), NOW), RetryRun)
-    assert isinstance(decide.verdict_of_lost(run(Cause.JOB, attempts=2, max_attempts=1), NOW), RetryRun)
-    last = decide.verdict_of_lost(run(Cause.JOB, attempts=3, max_attempts=1), NOW)
-    assert isinstance(last, FinishRun) and last.status is FAILED and "3 times" in last.message
 
 
 def test_a_job_of_a_function_overrides_only_what_was_given():

@@ -1,0 +1,133 @@
+"""Callbacks of asynchronous calls: the URL, what is sent, how it is signed, and what an answer means. Pure."""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from sless.clock import rfc3339_of
+from sless.domain.addresses import Allowed, find_literal, may_reach
+from sless.domain.model import Run
+from sless.errors import Detail, Invalid
+
+MAX_URL_CHARS = 2048
+MAX_ATTEMPTS = 10
+"""With back-off this spans some twenty minutes."""
+KEY_OVERLAP = timedelta(hours=24)
+"""How long after a rotation the key before still signs, too."""
+
+_PORTS = {"http": 80, "https": 443}
+_PRINTABLE = re.compile(r"[\x21-\x7e]+")
+_HOST = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9_.])?")
+
+
+class CallbackStatus(StrEnum):
+    """pending → delivered | failed."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callback:
+    run_id: str
+    namespace: str
+    url: str
+    status: CallbackStatus
+    attempts: int
+    not_before: datetime
+    http_status: int | None
+    error: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackKey:
+    """`secret` is text; its UTF-8 bytes are the HMAC key."""
+
+    secret: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackUrl:
+    """`host` without brackets, `target` the path and query, `authority` as the Host header carries it."""
+
+    secure: bool
+    host: str
+    port: int
+    target: str
+    authority: str
+
+
+def parse_callback_url(url: str, allowed: Iterable[Allowed], *, field: str = "callback_url") -> CallbackUrl:
+    """Raises Invalid, also for a literal address that may not be reached. A name is checked when it is called."""
+    try:
+        return _parse(url, allowed)
+    except ValueError as error:
+        shown = url if len(url) <= 80 else url[:80] + "…"
+        raise Invalid(Detail(field=field, message=f"{error}, found {shown!r}")) from None
+
+
+def _parse(url: str, allowed: Iterable[Allowed]) -> CallbackUrl:
+    if len(url) > MAX_URL_CHARS or not _PRINTABLE.fullmatch(url):
+        raise ValueError(f"expected an http or https URL of up to {MAX_URL_CHARS} printable ASCII characters")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme not in _PORTS or not host or "\\" in url:
+        raise ValueError("expected an http or https URL with a host, such as https://example.com/done")
+    if "@" in parts.netloc:
+        raise ValueError("expected a URL without user and password (the signature tells who calls)")
+    if parts.fragment:
+        raise ValueError("expected a URL without #fragment")
+    if parts.port == 0:  # raises ValueError itself for what is no port at all
+        raise ValueError("expected a port from 1 to 65535")
+    port = parts.port or _PORTS[parts.scheme]
+    literal = find_literal(host)
+    if literal is None and not _HOST.fullmatch(host):
+        raise ValueError("expected a host of letters, digits, - and .")
+    if literal is not None and not may_reach(literal, port, allowed):
+        raise ValueError("expected a public address (or one that SLESS_OUTBOUND_ALLOW names)")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return CallbackUrl(secure=parts.scheme == "https", host=host, port=port, target=target, authority=parts.netloc)
+
+
+def body_of(run: Run) -> bytes:
+    """What is posted: the end of a run, with the names of `GET …/invocations/{id}`."""
+    values = {
+        "id": run.id,
+        "request_id": run.request_id,
+        "namespace": run.namespace,
+        "kind": str(run.kind),
+        "name": run.name,
+        "version": run.version,
+        "trigger": str(run.cause),
+        "status": str(run.status),
+        "http_status": run.http_status,
+        "result": run.result,
+        "error": run.message or None,
+        "attempts": run.attempts,
+        "created_at": rfc3339_of(run.created_at),
+        "started_at": rfc3339_of(run.started_at) if run.started_at else None,
+        "finished_at": rfc3339_of(run.ended_at) if run.ended_at else None,
+    }
+    return json.dumps(values, ensure_ascii=False).encode(errors="replace")
+
+
+def signing_keys_of(keys: Iterable[CallbackKey], now: datetime) -> list[CallbackKey]:
+    """Of all keys, newest first, those that sign: the newest, and the one before while receivers learn of the newest."""
+    found = list(keys)
+    return found[:1] + [key for key in found[1:2] if now < found[0].created_at + KEY_OVERLAP]
+
+
+def signature_of(keys: Iterable[CallbackKey], timestamp_sec: int, body: bytes) -> str:
+    """`v1=` and the hex HMAC-SHA256 over `{timestamp}.{body}`, once for each key, with commas between."""
+    message = b"%d.%b" % (timestamp_sec, body)
+    return ",".join("v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest() for key in keys)

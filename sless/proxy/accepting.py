@@ -1,0 +1,131 @@
+"""Asynchronous calls: `Prefer: respond-async` is answered with 202 as soon as the call is durable.
+
+A durable write costs a disk's flush, however much it carries. So calls that come while one is going on are written together by the next:
+each waits for its own commit, and a busy server makes hardly more of them than a calm one.
+"""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sless.domain.addresses import Allowed
+from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, AsyncOptions, options_of
+from sless.domain.event import event_of
+from sless.domain.ports import AcceptedCall, AsyncQueue, Route
+from sless.domain.request import StoredRequest
+from sless.proxy.request import Call, Headers, Request
+
+_BATCH = 200
+_SLESS = b"x-sless-"
+_PREFER = b"prefer"
+
+
+class Acceptor:
+    """Used on the event loop alone."""
+
+    def __init__(self, queue: AsyncQueue) -> None:
+        self._queue = queue
+        self._waiting: list[tuple[AcceptedCall, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accept")
+
+    async def accept(self, call: AcceptedCall) -> None:
+        """Durable when it returns. Raises SlessError. A caller who leaves meanwhile changes nothing: what was begun is written."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, written))
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        await written
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+                await self._write_batch(batch)
+        finally:
+            self._writer = None
+            left, self._waiting = self._waiting, []
+            for _, written in left:  # cancelled: the server's loop ends
+                written.cancel()
+
+    async def _write_batch(self, batch: list[tuple[AcceptedCall, "asyncio.Future[None]"]]) -> None:
+        failure = await self._try([call for call, _ in batch])
+        for call, written in batch:
+            # One that cannot be accepted must not take the others with it.
+            error = failure if failure is None or len(batch) == 1 else await self._try([call])
+            if written.done():
+                continue
+            if error is None:
+                written.set_result(None)
+            else:
+                written.set_exception(error)
+
+    async def _try(self, calls: list[AcceptedCall]) -> Exception | None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, calls)
+        except Exception as error:
+            # Whatever it is belongs to those who wait, and is raised there.
+            return error
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """`allowed` are ranges beside the public ones that callbacks may reach; `max_body_bytes` bounds what is kept of a request."""
+
+    allowed: tuple[Allowed, ...]
+    max_body_bytes: int
+
+    def options(self, request: Request) -> AsyncOptions:
+        """Raises Invalid, so that nothing is accepted that could not be done."""
+        attempts, callback = (_text_of(request, name) for name in (ATTEMPTS_HEADER, CALLBACK_HEADER))
+        return options_of(attempts, callback, self.allowed)
+
+
+def wants_async(request: Request) -> bool:
+    return any(
+        name == _PREFER and b"respond-async" in (part.strip().lower() for part in value.split(b",")) for name, value in request.headers
+    )
+
+
+def accepted_of(call: Call, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> AcceptedCall:
+    """`keep_request`: it came over /fn, and its handler is to see it as it was. Raises SlessError INVALID_JSON."""
+    route = call.route
+    event = event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
+    stored = _stored_of(request, body, route).text() if keep_request else None
+    return AcceptedCall(
+        id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
+        cause=call.cause, event="" if stored else event, max_attempts=options.max_attempts, callback_url=options.callback_url,
+        request=stored,
+    )  # fmt: skip
+
+
+def accepted_answer(call: Call) -> tuple[Headers, bytes]:
+    """Headers and body of the 202."""
+    route = call.route
+    location = f"/v1/namespaces/{route.namespace}/{route.kind}s/{route.name}/invocations/{call.id}"
+    body = json.dumps({"id": call.id, "request_id": call.request_id, "status": "queued"}).encode()
+    headers = [
+        (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"location", location.encode()),
+        (b"preference-applied", b"respond-async"), (b"x-request-id", call.request_id.encode("latin-1")),
+    ]  # fmt: skip
+    return headers, body
+
+
+def _stored_of(request: Request, body: bytes, route: Route) -> StoredRequest:
+    # What is said to sless is not for the function, and a token of sless's own is not kept in the database.
+    ours = {_PREFER, b"authorization"} if route.http is not None and route.http.auth == "token" else {_PREFER}
+    headers = [pair for pair in request.headers if pair[0] not in ours and not pair[0].startswith(_SLESS)]
+    return StoredRequest(
+        method=request.method, target=request.target, full_path=request.full_path, query=request.query, headers=headers,
+        client=request.client, scheme=request.scheme, body=body,
+    )  # fmt: skip
+
+
+def _text_of(request: Request, name: str) -> str | None:
+    value = request.header(name.lower().encode())
+    return None if value is None else value.decode("latin-1")

@@ -1,0 +1,95 @@
+"""The rules of runs, pure: whose turn it is, and what an ended attempt means."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sless.domain.asynchronous import delay_sec_of
+from sless.domain.model import CallStatus, Cause, Run
+from sless.domain.ports import ObservedRun
+
+INTERRUPTED_ATTEMPTS = 3
+"""Runs that a stop of the server interrupts are begun this often in all, also when they may be tried only once."""
+RETRY_STATUS = frozenset({429})
+_CALLS = frozenset({Cause.INVOKE, Cause.HTTP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRun:
+    """`attempt` is how the last attempt ended, when that is not how the run ended."""
+
+    status: CallStatus
+    message: str
+    result: str | None = None
+    exit_code: int | None = None
+    http_status: int | None = None
+    attempt: CallStatus | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRun:
+    not_before: datetime
+    message: str
+    attempt: CallStatus = CallStatus.FAILED
+    http_status: int | None = None
+
+
+RunVerdict = FinishRun | RetryRun
+
+
+def in_turn(due: Iterable[Run], running: Mapping[str, int], most: int) -> Iterator[Run]:
+    """`due` in the order in which they begin: the workload of which least goes on comes first, the older one among equals. Of each
+    workload no more than `most` together with what is `running` (counts by workload id)."""
+    taken: dict[str, int] = {}
+    ranked = []
+    for run in sorted(due, key=lambda run: (run.not_before, run.created_at, run.id)):
+        rank = running.get(run.workload_id, 0) + taken.get(run.workload_id, 0)
+        taken[run.workload_id] = taken.get(run.workload_id, 0) + 1
+        if rank < most:
+            ranked.append((rank, run))
+    return (run for _, run in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0.0) -> RunVerdict:
+    """What an ended attempt means. Only calls are tried again, and only for 429, 5xx and platform errors; a job's failure is final.
+    A call whose attempts are used up is dead. `jitter` from -1 to 1."""
+    outcome = observed.outcome
+    http_status = outcome.status if outcome else None
+    refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
+    if run.cause is Cause.JOB or observed.status is CallStatus.CANCELLED or not refused:
+        return _end_of(run, observed, observed.status)
+    # A 429 of the function's own is no failure of its code, but the call has not been served.
+    attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status
+    message = observed.message or f"status {http_status}"
+    tried = run.attempts - run.attempts_before
+    if tried < run.max_attempts:
+        headers = {name.lower(): value for name, value in outcome.headers} if outcome else {}
+        delay = timedelta(seconds=delay_sec_of(tried, jitter, headers, now))
+        return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status)
+    # One attempt that nobody wanted repeated has failed or was too slow; only what was tried in vain is dead.
+    dead = run.cause in _CALLS or run.max_attempts > 1
+    end = _end_of(run, observed, CallStatus.DEAD if dead else attempt)
+    return replace(end, attempt=attempt, message=message)
+
+
+def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
+    outcome = observed.outcome
+    message = observed.message
+    if run.cause is Cause.JOB and observed.status is CallStatus.SUCCEEDED and outcome and outcome.result is not None:
+        message = outcome.result
+    return FinishRun(
+        status=status,
+        message=message,
+        result=outcome.result if outcome else None,
+        exit_code=observed.exit_code,
+        http_status=outcome.status if outcome else None,
+    )
+
+
+def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
+    """The server stopped while the run went on and nothing of it is left: at least once means that it begins again."""
+    tried = run.attempts - run.attempts_before
+    if tried < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
+        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again")
+    status = CallStatus.FAILED if run.cause is Cause.JOB else CallStatus.DEAD
+    return FinishRun(status=status, message=f"interrupted by a stop of the server {tried} times", attempt=CallStatus.FAILED)

@@ -1,0 +1,63 @@
+"""Asynchronous calls that go through instances: kept here, because no backend shows them."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sless.domain.ports import AcceptedCall, Invoker, ObservedRun
+
+
+@dataclass(slots=True)
+class _Going:
+    stop: Callable[[], None] | None = None
+    end: ObservedRun | None = None
+
+
+class Invoked:
+    """Thread-safe. `changed` is called when a call has ended."""
+
+    def __init__(self, invoker: Invoker, changed: Callable[[], None]) -> None:
+        self._invoker = invoker
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._calls: dict[str, _Going] = {}
+
+    def __contains__(self, run_id: str) -> bool:
+        with self._lock:
+            return run_id in self._calls
+
+    def ids(self) -> set[str]:
+        with self._lock:
+            return set(self._calls)
+
+    def begin(self, call: AcceptedCall, timeout_sec: float) -> None:
+        """Raises SlessError when it cannot be made at all; then nothing of it is kept."""
+        going = _Going()
+        with self._lock:
+            self._calls[call.id] = going
+        try:
+            going.stop = self._invoker.begin(call, timeout_sec, lambda end: self._ended(going, end))
+        except BaseException:
+            self.drop(call.id)
+            raise
+
+    def find_end(self, run_id: str) -> ObservedRun | None:
+        """None while it goes on (or is not known)."""
+        with self._lock:
+            going = self._calls.get(run_id)
+            return going.end if going else None
+
+    def drop(self, run_id: str) -> bool:
+        """Forgets it, and stops it if it goes on. False when it was not known."""
+        with self._lock:
+            going = self._calls.pop(run_id, None)
+        if going is None:
+            return False
+        if going.end is None and going.stop is not None:
+            going.stop()
+        return True
+
+    def _ended(self, going: _Going, end: ObservedRun) -> None:
+        with self._lock:
+            going.end = end
+        self._changed()

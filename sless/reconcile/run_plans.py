@@ -1,0 +1,86 @@
+"""What a run of a workload would start now: the code, and where. Read for many workloads at once; the rule itself is pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sless.domain.lifecycle import OPEN_VERSION_STATES
+from sless.domain.model import CallStatus, Kind, Version, VersionState, Workload
+from sless.domain.ports import Program
+from sless.domain.routing import calls_instances, program_of
+from sless.errors import Code, NotFound, SlessError
+from sless.reconcile.decide import job_program_of
+from sless.reconcile.decide_runs import FinishRun
+from sless.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """`on_instances`: the call goes to a standing instance; else it is a run of its own."""
+
+    program: Program
+    on_instances: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """A build goes on, or nothing was uploaded yet."""
+
+
+Plan = Ready | Waits | FinishRun
+
+
+def plan_of(workload: Workload | None, target: Workload | None, newest: Version | None, active: Version | None) -> Plan:
+    """`target` is whose code runs: the workload itself, or what a job's `function_ref` names; the versions are the target's. Whether it
+    goes to instances is not known here."""
+    if workload is None or workload.deleted_at is not None:
+        return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted")
+    if target is None or target.deleted_at is not None:
+        return FinishRun(status=CallStatus.FAILED, message=NotFound("function", workload.spec.function_ref).message)
+    building = newest is None or newest.state in OPEN_VERSION_STATES
+    if workload.kind is Kind.JOB and building:
+        return Waits()
+    if active is not None:
+        program = program_of(target, active) if target is workload else job_program_of(workload, target, active)
+        return Ready(program=program, on_instances=False)
+    if newest is not None and newest.state in (VersionState.FAILED, VersionState.CANCELLED):
+        return FinishRun(status=CallStatus.FAILED, message=build_failed(target, newest).message)
+    return Waits()
+
+
+def build_failed(workload: Workload, version: Version) -> SlessError:
+    return SlessError(Code.BUILD_FAILED, f'{workload.kind} "{workload.name}" has no working version: {version.message}')
+
+
+class Plans:
+    """Of all `workload_ids` in a handful of queries; where it runs is asked for one by one, of those that begin."""
+
+    def __init__(self, store: Store, workload_ids: Iterable[str]) -> None:
+        self._store = store
+        self._plans: dict[str, Plan] = {}
+        workloads = store.workloads.by_ids(workload_ids)
+        targets = {key: self._target_of(workload) for key, workload in workloads.items()}
+        known = [target.id for target in targets.values() if target is not None]
+        newest, active = store.versions.newest_of(known), store.versions.active_of(known)
+        self._workloads = workloads
+        self._targets, self._newest, self._active = targets, newest, active
+
+    def of(self, workload_id: str) -> Plan:
+        if workload_id not in self._plans:
+            target = self._targets.get(workload_id)
+            key = target.id if target else ""
+            plan = plan_of(self._workloads.get(workload_id), target, self._newest.get(key), self._active.get(key))
+            self._plans[workload_id] = self._placed(self._workloads[workload_id], plan) if isinstance(plan, Ready) else plan
+        return self._plans[workload_id]
+
+    def _placed(self, workload: Workload, plan: Ready) -> Ready:
+        if workload.kind is Kind.JOB:
+            return plan
+        triggers = self._store.triggers.list_for(workload.namespace, workload.name)
+        on_instances = calls_instances(workload.kind, triggers, self._store.routes.endpoints(workload.id))
+        return Ready(program=plan.program, on_instances=on_instances)
+
+    def _target_of(self, workload: Workload) -> Workload | None:
+        reference = workload.spec.function_ref
+        if workload.kind is not Kind.JOB or not reference:
+            return workload
+        return self._store.workloads.find_callable(workload.namespace, reference)

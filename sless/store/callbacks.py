@@ -1,0 +1,91 @@
+"""Callbacks: what is still to be told about the ends of runs, and the keys it is signed with. A run's end writes its row (`run_moves`)."""
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import RowMapping, Select, select, update
+
+from sless import clock
+from sless.clock import parse_rfc3339
+from sless.domain.callback import Callback, CallbackKey, CallbackStatus
+from sless.errors import NotFound
+from sless.store import codec
+from sless.store.engine import Database
+from sless.store.fair import heads_of
+from sless.store.tables import callbacks, tenants
+
+_KEYS_KEPT = 2
+
+
+class CallbackStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def find(self, run_id: str) -> Callback | None:
+        with self._db.read() as conn:
+            row = conn.execute(select(callbacks).where(callbacks.c.run_id == run_id)).mappings().one_or_none()
+            return _callback_of(row) if row else None
+
+    def list_due(self, now: datetime, per_namespace: int) -> list[Callback]:
+        """Pending and not to wait any more, oldest first; of each namespace at most so many."""
+        heads = heads_of(callbacks, callbacks.c.namespace, CallbackStatus.PENDING, now, per_namespace)
+        return self._all(select(callbacks).where(callbacks.c.run_id.in_(heads)).order_by(callbacks.c.not_before, callbacks.c.run_id))
+
+    def delivered(self, sent: Callback, http_status: int) -> bool:
+        return self._end(sent, CallbackStatus.DELIVERED, http_status, None)
+
+    def failed(self, sent: Callback, http_status: int | None, error: str) -> bool:
+        """For good."""
+        return self._end(sent, CallbackStatus.FAILED, http_status, error)
+
+    def postponed(self, sent: Callback, not_before: datetime, http_status: int | None, error: str) -> bool:
+        return self._write(sent, {"not_before": not_before, "http_status": http_status, "error": error})
+
+    def keys(self, namespace: str) -> list[CallbackKey]:
+        """Newest first; the first one is made when it is asked for. Raises NOT_FOUND for a namespace without a row."""
+        with self._db.read() as conn:
+            text = conn.execute(select(tenants.c.callback_keys).where(tenants.c.namespace == namespace)).scalar_one_or_none()
+        return _keys_of(text) if text else self._add_key(namespace, only_first=True)
+
+    def rotate_key(self, namespace: str) -> list[CallbackKey]:
+        """A new key in front. Raises NOT_FOUND for a namespace without a row."""
+        return self._add_key(namespace, only_first=False)
+
+    def _add_key(self, namespace: str, *, only_first: bool) -> list[CallbackKey]:
+        with self._db.write() as conn:
+            row = conn.execute(select(tenants.c.callback_keys).where(tenants.c.namespace == namespace).with_for_update()).one_or_none()
+            if row is None:
+                raise NotFound("namespace", namespace)
+            keys = _keys_of(row[0]) if row[0] else []
+            if keys and only_first:
+                return keys
+            keys = [CallbackKey(secret=secrets.token_hex(32), created_at=clock.now()), *keys][:_KEYS_KEPT]
+            conn.execute(update(tenants).where(tenants.c.namespace == namespace).values(callback_keys=_text_of(keys)))
+            return keys
+
+    def _end(self, sent: Callback, status: CallbackStatus, http_status: int | None, error: str | None) -> bool:
+        return self._write(sent, {"status": status, "http_status": http_status, "error": error, "ended_at": clock.now()})
+
+    def _write(self, sent: Callback, values: dict[str, Any]) -> bool:
+        """False when it is another row by now: the run was run again while this was sent."""
+        same = (callbacks.c.run_id == sent.run_id) & (callbacks.c.created_at == sent.created_at)
+        with self._db.write() as conn:
+            result = conn.execute(update(callbacks).where(same).values(attempts=sent.attempts + 1, **values))
+            return result.rowcount == 1
+
+    def _all(self, query: Select[Any]) -> list[Callback]:
+        with self._db.read() as conn:
+            return [_callback_of(row) for row in conn.execute(query).mappings()]
+
+
+def _callback_of(row: RowMapping) -> Callback:
+    return Callback(**{**row, "status": CallbackStatus(row["status"])})
+
+
+def _keys_of(text: str) -> list[CallbackKey]:
+    return [CallbackKey(secret=item["secret"], created_at=parse_rfc3339(item["created_at"])) for item in codec.unseal(text)["keys"]]
+
+
+def _text_of(keys: list[CallbackKey]) -> str:
+    return codec.seal({"keys": [{"secret": key.secret, "created_at": key.created_at.isoformat()} for key in keys]})

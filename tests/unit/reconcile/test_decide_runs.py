@@ -1,0 +1,155 @@
+"""The rules of runs as tables: whose turn it is, and what an ended attempt means."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sless.domain.model import CallStatus, Cause, Kind, Run, VersionState
+from sless.domain.ports import ObservedRun, Outcome
+from sless.reconcile.decide_runs import FinishRun, RetryRun, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.run_plans import Ready, Waits, plan_of
+from tests.builders import make_run, make_version, make_workload, make_workload_spec
+
+NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
+FAILED, SUCCEEDED, TIMEOUT, CANCELLED = CallStatus.FAILED, CallStatus.SUCCEEDED, CallStatus.TIMEOUT, CallStatus.CANCELLED
+
+
+def run(cause=Cause.INVOKE, attempts=1, max_attempts=3, before=0) -> Run:
+    return make_run(cause=cause, status=CallStatus.RUNNING, attempts=attempts, max_attempts=max_attempts, attempts_before=before)
+
+
+def ended(status, http_status=None, result=None, **headers) -> ObservedRun:
+    outcome = None
+    if http_status:
+        pairs = tuple((name.replace("_", "-").title(), value) for name, value in headers.items())
+        outcome = Outcome(ok=http_status < 500, result=result, error=None, error_type=None, status=http_status, headers=pairs, body=b"")
+    return ObservedRun(id="r", status=status, outcome=outcome, message="" if status is SUCCEEDED else "why")
+
+
+def told(verdict) -> str:
+    if isinstance(verdict, RetryRun):
+        return f"retry {(verdict.not_before - NOW) / timedelta(seconds=1):g} {verdict.attempt}"
+    return str(verdict.status) + (f" {verdict.attempt}" if verdict.attempt else "")
+
+
+@pytest.mark.parametrize(
+    ("item", "observed", "expected"),
+    [
+        (run(), ended(SUCCEEDED, 200, "1"), "succeeded"),
+        (run(), ended(SUCCEEDED, 404, "1"), "succeeded"),
+        (run(), ended(FAILED, 500), "retry 2 failed"),
+        (run(attempts=2), ended(FAILED, 500), "retry 4 failed"),
+        (run(attempts=3), ended(FAILED, 500), "dead failed"),
+        (run(attempts=9, max_attempts=10), ended(FAILED, 503), "retry 300 failed"),
+        (run(max_attempts=1), ended(FAILED, 500), "dead failed"),
+        (run(Cause.HTTP, attempts=3), ended(TIMEOUT), "dead timeout"),
+        # Another round: its attempts are counted from where it began.
+        (run(attempts=4, before=3), ended(FAILED, 500), "retry 2 failed"),
+        (run(attempts=6, before=3), ended(FAILED, 500), "dead failed"),
+        # 429 is a success of the function's own, and yet the call is to be made again.
+        (run(), ended(SUCCEEDED, 429), "retry 2 failed"),
+        (run(attempts=3), ended(SUCCEEDED, 429), "dead failed"),
+        (run(), ended(SUCCEEDED, 429, retry_after="60"), "retry 60 failed"),
+        (run(), ended(FAILED, 503, retry_after="1"), "retry 2 failed"),
+        (run(), ended(FAILED, 503, retry_after="Sat, 31 Jan 2026 09:28:23 GMT"), "retry 90 failed"),
+        (run(), ended(FAILED, 503, retry_after="99999999"), "retry 3600 failed"),
+        (run(), ended(FAILED, 503, retry_after="soon"), "retry 2 failed"),
+        (run(), ended(FAILED, 400), "failed"),
+        (run(), ended(FAILED), "retry 2 failed"),
+        (run(), ended(TIMEOUT), "retry 2 timeout"),
+        (run(), ended(CANCELLED), "cancelled"),
+        (run(Cause.CRON, max_attempts=1), ended(FAILED, 500), "failed failed"),
+        (run(Cause.CRON, max_attempts=1), ended(TIMEOUT), "timeout timeout"),
+        (run(Cause.CRON, attempts=2, max_attempts=2), ended(FAILED, 500), "dead failed"),
+        (run(Cause.JOB, max_attempts=1), ended(FAILED, 500), "failed"),
+        (run(Cause.JOB, max_attempts=3), ended(FAILED, 500), "failed"),
+        (run(Cause.JOB), ended(TIMEOUT), "timeout"),
+        (run(Cause.JOB), ended(SUCCEEDED, 429), "succeeded"),
+    ],
+)
+def test_verdict(item, observed, expected):
+    assert told(verdict_of(item, observed, NOW)) == expected
+
+
+def test_the_delay_is_jittered_but_never_below_retry_after():
+    waits = [(verdict_of(run(attempts=2), ended(FAILED, 500), NOW, jitter).not_before - NOW).total_seconds() for jitter in (-1, 0, 1)]
+    assert waits == pytest.approx([3.2, 4, 4.8])
+    asked = verdict_of(run(attempts=2), ended(FAILED, 503, retry_after="4"), NOW, -1)
+    assert (asked.not_before - NOW).total_seconds() == 4
+
+
+def test_a_429_says_what_it_was():
+    verdict = verdict_of(run(), ended(SUCCEEDED, 429), NOW)
+    assert (verdict.message, verdict.http_status) == ("status 429", 429)
+
+
+def test_a_jobs_message_is_its_result():
+    verdict = verdict_of(run(Cause.JOB, max_attempts=1), ended(SUCCEEDED, 200, '{"n": 1}'), NOW)
+    assert verdict == FinishRun(status=SUCCEEDED, message='{"n": 1}', result='{"n": 1}', http_status=200)
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (run(Cause.JOB, attempts=1, max_attempts=1), "retry 0 failed"),
+        (run(Cause.JOB, attempts=2, max_attempts=1), "retry 0 failed"),
+        (run(Cause.JOB, attempts=3, max_attempts=1), "failed failed"),
+        (run(attempts=3), "dead failed"),
+        (run(attempts=3, max_attempts=5), "retry 0 failed"),
+        (run(attempts=5, before=3), "retry 0 failed"),
+    ],
+)
+def test_a_lost_run_begins_again_but_not_for_ever(item, expected):
+    verdict = verdict_of_lost(item, NOW)
+    assert told(verdict) == expected and "stop of the server" in verdict.message
+
+
+def test_turns():
+    """One function's flood does not hide another's queue."""
+    flood = [make_run(id=f"a{n:02}", workload_id="a", not_before=NOW + timedelta(seconds=n)) for n in range(20)]
+    other = [make_run(id=f"b{n}", workload_id="b", not_before=NOW + timedelta(seconds=100 + n)) for n in range(3)]
+    late = [make_run(id="c0", workload_id="c", not_before=NOW + timedelta(seconds=200))]
+    order = [item.id for item in in_turn([*flood, *other, *late], Counter(), 4)]
+    assert order == ["a00", "b0", "c0", "a01", "b1", "a02", "b2", "a03"]
+    order = [item.id for item in in_turn([*flood, *other, *late], Counter({"a": 3, "b": 4}), 4)]
+    assert order == ["c0", "a00"]
+
+
+VERSION = make_version(number=1, state=VersionState.READY)
+BUILDING = make_version(number=2, state=VersionState.BUILDING)
+BROKEN = make_version(number=2, state=VersionState.FAILED, message="no module")
+
+
+@pytest.mark.parametrize(
+    ("kind", "newest", "active", "expected"),
+    [
+        ("function", None, None, "waits"),
+        ("function", BUILDING, None, "waits"),
+        ("function", BUILDING, VERSION, "runs 1"),
+        ("function", BROKEN, VERSION, "runs 1"),
+        ("function", BROKEN, None, "failed"),
+        ("job", None, None, "waits"),
+        ("job", BUILDING, VERSION, "waits"),
+        ("job", VERSION, VERSION, "runs 1"),
+        ("job", BROKEN, None, "failed"),
+    ],
+)
+def test_plan(kind, newest, active, expected):
+    workload = make_workload(kind=Kind(kind))
+    match plan_of(workload, workload, newest, active):
+        case Ready(program=program):
+            found = f"runs {program.version}"
+        case Waits():
+            found = "waits"
+        case FinishRun(status=status, message=message):
+            found = str(status)
+            assert "no module" in message
+    assert found == expected
+
+
+def test_plan_without_code_to_run():
+    gone = plan_of(make_workload(kind=Kind.JOB, deleted_at=NOW), None, None, None)
+    assert isinstance(gone, FinishRun) and gone.status is CANCELLED
+    lost = plan_of(make_workload(kind=Kind.JOB, spec=make_workload_spec(function_ref="hello")), None, None, None)
+    assert isinstance(lost, FinishRun) and (lost.status, lost.message) == (FAILED, 'function "hello" not found')
