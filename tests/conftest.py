@@ -12,8 +12,10 @@ import pytest
 from sless.build.go_toolchain import Toolchain, find_toolchain
 from sless.build.work import BuildFailed
 from tests.conformance.go_programs import go_program
+from tests.kube.cluster import _kube_server, kube_cluster  # noqa: F401 - fixtures
 from tests.services import unavailable
 from tests.services.postgres import PostgresServer
+from tests.services.rabbitmq import RabbitServer
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
@@ -84,3 +86,14 @@ def node_binary() -> str:
     if major is None or int(major[1]) < NODE_MAJOR:
         unavailable(f"Node.js {NODE_MAJOR} (found {version.strip()})", "nodejs npm")
     return path
+
+
+@pytest.fixture(scope="session")
+def rabbit_server() -> Iterator[RabbitServer]:
+    """A running RabbitMQ, one per test process. Who stops it starts it again."""
+    server = RabbitServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,66 @@
+"""Faults on demand, as tests order them."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.kube.errors import Refused
+from tests.kube.recorder import Request
+
+
+@dataclass(slots=True)
+class Fault:
+    """`times` requests that match are answered with `status`; `delay_sec` before each answer. Empty fields match everything."""
+
+    status: int = 0
+    times: int = 1
+    delay_sec: float = 0.0
+    verbs: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    message: str = ""
+    after: bool = False
+    """The request is carried out first and its answer lost: the client sees the failure, the object is there."""
+
+    def takes(self, request: Request) -> bool:
+        return (
+            self.times > 0 and (not self.verbs or request.verb in self.verbs) and (not self.resources or request.resource in self.resources)
+        )
+
+
+@dataclass(slots=True)
+class Faults:
+    ordered: list[Fault] = field(default_factory=list)
+    expire_continue: bool = False
+    stall_namespaces: bool = False
+    """Namespaces stay Terminating."""
+
+    def add(self, given: dict[str, Any]) -> None:
+        self.ordered.append(Fault(**{**given, "verbs": tuple(given.get("verbs", ())), "resources": tuple(given.get("resources", ()))}))
+
+    def clear(self) -> None:
+        self.ordered.clear()
+        self.expire_continue = self.stall_namespaces = False
+
+    async def strike(self, request: Request, *, after: bool = False) -> None:
+        """Waits and raises as ordered."""
+        for fault in list(self.ordered):
+            if fault.after != after or not fault.takes(request):
+                continue
+            fault.times -= 1
+            if fault.times <= 0:
+                self.ordered.remove(fault)
+            if fault.delay_sec:
+                await asyncio.sleep(fault.delay_sec)
+            if fault.status:
+                raise self.refusal(fault)
+
+    @staticmethod
+    def refusal(fault: Fault) -> Refused:
+        texts = {
+            409: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
+            429: "too many requests, please try again later",
+            500: "Internal error occurred: etcdserver: leader changed",
+            503: "the server is currently unable to handle the request",
+        }
+        details = {"retryAfterSeconds": 1} if fault.status == 429 else None
+        return Refused(fault.status, fault.message or texts.get(fault.status, "ordered by the test"), details=details)

@@ -1,0 +1,163 @@
+"""Containers: real processes of this machine, or what a script says."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
+
+from tests.kube.logs import Log
+from tests.kube.scripts import Script
+
+Object = dict[str, Any]
+
+
+class Groups:
+    """Process groups that end with the stand-in: told to its reaper."""
+
+    def __init__(self, reaper: IO[bytes]) -> None:
+        self._reaper = reaper
+
+    def add(self, group: int) -> None:
+        self._tell(f"+{group}\n")
+
+    def remove(self, group: int) -> None:
+        self._tell(f"-{group}\n")
+
+    def _tell(self, text: str) -> None:
+        self._reaper.write(text.encode())
+        self._reaper.flush()
+
+
+class Container(Protocol):
+    """One run of one container. `wait` gives its exit code as a shell would (128 + signal)."""
+
+    spec: Object
+    log: Log
+    reason: str
+
+    async def wait(self) -> int: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+    async def execute(self, command: list[str]) -> tuple[int, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a process needs. `command` and `environ` are in terms of this machine; `translate` turns a container's text into it."""
+
+    command: tuple[str, ...]
+    environ: dict[str, str]
+    folder: str
+    memory_mb: int
+    translate: Callable[[str], str] = field(default=lambda text: text)
+
+
+class ProcessContainer:
+    def __init__(self, spec: Object, start: Start, groups: Groups) -> None:
+        self.spec, self.log, self.reason = spec, Log(), ""
+        self._start, self._groups = start, groups
+        self._process: asyncio.subprocess.Process | None = None
+        self._output: asyncio.Task[None] | None = None
+
+    async def launch(self) -> int:
+        """Its process group. Raises OSError when it cannot be executed."""
+        start = self._start
+        # A pipe of our own: with asyncio's, `wait` would wait for every child that holds it.
+        ours, theirs = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *start.command, cwd=start.folder, env=start.environ, stdin=asyncio.subprocess.DEVNULL,
+                stdout=theirs, stderr=theirs, process_group=0,
+            )  # fmt: skip
+        except OSError:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._groups.add(self._process.pid)
+        self._output = asyncio.create_task(self._read(ours))
+        return self._process.pid
+
+    async def _read(self, descriptor: int) -> None:
+        reader = asyncio.StreamReader()
+        with os.fdopen(descriptor, "rb") as pipe:
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+            try:
+                while data := await reader.read(65536):
+                    self.log.write(data)
+            finally:
+                transport.close()
+
+    async def wait(self) -> int:
+        assert self._process is not None and self._output is not None
+        code = await self._process.wait()
+        # With the first process of a container everything in it ends.
+        self._signal(signal.SIGKILL)
+        try:
+            await asyncio.wait_for(asyncio.shield(self._output), 5)
+        except TimeoutError:
+            self._output.cancel()
+        self._groups.remove(self._process.pid)
+        self.log.end()
+        return 128 - code if code < 0 else code
+
+    def terminate(self) -> None:
+        """SIGTERM to the first process alone, as a container runtime does."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, number)
+            except ProcessLookupError:
+                pass
+
+    async def execute(self, command: list[str]) -> tuple[int, str]:
+        """(exit code, output) of a command inside."""
+        start = self._start
+        process = await asyncio.create_subprocess_exec(
+            *(start.translate(part) for part in command), cwd=start.folder, env=start.environ, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, process_group=0,
+        )  # fmt: skip
+        self._groups.add(process.pid)
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            self._groups.remove(process.pid)
+        return process.returncode or 0, output.decode(errors="replace")[:500]
+
+
+class ScriptedContainer:
+    def __init__(self, spec: Object, script: Script) -> None:
+        self.spec, self.script, self.log, self.reason = spec, script, Log(), ""
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if script.log:
+            self.log.write(script.log.encode() + b"\n")
+        if script.act in ("complete", "crash", "oom"):
+            asyncio.get_running_loop().call_later(script.after_sec, self._end, script.code, "OOMKilled" if script.act == "oom" else "")
+
+    def _end(self, code: int, reason: str = "") -> None:
+        if not self._ended.done():
+            self.reason = reason
+            self.log.end()
+            self._ended.set_result(code)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    def terminate(self) -> None:
+        self._end(143)
+
+    def kill(self) -> None:
+        self._end(137)
+
+    async def execute(self, command: list[str]) -> tuple[int, str]:
+        return 0, ""
