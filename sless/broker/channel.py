@@ -6,17 +6,16 @@ from typing import Any, NamedTuple
 
 import aiormq
 from aiormq.abc import DeliveredMessage
-from pamqp import encode
 from pamqp.commands import Basic
 
 from sless.broker.faults import BrokerError, reason_of, translated
+from sless.broker.properties import properties_of
 from sless.domain.messages import Message
 
 RPC_SEC = 20.0
 CONFIRM_SEC = 60.0
-_PERSISTENT = 2
 _FRAME_MARGIN_BYTES = 4096
-"""A message's properties have to fit into one frame."""
+"""What a frame holds beside a message's headers."""
 
 
 class Delivery(NamedTuple):
@@ -77,9 +76,8 @@ class Channel:
     async def publish(self, queue: str, message: Message) -> None:
         """Straight into a queue, persistent. Returns when the broker is liable for it. Raises BrokerError."""
         with translated(f'cannot put a message into queue "{queue}"'):
-            await self._inner.basic_publish(
-                message.body, routing_key=queue, properties=self._properties_of(message), mandatory=True, timeout=CONFIRM_SEC
-            )
+            properties = properties_of(message, self._inner.connection.connection_tune.frame_max - _FRAME_MARGIN_BYTES)
+            await self._inner.basic_publish(message.body, routing_key=queue, properties=properties, mandatory=True, timeout=CONFIRM_SEC)
 
     async def close(self) -> None:
         """What is not settled is the broker's again."""
@@ -94,26 +92,6 @@ class Channel:
         queue = self._queues.pop(str(frame.consumer_tag), None)
         if queue is not None and not self._cancelled.done():
             self._cancelled.set_result(f'the broker ended the subscription to queue "{queue}": it was deleted, or its node went away')
-
-    def _properties_of(self, message: Message) -> Basic.Properties:
-        headers = dict(message.headers)
-        most = self._inner.connection.connection_tune.frame_max - _FRAME_MARGIN_BYTES
-        if not _fits(headers, most):
-            # Else the broker would close the connection, again and again. Ours tell what became of the message.
-            headers = {name: value for name, value in headers.items() if name.startswith("x-sless-")} | {"x-sless-headers-dropped": True}
-        return Basic.Properties(
-            headers=headers, delivery_mode=_PERSISTENT, message_id=message.message_id, correlation_id=message.correlation_id,
-            reply_to=message.reply_to, content_type=message.content_type, content_encoding=message.content_encoding,
-            message_type=message.type, app_id=message.app_id, priority=message.priority, timestamp=message.timestamp,
-        )  # fmt: skip
-
-
-def _fits(headers: dict[str, Any], most_bytes: int) -> bool:
-    """A few kinds of values can be read and not be written."""
-    try:
-        return len(encode.field_table(headers)) <= most_bytes
-    except (TypeError, ValueError):
-        return False
 
 
 def _delivery_of(delivered: DeliveredMessage) -> Delivery:

@@ -77,12 +77,15 @@ async def open_connection(url: BrokerUrl, outbound: Outbound | None) -> Connecti
             async with asyncio.timeout(CONNECT_SEC):
                 await inner.connect(client_properties={"connection_name": "sless", "product": "sless", "version": __version__})
         except (exceptions.AMQPConnectionError, exceptions.IncompatibleProtocolError, exceptions.InvalidFrameError) as error:
-            raise BrokerError(f"{unreachable(url)}: {_first_reason_of(error)}") from error
+            raise BrokerError(f"{unreachable(url)}: {_first_reason_of(url, error)}") from error
     return Connection(inner)
 
 
-def _first_reason_of(error: BaseException) -> str:
-    """What is no broker closes the connection, or answers something else, before it has said anything."""
+def _first_reason_of(url: BrokerUrl, error: BaseException) -> str:
+    """What is no broker closes the connection, or answers something else, before it has said anything. One that knows the user and
+    closes all the same does so for the vhost; of its words the library keeps no more than the frame's name."""
+    if isinstance(error, exceptions.InvalidFrameError) and "Connection.Close" in str(error):
+        return f'vhost "{url.vhost}" not found, or user "{url.user}" may not use it'
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.ConnectionClosed | exceptions.ConnectionNotAllowed):
         return reason_of(error)
     if isinstance(error.__cause__, asyncio.IncompleteReadError) or not isinstance(error.__cause__, OSError):

@@ -1,0 +1,59 @@
+"""A message's properties on their way out. The library writes floats with half their digits and no bytes at all: headers that were read are
+written here as they were."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from pamqp import encode
+from pamqp.commands import Basic
+
+from sless.domain.messages import Message
+
+_PERSISTENT = 2
+
+
+def properties_of(message: Message, most_bytes: int) -> Basic.Properties:
+    """Persistent. `most_bytes` is what the headers may take: they have to fit into one frame, else the broker would close the
+    connection, again and again. Then only ours are left: they tell what became of the message."""
+    headers = dict(message.headers)
+    if not _fits(headers, most_bytes):
+        headers = {name: value for name, value in headers.items() if name.startswith("x-sless-")} | {"x-sless-headers-dropped": True}
+    return _Properties(
+        headers=headers, delivery_mode=_PERSISTENT, message_id=message.message_id, correlation_id=message.correlation_id,
+        reply_to=message.reply_to, content_type=message.content_type, content_encoding=message.content_encoding,
+        message_type=message.type, app_id=message.app_id, priority=message.priority, timestamp=message.timestamp,
+    )  # fmt: skip
+
+
+class _Properties(Basic.Properties):
+    def encode_property(self, name: str, value: Any) -> bytes:
+        return table_of(value) if name == "headers" else super().encode_property(name, value)
+
+
+def table_of(table: Mapping[str, Any]) -> bytes:
+    """Raises TypeError, ValueError or OverflowError for what AMQP cannot hold."""
+    body = b"".join(encode.short_string(name) + value_of(value) for name, value in table.items())
+    return struct.pack(">I", len(body)) + body
+
+
+def value_of(value: Any) -> bytes:
+    match value:
+        case float():
+            return b"d" + struct.pack(">d", value)
+        case bytes():
+            # Text that is no UTF-8 comes in as bytes.
+            return b"S" + struct.pack(">I", len(value)) + value
+        case Mapping():
+            return b"F" + table_of(value)
+        case list():
+            body = b"".join(map(value_of, value))
+            return b"A" + struct.pack(">I", len(body)) + body
+    return encode.encode_table_value(value)
+
+
+def _fits(headers: Mapping[str, Any], most_bytes: int) -> bool:
+    try:
+        return len(table_of(headers)) <= most_bytes
+    except (TypeError, ValueError, OverflowError, struct.error):
+        return False

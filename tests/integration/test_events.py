@@ -1,0 +1,282 @@
+"""Event triggers on a real RabbitMQ: what becomes of a message, and what a listener survives."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from sless.domain.amqp import parse_broker_url
+from sless.domain.messages import MessageCall, MessageOutcome
+from tests.integration.event_desk import OK, Desk, failed, open_desk, until
+from tests.services.rabbitmq import RabbitServer
+
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
+
+async def test_a_message_is_acknowledged_after_success_only(rabbit_server: RabbitServer) -> None:
+    go = asyncio.Event()
+
+    async def slow(call: MessageCall) -> MessageOutcome:
+        await go.wait()
+        return OK
+
+    async with open_desk(rabbit_server, slow) as desk:
+        listener = await desk.listening()
+        await desk.publish(
+            b'{"a": 1}', content_type="application/json", message_id="m-1", headers={"k": [1, None, bytearray(b"\xff"), 1.5]}
+        )
+        await until(lambda: desk.function.running == 1)
+        assert listener.last_status is None
+        go.set()
+        await until(lambda: listener.last_status == "succeeded")
+        await listener.stop(5)
+        assert await desk.counts() == (0, 0)
+        call = desk.function.calls[0]
+        assert (call.body, call.content_type, call.request_id, call.attempt, call.last) == (
+            b'{"a": 1}',
+            "application/json",
+            "m-1",
+            1,
+            False,
+        )
+        shown = json.loads(call.shown)
+        assert shown["queue"] == shown["routing_key"] == desk.queue
+        assert shown["headers"] == {"k": [1, None, "/w==", 1.5]}
+        assert (shown["message_id"], shown["redelivered"], shown["trigger"]) == ("m-1", False, "mail")
+
+
+async def test_a_stopped_listener_leaves_what_it_did_not_finish(rabbit_server: RabbitServer) -> None:
+    async def stuck(call: MessageCall) -> MessageOutcome:
+        await asyncio.sleep(3600)
+        return OK
+
+    async with open_desk(rabbit_server, stuck) as desk:
+        listener = await desk.listening(max_concurrency=2, prefetch=5)
+        await desk.publish(*(b"%d" % number for number in range(8)))
+        await until(lambda: desk.function.running == 2)
+        await listener.stop(0.1)
+        await until(lambda: holds(desk, 8))
+        assert desk.function.running == 0
+        assert len(desk.function.calls) == 2
+
+
+async def holds(desk: Desk, count: int, name: str | None = None) -> bool:
+    return (await desk.counts(name))[0] == count
+
+
+async def test_what_fails_is_tried_again_and_then_buried_with_the_reason(rabbit_server: RabbitServer) -> None:
+    async def fail(call: MessageCall) -> MessageOutcome:
+        return failed(f"no luck with attempt {call.attempt}")
+
+    async with open_desk(rabbit_server, fail) as desk:
+        listener = await desk.listening(max_attempts=3)
+        sent_at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+        await desk.publish(
+            b"x", headers={"mine": "yes", "pi": 3.14159, "CC": ["elsewhere"]}, message_id="m", correlation_id="c", timestamp=sent_at,
+            user_id="sless", expiration="60000",
+        )  # fmt: skip
+        await until(lambda: listener.last_status == "dead")
+        assert [(call.attempt, call.last) for call in desk.function.calls] == [(1, False), (2, False), (3, True)]
+        assert len({call.shown.partition('"attempt"')[0] for call in desk.function.calls}) == 1
+        (dead,) = await desk.take_all(f"{desk.queue}.dead")
+        properties = dead.header.properties
+        assert (dead.body, properties.correlation_id, properties.timestamp, properties.delivery_mode) == (b"x", "c", sent_at, 2)
+        headers = properties.headers
+        assert (headers["mine"], headers["pi"]) == ("yes", 3.14159)
+        assert (headers["x-sless-reason"], headers["x-sless-attempts"], headers["x-sless-queue"]) == (
+            "no luck with attempt 3",
+            3,
+            desk.queue,
+        )
+        assert (properties.message_id, headers["x-sless-request-id"]) == ("m", "r")
+        assert properties.expiration is None
+        assert await desk.counts() == (0, 1)
+
+
+async def test_what_can_never_work_is_buried_at_once(rabbit_server: RabbitServer) -> None:
+    async def fail(call: MessageCall) -> MessageOutcome:
+        return failed("not JSON", hopeless=True)
+
+    async with open_desk(rabbit_server, fail) as desk:
+        listener = await desk.listening(max_attempts=5)
+        await desk.publish(b"{")
+        await until(lambda: listener.last_status == "dead")
+        assert len(desk.function.calls) == 1
+
+
+async def test_a_function_that_cannot_be_asked_costs_no_attempt(rabbit_server: RabbitServer) -> None:
+    answers = iter([failed("it is being built", served=False), failed("it is being built", served=False), OK])
+
+    async def later(call: MessageCall) -> MessageOutcome:
+        return next(answers)
+
+    async with open_desk(rabbit_server, later) as desk:
+        listener = await desk.listening(max_attempts=1)
+        await desk.publish(b"x")
+        await until(
+            lambda: listener.message == f'listening on queue "{desk.queue}"; messages wait: it is being built', lambda: listener.message
+        )
+        await until(lambda: listener.last_status == "succeeded")
+        assert listener.message == f'listening on queue "{desk.queue}"'
+        assert {call.attempt for call in desk.function.calls} == {1}
+
+
+async def test_prefetch_and_concurrency_are_kept(rabbit_server: RabbitServer) -> None:
+    go = asyncio.Event()
+
+    async def slow(call: MessageCall) -> MessageOutcome:
+        await go.wait()
+        return OK
+
+    async with open_desk(rabbit_server, slow) as desk:
+        await desk.make_queue()
+        await desk.publish(*(b"%d" % number for number in range(50)))
+        await desk.listening(max_concurrency=4, prefetch=7)
+        await until(lambda: desk.function.running == 4)
+        await until(lambda: holds(desk, 43))
+        go.set()
+        await until(lambda: len(desk.function.bodies) == 50)
+        assert desk.function.most == 4
+
+
+async def test_attempts_outlive_the_listener(rabbit_server: RabbitServer) -> None:
+    async def fail(call: MessageCall) -> MessageOutcome:
+        return failed()
+
+    async with open_desk(rabbit_server, fail) as desk:
+        first = await desk.listening(max_attempts=2)
+        await desk.publish(b"x")
+        await until(lambda: first.last_status == "failed")
+        await first.stop(5)
+        await until(lambda: holds(desk, 1, f"{desk.queue}.retry.1s"))
+        second = await desk.listening(max_attempts=2)
+        await until(lambda: second.last_status == "dead")
+        assert [call.attempt for call in desk.function.calls] == [1, 2]
+
+
+async def test_a_queue_stays_as_it_was_declared(rabbit_server: RabbitServer) -> None:
+    async with open_desk(rabbit_server) as desk:
+        await desk.make_queue(arguments={"x-max-length": 5, "x-queue-type": "quorum"})
+        await desk.listening()
+        await desk.publish(b"x")
+        await until(lambda: len(desk.function.calls) == 1)
+
+
+async def test_a_deleted_queue_is_made_again(rabbit_server: RabbitServer) -> None:
+    async with open_desk(rabbit_server) as desk:
+        listener = await desk.listening()
+        await desk.delete_queue()
+        await until(lambda: "deleted" in listener.message, lambda: listener.message)
+        await until(lambda: listener.message.startswith("listening"), lambda: listener.message)
+        await desk.publish(b"x")
+        await until(lambda: len(desk.function.calls) == 1)
+
+
+async def test_deleted_retry_and_dead_queues_are_made_again(rabbit_server: RabbitServer) -> None:
+    async def fail(call: MessageCall) -> MessageOutcome:
+        return failed()
+
+    async with open_desk(rabbit_server, fail) as desk:
+        listener = await desk.listening(max_attempts=2)
+        await desk.publish(b"1")
+        await until(lambda: listener.last_status == "dead")
+        await desk.delete_queue(f"{desk.queue}.dead")
+        await desk.delete_queue(f"{desk.queue}.retry.1s")
+        await until(lambda: "deleted" in listener.message, lambda: listener.message)
+        await desk.publish(b"2")
+        await until(lambda: holds(desk, 1, f"{desk.queue}.dead"), lambda: listener.message)
+
+
+async def test_a_channel_that_the_broker_closes_begins_anew(rabbit_server: RabbitServer) -> None:
+    go = asyncio.Event()
+
+    async def slow(call: MessageCall) -> MessageOutcome:
+        await go.wait()
+        return OK
+
+    async with open_desk(rabbit_server, slow) as desk:
+        listener = await desk.listening(max_concurrency=1)
+        await desk.publish(b"running", b"waiting")
+        await until(lambda: desk.function.running == 1)
+        (session,) = listener._sessions
+        await session.channel.ack(999)  # a tag that was never given: the broker closes the channel
+        await until(lambda: "unknown delivery tag" in listener.message, lambda: listener.message)
+        go.set()
+        await until(lambda: len(desk.function.calls) >= 3)
+        await until(lambda: listener.message.startswith("listening"))
+        await until(lambda: desk.function.running == 0)
+        await listener.stop(5)
+        assert await desk.counts() == (0, 0)
+        assert desk.function.bodies == {b"running": 2, b"waiting": 1}
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "vhost", "text"),
+    [
+        ("sless", "wrong", "%2F", "user name or password refused"),
+        ("sless", "opensesame", "none", 'vhost "none" not found'),
+        ("nobody", "opensesame", "%2F", "no permission"),
+    ],
+)
+async def test_a_broker_that_refuses_says_so(rabbit_server: RabbitServer, user: str, password: str, vhost: str, text: str) -> None:
+    async with open_desk(rabbit_server) as desk:
+        await desk.make_queue()
+        listener = desk.listener(url=parse_broker_url(rabbit_server.url(user, password, vhost)))
+        await until(lambda: text in listener.message, lambda: listener.message)
+        assert "wrong" not in listener.message
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("amqp://u:secret@127.0.0.1:1/", "Connect"),
+        ("amqp://u:secret@nowhere.invalid/", "has no address"),
+        ("amqp://u:secret@10.0.0.1/", "not a public address"),
+        ("amqps://u:secret@127.0.0.1:{port}/", "cannot connect to amqps://127.0.0.1"),
+    ],
+)
+async def test_what_cannot_be_reached_is_named(rabbit_server: RabbitServer, url: str, text: str) -> None:
+    async with open_desk(rabbit_server) as desk:
+        listener = desk.listener(url=parse_broker_url(url.format(port=rabbit_server.port)))
+        await until(lambda: text in listener.message, lambda: listener.message)
+        assert "secret" not in listener.message
+
+
+async def test_an_exclusive_queue_is_named(rabbit_server: RabbitServer) -> None:
+    async with open_desk(rabbit_server) as desk, desk.channel() as channel:
+        await channel.queue_declare(desk.queue, exclusive=True, durable=False)
+        listener = desk.listener()
+        await until(lambda: "exclusive" in listener.message, lambda: listener.message)
+
+
+async def test_who_may_only_read_listens_and_loses_nothing(rabbit_server: RabbitServer) -> None:
+    async def fail(call: MessageCall) -> MessageOutcome:
+        return failed()
+
+    async with open_desk(rabbit_server, fail) as desk:
+        await desk.make_queue()
+        listener = await desk.listening(url=parse_broker_url(rabbit_server.url("reader")))
+        await desk.publish(b"x")
+        await until(lambda: "cannot make queue" in listener.message and "no permission" in listener.message, lambda: listener.message)
+        await listener.stop(5)
+        await until(lambda: holds(desk, 1))
+
+
+ODD_HEADERS: dict[str, Any] = {"big": "ä" * 63_000, "n": 2**62, "at": datetime(2026, 1, 1, tzinfo=UTC), "deep": {"a": [{"b": True}]}}
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\xff" * 200_000, "ü".encode()], ids=["empty", "binary", "text"])
+async def test_any_message_survives_its_way(rabbit_server: RabbitServer, body: bytes) -> None:
+    async def fail(call: MessageCall) -> MessageOutcome:
+        return failed()
+
+    async with open_desk(rabbit_server, fail) as desk:
+        listener = await desk.listening(max_attempts=2)
+        await desk.publish(body, headers=ODD_HEADERS)
+        await until(lambda: listener.last_status == "dead", lambda: listener.message)
+        (dead,) = await desk.take_all(f"{desk.queue}.dead")
+        assert dead.body == body
+        assert dead.header.properties.headers["x-sless-reason"] == "boom"
+        assert all(call.shown.isascii() and call.shown.isprintable() for call in desk.function.calls)
