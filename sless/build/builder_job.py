@@ -15,7 +15,7 @@ from sless.build.builder_fit import BuilderFit
 from sless.build.builder_namespace import PUSH_SECRET
 from sless.build.context import ENV_FOLDER, ENV_KEY, env_file_of
 from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, build_of, labels_of
-from sless.kube.pods import CONTAINER_SECURITY, UID, env_of, pull_policy_of
+from sless.kube.pods import CONTAINER_SECURITY, UID, pull_policy_of
 
 Json = dict[str, Any]
 
@@ -120,8 +120,7 @@ def _fetcher(fit: BuilderFit, build: BuildJob) -> Json:
         "name": FETCHER,
         "image": image,
         "imagePullPolicy": pull_policy_of(image),
-        "command": ["python3", "-E", "-c", inspect.getsource(fetch_context)],
-        "env": env_of({"CONTEXT_URL": build.url, "CONTEXT_SHA256": build.sha256, "CONTEXT_DIR": WORKSPACE}),
+        "command": _literal(["python3", "-E", "-c", inspect.getsource(fetch_context), build.url, build.sha256, WORKSPACE]),
         "resources": {"limits": {"cpu": fit.cpu, "memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "64Mi"}},
         "securityContext": {**CONTAINER_SECURITY, "runAsUser": UID, "runAsGroup": UID, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "workspace", "mountPath": WORKSPACE}],

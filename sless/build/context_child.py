@@ -60,7 +60,11 @@ def make_context(order: Order) -> dict[str, Any]:
             target.write_bytes(archive := archive_of(package))
         if len(archive) <= order.small_bytes:
             return {"form": "code", **_described(target)}
-    recipe = _go_recipe(order, code) if compiled else _recipe_of(order, installation, code)
+    functions: tuple[str, ...] = ()
+    if compiled:
+        recipe, functions = _go_recipe(order, code)
+    else:
+        recipe = _recipe_of(order, installation, code)
     runtime_dockerfile = Path(order.runtimes) / order.runtime / "Dockerfile"
     dockerfile = dockerfile_of(recipe, runtime_dockerfile.read_text() if compiled else "")
     write_context(target, dockerfile, code)
@@ -73,6 +77,7 @@ def make_context(order: Order) -> dict[str, Any]:
         "tool": installation.tool.split()[0] if installation else "",
         "manifest": installation.file if installation else "",
         "manifest_text": text,
+        "functions": functions,
     }
 
 
@@ -84,15 +89,15 @@ def _recipe_of(order: Order, installation: Installation | None, code: Path) -> R
     return Recipe(runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code)
 
 
-def _go_recipe(order: Order, code: Path) -> Recipe:
-    """The code becomes a program's: what prepares it adds files and changes some."""
+def _go_recipe(order: Order, code: Path) -> tuple[Recipe, tuple[str, ...]]:
+    """And the names that the entry package exports. The code becomes a program's: what prepares it adds files and changes some."""
     for name in ("node_modules", ".git"):
         shutil.rmtree(code / name, ignore_errors=True)
     for path in code.rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | 0o200)
     prepared = prepare(code, order.entrypoint, Path(order.runtimes) / order.runtime)
-    return Recipe(runtime=order.runtime, image=order.image, vendored=prepared.vendored)
+    return Recipe(runtime=order.runtime, image=order.image, vendored=prepared.vendored), prepared.functions
 
 
 def _described(target: Path) -> dict[str, Any]:

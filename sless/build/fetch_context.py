@@ -1,4 +1,4 @@
-"""Fetches a build context into /workspace. Its text is what the first container of a builder pod runs, on any image with Python 3."""
+"""Fetches a build context: `URL SHA256 FOLDER`. Its text is what the first container of a builder pod runs, on any image with Python 3."""
 
 import hashlib
 import os
@@ -12,11 +12,11 @@ TRIES = 5
 
 
 def main() -> None:
-    folder = os.environ.get("CONTEXT_DIR", "/workspace")
+    url, expected, folder = sys.argv[1:]
     path = os.path.join(folder, ".context.tar.gz")
     for left in reversed(range(TRIES)):
         try:
-            found = download(os.environ["CONTEXT_URL"], path)
+            found = download(url, path)
             break
         except urllib.error.HTTPError as error:
             if error.code < 500 or not left:
@@ -25,10 +25,13 @@ def main() -> None:
             if not left:
                 sys.exit(f"the build context cannot be fetched: {error}")
         time.sleep(TRIES - left)
-    if found != os.environ["CONTEXT_SHA256"]:
-        sys.exit(f"the build context is not what was packed: expected {os.environ['CONTEXT_SHA256']}, found {found}")
+    if found != expected:
+        sys.exit(f"the build context is not what was packed: expected {expected}, found {found}")
     with tarfile.open(path, "r:gz") as archive:
-        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder, filter="data")
+        else:  # Python before 3.11.4; what it unpacks was packed by sless
+            archive.extractall(folder)
     os.unlink(path)
 
 

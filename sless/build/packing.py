@@ -5,10 +5,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sless import assets
 from sless.build.context_child import Order
@@ -23,7 +24,7 @@ _CHILD = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from sle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """A packed upload. `form` is `code` (small code: the archive is what the runtime image unpacks) or `image` (a build context).
-    `tool`, `manifest` and its text are for messages of an installer that fails."""
+    `tool`, `manifest` and its text are for messages of an installer that fails, `functions` (that a Go package exports) of a compiler."""
 
     form: str
     path: Path
@@ -34,6 +35,7 @@ class Context:
     tool: str = ""
     manifest: str = ""
     manifest_text: str = ""
+    functions: Sequence[str] = ()
 
 
 @contextmanager
@@ -55,7 +57,7 @@ def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) ->
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _asked(order: Order) -> dict[str, object]:
+def _asked(order: Order) -> dict[str, Any]:
     command = [sys.executable, "-E", "-S", "-c", _CHILD]
     try:
         done = subprocess.run(command, input=json.dumps(asdict(order)).encode(), capture_output=True, timeout=CHILD_SEC, check=False)
@@ -63,7 +65,7 @@ def _asked(order: Order) -> dict[str, object]:
         raise BuildFailed(f"packing the code took more than {CHILD_SEC} s") from error
     if done.returncode:
         raise OSError(f"packing the code failed: {done.stderr.decode(errors='replace').strip()[-500:]}")
-    answer: dict[str, object] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
     if "failed" in answer:
         raise BuildFailed(str(answer["failed"]))
     return answer

@@ -111,11 +111,19 @@ class Work:
         if time.monotonic() >= self._deadline:
             raise BuildFailed(f"build timed out after {self._timeout_sec} s")
 
+    def begin(self) -> None:
+        """From now on `tail` is of what comes next."""
+        with self._lock:
+            self._tail.clear()
+
+    @property
+    def cancelled(self) -> threading.Event:
+        return self._cancelled
+
     def run(self, processes: Processes, command: Command) -> int:
         """The exit code. Raises BuildCancelled, BuildFailed (over the time), OSError (cannot be started)."""
         self.check_time()
-        with self._lock:
-            self._tail.clear()
+        self.begin()
         ended = threading.Event()
         codes: list[int] = []
 
