@@ -13,6 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 BLIND_EXCEPTS: dict[str, str] = {
     "sless/asgi/application.py:Application._http": "edge of a request: becomes a 500 with a request id, logged",
     "sless/asgi/application.py:Application._lifespan": "edge of start and stop: told to the server, which ends",
+    "sless/backend/kubernetes/look.py:Look._look": "loop's edge: a failed look changes nothing, logged",
+    "sless/backend/kubernetes/run_log.py:RunLogs._conclude": "top of a pool thread: the run ends with a message, logged",
+    "sless/backend/kubernetes/runs.py:Runs._end": "a listener's mistake must not keep the others from being told",
+    "sless/backend/kubernetes/writer.py:Writer._do": "top of a pool thread: the write has failed with a message, logged",
     "sless/backend/runs.py:Runs._guard": "top of a pool thread: ends the run with a message",
     "sless/backend/runs.py:Runs._conclude": "a listener's mistake must not keep the run's folder and slot",
     "sless/backend/supervisor.py:Supervisor._serve": "loop's edge: one bad tick must not end supervision",
@@ -25,6 +29,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/proxy/routes.py:RouteTable._poll": "loop's edge: the routes in memory stay",
     "sless/reconcile/instances.py:InstancesLoop._apply": "one failing workload backs off and never stops the others",
     "sless/reconcile/loop.py:Loops._tick": "loop's edge: the next tick starts over from what it sees",
+    "sless/reconcile/callbacks.py:CallbacksLoop._send": "top of a pool thread: the callback stays due",
     "sless/reconcile/runs.py:RunsLoop._start": "one run that cannot start fails and never stops the others",
     "sless/proxy/accepting.py:Acceptor._try": "a batch's failure is raised at each of those who wait for it",
     "sless/server/cycle.py:Cycle.run_asgi": "edge of a connection: the caller's connection is given up, logged",

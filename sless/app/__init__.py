@@ -8,13 +8,10 @@ from sless.app.assembly import Assembly, MakeBackend
 from sless.app.database import database_url_of, migrate
 from sless.asgi import Application
 from sless.config import Settings
-from sless.errors import ConfigError
 
 __all__ = ["build", "database_url_of", "migrate"]
 
 
 def build(settings: Settings, make_backend: MakeBackend | None = None) -> Application:
     """The ASGI application of one worker process, made after the fork. Nothing runs before its lifespan starts."""
-    if settings.backend != "local":
-        raise ConfigError(f"SLESS_BACKEND: {settings.backend!r} is not part of this release; expected local")
     return Assembly(settings, make_backend).application()

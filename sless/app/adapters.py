@@ -1,7 +1,7 @@
 """Small parts that fit one room to the protocol of another."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,6 +29,10 @@ class LockedBackend:
     def remove(self, workload_id: str) -> None:
         with self.lock:
             self.inner.remove(workload_id)
+
+    def keep_namespaces(self, in_use: Collection[str]) -> None:
+        with self.lock:
+            self.inner.keep_namespaces(in_use)
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         with self.lock:

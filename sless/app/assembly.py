@@ -11,6 +11,7 @@ from sless.app.adapters import LockedBackend, RunQueue
 from sless.app.database import database_url_of
 from sless.asgi import Application, Parts
 from sless.backend import make_local_backend
+from sless.backend.kubernetes import ClusterParts, KubernetesBackend
 from sless.build import make_local_builder
 from sless.code import open_code_store
 from sless.config import Settings
@@ -18,8 +19,12 @@ from sless.domain.model import LogLine, Version
 from sless.domain.ports import Backend, Builder, CodeStore
 from sless.host.material import Material, MaterialKey
 from sless.http import create_app
+from sless.kube import Kube
+from sless.kube.names import META_INSTALLATION
+from sless.outbound import outbound_of
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.reconcile.builds import BuildsLoop
+from sless.reconcile.callbacks import CallbacksLoop
 from sless.reconcile.collect import Collector
 from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.instances import InstancesLoop
@@ -64,7 +69,10 @@ class Assembly:
         self.store = open_store(database_url_of(settings), holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
-        self.backend: Backend = LockedBackend((make_backend or self._make_local)(self._changed), threading.RLock())
+        self.kube = Kube.connect(settings) if settings.backend == "kubernetes" else None
+        self.installation = self.store.meta_ensure(META_INSTALLATION, ids.new_id(8)) if self.kube else ""
+        make = make_backend or (self._make_kubernetes if self.kube else self._make_local)
+        self.backend: Backend = LockedBackend(make(self._changed), threading.RLock())
         self.builder: Builder = make_local_builder(settings, self.material)
         self.plane = DataPlane(
             settings,
@@ -73,7 +81,7 @@ class Assembly:
                 history=self.store.history,
                 queue=RunQueue(self.store, self.wake),
                 backend=self.backend,
-                pull_logs=False,  # children's pipes carry every line already, also those of a crash
+                pull_logs=self.kube is not None,  # pipes of children carry every line already, also those of a crash
             ),
         )
         self.leader = Leader(self.store, self.holder)
@@ -105,6 +113,15 @@ class Assembly:
     def _make_local(self, changed: Callable[[], None]) -> Backend:
         return make_local_backend(self.settings, self.material, self._on_lines, changed)
 
+    def _make_kubernetes(self, changed: Callable[[], None]) -> Backend:
+        assert self.kube is not None
+        return KubernetesBackend(
+            ClusterParts(
+                settings=self.settings, kube=self.kube, installation=self.installation, code=self.code, on_lines=self._on_lines,
+                changed=changed,
+            )
+        )  # fmt: skip
+
     def _on_lines(self, lines: list[LogLine]) -> None:
         self.plane.recorder.add_lines(lines)
 
@@ -125,6 +142,7 @@ class Assembly:
             store=self.store, backend=self.backend, code=self.code, waker=self, held=lambda: builds.holds() | self.runs.holds()
         )
         self.cron = CronLoop(store=self.store, waker=self)
+        self.callbacks = CallbacksLoop(store=self.store, outbound=outbound_of(self.settings.outbound_allow), waker=self)
         collector = Collector(
             store=self.store,
             code=self.code,
@@ -139,6 +157,7 @@ class Assembly:
                 Loop(topic="builds", tick=builds.tick, interval_sec=1),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=1),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=1),
+                Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=1),
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
                 Loop(topic="collect", tick=collector.tick, interval_sec=60),
             ],
@@ -165,6 +184,7 @@ class Assembly:
     def _stop(self) -> None:
         self.stopping.set()
         self.loops.stop()
+        self.callbacks.stop()
         self.cron.stop()
         self.builder.close()
         self.backend.close()

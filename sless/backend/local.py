@@ -1,7 +1,7 @@
 """LocalBackend: user code as child processes of this server."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sless.backend.outcome import Limits
@@ -47,6 +47,9 @@ class LocalBackend:
 
     def remove(self, workload_id: str) -> None:
         self._supervisor.remove(workload_id)
+
+    def keep_namespaces(self, in_use: Collection[str]) -> None:
+        """A tenant's namespace is nothing of its own on this machine."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         self._runs.start(run, done)

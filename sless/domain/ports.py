@@ -1,6 +1,6 @@
 """Protocols that `app` fills, and the values that cross them. A part that may not import another names here what it needs of it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -109,6 +109,9 @@ class Backend(Protocol):
 
     def remove(self, workload_id: str) -> None:
         """Drains and stops all instances; `observe` stops showing the workload when nothing of it runs."""
+
+    def keep_namespaces(self, in_use: Collection[str]) -> None:
+        """The tenants' namespaces that hold workloads; what the backend made for others may go."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         """Starts one run; `done` is called from a thread of the backend when it has ended. A known id starts nothing."""

@@ -100,11 +100,14 @@ class Kube:
             # The snapshot behind a page's token has expired: from the start, once.
             return self._pages(path, use, query, _METADATA if metadata_only else _JSON)
 
-    def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background") -> None:
-        """Asks for the deletion; what it owns follows. Absent is no error."""
+    def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background",
+               grace_sec: int | None = None) -> None:  # fmt: skip
+        """Asks for the deletion; what it owns follows. Absent is no error. `grace_sec` instead of the pod's own."""
         place = kind_of(kind)
         use = Use(verb="delete", group=place.group, resource=place.plural, namespace=namespace or "")
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        body: Manifest = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_sec is not None:
+            body["gracePeriodSeconds"] = grace_sec
         try:
             self._json("DELETE", place.path(namespace, name), use, body=body)
         except KubeError as error:

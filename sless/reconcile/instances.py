@@ -45,6 +45,7 @@ class InstancesLoop:
         self._changed = False
         observed = self.backend.observe()
         workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
+        self.backend.keep_namespaces({item.namespace for item in workloads.values()})
         wishes = self._wishes(workloads)
         actions = decide_instances(workloads, wishes, observed, self.held())
         for action in actions:

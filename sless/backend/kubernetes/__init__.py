@@ -1,0 +1,21 @@
+"""The cluster as a place where functions run: ports.Backend over Deployments and Jobs.
+
+`fit` what settings mean for objects, `manifests` and `run_manifests` wishes as objects, `words` what a pod's state means to a user,
+`seen` what the cluster shows as what the port speaks of (all of these pure); `view` reads the cluster, `writer` changes it, `runs` follows
+Jobs, `stuck` asks instances that were reported, `cluster` joins them behind the port.
+
+Decision: nothing that is wished is remembered here. What is in the cluster is compared with what it says of itself (annotations: hash,
+generation, what it needs beside itself); when something is missing, `observe` shows generation 0 and the reconciler wishes again. So a
+restart, a takeover by another replica and somebody's `kubectl delete` are one case, and a former leader has nothing left to write.
+
+Decision: lists, no watches. Two or three lists each second or two, whatever the number of functions, are simple to reason about; a missed
+event cannot exist. The rest (Secrets, Services, policies …) is listed in turn, metadata only, so that what was deleted by hand is back
+within a minute.
+
+Decision: a call of the port never waits for the API. Writes go through a small pool, the newest wish of a workload wins, and what the
+cluster says to them shows in `observe`.
+"""
+
+from sless.backend.kubernetes.cluster import ClusterParts, KubernetesBackend
+
+__all__ = ["ClusterParts", "KubernetesBackend"]

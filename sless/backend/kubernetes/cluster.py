@@ -1,0 +1,156 @@
+"""KubernetesBackend: the parts of this package behind ports.Backend."""
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+
+from sless.backend.kubernetes.crash_logs import CrashLogs
+from sless.backend.kubernetes.fit import fit_of
+from sless.backend.kubernetes.instances import Instances, Objects
+from sless.backend.kubernetes.look import Look
+from sless.backend.kubernetes.run_log import CALL_RESULT_BYTES, RunLogs
+from sless.backend.kubernetes.runs import Runs
+from sless.backend.kubernetes.seen import instance_id_of
+from sless.backend.kubernetes.stuck import Stuck
+from sless.backend.kubernetes.tenants import Tenants
+from sless.backend.kubernetes.view import Parts, View
+from sless.backend.kubernetes.writer import Writer
+from sless.backend.outcome import Limits
+from sless.config import Settings
+from sless.domain.ports import BackendUnavailable, CodeStore, Deployment, ObservedDeployment, ObservedRun, RunSpec
+from sless.host.lines import Sink
+from sless.kube import Kube
+from sless.kube.tenant import tenant_policy_of
+
+_log = logging.getLogger(__name__)
+
+WHY_AGE_SEC = 0.1
+WHY_WAIT_SEC = 2.0
+"""How long a broken call waits for the cluster to say why; the kubelet itself needs about a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterParts:
+    """`installation` is the id under which everything is labelled."""
+
+    settings: Settings
+    kube: Kube
+    installation: str
+    code: CodeStore
+    on_lines: Sink
+    changed: Callable[[], None]
+
+
+class KubernetesBackend:
+    """See ports.Backend. Several replicas may have one each: `observe`, `apply`, `remove` and `keep_namespaces` are the leader's."""
+
+    def __init__(self, given: ClusterParts) -> None:
+        """Raises ConfigError. Nothing is asked of the cluster before somebody wants to know."""
+        kube = given.kube
+        self._changed_outside = given.changed
+        parts = Parts()
+        self._tenants = Tenants(kube, tenant_policy_of(given.settings, given.installation), parts)
+        objects = Objects(kube=kube, fit=fit_of(given.settings, given.installation), parts=parts, tenants=self._tenants, code=given.code)
+        self._objects = objects
+        self._writer = Writer(self._wrote)
+        self._instances = Instances(objects=objects, writer=self._writer)
+        limits = Limits(job=given.settings.max_result_bytes, call=CALL_RESULT_BYTES)
+        self._logs = RunLogs(kube, limits, given.on_lines)
+        self._runs = Runs(objects, self._writer, self._logs, given.changed)
+        self._crashes = CrashLogs(kube, self._instances, given.on_lines, self._wrote)
+        self._stuck = Stuck(kube, self._replaced)
+        self._look = Look(kube, given.installation, parts, on_view=self._on_view, on_parts=self._on_parts)
+        self._in_use: frozenset[str] = frozenset()
+        self._view = View()
+        self._closed = False
+        self._look.start()
+
+    def observe(self) -> dict[str, ObservedDeployment]:
+        self._look.view(leading=True)
+        return self._instances.seen
+
+    def apply(self, deployment: Deployment) -> None:
+        self._instances.apply(deployment, self._look.view(leading=True))
+        if self._writer.is_busy():
+            self._look.active()
+
+    def remove(self, workload_id: str) -> None:
+        self._instances.remove(workload_id, self._look.view(leading=True))
+        self._look.active()
+
+    def keep_namespaces(self, in_use: Collection[str]) -> None:
+        self._in_use = frozenset(in_use)
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        self._runs.start(run, done, self._find_view())
+        self._look.active()
+
+    def observe_runs(self) -> dict[str, ObservedRun]:
+        return self._runs.observe(self._look.view())
+
+    def remove_run(self, run_id: str) -> None:
+        self._runs.remove(run_id, self._find_view())
+
+    def why_gone(self, endpoint_id: str) -> str | None:
+        if endpoint_id not in self._instances.reasons:
+            self._look.refresh(WHY_AGE_SEC, WHY_WAIT_SEC)
+        return self._instances.reasons.get(endpoint_id)
+
+    def report_stuck(self, endpoint_id: str) -> None:
+        for workload_id, seen in self._instances.seen.items():
+            for endpoint in seen.endpoints:
+                if endpoint.id == endpoint_id:
+                    pods = [pod for pod in self._view.pods.get(workload_id, ()) if instance_id_of(pod) == endpoint_id]
+                    for pod in pods:
+                        self._stuck.report(endpoint_id, endpoint.address, pod)
+
+    def close(self) -> None:
+        """What runs in the cluster goes on: the next server finds it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._look.close()
+        for part in (self._writer, self._logs, self._crashes, self._stuck):
+            part.close()
+        self._objects.kube.close()
+
+    # --- from other threads ---
+
+    def _find_view(self) -> View | None:
+        try:
+            return self._look.view()
+        except BackendUnavailable:
+            return None
+
+    def _wrote(self) -> None:
+        """Something was written, refused or read: look what came of it."""
+        self._look.active()
+
+    def _replaced(self, instance_id: str, reason: str) -> None:
+        self._instances.reasons[instance_id] = reason
+        self._look.active()
+
+    def _on_view(self, view: View) -> None:
+        self._view = view
+        changed = self._instances.on_view(view)
+        self._crashes.on_view(view)
+        self._runs.on_view(view)
+        if changed or self._runs.is_busy():
+            self._look.active_soon()
+        if changed:
+            self._changed_outside()
+
+    def _on_parts(self, view: View) -> None:
+        """The leader's housekeeping."""
+        self._tenants.read_source()
+        for namespace in self._tenants.outdated(self._in_use):
+            self._writer.put(f"tenant:{namespace}", partial(self._tenants.ensure, namespace))
+        for part in (*self._instances.orphans(view), *self._runs.orphans(view)):
+            _log.info("%s is not used any more: removed", part.key)
+            self._writer.put(f"orphan:{part.key}", partial(self._objects.delete, part.key))
+        homes = {item["metadata"]["namespace"] for item in (*view.deployments.values(), *view.jobs.values(), *view.run_pods.values())}
+        homes |= {pod["metadata"]["namespace"] for pods in view.pods.values() for pod in pods}
+        for part in self._tenants.unused(self._in_use, lambda name: name in homes):
+            _log.info("namespace %s holds nothing any more: removed", part.name)
+            self._writer.put(f"namespace:{part.name}", partial(self._tenants.remove, part))

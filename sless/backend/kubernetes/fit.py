@@ -1,0 +1,68 @@
+"""What of the settings shapes the objects of functions."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from urllib.parse import urlsplit
+
+from sless.config import Settings
+from sless.domain.runtimes import RUNTIMES
+from sless.kube.pods import Placement, placement_of
+from sless.kube.stamp import hash_of
+
+FORMAT = 1
+"""Raise it when objects of a running installation are to be written anew although no setting changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngressFit:
+    """Ingresses live beside sless's own Service, as an Ingress reaches Services of its own namespace only."""
+
+    host: str
+    class_name: str
+    tls_secret: str
+    namespace: str
+    service: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """`images` by runtime: what small code runs on."""
+
+    installation: str
+    placement: Placement = field(default_factory=Placement)
+    images: Mapping[str, str] = field(default_factory=dict)
+    ingress: IngressFit | None = None
+
+    def template_hash(self) -> str:
+        """Changes when the same function would become other objects."""
+        return hash_of([FORMAT, asdict(self)])
+
+
+def fit_of(settings: Settings, installation: str) -> Fit:
+    """Raises ConfigError naming the setting that is wrong."""
+    return Fit(
+        installation=installation,
+        placement=placement_of(settings),
+        images={name: image_of(settings, name) for name in RUNTIMES},
+        ingress=_ingress_of(settings),
+    )
+
+
+def image_of(settings: Settings, runtime: str) -> str:
+    """SLESS_RUNTIME_IMAGE_… of `python3.11`, `nodejs20` or `go1.23`."""
+    return str(getattr(settings, "runtime_image_" + runtime.replace(".", "")))
+
+
+def _ingress_of(settings: Settings) -> IngressFit | None:
+    if not settings.ingress_host or settings.external_url:
+        return None
+    url = urlsplit(settings.internal_url or f"http://sless.{settings.pod_namespace}.svc:{settings.port}")
+    return IngressFit(
+        host=settings.ingress_host,
+        class_name=settings.ingress_class,
+        tls_secret=settings.ingress_tls_secret,
+        namespace=settings.pod_namespace,
+        service=(url.hostname or "sless").split(".")[0],
+        port=url.port or 80,
+    )

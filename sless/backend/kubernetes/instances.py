@@ -1,0 +1,236 @@
+"""Deployments of functions and services: what is written for a wish, what is removed, what is seen of them."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sless import clock
+from sless.backend.kubernetes.fit import Fit
+from sless.backend.kubernetes.manifests import Wanted, key_of, wanted_of
+from sless.backend.kubernetes.seen import (
+    Memory,
+    ended_instances_of,
+    endpoint_of,
+    generation_of,
+    is_complete,
+    is_rolled_out,
+    needs_of,
+    observed_deployment,
+)  # fmt: skip
+from sless.backend.kubernetes.tenants import Tenants
+from sless.backend.kubernetes.view import Part, Parts, View
+from sless.backend.kubernetes.writer import Writer
+from sless.clock import parse_rfc3339
+from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Program
+from sless.kube import Conflict, Kube, KubeError
+from sless.kube.code_map import archive_of, code_map_manifest
+from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, namespace_of
+from sless.kube.stamp import stamp_of
+
+Json = dict[str, Any]
+
+KEPT_REASONS = 2_000
+ORPHAN_AFTER = timedelta(minutes=2)
+CODE_ORPHAN_AFTER = timedelta(minutes=15)
+"""A ConfigMap with code is made before anything uses it, and again when it is missing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Objects:
+    """What writes of instances and of runs have in common."""
+
+    kube: Kube
+    fit: Fit
+    parts: Parts
+    tenants: Tenants
+    code: CodeStore
+
+    def in_tenant(self, namespace: str, write: Callable[[], None]) -> None:
+        """`write` in the tenant's namespace, which is made first; once more when it turns out to be gone. Raises KubeError."""
+        self.tenants.ensure(namespace)
+        try:
+            write()
+        except KubeError as error:
+            if error.status != 404:
+                raise
+            self.tenants.forget_gone(namespace)
+            self.tenants.ensure(namespace)
+            write()
+
+    def apply(self, manifest: Json) -> Json | None:
+        """Unless it is there as it should be."""
+        part = self.parts.find(key_of(manifest))
+        if part is not None and part.stamp == stamp_of(manifest):
+            return None
+        made = self.kube.apply(manifest)
+        self.parts.put(manifest["kind"], made)
+        return made
+
+    def ensure_code(self, program: Program, code_map: str | None) -> None:
+        """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone."""
+        namespace = namespace_of(program.namespace)
+        if code_map is None or self.parts.find(f"ConfigMap/{namespace}/{code_map}") is not None:
+            return
+        with self.code.open(program.code_key) as code:
+            manifest = code_map_manifest(self.fit.installation, namespace, program.workload_id, archive_of(code))
+        # The artifact's name holds, as that is what the pods ask for.
+        manifest["metadata"]["name"] = code_map
+        try:
+            self.parts.put("ConfigMap", self.kube.create(manifest))
+        except Conflict:
+            self.parts.put("ConfigMap", manifest)
+
+    def delete(self, key: str) -> None:
+        kind, namespace, name = key.split("/", 2)
+        self.kube.delete(kind, name, namespace or None)
+        self.parts.drop(key)
+
+
+@dataclass(slots=True, kw_only=True)
+class Instances:
+    """`seen` is recomputed by `on_view`. What is kept in memory here is only what makes messages better."""
+
+    objects: Objects
+    writer: Writer
+    seen: dict[str, ObservedDeployment] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why instances ended, by id, the newest."""
+    tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _reached: dict[str, int] = field(default_factory=dict)
+    _edited: dict[str, int] = field(default_factory=dict)
+    """The Deployment's own generation after our last write: a higher one means that somebody edited it."""
+    _known: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def apply(self, wish: Deployment, view: View) -> None:
+        wanted = wanted_of(self.objects.fit, wish)
+        workload_id = wish.program.workload_id
+        live = view.deployments.get(workload_id)
+        edited = live is not None and self._is_edited(workload_id, live)
+        part = self.objects.parts.find(key_of(wanted.deployment))
+        if part is not None and part.stamp == stamp_of(wanted.deployment) and not edited and self._has_needs(wanted.deployment):
+            return
+        self.writer.put(workload_id, lambda: self._write(wish, wanted, edited=edited))
+
+    def remove(self, workload_id: str, view: View) -> None:
+        live = view.deployments.get(workload_id)
+        if live is not None and live["metadata"].get("deletionTimestamp"):
+            return
+        if live is not None:
+            self.writer.put(workload_id, lambda: self._delete(live))
+        elif loose := [pod for pod in view.pods.get(workload_id, ()) if not pod["metadata"].get("deletionTimestamp")]:
+            self.writer.put(workload_id, lambda: self._delete_pods(loose))
+        else:
+            # Nothing was ever made: what was refused is forgotten.
+            self.writer.drop(workload_id)
+
+    def on_view(self, view: View) -> bool:
+        """True when `seen` has changed."""
+        now = clock.now()
+        self._remember(view)
+        failures = {key: failure.message for key, failure in self.writer.failures().items() if failure.message and ":" not in key}
+        seen = {}
+        for workload_id in view.deployments.keys() | view.pods.keys() | failures.keys():
+            deployment = view.deployments.get(workload_id)
+            memory = Memory(reached=self._reach(workload_id, deployment), tails=self.tails, failure=failures.get(workload_id, ""))
+            found = observed_deployment(workload_id, deployment, view.pods.get(workload_id, []), memory, now)
+            if found is not None:
+                seen[workload_id] = found
+        changed = seen != self.seen
+        self.seen = seen
+        return changed
+
+    def orphans(self, view: View) -> list[Part]:
+        """Parts that nothing uses any more: of Deployments that are gone, and code that no pod, Deployment or Job names."""
+        now, used = clock.now(), _code_in_use(view)
+        found = []
+        for part in self.objects.parts.all():
+            age = now - parse_rfc3339(part.created_at) if part.created_at else timedelta(0)
+            role = part.labels.get(ROLE)
+            if part.deleting or part.kind == "Deployment":
+                continue
+            loose = role == ROLE_INSTANCE and part.labels.get(WORKLOAD) not in view.deployments and age > ORPHAN_AFTER
+            unused = role == ROLE_CODE and f"{part.namespace}/{part.name}" not in used and age > CODE_ORPHAN_AFTER
+            if loose or unused:
+                found.append(part)
+        return [part for part in found if not self.writer.is_busy(part.labels.get(WORKLOAD, ""))]
+
+    # --- writing, in the writer's threads ---
+
+    def _write(self, wish: Deployment, wanted: Wanted, *, edited: bool) -> None:
+        def write() -> None:
+            for manifest in wanted.before:
+                self.objects.apply(manifest)
+            self.objects.ensure_code(wish.program, wanted.code_map)
+            if edited:
+                self.objects.parts.drop(key_of(wanted.deployment))
+            made = self.objects.apply(wanted.deployment)
+            if made is not None:
+                self._edited[wish.program.workload_id] = int(made["metadata"].get("generation") or 0)
+            for manifest in wanted.after:
+                self.objects.apply(manifest)
+
+        self.objects.in_tenant(wish.program.namespace, write)
+
+    def _delete(self, live: Json) -> None:
+        """Pods that end still take calls for a moment, so what they need beside themselves may go at once."""
+        self.objects.delete(key_of({**live, "kind": "Deployment"}))
+        for key in needs_of(live):
+            if not key.startswith("ConfigMap/"):
+                self.objects.delete(key)
+
+    def _delete_pods(self, pods: list[Json]) -> None:
+        for pod in pods:
+            self.objects.kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+
+    # --- seeing, in the looking thread ---
+
+    def _reach(self, workload_id: str, deployment: Json | None) -> int:
+        """The newest generation that was once ready; 0 as soon as something of it is missing or was edited, so that it is wished again."""
+        if deployment is None:
+            self._reached.pop(workload_id, None)
+            self._edited.pop(workload_id, None)
+        elif self._is_edited(workload_id, deployment) or not is_complete(
+            deployment, self.objects.fit.template_hash(), self._find_stamp
+        ):  # fmt: skip
+            self._reached[workload_id] = 0
+        elif is_rolled_out(deployment):
+            self._reached[workload_id] = generation_of(deployment)
+        return self._reached.get(workload_id, 0)
+
+    def _is_edited(self, workload_id: str, deployment: Json) -> bool:
+        generation = int(deployment["metadata"].get("generation") or 0)
+        return generation > self._edited.setdefault(workload_id, generation)
+
+    def _has_needs(self, deployment: Json) -> bool:
+        return is_complete(deployment, self.objects.fit.template_hash(), self._find_stamp)
+
+    def _find_stamp(self, key: str) -> str | None:
+        part = self.objects.parts.find(key)
+        return part.stamp if part is not None else None
+
+    def _remember(self, view: View) -> None:
+        pods = [pod for group in view.pods.values() for pod in group]
+        for pod in pods:
+            for instance, reason in ended_instances_of(pod).items():
+                self.reasons.setdefault(instance, reason)
+        known = {endpoint.id for pod in pods if (endpoint := endpoint_of(pod)) is not None and not endpoint.draining}
+        running = {endpoint.id for pod in pods if (endpoint := endpoint_of(pod)) is not None}
+        for instance in self._known - running:
+            self.reasons.setdefault(instance, "instance was removed from the cluster")
+        self._known = (self._known & running) | known
+        for memory in (self.reasons, self.tails):
+            while len(memory) > KEPT_REASONS:
+                memory.pop(next(iter(memory)))
+
+
+def _code_in_use(view: View) -> set[str]:
+    """`namespace/name` of ConfigMaps that pods, Deployments or Jobs name as a volume."""
+    specs = [item["spec"]["template"]["spec"] | {"namespace": item["metadata"]["namespace"]}
+             for item in (*view.deployments.values(), *view.jobs.values())]  # fmt: skip
+    specs += [pod["spec"] | {"namespace": pod["metadata"]["namespace"]}
+              for pod in (*view.run_pods.values(), *(pod for group in view.pods.values() for pod in group))]  # fmt: skip
+    return {f"{spec['namespace']}/{volume['configMap']['name']}" for spec in specs for volume in spec.get("volumes") or ()
+            if "configMap" in volume}  # fmt: skip

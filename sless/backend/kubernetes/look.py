@@ -1,0 +1,141 @@
+"""Looking at the cluster: a thread that lists while somebody wants to know, faster while something happens."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from sless.backend.kubernetes.view import Parts, View, read_view
+from sless.domain.ports import BackendUnavailable
+from sless.kube import Kube, KubeError
+
+_log = logging.getLogger(__name__)
+
+BUSY_SEC = 0.5
+IDLE_SEC = 2.0
+MAX_BACK_OFF_SEC = 5.0
+ACTIVE_SEC = 15.0
+"""How long after a change the looks stay fast."""
+WANTED_SEC = 30.0
+"""How long after the last question it goes on looking: other replicas than the leader ask only while they have runs."""
+STALE_SEC = 15.0
+PARTS_SEC = 15.0
+"""Each such time, the next group of `view.PART_KINDS` is listed: what was deleted by hand is noticed after two of them."""
+
+
+class Look:
+    """`on_view` and `on_parts` are called in the looking thread, `on_parts` only on the leader. They may raise KubeError, which counts as a
+    failed look."""
+
+    def __init__(
+        self, kube: Kube, installation: str, parts: Parts, *, on_view: Callable[[View], None], on_parts: Callable[[View], None]
+    ) -> None:
+        self._kube = kube
+        self._installation = installation
+        self._parts = parts
+        self._on_view = on_view
+        self._on_parts = on_parts
+        self._view: View | None = None
+        self._error = "the cluster has not been looked at yet"
+        self._looked_at = float("-inf")
+        self._parts_at = float("-inf")
+        self._wanted_until = self._leading_until = self._active_until = float("-inf")
+        self._failed = 0
+        self._wake = threading.Event()
+        self._turn = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="sless-kube-look", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=40)
+
+    def view(self, *, leading: bool = False) -> View:
+        """What was last seen. `leading`: who asks is the leader, so all kinds are to be watched. Raises BackendUnavailable when the last
+        look failed or is too old."""
+        self.want(leading=leading)
+        if self._view is None or self._error or time.monotonic() - self._looked_at > STALE_SEC or (leading and not self._parts.complete):
+            self._wake.set()
+            raise BackendUnavailable(self._error or "the cluster has not been looked at for a while")
+        return self._view
+
+    def is_leading(self) -> bool:
+        return time.monotonic() < self._leading_until
+
+    def want(self, *, leading: bool = False) -> None:
+        now = time.monotonic()
+        self._wanted_until = now + WANTED_SEC
+        if leading:
+            self._leading_until = now + WANTED_SEC
+
+    def active(self) -> None:
+        """Something changes: look often, and now."""
+        self._active_until = time.monotonic() + ACTIVE_SEC
+        self.want()
+        self._wake.set()
+
+    def active_soon(self) -> None:
+        """The same, from the looking thread itself: it need not be woken."""
+        self._active_until = time.monotonic() + ACTIVE_SEC
+        self.want()
+
+    def refresh(self, max_age_sec: float, timeout_sec: float) -> None:
+        """Waits until a look that is not older has ended, or the time is over. From any thread but the looking one."""
+        self.active()
+        deadline = time.monotonic() + timeout_sec
+        with self._turn:
+            self._turn.wait_for(lambda: deadline - timeout_sec - self._looked_at <= max_age_sec or self._stopping, timeout_sec)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            if time.monotonic() < self._wanted_until:
+                self._look()
+            self._wake.wait(self._pause_sec())
+
+    def _pause_sec(self) -> float:
+        if self._failed:
+            # Who waits for a failing API wakes us each second; that is often enough.
+            time.sleep(min(MAX_BACK_OFF_SEC, 0.25 * 2.0**self._failed))
+            return 0.0
+        return BUSY_SEC if time.monotonic() < self._active_until else IDLE_SEC
+
+    def _look(self) -> None:
+        """The edge of the thread's loop."""
+        began = time.monotonic()
+        try:
+            view = read_view(self._kube, self._installation, self._parts)
+            self._read_parts(began)
+            self._on_view(view)
+            self._view, self._looked_at, self._error = view, began, ""
+            if self._parts_at == began:
+                self._on_parts(view)
+            self._failed = 0
+        except KubeError as error:
+            self._trouble(error.message)
+        except Exception as error:
+            _log.exception("looking at the cluster failed")
+            self._trouble(f"internal error: {error}")
+        with self._turn:
+            self._turn.notify_all()
+
+    def _read_parts(self, began: float) -> None:
+        if not self.is_leading():
+            return
+        if not self._parts.complete:
+            self._parts.read_all(self._kube, self._installation)
+            self._parts_at = began
+        elif began - self._parts_at >= PARTS_SEC:
+            self._parts.read_next(self._kube, self._installation)
+            self._parts_at = began
+
+    def _trouble(self, message: str) -> None:
+        self._failed += 1
+        self._error = message
+        if self._failed == 1:
+            _log.warning("the cluster cannot be seen, nothing is changed: %s", message)

@@ -1,0 +1,238 @@
+"""A wish for instances → the objects that make it true: pure."""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sless.backend.kubernetes.fit import Fit, IngressFit
+from sless.domain.ports import Deployment, Program
+from sless.domain.runtimes import RUNTIMES
+from sless.kube.names import (
+    GENERATION,
+    KIND,
+    NAME,
+    NAMESPACE,
+    ROLE_INSTANCE,
+    VERSION,
+    WORKLOAD,
+    env_secret_of,
+    find_code_map,
+    labels_of,
+    namespace_of,
+)  # fmt: skip
+from sless.kube.pods import CODE_DIR, PORT, Container, container_of, pod_spec_of, small_code_of
+from sless.kube.stamp import hash_of, stamp_of, stamped
+
+Json = dict[str, Any]
+
+NEEDS = "sless.dev/needs"
+"""Annotation of a Deployment: JSON of `Kind/namespace/name` → hash of all that has to be there beside it."""
+TEMPLATE = "sless.dev/template"
+"""Annotation of a Deployment: `Fit.template_hash` when it was written."""
+ENV_HASH = "sless.dev/env-hash"
+
+PRE_STOP_SEC = 5
+"""A pod that is to end still takes calls this long: until every proxy has read that it is leaving."""
+START_SEC = 60
+UNLIMITED_GRACE_SEC = 60
+"""What calls get to end in when the program has no time limit."""
+GRACE_MARGIN_SEC = 5
+HEALTH = {"path": "/_sless/health", "port": PORT, "httpHeaders": [{"name": "X-Sless-Control", "value": "1"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """`before` are applied before the Deployment and `after` behind it; `code_map` names the ConfigMap of small code, whose content is
+    read only when it is missing."""
+
+    deployment: Json
+    before: tuple[Json, ...]
+    after: tuple[Json, ...]
+    code_map: str | None
+
+
+def wanted_of(fit: Fit, wish: Deployment) -> Wanted:
+    program = wish.program
+    before = (stamped(env_secret(fit, program, env_secret_of(program.name), ROLE_INSTANCE)), stamped(_service(fit, program)))
+    after = (stamped(_ingress(fit, program, fit.ingress)),) if fit.ingress else ()
+    code_map = find_code_map(program.artifact)
+    needs = {key_of(item): stamp_of(item) for item in (*before, *after)}
+    if code_map:
+        needs[f"ConfigMap/{namespace_of(program.namespace)}/{code_map}"] = ""
+    deployment = _deployment(fit, wish, before[0])
+    annotations = {
+        GENERATION: str(wish.generation),
+        NEEDS: json.dumps(needs, sort_keys=True, separators=(",", ":")),
+        TEMPLATE: fit.template_hash(),
+    }
+    deployment["metadata"]["annotations"] = annotations
+    return Wanted(deployment=stamped(deployment), before=before, after=after, code_map=code_map)
+
+
+def key_of(item: Json) -> str:
+    """`Secret/sless-fn-0123/hello-env`."""
+    return f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
+
+
+def labels_of_program(fit: Fit, program: Program, role: str) -> dict[str, str]:
+    more = {WORKLOAD: program.workload_id, NAME: program.name, KIND: str(program.kind), NAMESPACE: program.namespace}
+    return labels_of(fit.installation, role, more)
+
+
+def env_secret(fit: Fit, program: Program, name: str, role: str, more: dict[str, str] | None = None) -> Json:
+    """All of `env`: secret_env and env_vars are not told apart, so that nothing secret can end up in a pod's description."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(program.namespace),
+            "labels": dict(sorted({**labels_of_program(fit, program, role), **(more or {})}.items())),
+        },
+        "type": "Opaque",
+        # Not stringData: of that, server-side apply never removes a name again.
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(program.env.items())},
+    }
+
+
+def environment_of(program: Program) -> dict[str, str]:
+    """What may be seen by anybody who sees the pod. The user's own names win over those that are not the runtime's."""
+    ours = {
+        "SLESS_ENTRYPOINT": program.entrypoint,
+        "SLESS_CODE_DIR": CODE_DIR,
+        "SLESS_FUNCTION_NAME": program.name,
+        "SLESS_NAMESPACE": program.namespace,
+        "SLESS_VERSION": str(program.version),
+        "SLESS_MEMORY_MB": str(program.memory_mb),
+        "SLESS_TIMEOUT_SEC": str(program.timeout_sec),
+        "SLESS_CONCURRENCY": str(program.concurrency),
+        "SLESS_EVENT_FORMAT": program.event_format,
+        "SLESS_PORT": str(PORT),
+    }
+    usual = {"HOME": "/tmp", "TMPDIR": "/tmp", **_heap_of(program)}
+    return {**{name: value for name, value in usual.items() if name not in program.env}, **ours}
+
+
+def container_of_program(fit: Fit, program: Program, secret: str, more: Json, env: dict[str, str] | None = None) -> tuple[Json, list[Json]]:
+    """The container that runs this program, and the volumes it needs. Image: what was built, or the runtime's for small code."""
+    code_map = find_code_map(program.artifact)
+    volumes, mounts, code_env = small_code_of(code_map) if code_map else ([], {}, {})
+    container = Container(
+        image=fit.images[program.runtime] if code_map else program.artifact,
+        memory_mb=program.memory_mb,
+        env={**environment_of(program), **code_env, **(env or {})},
+        env_secret=secret,
+        mounts=mounts,
+        more=more,
+    )
+    return container_of(container, fit.placement), volumes
+
+
+def grace_sec_of(program: Program) -> int:
+    """What running calls get to end in, from SIGTERM."""
+    return program.timeout_sec or UNLIMITED_GRACE_SEC
+
+
+def _deployment(fit: Fit, wish: Deployment, secret: Json) -> Json:
+    program = wish.program
+    labels = labels_of_program(fit, program, ROLE_INSTANCE)
+    selector = labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: program.workload_id})
+    template = {
+        "metadata": {
+            "labels": dict(sorted({**labels, VERSION: str(program.version)}.items())),
+            "annotations": {ENV_HASH: hash_of(secret["data"])},
+        },
+        "spec": _pod_spec(fit, program, secret["metadata"]["name"]),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": program.name, "namespace": namespace_of(program.namespace), "labels": labels},
+        "spec": {
+            "replicas": wish.replicas,
+            "revisionHistoryLimit": 1,
+            "selector": {"matchLabels": selector},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},
+            "template": template,
+        },
+    }
+
+
+def _pod_spec(fit: Fit, program: Program, secret: str) -> Json:
+    more = {
+        "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
+        "startupProbe": {"httpGet": HEALTH, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": START_SEC},
+        # Generous: a handler that keeps the processor for itself is slow, not ill.
+        "readinessProbe": {"httpGet": HEALTH, "periodSeconds": 5, "timeoutSeconds": 3, "failureThreshold": 6},
+        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SEC}}},
+    }
+    grace_sec = grace_sec_of(program)
+    container, volumes = container_of_program(fit, program, secret, more, {"SLESS_GRACE_SEC": str(grace_sec)})
+    spread = {"labelSelector": {"matchLabels": {WORKLOAD: program.workload_id}}, "maxSkew": 1}
+    return pod_spec_of(
+        container,
+        fit.placement,
+        volumes=volumes,
+        more={
+            "terminationGracePeriodSeconds": PRE_STOP_SEC + grace_sec + GRACE_MARGIN_SEC,
+            "topologySpreadConstraints": [{**spread, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}],
+        },
+    )
+
+
+def _service(fit: Fit, program: Program) -> Json:
+    """Nothing of sless needs it, as the proxy calls pods; it is a name for what a provider runs beside: meshes, metrics, kubectl."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": program.name,
+            "namespace": namespace_of(program.namespace),
+            "labels": labels_of_program(fit, program, ROLE_INSTANCE),
+        },
+        "spec": {
+            "selector": labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: program.workload_id}),
+            "ports": [{"name": "http", "port": 80, "targetPort": PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def _ingress(fit: Fit, program: Program, ingress: IngressFit) -> Json:
+    label = f"{program.name}-{program.namespace}"
+    host = f"{label}.{ingress.host}"
+    service = {"name": ingress.service, "port": {"number": ingress.port}}
+    spec: Json = {"rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": service}}]}}]}
+    if ingress.class_name:
+        spec["ingressClassName"] = ingress.class_name
+    if ingress.tls_secret:
+        spec["tls"] = [{"hosts": [host], "secretName": ingress.tls_secret}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {
+            "name": f"fn-{label}"[:253],
+            "namespace": ingress.namespace,
+            "labels": labels_of_program(fit, program, ROLE_INSTANCE),
+            # Calls may take 900 s and be 32 MB; other controllers than nginx do not read these.
+            "annotations": {
+                "nginx.ingress.kubernetes.io/proxy-body-size": "0",
+                "nginx.ingress.kubernetes.io/proxy-buffering": "off",
+                "nginx.ingress.kubernetes.io/proxy-read-timeout": "930",
+                "nginx.ingress.kubernetes.io/proxy-request-buffering": "off",
+                "nginx.ingress.kubernetes.io/proxy-send-timeout": "930",
+            },
+        },
+        "spec": spec,
+    }
+
+
+def _heap_of(program: Program) -> dict[str, str]:
+    """The memory limit as the language's own collector understands it, with room for the interpreter itself below the cgroup's limit."""
+    known = RUNTIMES.get(program.runtime)
+    match known.language if known else None:
+        case "node":
+            return {"NODE_OPTIONS": f"--max-old-space-size={max(16, program.memory_mb * 3 // 4)}"}
+        case "go":
+            return {"GOMEMLIMIT": f"{program.memory_mb * 9 // 10}MiB"}
+    return {}

@@ -1,0 +1,153 @@
+"""The log of a run's pod → its lines and its outcome. The outcome is the marked last line (runtimes/README.md, "Job mode")."""
+
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sless import clock
+from sless.backend.kubernetes.run_manifests import end_of_job
+from sless.backend.kubernetes.run_seen import RunState
+from sless.backend.kubernetes.view import label_of
+from sless.backend.kubernetes.words import created_at_of
+from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
+from sless.backend.records import status_of
+from sless.domain.model import CallStatus, Kind
+from sless.domain.ports import ObservedRun, Outcome
+from sless.host.lines import LineReader, Sink
+from sless.kube import Kube, KubeError, Unavailable
+from sless.kube.names import KIND, MAIN_CONTAINER, RUN, WORKLOAD
+
+Json = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+MARK = b'{"sless_outcome":'
+KEPT_BYTES = 10 * 2**20
+"""What a node keeps of a container's log unless it is told otherwise: a longer outcome loses its beginning."""
+CALL_RESULT_BYTES = 4 * 2**20
+"""Of a call without instances: result and body both stand in the log, as JSON."""
+LIVE_SEC = 2.0
+"""How often the lines of a run that goes on are fetched."""
+RETRY_SEC = 1.0
+THREADS = 4
+
+
+class RunLogs:
+    """`conclude` ends in its callback unless the server stops; `follow` is cheap to call at every look."""
+
+    def __init__(self, kube: Kube, limits: Limits, sink: Sink) -> None:
+        self._kube = kube
+        self._limits = limits
+        self._sink = sink
+        self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="sless-kube-runs")
+        self._read_at: dict[str, float] = {}
+        self._stopping = threading.Event()
+
+    def follow(self, run_id: str, pod: Json) -> None:
+        """Hands the lines over that are there so far."""
+        now = time.monotonic()
+        if now - self._read_at.get(run_id, 0.0) >= LIVE_SEC:
+            self._read_at[run_id] = now
+            self._submit(lambda: self._live(run_id, pod))
+
+    def forget(self, run_id: str) -> None:
+        self._read_at.pop(run_id, None)
+
+    def conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
+        self._submit(lambda: self._conclude(job, pod, state, ended))
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        if not self._stopping.is_set():
+            self._pool.submit(work)
+
+    def _live(self, run_id: str, pod: Json) -> None:
+        try:
+            raw = self._raw(pod)
+        except KubeError as error:
+            _log.debug("no log lines of run %s: %s", run_id, error)
+            return
+        # All of it each time: a line that was handed over before is known by its number, and a log has 256 KB at most.
+        self._reader(pod).take("stdout", raw.split(b"\n")[:-1])
+
+    def _conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
+        """The top of a pool thread; `ended` is called unless the server stops."""
+        try:
+            raw = self._last_raw(pod) if state.read_log and pod is not None else b""
+            if raw is None:
+                return
+            ended(self._outcome(job, pod, state, raw))
+            if state.end_it:
+                # The Job ends in the cluster too, so that who looks at it later does not find it running.
+                self._kube.apply(end_of_job(job, int((clock.now() - created_at_of(job)).total_seconds())))
+        except KubeError as error:
+            _log.warning("the Job of run %s could not be ended: %s", label_of(job, RUN), error)
+        except Exception:
+            _log.exception("run %s cannot be concluded", label_of(job, RUN))
+            ended(_observed(job, state, None, "internal error; the server's log says more"))
+
+    def _outcome(self, job: Json, pod: Json | None, state: RunState, raw: bytes) -> ObservedRun:
+        reader = self._reader(pod or job)
+        lines = raw.splitlines()
+        reader.take("stdout", lines)
+        tail = reader.tail()
+        if state.status is CallStatus.TIMEOUT or not state.read_log:
+            return _observed(job, state, None, "\n".join([state.message, *tail]))
+        try:
+            outcome = outcome_of(lines, self._limits.of(Kind(label_of(job, KIND))))
+        except ResultTooLarge as error:
+            return _observed(job, state, None, str(error))
+        except NoOutcome:
+            lost = len(raw) >= KEPT_BYTES * 9 // 10
+            text = f"result is over what the cluster keeps of a log ({KEPT_BYTES // 2**20} MB)" if lost else ""
+            return _observed(job, state, None, text or "\n".join([state.message, *tail]))
+        said = [] if tail == [outcome.error] else tail  # one line that is the error itself is not said twice
+        return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
+
+    def _last_raw(self, pod: Json) -> bytes | None:
+        """The whole log of a container that has ended; b"" when it is gone. Waits while the API is away; None when this server stops
+        meanwhile: then the next one reads it."""
+        while True:
+            try:
+                return self._raw(pod)
+            except Unavailable as error:
+                _log.debug("the log of %s has to wait: %s", pod["metadata"]["name"], error)
+                if self._stopping.wait(RETRY_SEC):
+                    return None
+            except KubeError as error:
+                _log.info("no log of %s: %s", pod["metadata"]["name"], error)
+                return b""
+
+    def _raw(self, pod: Json) -> bytes:
+        return self._kube.pod_logs(pod["metadata"]["namespace"], pod["metadata"]["name"], container=MAIN_CONTAINER).encode()
+
+    def _reader(self, item: Json) -> LineReader:
+        run_id = label_of(item, RUN)
+        return LineReader(run_id, label_of(item, WORKLOAD), self._sink, invocation_id=run_id)
+
+
+def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
+    """Of the marked line; through a file, as a large one is taken apart by a child process. Raises NoOutcome, ResultTooLarge."""
+    marked = next((line for line in reversed(lines) if line.startswith(MARK)), None)
+    if marked is None:
+        raise NoOutcome("no marked line in the log")
+    with tempfile.TemporaryDirectory(prefix="sless-run-") as folder:
+        path = Path(folder, "result.json")
+        path.write_bytes(marked[len(MARK) :].strip().removesuffix(b"}"))
+        return read_outcome(path, limit_bytes)
+
+
+def _observed(job: Json, state: RunState, outcome: Outcome | None, message: str) -> ObservedRun:
+    status = status_of(outcome.ok) if outcome is not None else state.status
+    return ObservedRun(
+        id=label_of(job, RUN), status=status, outcome=outcome, exit_code=state.exit_code, message=message,
+        started_at=state.started_at, ended_at=state.ended_at or clock.now(),
+    )  # fmt: skip

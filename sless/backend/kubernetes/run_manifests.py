@@ -1,0 +1,82 @@
+"""One run → a Job and the Secret with its event and environment: pure."""
+
+import base64
+from typing import Any
+
+from sless.backend.kubernetes.fit import Fit
+from sless.backend.kubernetes.manifests import container_of_program, env_secret, labels_of_program
+from sless.domain.ports import RunSpec
+from sless.kube.names import ROLE_RUN, RUN, VERSION, namespace_of, run_of
+from sless.kube.pods import pod_spec_of
+
+Json = dict[str, Any]
+
+MAX_EVENT_BYTES = 700 * 1024
+"""An object may hold 1 MiB with everything in it, and base64 makes a third more of these."""
+EVENT_DIR = "/app/event"
+EVENT_KEY = "event.json"
+START_SEC = 120
+"""What a Job gets to start in (pull, schedule) on top of its own time, if nobody of sless looks at it meanwhile."""
+KEPT_SEC = 24 * 3600
+"""How long an ended Job waits for a server to fetch its outcome."""
+END_GRACE_SEC = 2
+TIMEOUT = "sless.dev/timeout-sec"
+MEMORY = "sless.dev/memory-mb"
+"""Annotations of a Job: what its messages need, also for a server that did not start it."""
+
+
+def event_secret(fit: Fit, run: RunSpec) -> Json:
+    """The event alone: as a file, since a variable holds 128 KB at most."""
+    secret = env_secret(fit, run.program, f"{run_of(run.id)}-event", ROLE_RUN, {RUN: run.id})
+    return {**secret, "data": {EVENT_KEY: base64.b64encode(run.event.encode()).decode()}}
+
+
+def run_env_secret(fit: Fit, run: RunSpec) -> Json:
+    return env_secret(fit, run.program, run_of(run.id), ROLE_RUN, {RUN: run.id})
+
+
+def job_of(fit: Fit, run: RunSpec) -> Json:
+    program = run.program
+    labels = {**labels_of_program(fit, program, ROLE_RUN), RUN: run.id}
+    env = {
+        "SLESS_MODE": "job",
+        "SLESS_EVENT_FILE": f"{EVENT_DIR}/{EVENT_KEY}",
+        "SLESS_INVOCATION_ID": run.id,
+        "SLESS_REQUEST_ID": run.request_id,
+        "SLESS_TRIGGER": str(run.cause),
+    }
+    container, volumes = container_of_program(fit, program, run_of(run.id), {}, env)
+    container["volumeMounts"] = [{"name": "event", "mountPath": EVENT_DIR, "readOnly": True}, *container["volumeMounts"]]
+    volumes = [{"name": "event", "secret": {"secretName": f"{run_of(run.id)}-event"}}, *volumes]
+    more = {"restartPolicy": "Never", "terminationGracePeriodSeconds": END_GRACE_SEC}
+    spec: Json = {
+        "backoffLimit": 0,
+        "ttlSecondsAfterFinished": KEPT_SEC,
+        "template": {
+            "metadata": {"labels": dict(sorted({**labels, VERSION: str(program.version)}.items()))},
+            "spec": pod_spec_of(container, fit.placement, volumes=volumes, more=more),
+        },
+    }
+    if program.timeout_sec:
+        spec["activeDeadlineSeconds"] = program.timeout_sec + START_SEC
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": run_of(run.id),
+            "namespace": namespace_of(program.namespace),
+            "labels": dict(sorted(labels.items())),
+            "annotations": {MEMORY: str(program.memory_mb), TIMEOUT: str(program.timeout_sec)},
+        },
+        "spec": spec,
+    }
+
+
+def end_of_job(job: Json, seconds: int) -> Json:
+    """A part of the Job that, applied, makes the cluster end it now: so that this is known to whoever looks at it later."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": job["metadata"]["name"], "namespace": job["metadata"]["namespace"]},
+        "spec": {"activeDeadlineSeconds": max(1, seconds)},
+    }

@@ -1,0 +1,244 @@
+"""Runs as Jobs: started, followed, ended. What is kept here of a run is what its Job does not tell: who waits for it, what its log said."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sless import clock
+from sless.backend.kubernetes.instances import Objects
+from sless.backend.kubernetes.run_log import RunLogs
+from sless.backend.kubernetes.run_manifests import MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
+from sless.backend.kubernetes.run_seen import RunState, run_state_of
+from sless.backend.kubernetes.view import Part, View
+from sless.backend.kubernetes.words import created_at_of
+from sless.backend.kubernetes.writer import Writer
+from sless.clock import parse_rfc3339
+from sless.domain.model import CallStatus
+from sless.domain.ports import ObservedRun, RunSpec
+from sless.errors import Code, SlessError
+from sless.kube import Conflict
+from sless.kube.names import ROLE, ROLE_RUN, RUN, find_code_map, namespace_of, run_of
+
+Json = dict[str, Any]
+Done = Callable[[ObservedRun], None]
+
+_log = logging.getLogger(__name__)
+
+START_WITHIN = timedelta(seconds=25)
+"""A run whose Job cannot be made for that long has failed."""
+SEEN_WITHIN = timedelta(seconds=10)
+NO_POD_AFTER = timedelta(seconds=3)
+"""A Job that has no pod by then: the cluster's events are asked why."""
+ORPHAN_AFTER = timedelta(minutes=10)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Record:
+    """One run. `uid` of the Job that we made (the one before may still be in a list), "" while it is being made; None for a run that
+    another process began."""
+
+    id: str
+    namespace: str
+    uid: str | None
+    spec: RunSpec | None = None
+    done: Done | None = None
+    since: datetime = field(default_factory=clock.now)
+    seen: bool = False
+    ending: bool = False
+    ended: ObservedRun | None = None
+    removing: bool = False
+
+
+class Runs:
+    """`ended` of a record is set by `_end` alone, once. `changed` is called when a run has ended."""
+
+    def __init__(self, objects: Objects, writer: Writer, logs: RunLogs, changed: Callable[[], None]) -> None:
+        self._objects = objects
+        self._writer = writer
+        self._logs = logs
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._records: dict[str, Record] = {}
+
+    def start(self, run: RunSpec, done: Done, view: View | None) -> None:
+        with self._lock:
+            known = self._records.get(run.id)
+            if (known is not None and not known.removing) or (known is None and view is not None and run.id in view.jobs):
+                return
+            record = Record(id=run.id, namespace=namespace_of(run.program.namespace), uid="", spec=run, done=done)
+            self._records[run.id] = record
+        self._writer.drop(_key(run.id))
+        self._writer.put(_key(run.id), lambda: self._create(record, run, again=known is not None))
+
+    def observe(self, view: View) -> dict[str, ObservedRun]:
+        with self._lock:
+            found = {record.id: record.ended or _running(record.id, record.since)
+                     for record in self._records.values() if not record.removing}  # fmt: skip
+            fresh = {run_id: _running(run_id, created_at_of(job)) for run_id, job in view.jobs.items() if run_id not in self._records}
+        return fresh | found
+
+    def remove(self, run_id: str, view: View | None) -> None:
+        with self._lock:
+            record = self._records.get(run_id)
+            if record is None and view is not None and run_id in view.jobs:
+                record = self._records[run_id] = _foreign(run_id, view.jobs[run_id])
+            if record is None or record.removing:
+                return
+            record.removing = True
+        self._writer.drop(_key(run_id))
+        self._writer.put(_key(run_id), lambda: self._delete(record))
+
+    def is_busy(self) -> bool:
+        with self._lock:
+            return any(record.ended is None or record.removing for record in self._records.values())
+
+    # --- in the looking thread ---
+
+    def on_view(self, view: View) -> None:
+        now = clock.now()
+        refusals = self._refusals(view, now)
+        with self._lock:
+            for run_id in view.jobs.keys() - self._records.keys():
+                self._records[run_id] = _foreign(run_id, view.jobs[run_id])
+            records = list(self._records.values())
+        for record in records:
+            job = view.jobs.get(record.id)
+            mine = job is not None and record.uid in (None, job["metadata"].get("uid"))
+            if record.removing:
+                self._forget_removed(record, there=job is not None)
+            elif record.uid == "":
+                self._press_start(record, now)
+            elif not mine or job is None:
+                self._miss(record, now)
+            elif record.ended is None and not record.ending:
+                record.seen = True
+                pod = view.run_pods.get(record.id)
+                self._follow(record, job, pod, run_state_of(job, pod, refusals.get(job["metadata"]["name"], ""), now))
+
+    def orphans(self, view: View) -> list[Part]:
+        """Secrets of runs whose Job is gone."""
+        now = clock.now()
+        return [
+            part
+            for part in self._objects.parts.all()
+            if (part.kind, part.labels.get(ROLE)) == ("Secret", ROLE_RUN)
+            and part.labels.get(RUN) not in view.jobs
+            and part.labels.get(RUN) not in self._records
+            and now - parse_rfc3339(part.created_at) > ORPHAN_AFTER
+        ]
+
+    def _follow(self, record: Record, job: Json, pod: Json | None, state: RunState) -> None:
+        if state.status is CallStatus.RUNNING:
+            if pod is not None and state.started_at is not None:
+                self._logs.follow(record.id, pod)
+            return
+        record.ending = True
+        self._logs.conclude(job, pod, state, lambda ended: self._end(record, ended))
+
+    def _press_start(self, record: Record, now: datetime) -> None:
+        """Tries again what the cluster refused, until START_WITHIN."""
+        failure = self._writer.find_failure(_key(record.id))
+        if failure is None or record.spec is None or self._writer.is_busy(_key(record.id)):
+            return
+        if failure.final or (failure.message and now - record.since > START_WITHIN):
+            self._end(record, _failed(record, failure.message))
+            return
+        spec = record.spec
+        self._writer.put(_key(record.id), lambda: self._create(record, spec, again=True))
+
+    def _miss(self, record: Record, now: datetime) -> None:
+        """Its Job is not in the list."""
+        if record.ended is not None or record.ending or not (record.seen or now - record.since > SEEN_WITHIN):
+            return
+        if record.spec is None:
+            with self._lock:
+                self._records.pop(record.id, None)
+            return
+        self._end(record, _failed(record, "the run's Job was deleted from the cluster"))
+
+    def _forget_removed(self, record: Record, *, there: bool) -> None:
+        busy = self._writer.is_busy(_key(record.id))
+        if there and not busy:
+            self._writer.put(_key(record.id), lambda: self._delete(record))
+        elif not there and not busy:
+            with self._lock:
+                if self._records.get(record.id) is record:
+                    del self._records[record.id]
+            self._logs.forget(record.id)
+            self._writer.drop(_key(record.id))
+
+    def _refusals(self, view: View, now: datetime) -> dict[str, str]:
+        """What the cluster said last to Jobs without a pod, by name of the Job. One call, if there is any such Job. Raises KubeError."""
+        if not any(_lacks_pod(job, now) for run_id, job in view.jobs.items() if run_id not in view.run_pods):
+            return {}
+        events = self._objects.kube.list("Event", fields="reason=FailedCreate,involvedObject.kind=Job")
+        return {event["involvedObject"]["name"]: event.get("message", "") for event in sorted(events, key=_last_seen)}
+
+    def _end(self, record: Record, ended: ObservedRun) -> None:
+        with self._lock:
+            if record.ended is not None:
+                return
+            record.ended = ended
+            done = record.done if not record.removing else None
+        if done is not None:
+            try:
+                done(ended)
+            except Exception:
+                _log.exception("the end of run %s could not be handed over", record.id)
+        self._changed()
+
+    # --- writing, in the writer's threads ---
+
+    def _create(self, record: Record, run: RunSpec, *, again: bool) -> None:
+        """`again`: what is left of an earlier attempt of the same run goes first. Raises KubeError, SlessError."""
+        if len(run.event.encode()) > MAX_EVENT_BYTES:
+            text = f"event is {len(run.event.encode())} bytes, over the limit of {MAX_EVENT_BYTES} for a run without instances"
+            raise SlessError(Code.TOO_LARGE, text + "; an http trigger gives the function instances")
+        job = job_of(self._objects.fit, run)
+        found = self._objects.kube.find("Job", job["metadata"]["name"], job["metadata"]["namespace"]) if again else None
+        if found is not None:
+            self._delete(record)
+            raise Conflict(409, "Deleting", "what is left of the attempt before is being deleted")
+
+        def write() -> None:
+            self._objects.ensure_code(run.program, find_code_map(run.program.artifact))
+            self._objects.kube.apply(run_env_secret(self._objects.fit, run))
+            self._objects.kube.apply(event_secret(self._objects.fit, run))
+            made = self._objects.kube.create(job)
+            record.uid = str(made["metadata"].get("uid") or "")
+
+        self._objects.in_tenant(run.program.namespace, write)
+        record.since = clock.now()
+
+    def _delete(self, record: Record) -> None:
+        name, namespace = run_of(record.id), record.namespace
+        self._objects.kube.delete("Job", name, namespace)
+        for secret in (name, f"{name}-event"):
+            self._objects.kube.delete("Secret", secret, namespace)
+
+
+def _key(run_id: str) -> str:
+    return f"run:{run_id}"
+
+
+def _running(run_id: str, since: datetime) -> ObservedRun:
+    return ObservedRun(id=run_id, status=CallStatus.RUNNING, started_at=since)
+
+
+def _failed(record: Record, message: str) -> ObservedRun:
+    return ObservedRun(id=record.id, status=CallStatus.FAILED, message=message, started_at=record.since, ended_at=clock.now())
+
+
+def _foreign(run_id: str, job: Json) -> Record:
+    return Record(id=run_id, namespace=job["metadata"]["namespace"], uid=None, since=created_at_of(job), seen=True)
+
+
+def _lacks_pod(job: Json, now: datetime) -> bool:
+    return not job.get("status", {}).get("conditions") and now - created_at_of(job) > NO_POD_AFTER
+
+
+def _last_seen(event: Json) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")

@@ -1,0 +1,142 @@
+"""What the cluster shows → what ports.Backend speaks of: pure."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sless.backend.kubernetes.manifests import NEEDS, TEMPLATE
+from sless.backend.kubernetes.words import (
+    Trouble,
+    container_status_of,
+    created_at_of,
+    end_words_of,
+    memory_mb_of,
+    restarts_of,
+    trouble_of_deployment,
+    trouble_of_pod,
+)  # fmt: skip
+from sless.domain.model import Endpoint
+from sless.domain.ports import ObservedDeployment
+from sless.kube.names import GENERATION, VERSION, WORKLOAD
+from sless.kube.pods import PORT
+
+Json = dict[str, Any]
+
+FindStamp = Callable[[str], str | None]
+"""The hash that an object (`Kind/namespace/name`) carries, None when it is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What is known of a workload beside the lists: `reached`, the newest generation that was once ready; `tails` the last log lines of
+    containers that ended, by instance id; `failure`, why the last write was refused."""
+
+    reached: int = 0
+    tails: Mapping[str, tuple[str, ...]]
+    failure: str = ""
+
+
+def observed_deployment(
+    workload_id: str, deployment: Json | None, pods: list[Json], memory: Memory, now: datetime
+) -> ObservedDeployment | None:
+    """`memory.reached` is believed for `generation`; see `reached_of`. None: nothing of it is there, and nothing was refused."""
+    if deployment is None and not pods and not memory.failure:
+        return None
+    living = deployment is not None and not deployment["metadata"].get("deletionTimestamp")
+    endpoints = tuple(sorted(filter(None, map(endpoint_of, pods)), key=lambda one: (one.created_at, one.id)))
+    trouble = _worst(deployment, pods, memory, now) if living or memory.failure else None
+    return ObservedDeployment(
+        workload_id=workload_id,
+        generation=memory.reached if living else 0,
+        endpoints=endpoints,
+        message=_message_of(trouble, pods, memory) if trouble else "",
+        failing=trouble is not None,
+    )
+
+
+def is_complete(deployment: Json, template_hash: str, stamp_of: FindStamp) -> bool:
+    """Whether it was written by these settings, and all that it needs beside itself is there as it was written."""
+    annotations = deployment["metadata"].get("annotations") or {}
+    if annotations.get(TEMPLATE) != template_hash:
+        return False
+    return all(_matches(stamp_of(key), stamp) for key, stamp in needs_of(deployment).items())
+
+
+def _matches(found: str | None, wanted: str) -> bool:
+    """A need without a hash is there or not: its name says what it holds."""
+    return found is not None and (not wanted or found == wanted)
+
+
+def needs_of(deployment: Json) -> dict[str, str]:
+    text = (deployment["metadata"].get("annotations") or {}).get(NEEDS, "{}")
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        return {}
+
+
+def generation_of(deployment: Json) -> int:
+    return int((deployment["metadata"].get("annotations") or {}).get(GENERATION) or 0)
+
+
+def is_rolled_out(deployment: Json) -> bool:
+    """All replicas are of the newest template and available, and none of an older one is left."""
+    status, wanted = deployment.get("status") or {}, int(deployment["spec"].get("replicas", 1))
+    current = int(status.get("observedGeneration") or 0) >= int(deployment["metadata"].get("generation") or 0)
+    counts = [int(status.get(name) or 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    return current and counts == [wanted, wanted, wanted]
+
+
+def endpoint_of(pod: Json) -> Endpoint | None:
+    """A pod that can be called; one that is to end is draining as long as its container runs."""
+    status = container_status_of(pod)
+    address = pod.get("status", {}).get("podIP")
+    leaving = bool(pod["metadata"].get("deletionTimestamp"))
+    if not address or "running" not in (status.get("state") or {}) or not (status.get("ready") or leaving):
+        return None
+    return Endpoint(
+        id=instance_id_of(pod),
+        workload_id=pod["metadata"]["labels"][WORKLOAD],
+        version=int(pod["metadata"]["labels"].get(VERSION) or 0),
+        address=f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}",
+        draining=leaving,
+        created_at=created_at_of(pod),
+    )
+
+
+def instance_id_of(pod: Json, restarts: int | None = None) -> str:
+    """A container that starts again in its pod is another instance: its log lines are counted from 1 again."""
+    return f"{pod['metadata']['uid']}-{restarts_of(pod) if restarts is None else restarts}"
+
+
+def ended_instances_of(pod: Json) -> dict[str, str]:
+    """Instances of this pod that have ended, with the reason: the container that runs no more, and the one before it."""
+    status, found = container_status_of(pod), {}
+    restarts = int(status.get("restartCount") or 0)
+    ended = (status.get("state") or {}).get("terminated")
+    before = (status.get("lastState") or {}).get("terminated")
+    if ended:
+        found[instance_id_of(pod, restarts)] = end_words_of(ended, memory_mb_of(pod))
+    if before:
+        # The count rises with the next start: while it waits for that, the one that ended still has this number.
+        waiting = "waiting" in (status.get("state") or {})
+        found[instance_id_of(pod, restarts if waiting else restarts - 1)] = end_words_of(before, memory_mb_of(pod))
+    return found
+
+
+def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datetime) -> Trouble | None:
+    troubles = [trouble for pod in pods if not pod["metadata"].get("deletionTimestamp") and (trouble := trouble_of_pod(pod, now))]
+    if deployment is not None and (trouble := trouble_of_deployment(deployment)):
+        troubles.append(trouble)
+    if memory.failure:
+        troubles.append(Trouble(text=memory.failure, rank=5))
+    return max(troubles, key=lambda one: one.rank, default=None)
+
+
+def _message_of(trouble: Trouble, pods: list[Json], memory: Memory) -> str:
+    if not trouble.crashed:
+        return trouble.text
+    ended = [instance for pod in pods for instance in ended_instances_of(pod) if memory.tails.get(instance)]
+    return "\n".join([trouble.text, *(memory.tails[ended[-1]] if ended else ())])

@@ -1,0 +1,89 @@
+"""Instances in which a call went over its time: asked for their health, replaced when calls hang in them or they do not answer."""
+
+import http.client
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from sless.backend.health import Health
+from sless.backend.plan import MUTE_GRACE_SEC, OVERDUE_GRACE_SEC, STUCK_STOP_SEC
+from sless.kube import Kube, KubeError
+
+Json = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT_SEC = 1.0
+ASK_EVERY_SEC = 0.5
+
+
+class Stuck:
+    """`ended` is told the instance and the reason when its pod has been deleted."""
+
+    def __init__(self, kube: Kube, ended: Callable[[str, str], None]) -> None:
+        self._kube = kube
+        self._ended = ended
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-kube-stuck")
+        self._looking: set[str] = set()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def report(self, instance_id: str, address: str, pod: Json) -> None:
+        with self._lock:
+            if instance_id in self._looking or self._stopping.is_set():
+                return
+            self._looking.add(instance_id)
+        self._pool.submit(self._look, instance_id, address, pod)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _look(self, instance_id: str, address: str, pod: Json) -> None:
+        """The top of a pool thread."""
+        try:
+            reason = self._find_reason(address)
+            if reason:
+                _log.info("instance %s: %s", instance_id, reason)
+                # The Deployment makes another one; this one is not to wait for calls that hang.
+                self._kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_sec=int(STUCK_STOP_SEC))
+                self._ended(instance_id, reason)
+        except KubeError as error:
+            _log.warning("instance %s could not be replaced: %s", instance_id, error)
+        finally:
+            with self._lock:
+                self._looking.discard(instance_id)
+
+    def _find_reason(self, address: str) -> str | None:
+        """None: it answers, and nothing hangs in it."""
+        overdue_since = mute_since = None
+        while not self._stopping.wait(ASK_EVERY_SEC):
+            now = time.monotonic()
+            health = find_health(address)
+            mute_since = None if health is not None else mute_since or now
+            overdue_since = None if health is not None and not health.overdue else overdue_since or now
+            if mute_since is not None and now - mute_since >= MUTE_GRACE_SEC:
+                return "instance did not answer any more and was replaced"
+            if health is not None and overdue_since is not None and now - overdue_since >= OVERDUE_GRACE_SEC:
+                return "calls hung in the instance and it was replaced"
+            if overdue_since is None and mute_since is None:
+                return None
+        return None
+
+
+def find_health(address: str, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
+    """None when there is no proper answer within the time. `address` is `host:port`."""
+    connection = http.client.HTTPConnection(address, timeout=timeout_sec)
+    try:
+        connection.request("GET", "/_sless/health", headers={"X-Sless-Control": "1", "Connection": "close"})
+        answer = connection.getresponse()
+        body = json.loads(answer.read(64 * 1024))
+        return Health(active=int(body["active"]), overdue=int(body["overdue"])) if answer.status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return None
+    finally:
+        connection.close()

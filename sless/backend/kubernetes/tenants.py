@@ -1,0 +1,106 @@
+"""Tenants' namespaces: made when first needed, mended when something of them is missing, removed when they have been empty for a while."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from sless.backend.kubernetes.view import Part, Parts
+from sless.kube import Kube
+from sless.kube.names import NAMESPACE, namespace_of
+from sless.kube.stamp import stamp_of
+from sless.kube.tenant import TenantPolicy, pull_secret_manifest, tenant_manifests
+
+_log = logging.getLogger(__name__)
+
+EMPTY_SEC = 60.0
+"""How long a namespace without anything in it stays: who deletes a function and makes another one need not wait for a new namespace."""
+
+
+class Tenants:
+    """`in_use` holds the tenants that have workloads, as the leader last said; None while this server does not lead."""
+
+    def __init__(self, kube: Kube, policy: TenantPolicy, parts: Parts) -> None:
+        self._kube = kube
+        self._policy = policy
+        self._parts = parts
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._ensured: set[str] = set()
+        self._empty_since: dict[str, float] = {}
+        self._source: dict[str, Any] | None = None
+        """The pull secret that is copied."""
+
+    def ensure(self, namespace: str) -> None:
+        """Raises KubeError. Costs nothing once it is known to be there."""
+        with self._lock:
+            lock = self._locks.setdefault(namespace, threading.Lock())
+        with lock:
+            if namespace not in self._ensured:
+                if self._source is None:
+                    self.read_source()
+                self.mend(namespace)
+                self._ensured.add(namespace)
+
+    def forget(self, namespace: str) -> None:
+        """Something of it was found missing."""
+        self._ensured.discard(namespace)
+
+    def forget_gone(self, namespace: str) -> None:
+        """The API says that there is no such namespace: nothing of what was in it is there either."""
+        self.forget(namespace)
+        self._parts.drop_namespace(namespace_of(namespace))
+
+    def mend(self, namespace: str) -> None:
+        """Applies what is not there as it should be."""
+        for manifest in self._wanted(namespace):
+            kind, metadata = manifest["kind"], manifest["metadata"]
+            part = self._parts.find(f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}")
+            if part is None or part.stamp != stamp_of(manifest):
+                self._parts.put(kind, self._kube.apply(manifest))
+
+    def read_source(self) -> None:
+        """Looks whether the pull secret has changed. Raises KubeError."""
+        if self._policy.pull_secret:
+            self._source = self._kube.find("Secret", self._policy.pull_secret, self._policy.pod_namespace)
+            if self._source is None:
+                _log.warning("SLESS_REGISTRY_SECRET: no Secret %r in namespace %r", self._policy.pull_secret, self._policy.pod_namespace)
+
+    def outdated(self, in_use: Collection[str]) -> list[str]:
+        """Tenants in use whose namespace is there and lacks something."""
+        found = []
+        for namespace in sorted(in_use):
+            if self._parts.find(f"Namespace//{namespace_of(namespace)}") is None:
+                self.forget(namespace)
+            elif any(not self._is_there(manifest) for manifest in self._wanted(namespace)):
+                self.forget(namespace)
+                found.append(namespace)
+        return found
+
+    def unused(self, in_use: Collection[str], holds: Callable[[str], bool]) -> list[Part]:
+        """Namespaces of ours that may go: no workload of the tenant for EMPTY_SEC, and nothing runs in them (`holds`)."""
+        now = time.monotonic()
+        empty = {
+            part.name: part
+            for part in self._parts.all()
+            if part.kind == "Namespace" and not part.deleting and part.labels.get(NAMESPACE) not in in_use and not holds(part.name)
+        }
+        self._empty_since = {name: self._empty_since.get(name, now) for name in empty}
+        return [part for name, part in empty.items() if now - self._empty_since[name] >= EMPTY_SEC]
+
+    def remove(self, part: Part) -> None:
+        self.forget(part.labels.get(NAMESPACE, ""))
+        self._kube.delete("Namespace", part.name)
+        self._parts.drop_namespace(part.name)
+
+    def _wanted(self, namespace: str) -> list[dict[str, Any]]:
+        manifests = tenant_manifests(self._policy, namespace)
+        if self._source is not None:
+            manifests.append(pull_secret_manifest(self._policy, namespace, self._source))
+        return manifests
+
+    def _is_there(self, manifest: dict[str, Any]) -> bool:
+        metadata = manifest["metadata"]
+        part = self._parts.find(f"{manifest['kind']}/{metadata.get('namespace', '')}/{metadata['name']}")
+        return part is not None and part.stamp == stamp_of(manifest)

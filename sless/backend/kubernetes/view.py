@@ -1,0 +1,139 @@
+"""The cluster as last seen: lists per kind over all namespaces, by our labels."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sless.kube import Kube
+from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, RUN, WORKLOAD, selector_of
+from sless.kube.stamp import stamp_of
+
+Json = dict[str, Any]
+
+PART_KINDS = (
+    ("Namespace", "ResourceQuota", "LimitRange", "NetworkPolicy", "ServiceAccount"),
+    ("Secret", "ConfigMap", "Service", "Ingress"),
+)
+"""Kinds whose metadata is listed in turn, one group at a time: with the three kinds of each look, at most eight calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """An object that is known by its metadata."""
+
+    kind: str
+    namespace: str
+    name: str
+    stamp: str
+    deleting: bool
+    labels: dict[str, str]
+    created_at: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """`deployments` by workload id, `pods` of instances by workload id, `jobs` and `run_pods` by run id."""
+
+    deployments: dict[str, Json] = field(default_factory=dict)
+    pods: dict[str, list[Json]] = field(default_factory=dict)
+    jobs: dict[str, Json] = field(default_factory=dict)
+    run_pods: dict[str, Json] = field(default_factory=dict)
+
+
+def part_of(kind: str, item: Json) -> Part:
+    metadata = item["metadata"]
+    return Part(
+        kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"], stamp=stamp_of(item),
+        deleting=bool(metadata.get("deletionTimestamp")), labels=metadata.get("labels") or {},
+        created_at=metadata.get("creationTimestamp", ""),
+    )  # fmt: skip
+
+
+def label_of(item: Json, label: str) -> str:
+    return str((item["metadata"].get("labels") or {}).get(label, ""))
+
+
+def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Json]) -> View:
+    view = View(deployments={label_of(item, WORKLOAD): item for item in deployments}, jobs={label_of(item, RUN): item for item in jobs})
+    owner = {run_id: job["metadata"].get("uid") for run_id, job in view.jobs.items()}
+    for pod in pods:
+        run_id = label_of(pod, RUN)
+        if not run_id:
+            view.pods.setdefault(label_of(pod, WORKLOAD), []).append(pod)
+        # A run that begins again has the name of the one before, whose pod may still be there.
+        elif owner.get(run_id) in [one.get("uid") for one in pod["metadata"].get("ownerReferences") or ()]:
+            view.run_pods[run_id] = pod
+    return view
+
+
+class Parts:
+    """What else is there, by `Part.key`. Our own writes count at once: a list that began before one does not undo it."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Part] = {}
+        self._written: dict[str, float] = {}
+        self._turn = 0
+        self.complete = False
+        """Every kind has been listed once."""
+
+    def find(self, key: str) -> Part | None:
+        part = self._parts.get(key)
+        return part if part is not None and not part.deleting else None
+
+    def all(self) -> list[Part]:
+        return list(self._parts.values())
+
+    def put(self, kind: str, item: Json) -> None:
+        part = part_of(kind, item)
+        self._parts[part.key] = part
+        self._written[part.key] = time.monotonic()
+
+    def drop(self, key: str) -> None:
+        self._parts.pop(key, None)
+        self._written[key] = time.monotonic()
+
+    def drop_namespace(self, name: str) -> None:
+        for part in self.all():
+            if part.namespace == name or part.key == f"Namespace//{name}":
+                self.drop(part.key)
+
+    def read_all(self, kube: Kube, installation: str) -> None:
+        for kinds in PART_KINDS:
+            self._read(kube, installation, kinds)
+        self.complete = True
+
+    def read_next(self, kube: Kube, installation: str) -> tuple[str, ...]:
+        """The next group; returns its kinds."""
+        kinds = PART_KINDS[self._turn % len(PART_KINDS)]
+        self._turn += 1
+        self._read(kube, installation, kinds)
+        return kinds
+
+    def _read(self, kube: Kube, installation: str, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            began = time.monotonic()
+            self.merge(kind, kube.list(kind, selector=selector_of(installation), metadata_only=True), began)
+        horizon = time.monotonic() - 60
+        self._written = {key: at for key, at in list(self._written.items()) if at > horizon}
+
+    def merge(self, kind: str, items: Iterable[Json], began: float) -> None:
+        """All of one kind, as a list that began then (monotonic) shows them."""
+        listed = {part.key: part for part in (part_of(kind, item) for item in items)}
+        recent = {key for key, at in list(self._written.items()) if at >= began}
+        kept = {key: part for key, part in list(self._parts.items()) if part.kind != kind or key in recent}
+        self._parts = kept | {key: part for key, part in listed.items() if key not in recent}
+
+
+def read_view(kube: Kube, installation: str, parts: Parts) -> View:
+    """Three calls (more only for more than one page). Raises KubeError."""
+    jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))
+    pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN})")
+    began = time.monotonic()
+    deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
+    parts.merge("Deployment", deployments, began)
+    return view_of(deployments, pods, jobs)

@@ -1,0 +1,127 @@
+"""Changes to the cluster, made behind the port's calls: by a small pool, one at a time per key, the newest wish wins."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sless.errors import Code, SlessError
+from sless.kube import Conflict, KubeError, Refused, Unavailable
+
+_log = logging.getLogger(__name__)
+
+THREADS = 4
+MAX_BACK_OFF_SEC = 30.0
+
+Work = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """`until`: end of the back-off, monotonic. `message` is for the user; "" when the API was merely away."""
+
+    message: str
+    attempts: int
+    until: float
+    final: bool = False
+    """Trying again cannot help."""
+
+
+class Writer:
+    """`changed` is called after each piece of work, from its thread."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="sless-kube")
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Work] = {}
+        self._running: set[str] = set()
+        self._failures: dict[str, Failure] = {}
+        self._closed = False
+
+    def put(self, key: str, work: Work) -> None:
+        """Does it soon; replaces what waits under this key, also a back-off's end is kept."""
+        with self._lock:
+            if self._closed or self._rests(key):
+                return
+            self._waiting[key] = work
+            if key not in self._running:
+                self._running.add(key)
+                self._pool.submit(self._run, key)
+
+    def drop(self, key: str) -> bool:
+        """Forgets what waits and what failed. True when something is being done right now."""
+        with self._lock:
+            self._waiting.pop(key, None)
+            self._failures.pop(key, None)
+            return key in self._running
+
+    def is_busy(self, key: str = "") -> bool:
+        with self._lock:
+            return key in self._running if key else bool(self._running)
+
+    def find_failure(self, key: str) -> Failure | None:
+        with self._lock:
+            return self._failures.get(key)
+
+    def failures(self) -> dict[str, Failure]:
+        with self._lock:
+            return dict(self._failures)
+
+    def close(self) -> None:
+        """Ends when what is being written has been written; what waits is dropped: the next server sees that it is missing."""
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+        self._pool.shutdown(wait=True)
+
+    def _rests(self, key: str) -> bool:
+        failure = self._failures.get(key)
+        return failure is not None and time.monotonic() < failure.until
+
+    def _run(self, key: str) -> None:
+        """The top of a pool thread."""
+        while True:
+            with self._lock:
+                work = self._waiting.pop(key, None)
+                if work is None:
+                    self._running.discard(key)
+                    break
+            self._do(key, work)
+        self._changed()
+
+    def _do(self, key: str, work: Work) -> None:
+        try:
+            work()
+        except KubeError as error:
+            _log.warning("%s: %s (%d %s)", key, error.message, error.status, error.reason)
+            self._failed(key, words_of(error), final=error.status in (400, 413, 422))
+        except SlessError as error:
+            self._failed(key, error.message, final=error.code is not Code.UNAVAILABLE)
+        except Exception:
+            _log.exception("%s failed", key)
+            self._failed(key, "internal error; the server's log says more", final=True)
+        else:
+            with self._lock:
+                self._failures.pop(key, None)
+
+    def _failed(self, key: str, message: str, *, final: bool) -> None:
+        with self._lock:
+            known = self._failures.get(key)
+            attempts = (known.attempts if known else 0) + 1
+            # The first two tries follow each other: a conflict is over at once.
+            wait_sec = min(MAX_BACK_OFF_SEC, 2.0 ** (attempts - 1)) if attempts > 1 else 0.5
+            self._failures[key] = Failure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
+
+
+def words_of(error: KubeError) -> str:
+    """For the user; "" for what passes by itself: no answer, or somebody else's change at the same moment."""
+    if isinstance(error, Unavailable | Conflict):
+        return ""
+    if "because it is being terminated" in error.message:
+        return "the namespace in the cluster is still being deleted; this begins when that has ended"
+    if isinstance(error, Refused):
+        return f"the cluster refuses it: {error.message}"
+    return f"the cluster: {error.message}"
