@@ -44,7 +44,7 @@ func serve(invoke invoker) {
 }
 
 func listen() net.Listener {
-	network, address := "tcp4", "0.0.0.0:"+textOf(early.Config.Port)
+	network, address := "tcp", net.JoinHostPort(early.Config.Address, textOf(early.Config.Port))
 	if path := early.Config.Socket; path != "" {
 		network, address = "unix", path
 		// A killed process leaves its socket behind at the path that was given to this one.

@@ -187,6 +187,63 @@ def test_blocking_calls_run_at_once(runtime: str, gate: Path) -> None:
             assert [line["text"] for line in wait_text(process, f"finished {n}", f"i{n}")] == [f"started {n}", f"finished {n}"]
 
 
+@pytest.mark.parametrize("runtime", ["python3.11", "go1.23"], indirect=True)
+def test_blocked_calls_hold_up_nobody(runtime: str, gate: Path) -> None:
+    """All the calls that may run at once but one are blocked; what comes then is answered while they are."""
+    with running(runtime, "waits.block") as process:
+        calls = [Background(process, {"gate": str(gate), "name": str(n)}) for n in range(49)]
+        wait_active(process, 49)
+        with process.connect() as connection:
+            for number in range(50):
+                answer = connection.request("POST", "/", [JSON_TYPE], f'{{"name": "quick {number}"}}'.encode())
+                assert answer.json() == {"name": f"quick {number}"}
+        assert process.health()["active"] == 49
+        gate.touch()
+        assert [call.result().json()["name"] for call in calls] == [str(n) for n in range(49)]
+
+
+def test_answers_keep_their_order_behind_a_blocked_call(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.block" if runtime != "nodejs20" else "waits.pause") as process, process.connect() as connection:
+        open_gate = gate.parent / "open"
+        open_gate.touch()
+        events = [f'{{"gate": "{gate}", "name": "slow"}}', *(f'{{"gate": "{open_gate}", "name": "{n}"}}' for n in range(3))]
+        connection.send(b"".join(json_request(event) for event in events))
+        wait_active(process, 1)
+        assert process.call_json({"gate": str(open_gate), "name": "other"}).status == 200
+        gate.touch()
+        assert [connection.read_answer().json()["name"] for _ in range(4)] == ["slow", "0", "1", "2"]
+        assert connection.request("POST", "/", [JSON_TYPE], events[1].encode()).json() == {"name": "0"}
+
+
+@pytest.mark.parametrize("size", [2000, 1_000_000])
+def test_body_that_comes_slowly_holds_up_nobody(runtime: str, size: int) -> None:
+    with running(runtime, "waits.size") as process, process.connect() as slow:
+        body = b"a" * size
+        request = request_bytes("POST", "/", [("Content-Type", "text/plain")], body)
+        slow.send(request[: -size // 2])
+        for _ in range(3):
+            assert process.call("POST", "/", [("Content-Type", "text/plain")], b"quick" * 200).json()["size"] == 1000
+        slow.send(request[-size // 2 :])
+        assert slow.read_answer().json()["size"] == size
+
+
+def test_answer_that_nobody_reads_holds_up_nobody(runtime: str) -> None:
+    body = bytes(20 * 1024 * 1024)
+    with running(runtime, "waits.mirror") as process, process.connect() as slow:
+        slow.send(request_bytes("POST", "/", [("Content-Type", "application/octet-stream")], body))
+        assert slow.read_head()[0] == 200
+        for _ in range(3):
+            assert process.call("POST", "/", [("Content-Type", "application/octet-stream")], b"quick").body == b"quick"
+        assert slow.read_exactly(len(body)) == body
+
+
+@PYTHON_ONLY
+def test_context_variables_are_not_for_the_next_call(runtime: str) -> None:
+    with running(runtime, "waits.remember") as process, process.connect() as connection:
+        for _ in range(3):
+            assert connection.request("POST", "/", [JSON_TYPE], b"{}").body == b"nothing"
+
+
 @PYTHON_ONLY
 def test_stuck_thread_is_overdue_and_gives_its_slot_away(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
@@ -489,6 +546,22 @@ def test_tcp(runtime: str) -> None:
         process.stop()
 
 
-def is_open(port: int) -> bool:
-    with socket.socket() as sock:
-        return sock.connect_ex(("127.0.0.1", port)) == 0
+def test_tcp_on_an_address_of_its_own(runtime: str) -> None:
+    address = "127.9.8.7"
+    with socket.create_server((address, 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = {"SLESS_SOCKET": "", "SLESS_PORT": str(port), "SLESS_ADDRESS": address}
+    process = start_process(runtime, "events.echo", environment)
+    try:
+        wait_until(lambda: is_open(port, address), "the port to open")
+        assert not is_open(port)
+    finally:
+        process.stop()
+
+
+def is_open(port: int, address: str = "127.0.0.1") -> bool:
+    try:
+        with socket.create_connection((address, port)):
+            return True
+    except ConnectionRefusedError:
+        return False

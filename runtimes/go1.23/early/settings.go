@@ -21,14 +21,14 @@ const maxSocketPathBytes = 100
 
 // The handler's environment keeps none of these.
 var privateNames = []string{
-	"SLESS_MODE", "SLESS_CODE_DIR", "SLESS_DEPS_DIR", "SLESS_SOCKET", "SLESS_PORT", "SLESS_CONCURRENCY", "SLESS_EVENT_FORMAT",
-	"SLESS_LIFELINE_FD", "SLESS_EVENT", "SLESS_EVENT_FILE", "SLESS_INVOCATION_ID", "SLESS_REQUEST_ID", "SLESS_TRIGGER", "SLESS_RESULT_FILE",
+	"SLESS_MODE", "SLESS_CODE_DIR", "SLESS_DEPS_DIR", "SLESS_SOCKET", "SLESS_ADDRESS", "SLESS_PORT", "SLESS_CONCURRENCY",
+	"SLESS_EVENT_FORMAT", "SLESS_LIFELINE_FD", "SLESS_EVENT", "SLESS_EVENT_FILE", "SLESS_INVOCATION_ID", "SLESS_REQUEST_ID", "SLESS_TRIGGER", "SLESS_RESULT_FILE",
 }
 
 // Settings is what the environment asks for. TimeoutSec 0 is none, LifelineFD -1 none, Socket "" a port.
 type Settings struct {
 	Mode                                         Mode
-	CodeDir, Entrypoint, Socket                  string
+	CodeDir, Entrypoint, Socket, Address         string
 	FunctionName, Namespace                      string
 	Port, Version, MemoryMB                      int
 	TimeoutSec, Concurrency, LifelineFD          int
@@ -45,6 +45,7 @@ func takeSettings() Settings {
 		CodeDir:      codeDirOf(),
 		Entrypoint:   textOf("SLESS_ENTRYPOINT", "handler.Handle"),
 		Socket:       socketOf(),
+		Address:      textOf("SLESS_ADDRESS", "0.0.0.0"),
 		FunctionName: textOf("SLESS_FUNCTION_NAME", "function"),
 		Namespace:    os.Getenv("SLESS_NAMESPACE"),
 		Port:         integerOf("SLESS_PORT", 8080, 0, 65535),

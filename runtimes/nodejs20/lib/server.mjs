@@ -134,12 +134,12 @@ class Server {
   }
 
   /** Resolves when it listens. */
-  listen({ socket, port }) {
+  listen({ socket, address, port }) {
     if (socket) removeSocket(socket);
     return new Promise((resolve, reject) => {
-      const address = socket ? { path: socket } : { port, host: '0.0.0.0' };
-      this.#http.once('error', (error) => reject(new WrongEnvironment(`cannot listen on ${socket ?? `port ${port}`}: ${error.message}`)));
-      this.#http.listen({ ...address, backlog: 1024 }, resolve);
+      const place = socket ? { path: socket } : { port, host: address };
+      this.#http.once('error', (error) => reject(new WrongEnvironment(`cannot listen on ${socket ?? `port ${port} of ${address}`}: ${error.message}`)));
+      this.#http.listen({ ...place, backlog: 1024 }, resolve);
     });
   }
 

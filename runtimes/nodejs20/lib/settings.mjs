@@ -8,8 +8,8 @@ const EVENT_FORMATS = ['sless', 'aws-http-v2'];
 const SOCKET_PATH_MAX_BYTES = 100;
 // The handler's environment keeps none of these.
 const PRIVATE_NAMES = [
-  'SLESS_MODE', 'SLESS_CODE_DIR', 'SLESS_DEPS_DIR', 'SLESS_SOCKET', 'SLESS_PORT', 'SLESS_CONCURRENCY', 'SLESS_EVENT_FORMAT', 'SLESS_LIFELINE_FD',
-  'SLESS_EVENT', 'SLESS_EVENT_FILE', 'SLESS_INVOCATION_ID', 'SLESS_REQUEST_ID', 'SLESS_TRIGGER', 'SLESS_RESULT_FILE',
+  'SLESS_MODE', 'SLESS_CODE_DIR', 'SLESS_DEPS_DIR', 'SLESS_SOCKET', 'SLESS_ADDRESS', 'SLESS_PORT', 'SLESS_CONCURRENCY', 'SLESS_EVENT_FORMAT',
+  'SLESS_LIFELINE_FD', 'SLESS_EVENT', 'SLESS_EVENT_FILE', 'SLESS_INVOCATION_ID', 'SLESS_REQUEST_ID', 'SLESS_TRIGGER', 'SLESS_RESULT_FILE',
 ];
 
 /** The environment cannot be worked with; the message names the variable. */
@@ -64,6 +64,7 @@ export function takeSettings(env) {
     codeDir: codeDirOf(env),
     entrypoint: env.SLESS_ENTRYPOINT || 'handler.handle',
     socket: socketOf(env),
+    address: env.SLESS_ADDRESS || '0.0.0.0',
     port: integerOf(env, 'SLESS_PORT', 8080, 0, 65535),
     functionName: env.SLESS_FUNCTION_NAME || 'function',
     namespace: env.SLESS_NAMESPACE || '',

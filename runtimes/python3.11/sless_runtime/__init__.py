@@ -2,7 +2,8 @@
 
     main        modes, start and end of the process        settings    environment → Settings
     loading     entrypoint → Handler                       calls       Call, the current call, slots
-    server      listens, accepts, drains                   connection  one connection: requests in, answers out
+    server      listens, drains; the main thread           crew        threads that take turns; accepts, waits
+    connection  one connection: requests in, answers out   streaming   answers piece by piece
     wire        HTTP/1.1 requests off the socket           exchange    an answer onto it
     control     health and log requests
     events      request → event                            forms       query strings, forms, multipart
@@ -18,7 +19,9 @@ Decisions that bind:
 - A start counts: nothing is imported before it is needed. `_json`, `_socket` and `_signal` stand in for `json`, `socket` and `signal`,
   whose Python halves (re, enum, selectors) cost more than the rest of the start. `threading` is imported early all the same, because
   it must be imported by the main thread.
-- One blocking thread for each connection and one event loop for all coroutines: a blocked handler holds up nobody, and control
-  requests need no slot, so health is answered while every slot is taken.
+- One thread leads: it waits for all connections and runs quick calls itself. A call that takes time goes on in its thread while another
+  leads, so that a blocked handler holds up nobody; one event loop runs all coroutines. A thread for each connection took three times the
+  processor time at 32 connections, because the interpreter's lock went from thread to thread, and its slowest calls took 100 ms.
+- Control requests need no slot, so health is answered while every slot is taken.
 - sys.path is the user's folder, then the standard library, then their packages: as `python file.py` would have it.
 """

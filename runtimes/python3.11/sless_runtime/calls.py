@@ -4,11 +4,17 @@ import os
 from _contextvars import ContextVar
 from _thread import allocate_lock
 from collections import deque
+from itertools import count
 from time import monotonic
 
 current_call = ContextVar("sless_call", default=None)
 UNLIMITED_MS = 2**53 - 1
 """What `remaining_ms()` says without a deadline: the largest number that JavaScript holds exactly too."""
+
+
+ID_START = os.urandom(8).hex()
+id_numbers = count()
+"""For calls that come without an id, from somebody who calls the runtime by hand."""
 
 
 class Call:
@@ -17,7 +23,7 @@ class Call:
     __slots__ = ("deadline", "finished", "id", "log_bytes", "log_closed", "partial_lines", "request_id", "timeout_sec", "trigger")
 
     def __init__(self, call_id, request_id, trigger, timeout_sec):
-        self.id = call_id or request_id or os.urandom(16).hex()
+        self.id = call_id or request_id or f"{ID_START}{next(id_numbers):016x}"
         self.request_id = request_id or self.id
         self.trigger = trigger
         self.timeout_sec = timeout_sec
@@ -56,12 +62,15 @@ class Slots:
         self._waiting = deque()
         self._lock = allocate_lock()
 
-    def enter(self, call):
-        """Waits for a slot; False when the deadline of the call passed before there was one."""
+    def enter(self, call, before_waiting=None):
+        """Waits for a slot; False when the deadline of the call passed before there was one. `before_waiting` is called if it has to."""
         with self._lock:
             if len(self.running) < self.limit and not self._waiting:
                 self.running[call] = None
                 return True
+        if before_waiting is not None:
+            before_waiting()
+        with self._lock:
             gate = allocate_lock()
             gate.acquire()
             self._waiting.append((gate, call))
@@ -69,9 +78,9 @@ class Slots:
         return self._wait(gate, call)
 
     def leave(self, call):
-        with self._lock:
-            self.running.pop(call, None)
-            if self._waiting:
+        self.running.pop(call, None)
+        if self._waiting:  # whoever begins to wait from now on sees the free slot
+            with self._lock:
                 self._admit()
 
     def overdue_count(self):

@@ -26,7 +26,8 @@ class Capture:
         self.forked = False
         self._lock = RLock()
         self._pipes = {}
-        self._raw_lines = {name: LineBuffer(b"\n") for name in DESCRIPTORS}
+        self._raw_out, self._raw_err = LineBuffer(b"\n"), LineBuffer(b"\n")
+        self._raw_lines = {"stdout": self._raw_out, "stderr": self._raw_err}
         self._idle_lines = {}
         self._drain_poller = poll()
 
@@ -81,9 +82,9 @@ class Capture:
 
     def finish(self, call, poller):
         """The call has ended: what it wrote is complete, also without a last newline."""
-        alone = len(self.running) == 1
-        if call.partial_lines is None and not poller.poll(0) and not (alone and self._has_raw_rest()):
+        if call.partial_lines is None and not poller.poll(0) and not self._raw_out.held and not self._raw_err.held:
             return
+        alone = len(self.running) == 1
         with self._lock:
             self._drain()
             if alone:
@@ -136,9 +137,6 @@ class Capture:
             rest = buffer.take_rest()
             if rest:
                 self._emit(call, name, rest)
-
-    def _has_raw_rest(self):
-        return any(buffer.held for buffer in self._raw_lines.values())
 
     def _drain(self):
         """Takes what waits in the pipes; holding the lock."""

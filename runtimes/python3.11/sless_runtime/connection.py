@@ -1,84 +1,111 @@
-"""One connection: reads requests, has them executed, sends the answers in order."""
+"""One connection: takes requests, has them executed, sends the answers in order."""
 
-from _socket import IPPROTO_TCP, TCP_NODELAY
+from _contextvars import copy_context
 from functools import partial
+from time import monotonic
 
 from . import control
-from .answers import BINARY_TYPE, TEXT_TYPE, chunk_bytes, json_answer
+from .answers import json_answer
 from .calls import Call, current_call
 from .exchange import Exchange
 from .execute import is_abandoned
-from .failures import failure_answer, log_traceback
+from .failures import log_traceback
+from .streaming import send_stream
 from .wire import BadRequest, Wire
 
+QUICK_SEC = 0.0005
+"""What a call may hold up others for. Below it handing over would cost more than it saves."""
 
-class ConnectionThread:
-    """The loop of one connection; `run` is the body of its thread."""
+
+class Connection:
+    """`watched` tells whether the leader waits for it; see `crew`."""
 
     def __init__(self, sock, peer, server):
-        self.wire = Wire(sock, peer)
         self.sock = sock
+        self.descriptor = sock.fileno()
+        self.watched = False
+        self._wire = Wire(sock, peer)
+        self._exchange = Exchange(sock, self.step_aside)
         self._server = server
-        self._poller = server.capture.poller()
-        self._is_tcp = peer != ""
+        self._worker = None
 
-    def run(self):
+    def serve(self, worker):
+        """Answers what has come. False when the connection is to be closed; raises nothing."""
+        self._worker = worker
+        wire = self._wire
         try:
-            if self._is_tcp:
-                self.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-            while self._serve_next():
-                pass
+            wire.receive()
+            while wire.buffer or wire.unfinished is not None:
+                request = wire.take_request(self.step_aside)
+                if request is None:
+                    return True
+                if not self._answer(request):
+                    return False
+            return not self._server.draining
+        except BadRequest as wrong:
+            return self._refuse(wrong)
         except OSError:
-            pass  # the client has gone
+            return False  # the client has gone
         except BaseException as error:  # top of a thread: a mistake of ours must be seen
             log_traceback(error)
-        finally:
-            self.sock.close()
-            self._server.forget(self)
+            return False
 
-    def _serve_next(self):
-        """Handles one request; False when the connection is to be closed."""
-        wire = self.wire
-        wire.idle = not wire.has_buffered()
-        if self._server.draining and wire.idle:
-            return False
-        try:
-            request = wire.read_request()
-            wire.idle = False
-            if request is None:
-                return False
-            wire.read_body(request)
-        except BadRequest as wrong:
-            self._refuse(wrong)
-            return False
-        exchange = Exchange(self.sock, request, request.keeps_alive())
-        if request.header("x-sless-control") == "1":
-            exchange.keep_alive = exchange.keep_alive and not self._server.draining
+    def step_aside(self):
+        """Before anything that may block."""
+        if self._worker.lease:
+            self._server.crew.hand_over(self._worker)
+
+    def finish(self, call):
+        if not call.finished:
+            call.finished = True
+            server = self._server
+            server.capture.finish(call, self._worker.poller)
+            server.slots.leave(call)
+
+    def send_last(self, exchange, answer, call):
+        """Sends an answer that is whole, after the call has ended."""
+        self.finish(call)
+        if self._server.draining:
+            exchange.keep_alive = False
+        exchange.send_whole(answer)
+
+    def _answer(self, request):
+        exchange = self._exchange
+        exchange.begin(request)
+        if request.header_of("x-sless-control") == "1":
+            if self._server.draining:
+                exchange.keep_alive = False
             exchange.send_whole(control.answer(request, self._server))
         else:
-            self._call(exchange, request)
+            # A context of its own: what a handler sets in a context variable is not for the next call.
+            copy_context().run(self._call, exchange, request)
         return exchange.keep_alive
 
     def _refuse(self, wrong):
-        exchange = Exchange(self.sock, None, False)
-        exchange.send_whole(json_answer(wrong.status, {"error": str(wrong), "code": "bad_request", "request_id": ""}))
+        self._exchange.begin(None)
+        try:
+            self._exchange.send_whole(json_answer(wrong.status, {"error": str(wrong), "code": "bad_request", "request_id": ""}))
+        except OSError:
+            pass
+        return False
 
     def _call(self, exchange, request):
         call = call_of(request)
-        if not self._server.slots.enter(call):
+        if not self._server.slots.enter(call, self.step_aside):
             exchange.keep_alive = False
             return
-        token = current_call.set(call)
+        current_call.set(call)
         try:
-            answer = self._server.executor.execute_request(request, call, self.sock.fileno())
+            answer = self._execute(request, call)
             if answer.stream is not None:
-                self._stream(exchange, answer, call)
+                self.step_aside()
+                if self._server.draining:
+                    exchange.keep_alive = False
+                send_stream(self, exchange, answer, call)
             elif call.is_overdue():
                 exchange.keep_alive = False
             else:
-                self._finish(call)
-                exchange.keep_alive = exchange.keep_alive and not self._server.draining
-                exchange.send_whole(answer)
+                self.send_last(exchange, answer, call)
         except BaseException as error:  # only a call left to itself ends here, all else is raised again
             if not is_abandoned(error):
                 raise
@@ -86,99 +113,24 @@ class ConnectionThread:
             error.run.when_done(partial(self._server.finish, call))
             call = None
         finally:
-            if call is not None:
-                self._finish(call)
-            current_call.reset(token)
+            if call is not None and not call.finished:
+                self.finish(call)
 
-    def _finish(self, call):
-        if not call.finished:
-            call.finished = True
-            self._server.capture.finish(call, self._poller)
-            self._server.slots.leave(call)
-
-    def _stream(self, exchange, answer, call):
-        """Sends a stream. The first chunk is awaited before the head: until then a failure can still be a 500."""
-        chunks = iter(answer.stream)
-        try:
-            if exchange.is_head:
-                answer.body, answer.stream = b"", None
-            else:
-                first = first_chunk(chunks, answer, call)
-            if answer.stream is None:
-                self._finish(call)
-                exchange.keep_alive = exchange.keep_alive and not self._server.draining
-                exchange.send_whole(answer)
-                return
-            exchange.keep_alive = exchange.keep_alive and not self._server.draining
-            if not call.is_overdue():
-                self._send_chunks(exchange, answer, call, (first, chunks))
-            else:
-                exchange.keep_alive = False
-        finally:
-            close_stream(chunks)
-
-    def _send_chunks(self, exchange, answer, call, first_and_rest):
-        chunk, rest = first_and_rest
-        exchange.start_stream(answer, chunk)
-        try:
-            while True:
-                call.restart_clock()
-                chunk = next(rest)
-                if call.is_overdue():
-                    exchange.keep_alive = False
-                    return
-                call.pause_clock()
-                exchange.send_chunk(chunk_bytes(chunk))
-        except StopIteration:
-            pass
-        except OSError as gone:
-            if not exchange.broken:
-                self._break_off(exchange, gone)
-            exchange.keep_alive = False
-            return
-        except BaseException as error:  # the head is sent: all that is left is to break off
-            if is_abandoned(error):
-                raise
-            self._break_off(exchange, error)
-            return
-        close_stream(rest)
-        self._finish(call)
-        exchange.end_stream()
-
-    def _break_off(self, exchange, error):
-        log_traceback(error)
-        exchange.keep_alive = False
-
-
-def first_chunk(chunks, answer, call):
-    """The first chunk that is not empty, as bytes. Turns the answer into a whole one when there is none, or a failure."""
-    try:
-        for chunk in chunks:
-            data = chunk_bytes(chunk)
-            if data:
-                answer.content_type = TEXT_TYPE if isinstance(chunk, str) else BINARY_TYPE
-                return data
-        answer.body = b""
-    except BaseException as error:  # a generator may raise anything
-        if is_abandoned(error):
-            raise
-        failed = failure_answer(error, call.request_id)
-        for name in failed.__slots__:
-            setattr(answer, name, getattr(failed, name))
-    answer.stream = None
-    return b""
-
-
-def close_stream(chunks):
-    if hasattr(chunks, "close"):
-        try:
-            chunks.close()
-        except Exception as error:  # a generator's finally may do anything
-            log_traceback(error)
+    def _execute(self, request, call):
+        crew = self._server.crew
+        if crew.spread:
+            crew.make_way(self._worker)
+        began = monotonic()
+        answer = self._server.executor.execute_request(request, call, self.descriptor)
+        if monotonic() - began > QUICK_SEC:
+            crew.note_slow(self._worker)
+        else:
+            crew.quick_calls += 1
+        return answer
 
 
 def call_of(request):
-    header = request.header
-    timeout_ms = header("x-sless-timeout-ms")
-    timeout_sec = int(timeout_ms) / 1000 if timeout_ms.isascii() and timeout_ms.isdigit() else None
-    return Call(header("x-sless-invocation-id"), header("x-request-id"), header("x-sless-trigger") or "http", timeout_sec)
+    header_of = request.header_of
+    timeout_ms = header_of("x-sless-timeout-ms") or ""
+    timeout_sec = int(timeout_ms) / 1000 if timeout_ms.isdecimal() else None
+    return Call(header_of("x-sless-invocation-id"), header_of("x-request-id"), header_of("x-sless-trigger") or "http", timeout_sec)

@@ -11,7 +11,7 @@ def event_of(request):
     body = request.body
     if not body:
         return dict(pairs_of(request.query)) if request.query else {}
-    content_type = request.header("content-type")
+    content_type = request.header_of("content-type") or ""
     if content_type == "application/json" or is_json(media_type_of(content_type)):
         return decode_json(body)
     if (not content_type or media_type_of(content_type) == "application/x-www-form-urlencoded") and body[0] in JSON_START:

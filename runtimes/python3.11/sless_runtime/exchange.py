@@ -1,6 +1,8 @@
 """One answer on its way: framing, and which headers are the runtime's own."""
 
-from .answers import BINARY_TYPE, JSON_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE
+from _socket import MSG_DONTWAIT
+
+from .answers import STATUS_WITHOUT_BODY
 from .failures import percent_encoded
 
 SINGLE_SEND_BYTES = 65536
@@ -23,26 +25,34 @@ REASONS = {
 }
 """For people who read the wire; programs read the number."""
 
-PLAIN_HEADS = {
-    kind: f"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: {kind}\r\n\r\n".encode() for kind in (JSON_TYPE, TEXT_TYPE, BINARY_TYPE)
-}
+PLAIN_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: %b\r\n\r\n%b"
 
 
 class Exchange:
-    """One request and its answer on the wire. `broken` tells that the client could not be written to."""
+    """The answers of one connection, one after the other. `broken` tells that the client could not be written to."""
 
-    def __init__(self, sock, request, keep_alive):
-        self._sock = sock
-        self._minor_version = 1 if request is None else request.minor_version
-        self.is_head = request is not None and request.method == "HEAD"
-        self.keep_alive = keep_alive
+    def __init__(self, sock, before_blocking):
+        self.is_head = False
+        self.keep_alive = False
         self.broken = False
+        self._sock = sock
+        self._before_blocking = before_blocking
+        self._minor_version = 1
         self._chunked = True
+
+    def begin(self, request):
+        """The next answer is the one to `request`; None when that could not be read, which ends the connection."""
+        if request is None:
+            self.is_head, self.keep_alive, self._minor_version = False, False, 1
+            return
+        self.is_head = request.method == "HEAD"
+        self.keep_alive = request.keeps_alive()
+        self._minor_version = request.minor_version
 
     def send_whole(self, answer):
         status, body = answer.status, answer.body
-        if self._is_plain(answer):
-            self._send(PLAIN_HEADS[answer.content_type] % len(body) + body)
+        if status == 200 and self._is_plain(answer):
+            self._send(PLAIN_HEAD % (len(body), answer.content_type.encode("latin-1"), body))
             return
         if status in STATUS_WITHOUT_BODY:
             self._send(self._head(answer, "", False))
@@ -57,15 +67,14 @@ class Exchange:
             self._send(body)
 
     def _is_plain(self, answer):
-        """Whether the head is one that is known but for the length; most are."""
+        """Whether the head of a 200 is one that is known but for the length; most are."""
         return (
-            answer.status == 200
-            and not answer.headers
-            and answer.content_type in PLAIN_HEADS
-            and self.keep_alive
+            self.keep_alive
             and self._minor_version == 1
+            and not answer.headers
             and not self.is_head
             and answer.fault is None
+            and answer.content_type is not None
             and len(answer.body) <= SINGLE_SEND_BYTES
         )
 
@@ -111,7 +120,13 @@ class Exchange:
 
     def _send(self, data):
         try:
-            self._sock.sendall(data)
+            try:
+                sent = self._sock.send(data, MSG_DONTWAIT)
+            except BlockingIOError:
+                sent = 0
+            if sent != len(data):
+                self._before_blocking()
+                self._sock.sendall(memoryview(data)[sent:])
         except OSError:
             self.broken = True
             raise

@@ -9,10 +9,11 @@ from .failures import failure_answer, refusal
 
 
 class Executor:
-    """`handler` and what it is called with. `before_async` imports the event loop when the first coroutine appears."""
+    """`handler` and what it is called with. The event loop is imported when the first coroutine appears."""
 
     def __init__(self, handler, settings):
-        self._handler = handler
+        self._function = handler.function
+        self._arguments = handler.arguments
         self._settings = settings
         self._aws = settings.event_format == "aws-http-v2"
 
@@ -31,7 +32,10 @@ class Executor:
         """(answer, what the handler returned). Raises only what ends the call without an answer: see `aloop.Abandoned`."""
         from_handler = None
         try:
-            from_handler = self._handler(event, Context(self._settings, call, request))
+            if self._arguments == 2:
+                from_handler = self._function(event, Context(self._settings, call, request))
+            else:
+                from_handler = self._function(event) if self._arguments else self._function()
             if is_async(from_handler):
                 from .aloop import run_async
 

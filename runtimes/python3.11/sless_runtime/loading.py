@@ -21,11 +21,6 @@ class Handler:
         self.function = function
         self.arguments = arguments
 
-    def __call__(self, event, context):
-        if self.arguments == 2:
-            return self.function(event, context)
-        return self.function(event) if self.arguments else self.function()
-
 
 def prepare_path(code_dir, deps_dir):
     """The user's folder comes first, their packages last, as with `python file.py`; children find the packages too."""

@@ -1,21 +1,21 @@
-"""Listens, gives each connection a thread, and leaves in order."""
+"""Listens, and leaves in order; the main thread, in which signals arrive, watches over the others."""
 
 import _signal
 import os
-import threading
-from _socket import AF_INET, AF_UNIX, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
+from _socket import AF_INET, AF_INET6, AF_UNIX, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as raw_socket
-from errno import EBADF, EINVAL, ENOTSOCK
-from select import POLLIN, poll
+from select import POLLIN, POLLNVAL, poll
 from stat import S_ISSOCK
 from time import monotonic
 
-from .connection import ConnectionThread
+from .crew import TICK_MS, Crew
 from .settings import WrongEnvironment
 
 BACKLOG = 2048
-NO_LISTENER = (EBADF, EINVAL, ENOTSOCK)
 DRAIN_SEC = 10.0
+ENDING = (_signal.SIGTERM, _signal.SIGINT)
+WAKE = b"\0"
+"""No signal has this number."""
 
 
 class Server:
@@ -25,31 +25,27 @@ class Server:
         self.executor = executor
         self.slots = slots
         self.capture = capture
+        self.crew = None
         self.draining = False
         self._settings = settings
-        self._connections = set()
-        self._gone = threading.Condition()
         self._finish_poller = capture.poller()
+        self._waiting = poll()
+        self._signals = -1
 
     def serve(self):
         """Serves until SIGTERM or SIGINT, then finishes what runs."""
         listener = listen(self._settings)
-        wake = wake_descriptor()
-        os.register_at_fork(after_in_child=lambda: self._leave_to_parent(listener))
-        waiting = poll()
-        waiting.register(listener.fileno(), POLLIN)
-        waiting.register(wake, POLLIN)
-        while not any(descriptor == wake for descriptor, _ in waiting.poll()):
-            if not self._accept(listener):
-                # Staying would mean to be alive and out of reach; another instance takes over.
-                raise WrongEnvironment("the listening socket is gone: the function closed it")
-        self._drain(listener)
-
-    def forget(self, connection):
-        with self._gone:
-            self._connections.discard(connection)
-            if self.draining:
-                self._gone.notify()
+        self._signals, writing = signal_pipe()
+        self.crew = Crew(self, listener, lambda: os.write(writing, WAKE))
+        os.register_at_fork(after_in_child=self.crew.leave_to_parent)
+        self._waiting.register(listener.fileno(), 0)
+        self._waiting.register(self._signals, POLLIN)
+        self.crew.start()
+        timeout_ms = None
+        while not self._is_told_to_end(timeout_ms):
+            timeout_ms = TICK_MS if self.crew.tick() else None
+        self._waiting.unregister(listener.fileno())
+        self._drain()
 
     def finish(self, call):
         """Ends a call whose connection has gone before it; in the event loop's thread."""
@@ -58,53 +54,35 @@ class Server:
             self.capture.finish(call, self._finish_poller)
             self.slots.leave(call)
 
-    def _accept(self, listener):
-        """Takes every connection that waits. False: this is no listening socket any more."""
-        while True:
-            try:
-                descriptor, address = listener._accept()
-            except OSError as wrong:
-                return wrong.errno not in NO_LISTENER
-            sock = raw_socket(listener.family, SOCK_STREAM, 0, descriptor)
-            sock.settimeout(None)  # a user's setdefaulttimeout() is not meant for us
-            connection = ConnectionThread(sock, address[0] if isinstance(address, tuple) else "", self)
-            with self._gone:
-                self._connections.add(connection)
-            try:
-                threading.Thread(target=connection.run, daemon=True).start()
-            except RuntimeError:  # no more threads: the client is told by the closed connection
-                sock.close()
-                self.forget(connection)
+    def _is_told_to_end(self, timeout_ms):
+        """Waits for a signal, for being woken, or for the time-out."""
+        told = False
+        for descriptor, event in self._waiting.poll(timeout_ms):
+            if event & POLLNVAL:
+                self.crew.lost = True
+            elif descriptor == self._signals:
+                told = any(number in ENDING for number in os.read(descriptor, 512))
+        if self.crew.lost:
+            # Staying would mean to be alive and out of reach; another instance takes over.
+            raise WrongEnvironment("the listening socket is gone: the function closed it")
+        return told
 
-    def _leave_to_parent(self, listener):
-        """A forked child (multiprocessing) is no server; a socket that it kept open would look open to the client."""
-        listener.close()
-        for connection in self._connections:
-            connection.sock.close()
-
-    def _drain(self, listener):
+    def _drain(self):
         self.draining = True
-        self._accept(listener)
-        listener.close()
+        self.crew.close_listener()
         remove_socket(self._settings.socket_path)
         deadline = monotonic() + DRAIN_SEC
-        with self._gone:
-            for connection in self._connections:
-                if connection.wire.idle:
-                    connection.wire.interrupt()
-            while self._has_work() and monotonic() < deadline:
-                self._gone.wait(min(0.2, max(0.0, deadline - monotonic())))
-
-    def _has_work(self):
-        return bool(self._connections) or bool(self.slots.running)
+        while (self.crew.connections or self.slots.running) and monotonic() < deadline:
+            self._is_told_to_end(TICK_MS)
+            self.crew.tick()
 
 
 def listen(settings):
     if settings.socket_path:
         return listen_unix(settings.socket_path)
-    listener = raw_socket(AF_INET, SOCK_STREAM)
+    listener = raw_socket(AF_INET6 if ":" in settings.address else AF_INET, SOCK_STREAM)
     listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-    return bound(listener, ("0.0.0.0", settings.port), f"SLESS_PORT: cannot listen on {settings.port}")
+    return bound(listener, (settings.address, settings.port), f"SLESS_PORT: cannot listen on {settings.port} of {settings.address}")
 
 
 def listen_unix(path):
@@ -144,11 +122,11 @@ def remove_socket(path):
         pass
 
 
-def wake_descriptor():
-    """A descriptor that becomes readable with SIGTERM or SIGINT. Handlers that do anything could come in the middle of anything."""
+def signal_pipe():
+    """(reading, writing) ends of a pipe that gets the number of each signal. A handler that did more could come amid anything."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     _signal.set_wakeup_fd(writing)
-    for number in (_signal.SIGTERM, _signal.SIGINT):
+    for number in ENDING:
         _signal.signal(number, lambda _number, _frame: None)
-    return reading
+    return reading, writing

@@ -7,6 +7,7 @@ RESERVED = (
     "SLESS_CODE_DIR",
     "SLESS_DEPS_DIR",
     "SLESS_SOCKET",
+    "SLESS_ADDRESS",
     "SLESS_PORT",
     "SLESS_CONCURRENCY",
     "SLESS_EVENT_FORMAT",
@@ -40,6 +41,7 @@ class Settings:
         self.code_dir = text("SLESS_CODE_DIR", "/app/function")
         self.deps_dir = text("SLESS_DEPS_DIR") or None
         self.socket_path = text("SLESS_SOCKET")
+        self.address = text("SLESS_ADDRESS", "0.0.0.0")
         self.port = whole_number("SLESS_PORT", text("SLESS_PORT", "8080"), 0, 65535)
         self.concurrency = whole_number("SLESS_CONCURRENCY", text("SLESS_CONCURRENCY", "50"), 1, 100_000)
         self.memory_mb = whole_number("SLESS_MEMORY_MB", text("SLESS_MEMORY_MB", "128"), 0, 1 << 30)

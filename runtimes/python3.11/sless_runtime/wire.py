@@ -1,6 +1,6 @@
-"""HTTP/1.1 off and onto a blocking socket."""
+"""HTTP/1.1 requests off a socket: without waiting as long as they are small, else by blocking."""
 
-from _socket import SHUT_RD
+from _socket import MSG_DONTWAIT
 
 from .answers import TOKEN_CHARACTERS
 
@@ -8,6 +8,8 @@ HEAD_LIMIT_BYTES = 128 * 1024
 BODY_LIMIT_BYTES = 256 * 1024 * 1024
 """A last wall; the limits that users know are checked by sless."""
 RECEIVE_BYTES = 65536
+SMALL_BODY_BYTES = 65536
+"""The rest of a body up to this size is awaited together with everything else; a larger one gets a thread."""
 KNOWN_METHODS = frozenset(("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"))
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -19,8 +21,11 @@ STEADY_HEADERS = frozenset(
         *("x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"),
     ]
 )
+STEADY_LINE = 300
+STEADY_LINES = 1000
+request_lines = {}
 header_lines = {}
-"""Header lines that come again and again → what they parse to. Bounded: callers invent values."""
+"""Lines that come again and again → what they parse to. Bounded: callers invent values."""
 
 
 class BadRequest(Exception):
@@ -34,14 +39,14 @@ class BadRequest(Exception):
 class Request:
     """`headers` are (name in lower case, value) in order; `path` and `query` are undecoded, of Latin-1 characters."""
 
-    __slots__ = ("_values", "body", "headers", "method", "minor_version", "path", "peer", "query")
+    __slots__ = ("_values", "body", "header_of", "headers", "method", "minor_version", "path", "peer", "query")
 
-    def __init__(self, method, target, minor_version, headers):
-        self.method = method
-        self.path, _, self.query = target.partition("?")
-        self.minor_version = minor_version
+    def __init__(self, line, headers):
+        self.method, self.path, self.query, self.minor_version = line
         self.headers = headers
-        self._values = dict(headers)
+        self._values = values = dict(headers)
+        self.header_of = values.get
+        """The last value of a header, None when it is absent."""
         self.body = b""
         self.peer = ""
 
@@ -52,8 +57,12 @@ class Request:
     def repeats(self, key):
         return sum(name == key for name, _ in self.headers) > 1
 
+    def has_repeats(self):
+        """Whether there is any header twice."""
+        return len(self._values) != len(self.headers)
+
     def keeps_alive(self):
-        connection = self._values.get("connection")
+        connection = self.header_of("connection")
         if self.minor_version == 0:
             return connection is not None and connection.lower() == "keep-alive"
         return connection is None or "close" not in connection.lower()
@@ -62,26 +71,29 @@ class Request:
 def parse_head(head):
     """Request line and headers (without the empty line) → Request; BadRequest."""
     lines = head.decode("latin-1").split("\r\n")
-    method, target, minor_version = parse_request_line(lines[0])
+    first = lines.pop(0)
     known = header_lines.get
-    return Request(method, target, minor_version, [known(line) or parse_header(line) for line in lines[1:]])
+    return Request(request_lines.get(first) or parse_request_line(first), [known(line) or parse_header(line) for line in lines])
 
 
 def parse_request_line(line):
+    """(method, path, query, minor version) of a request line; BadRequest."""
     try:
         method, target, version = line.split(" ")
     except ValueError:
         raise BadRequest(f"request line: expected method, target and version, found {line!r:.100}") from None
     check_clean(target)
-    if version == "HTTP/1.1" and method in KNOWN_METHODS and target[:1] == "/":
-        return method, target, 1
     if method not in KNOWN_METHODS and not (method and TOKEN_CHARACTERS.issuperset(method)):
         raise BadRequest(f"method: found {method!r:.100}")
     if version not in ("HTTP/1.1", "HTTP/1.0"):
         raise BadRequest(f"version: expected HTTP/1.1, found {version!r:.100}", 505 if version.startswith("HTTP/") else 400)
     if not target.startswith("/"):
         target = path_of_absolute(target)
-    return method, target, int(version[-1])
+    path, _, query = target.partition("?")
+    parsed = method, path, query, int(version[-1])
+    if len(line) < STEADY_LINE and len(request_lines) < STEADY_LINES:
+        request_lines[line] = parsed
+    return parsed
 
 
 def check_clean(text):
@@ -108,49 +120,78 @@ def parse_header(line):
     if not colon or not name or not TOKEN_CHARACTERS.issuperset(name):
         raise BadRequest(f"header: expected name: value, found {name!r:.100}")
     header = name.lower(), value.strip(" \t")
-    if header[0] in STEADY_HEADERS and len(line) < 300 and len(header_lines) < 1000:
+    if header[0] in STEADY_HEADERS and len(line) < STEADY_LINE and len(header_lines) < STEADY_LINES:
         header_lines[line] = header
     return header
 
 
 class Wire:
-    """One connection. `idle` is true while nothing of a next request has come."""
+    """What comes in on one connection. `buffer` has come and is not taken yet, `unfinished` is a request whose body is still coming."""
 
     def __init__(self, sock, peer):
         self.sock = sock
         self.peer = peer
-        self.idle = False
-        self._buffer = b""
+        self.buffer = b""
+        self.unfinished = None
 
-    def has_buffered(self):
-        return self._buffer != b""
-
-    def interrupt(self):
-        """Ends the wait for a next request, from another thread; what has already come is still read."""
+    def receive(self):
+        """Takes what has come, without waiting. OSError when the client has ended its side."""
         try:
-            self.sock.shutdown(SHUT_RD)
-        except OSError:
-            pass
+            data = self.sock.recv(RECEIVE_BYTES, MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if not data:
+            raise ConnectionAbortedError("the client went away")
+        self.buffer = self.buffer + data if self.buffer else data
 
-    def read_request(self):
-        """The next request without its body; None when there is none. BadRequest, OSError."""
-        buffer = self._buffer.lstrip(b"\r\n")
+    def take_request(self, before_blocking):
+        """The next request with its body; None when something is still to come. BadRequest, OSError.
+
+        `before_blocking` is called before a body is read that is large, of unknown length, or sent only when asked for.
+        """
+        request, self.unfinished = self.unfinished, None
+        if request is None:
+            request = self._take_head()
+            if request is None:
+                return None
+        length = request.header_of("content-length")
+        if request.header_of("transfer-encoding") is None:
+            if length is None:
+                return request
+            if length == str(len(self.buffer)) and not request.has_repeats():  # most come alone and whole
+                request.body, self.buffer = self.buffer, b""
+                return request
+        missing = self._missing_bytes(request, length)
+        if 0 < missing <= SMALL_BODY_BYTES and request.header_of("expect") is None:
+            self.unfinished = request
+            return None
+        if missing:
+            before_blocking()
+        self.read_body(request)
+        return request
+
+    def _take_head(self):
+        buffer = self.buffer
         end = buffer.find(b"\r\n\r\n")
-        while end < 0:
+        if end < 1:
+            buffer = self.buffer = buffer.lstrip(b"\r\n")
+            end = buffer.find(b"\r\n\r\n")
+        if end < 0:
             if len(buffer) > HEAD_LIMIT_BYTES:
                 raise BadRequest(f"request head: expected at most {HEAD_LIMIT_BYTES} bytes", 431)
             if b"\n\n" in buffer:
                 raise BadRequest("request head: expected lines that end in CR LF")
-            data = self.sock.recv(RECEIVE_BYTES)
-            if not data:
-                return None
-            self.idle = False
-            buffer = (buffer + data).lstrip(b"\r\n")
-            end = buffer.find(b"\r\n\r\n")
-        self._buffer = buffer[end + 4 :]
-        request = parse_head(buffer[:end])
+            return None
+        self.buffer = buffer[end + 4 :]
+        request = parse_head(buffer[:end].lstrip(b"\r\n"))
         request.peer = self.peer
         return request
+
+    def _missing_bytes(self, request, length):
+        """How much of the body has not come yet; more than any small body when that cannot be told."""
+        if length is None or not length.isdecimal() or request.header_of("transfer-encoding") is not None:
+            return SMALL_BODY_BYTES + 1
+        return max(0, int(length[:20]) - len(self.buffer))
 
     def read_body(self, request):
         """Reads the body into the request. BadRequest; ConnectionError when the client goes away in the middle."""
@@ -174,7 +215,7 @@ class Wire:
         count = int(length[:20])
         if count > BODY_LIMIT_BYTES:
             raise BadRequest(f"body: expected at most {BODY_LIMIT_BYTES} bytes, found {count}", 413)
-        if count > len(self._buffer):
+        if count > len(self.buffer):
             self._invite(request)
         return self._read_exactly(count)
 
@@ -183,13 +224,13 @@ class Wire:
             self.sock.sendall(CONTINUE)
 
     def _read_exactly(self, count):
-        if len(self._buffer) >= count:
-            data, self._buffer = self._buffer[:count], self._buffer[count:]
+        if len(self.buffer) >= count:
+            data, self.buffer = self.buffer[:count], self.buffer[count:]
             return data
         data = bytearray(count)
         view = memoryview(data)
-        filled = len(self._buffer)
-        view[:filled], self._buffer = self._buffer, b""
+        filled = len(self.buffer)
+        view[:filled], self.buffer = self.buffer, b""
         while filled < count:
             received = self.sock.recv_into(view[filled:])
             if not received:
@@ -198,14 +239,14 @@ class Wire:
         return bytes(data)
 
     def _read_line(self):
-        while (end := self._buffer.find(b"\r\n")) < 0:
-            if len(self._buffer) > HEAD_LIMIT_BYTES:
+        while (end := self.buffer.find(b"\r\n")) < 0:
+            if len(self.buffer) > HEAD_LIMIT_BYTES:
                 raise BadRequest("chunked body: expected a chunk size")
             data = self.sock.recv(RECEIVE_BYTES)
             if not data:
                 raise ConnectionAbortedError("the client went away in the middle of a body")
-            self._buffer += data
-        line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
+            self.buffer += data
+        line, self.buffer = self.buffer[:end], self.buffer[end + 2 :]
         return line
 
     def _read_chunked(self):
