@@ -210,7 +210,7 @@ class PodWorker:
         paths = {**image.paths, **volumes.mounts_of(spec, made, self.folder)}
         base = {
             "PATH": PATH, "HOSTNAME": self.name, **volumes.service_variables(self.node.registry, self.pod or {}), **image.env,
-            "TMPDIR": "/tmp", "SLESS_LISTEN_HOST": self.state.address,
+            "TMPDIR": "/tmp", "SLESS_ADDRESS": self.state.address,
         }  # fmt: skip
         environ = volumes.environment_of(self.node.registry, self.pod or {}, spec, base)
         own = lambda text: volumes.translated(text, paths)  # noqa: E731
