@@ -1,6 +1,7 @@
 """Calls that take their time. `gate` is a file: the handler goes on when it exists."""
 
 import asyncio
+import contextvars
 import multiprocessing
 import os
 import signal
@@ -200,3 +201,13 @@ class Closable:
 
 def endless(event):
     return Closable()
+
+
+remembered = contextvars.ContextVar("remembered", default="nothing")
+
+
+def remember(event):
+    """What an earlier call left in a context variable."""
+    before = remembered.get()
+    remembered.set("something")
+    return before
