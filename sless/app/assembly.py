@@ -27,6 +27,7 @@ from sless.reconcile.builds import BuildsLoop
 from sless.reconcile.callbacks import CallbacksLoop
 from sless.reconcile.collect import Collector
 from sless.reconcile.cron import TICK_SEC, CronLoop
+from sless.reconcile.events import EventsLoop, Listeners
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import RENEW_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
@@ -100,6 +101,7 @@ class Assembly:
             find_unready=self._find_unready,
             start=self._start,
             stop=self._stop,
+            drain=self._drain,
         )
         return Application(self.settings, parts)
 

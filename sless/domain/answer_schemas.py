@@ -147,6 +147,28 @@ _INVOCATION: dict[str, Schema] = {
     "started_at": _TIME,
     "finished_at": _MAYBE_TIME,
 }
+_ATTEMPT = answer(
+    {
+        "number": _INTEGER,
+        "version": _MAYBE_INTEGER,
+        "status": one_of(CallStatus),
+        "http_status": _MAYBE_INTEGER,
+        "error": _MAYBE_STRING,
+        "started_at": _TIME,
+        "finished_at": _MAYBE_TIME,
+    }
+)
+_CALLBACK = answer(
+    {
+        "url": _STRING,
+        "status": {"type": "string", "description": "waiting, pending, delivered or failed"},
+        "attempts": _INTEGER,
+        "http_status": _MAYBE_INTEGER,
+        "error": _MAYBE_STRING,
+        "next_attempt_at": _MAYBE_TIME,
+        "finished_at": _MAYBE_TIME,
+    }
+) | {"type": ["object", "null"]}
 _SLOT = answer(
     {
         "time": _TIME,
@@ -202,6 +224,10 @@ ANSWERS: dict[str, Schema] = {
         _INVOCATION
         | {
             "result": _MAYBE_STRING,
+            "max_attempts": _MAYBE_INTEGER | {"description": "of each round; null for what was not accepted for later"},
+            "next_attempt_at": _MAYBE_TIME,
+            "attempts_detail": {"type": "array", "items": _ATTEMPT},
+            "callback": _CALLBACK,
             "logs": {"type": "array", "items": answer({"time": _TIME, "stream": _STRING, "text": _STRING})},
         }
     ),
@@ -211,6 +237,13 @@ ANSWERS: dict[str, Schema] = {
     },
     "Document": {"type": "object"},
     "Health": answer({"status": _STRING, "reason": _STRING}, optional=("reason",)),
+    "CallbackKey": answer(
+        {
+            "key": _STRING | {"description": "its UTF-8 bytes are the key of HMAC-SHA256"},
+            "created_at": _TIME,
+            "previous_until": _MAYBE_TIME | {"description": "until then callbacks carry a signature of the key before, too"},
+        }
+    ),
     "Fired": answer({"id": _STRING, "request_id": _STRING, "status": one_of(CallStatus)}),
     "Stats": answer(
         {

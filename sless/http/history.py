@@ -6,13 +6,14 @@ from typing import TypeVar
 
 from flask import Response, request
 
+from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, DEFAULT_ATTEMPTS, MOST_ATTEMPTS
+from sless.domain.callback import MAX_URL_CHARS
 from sless.domain.model import CallStatus, Cause, Kind
-from sless.errors import Detail, Invalid, NotFound
+from sless.errors import Detail, Invalid
 from sless.http.call import Call
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import id_cursor, paged
 from sless.http.serialize import invocation_json, json_response, line_json, series_json
-from sless.ids import valid_request_id
 from sless.usecases.follow import MAX_TAIL, line_text, since_of, tail_of
 from sless.usecases.history import DEFAULT_TAIL, InvocationFilter
 
@@ -20,6 +21,21 @@ E = TypeVar("E", bound=StrEnum)
 
 TEXT = "text/plain"
 DEFAULT_PAGE = 100
+ASYNC = (
+    Parameter(name="Prefer", text="respond-async: answer with 202 as soon as the call is durable, and run it later", place="header"),
+    Parameter(
+        name=ATTEMPTS_HEADER,
+        text="of an asynchronous call: how often it is tried in all, while it ends with 5xx, 429 or not at all",
+        place="header",
+        schema={"type": "integer", "minimum": 1, "maximum": MOST_ATTEMPTS, "default": DEFAULT_ATTEMPTS},
+    ),
+    Parameter(
+        name=CALLBACK_HEADER,
+        text="of an asynchronous call: http or https URL that is told how it ended, by a signed POST (see /callback-key)",
+        place="header",
+        schema={"type": "string", "format": "uri", "maxLength": MAX_URL_CHARS},
+    ),
+)
 _CAUSES = [str(cause) for cause in Cause]
 
 
@@ -39,14 +55,6 @@ def invocations(kind: Kind, call: Call) -> Response:
         invocation_json,
         default=DEFAULT_PAGE,
     )
-
-
-def invocation(kind: Kind, call: Call) -> Response:
-    wanted = str(call.args["id"])
-    if not valid_request_id(wanted):
-        raise NotFound("invocation", wanted[:80])
-    found, lines = call.usecases.history.invocation(call.namespace, kind, call.name, wanted)
-    return json_response(invocation_json(found) | {"result": found.result, "logs": [line_json(line) for line in lines]})
 
 
 def logs(kind: Kind, call: Call) -> Response:
@@ -102,7 +110,6 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
     return (
         *(_invoke(kind, method) for method in ("GET", "POST")),
         row("invocations", "/invocations", invocations, "Calls, newest first", shown("Invocations", "the calls", "Link"), filters),
-        row("invocation", "/invocations/{id}", invocation, "One call, with its log lines", shown("InvocationWithLogs", "the call")),
         logs_operation(kind),
         row("stats", "/stats", stats, "Counts and percentiles per time slot", shown("Stats", "the series"), (window,)),
     )
@@ -111,7 +118,6 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
 def _invoke(kind: Kind, method: str) -> Operation:
     """Served by `asgi`."""
     post = method == "POST"
-    prefer = Parameter(name="Prefer", text="respond-async: answer with 202 and run it later", place="header")
     return Operation(
         id=f"invoke{kind.capitalize()}" + ("" if post else "WithoutBody"),
         method=method,
@@ -121,8 +127,8 @@ def _invoke(kind: Kind, method: str) -> Operation:
         summary=f"Calls a {kind} as /fn does, with context.http null",
         bodies={JSON: ("Event",)} if post else {},
         body_required=False,
-        parameters=(prefer,) if post else (),
-        replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: Reply(text="accepted", headers=("Location",))},
+        parameters=ASYNC if post else (),
+        replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: shown("Fired", "accepted", "Location")},
         any_status=True,
     )
 

@@ -156,7 +156,7 @@ class RunsLoop:
 
     def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
         with self.store.runs.moves() as moves:
-            claimed = [(run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.program.version)]
+            claimed = [(run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.program.version, cold=not plan.on_instances)]
         for run, plan in claimed:
             whole = self.store.runs.find(run.id)
             if whole is not None:  # else its workload was removed in this moment

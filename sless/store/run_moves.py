@@ -37,7 +37,8 @@ class RunMoves:
         self._conn.execute(self._db.insert(invocations).on_conflict_do_nothing(), invocation_values_of(run))
         return True
 
-    def claim(self, run_id: str, holder: str, version: int | None = None) -> bool:
+    def claim(self, run_id: str, holder: str, version: int | None = None, *, cold: bool = True) -> bool:
+        """`cold`: it is a run of its own, and no call of an instance."""
         active = select(workloads.c.active_version).where(workloads.c.id == runs.c.workload_id).scalar_subquery()
         values = {
             "claimed_by": holder,
@@ -52,6 +53,7 @@ class RunMoves:
             "run_id": run_id, "number": run.attempts, "version": run.version, "status": CallStatus.RUNNING, "started_at": run.started_at,
         }  # fmt: skip
         self._conn.execute(attempts.insert(), attempt)
+        self._conn.execute(update(invocations).where(invocations.c.id == run_id).values(cold=cold))
         return True
 
     def requeue(self, run_id: str, not_before: datetime, message: str, attempt: CallStatus, http_status: int | None) -> bool:
@@ -149,6 +151,7 @@ def invocation_values_of(run: Run) -> dict[str, Any]:
         "name": run.name,
         "cause": run.cause,
         "method": request.method if request else "",
+        "cold": False,
         "path": request.full_path.decode("latin-1") if request else "",
         "request_bytes": len(request.body) if request else len(run.event.encode(errors="replace")),
         **_outcome_values_of(run),
@@ -163,7 +166,6 @@ def _outcome_values_of(run: Run) -> dict[str, Any]:
         "status": run.status,
         "http_status": run.http_status,
         "duration_ms": _duration_ms_of(run) if ended and run.started_at else None,
-        "cold": run.attempts > 0,
         "attempts": run.attempts,
         "error": run.message if run.message and run.status is not CallStatus.SUCCEEDED else None,
         "response_bytes": len((run.result or "").encode(errors="replace")),

@@ -1,8 +1,8 @@
 """Use cases: what a user can ask for, one method each: check, write in one transaction, wake a loop.
 
 `workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` code, activation, source out · `history`
-invocations, logs, statistics · `tenants` · `overview` everything of a namespace in one list · `follow` logs that grow · `views` what is
-shown of a resource.
+calls, logs, statistics · `invocations` one call with its attempts, cancelled, run again · `tenants` · `overview` everything of a namespace
+in one list · `follow` logs that grow · `views` what is shown of a resource.
 
 Nothing here waits for a build or a backend. Whoever writes twice (a spec, then a version) orders the writes so that a crash between them
 loses nothing that was answered.
@@ -15,6 +15,7 @@ from sless.domain.ports import CodeStore, Follower, FollowRequest, Waker
 from sless.store import Store
 from sless.usecases.follow import BuildFollower, LogFollower
 from sless.usecases.history import History
+from sless.usecases.invocations import Invocations
 from sless.usecases.jobs import Jobs
 from sless.usecases.overview import Overview
 from sless.usecases.parts import Parts
@@ -38,6 +39,7 @@ class Usecases:
         self.uploads = Uploads(self._parts)
         self.versions = Versions(self._parts)
         self.history = History(self._parts)
+        self.invocations = Invocations(self._parts)
         self.overview = Overview(self._parts)
 
     def follow_logs(self, request: FollowRequest) -> Follower:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sless import clock
 from sless.domain.model import CallStatus, Cause, Invocation, Kind, LogLine, Workload
 from sless.domain.statistics import Series, series_of
-from sless.errors import Detail, Invalid, NotFound
+from sless.errors import Detail, Invalid
 from sless.usecases.parts import Parts
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,5})([mhd])")
@@ -38,12 +38,6 @@ class History:
             limit=wanted.limit,
             before=wanted.before,
         )
-
-    def invocation(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> tuple[Invocation, list[LogLine]]:
-        found = self._store.history.find_invocation(self._workload(namespace, kind, name).id, id_or_request_id)
-        if found is None:
-            raise NotFound("invocation", id_or_request_id)
-        return found, self._store.history.lines_of(found.id)
 
     def logs(self, namespace: str, kind: Kind, name: str, *, tail: int = DEFAULT_TAIL, since: datetime | None = None) -> list[LogLine]:
         workload = self._workload(namespace, kind, name)

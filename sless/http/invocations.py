@@ -1,0 +1,154 @@
+"""One invocation: shown with its attempts and its callback, cancelled, run again. And the key that callbacks are signed with."""
+
+from functools import partial
+from typing import Any
+
+from flask import Response
+
+from sless.clock import rfc3339_of
+from sless.domain.attempt import Attempt
+from sless.domain.callback import Callback, CallbackStatus
+from sless.domain.model import CallStatus, Kind
+from sless.errors import NotFound
+from sless.http.call import Call
+from sless.http.operation import Operation, Reply, shown
+from sless.http.serialize import invocation_json, json_response, line_json
+from sless.ids import valid_request_id
+from sless.usecases.invocations import CallbackKeyView, InvocationView
+
+_KEY_PATH = "/v1/namespaces/{ns}/callback-key"
+
+
+def get(kind: Kind, call: Call) -> Response:
+    return json_response(_view_json(call.usecases.invocations.get(call.namespace, kind, call.name, _wanted(call))))
+
+
+def cancel(kind: Kind, call: Call) -> Response:
+    return json_response(_view_json(call.usecases.invocations.cancel(call.namespace, kind, call.name, _wanted(call))), 202)
+
+
+def retry(kind: Kind, call: Call) -> Response:
+    run = call.usecases.invocations.retry(call.namespace, kind, call.name, _wanted(call))
+    response = json_response({"id": run.id, "request_id": run.request_id, "status": str(run.status)}, 202)
+    response.headers["Location"] = f"/v1/namespaces/{call.namespace}/{run.kind}s/{run.name}/invocations/{run.id}"
+    return response
+
+
+def callback_key(call: Call) -> Response:
+    return _key_response(call.usecases.invocations.callback_key(call.caller, call.namespace))
+
+
+def rotate_callback_key(call: Call) -> Response:
+    return _key_response(call.usecases.invocations.rotate_callback_key(call.caller, call.namespace))
+
+
+def _wanted(call: Call) -> str:
+    wanted = str(call.args["id"])
+    if not valid_request_id(wanted):
+        raise NotFound("invocation", wanted[:80])
+    return wanted
+
+
+def _view_json(view: InvocationView) -> dict[str, Any]:
+    run = view.run
+    return invocation_json(view.call) | {
+        "result": view.call.result,
+        "max_attempts": run.max_attempts if run else None,
+        "next_attempt_at": rfc3339_of(run.not_before) if run and run.status is CallStatus.QUEUED else None,
+        "attempts_detail": [_attempt_json(item) for item in view.attempts],
+        "callback": _callback_json(run.callback_url, view.callback) if run and run.callback_url else None,
+        "logs": [line_json(line) for line in view.lines],
+    }
+
+
+def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "version": attempt.version,
+        "status": str(attempt.status),
+        "http_status": attempt.http_status,
+        "error": attempt.error,
+        "started_at": rfc3339_of(attempt.started_at),
+        "finished_at": rfc3339_of(attempt.finished_at) if attempt.finished_at else None,
+    }
+
+
+def _callback_json(url: str, callback: Callback | None) -> dict[str, Any]:
+    """Before the call has ended there is nothing to tell yet: then its status is waiting."""
+    pending = callback is not None and callback.status is CallbackStatus.PENDING
+    return {
+        "url": url,
+        "status": str(callback.status) if callback else "waiting",
+        "attempts": callback.attempts if callback else 0,
+        "http_status": callback.http_status if callback else None,
+        "error": callback.error if callback else None,
+        "next_attempt_at": rfc3339_of(callback.not_before) if callback and pending else None,
+        "finished_at": rfc3339_of(callback.ended_at) if callback and callback.ended_at else None,
+    }
+
+
+def _key_response(view: CallbackKeyView) -> Response:
+    return json_response(
+        {
+            "key": view.key.secret,
+            "created_at": rfc3339_of(view.key.created_at),
+            "previous_until": rfc3339_of(view.previous_until) if view.previous_until else None,
+        }
+    )
+
+
+def operations(kind: Kind) -> tuple[Operation, ...]:
+    title = kind.capitalize()
+    path = f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/invocations/{{id}}"
+    return (
+        Operation(
+            id=f"invocation{title}",
+            method="GET",
+            path=path,
+            view=partial(get, kind),
+            tag=f"{kind}s",
+            summary="One call, with its attempts, its callback and its log lines",
+            replies={200: shown("InvocationWithLogs", "the call")},
+        ),
+        Operation(
+            id=f"cancelInvocation{title}",
+            method="DELETE",
+            path=path,
+            view=partial(cancel, kind),
+            tag=f"{kind}s",
+            summary="Cancels an asynchronous call: one that waits never begins, one that runs is stopped; 409 when it has ended",
+            replies={202: shown("InvocationWithLogs", "the call")},
+        ),
+        Operation(
+            id=f"retryInvocation{title}",
+            method="POST",
+            path=path + "/retry",
+            view=partial(retry, kind),
+            tag=f"{kind}s",
+            summary="Runs an asynchronous call again that is dead, failed or was cancelled; its attempts are counted on",
+            replies={202: shown("Fired", "accepted", "Location")},
+        ),
+    )
+
+
+_KEY = {200: Reply(text="the key", content={"application/json": "CallbackKey"})}
+OPERATIONS = (
+    Operation(
+        id="callbackKey",
+        method="GET",
+        path=_KEY_PATH,
+        view=callback_key,
+        tag="namespaces",
+        summary="The key that callbacks are signed with; made when it is first asked for",
+        replies=_KEY,
+    ),
+    Operation(
+        id="rotateCallbackKey",
+        method="POST",
+        path=_KEY_PATH + "/rotate",
+        view=rotate_callback_key,
+        tag="namespaces",
+        summary="A new key; for 24 hours callbacks carry a signature of the one before, too",
+        replies=_KEY,
+    ),
+)

@@ -1,0 +1,189 @@
+"""Callbacks: tells the URL of an asynchronous call how it ended. At least once, signed, given up after MAX_ATTEMPTS.
+
+The address is resolved, checked and connected to here, once per attempt (`sless.outbound`); TLS checks the certificate against the name
+that was asked for. Redirects are not followed: they would lead to where nobody checked.
+"""
+
+import logging
+import random
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from ssl import SSLContext
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
+from urllib3.response import BaseHTTPResponse
+from urllib3.util.ssl_ import create_urllib3_context
+
+from sless import clock, metrics
+from sless._version import __version__
+from sless.domain.asynchronous import delay_sec_of
+from sless.domain.callback import (
+    MAX_ATTEMPTS,
+    Callback,
+    CallbackUrl,
+    body_of,
+    parse_callback_url,
+    signature_of,
+    signing_keys_of,
+)
+from sless.domain.lifecycle import ENDED_CALL_STATUSES
+from sless.domain.model import Run
+from sless.domain.ports import Waker
+from sless.errors import SlessError
+from sless.outbound import AddressRefused, Outbound, OutboundError
+from sless.store import Store
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+AT_ONCE_PER_NAMESPACE = 4
+CONNECT_SEC = 5.0
+WHOLE_SEC = 15.0
+"""From the first byte sent to the head of the answer, however slowly it drips."""
+_BUSY = frozenset({429, 503})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What came of one attempt: a status, or why there is none. `final`: no further attempt can end better."""
+
+    http_status: int | None = None
+    error: str | None = None
+    final: bool = False
+    retry_after: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallbacksLoop:
+    """`tls` None: the machine's certificates are trusted."""
+
+    store: Store
+    outbound: Outbound
+    waker: Waker
+    tls: SSLContext | None = None
+    rng: random.Random = field(default_factory=random.Random)
+    _pool: ThreadPoolExecutor = field(init=False)
+    _going: dict[str, str] = field(default_factory=dict)
+    """run id → namespace of what is being sent."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="callback")
+
+    def tick(self) -> None:
+        for due in self.store.callbacks.list_due(clock.now(), 2 * AT_ONCE_PER_NAMESPACE):
+            if self._take(due):
+                self._pool.submit(self._send, due)
+
+    def stop(self) -> None:
+        """What is not sent yet is sent by whoever runs next."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _take(self, due: Callback) -> bool:
+        with self._lock:
+            going = list(self._going.values())
+            if due.run_id in self._going or len(going) >= AT_ONCE or going.count(due.namespace) >= AT_ONCE_PER_NAMESPACE:
+                return False
+            self._going[due.run_id] = due.namespace
+            return True
+
+    def _send(self, due: Callback) -> None:
+        try:
+            run = self.store.runs.find(due.run_id)
+            if run is not None and run.status in ENDED_CALL_STATUSES:
+                self._note(due, self._tell(due, run))
+        except Exception:
+            metrics.reconcile_errors.labels("callbacks").inc()
+            _log.exception("the callback of %s could not be sent or noted; it is tried again", due.run_id)
+        finally:
+            with self._lock:
+                self._going.pop(due.run_id, None)
+            self.waker.wake("callbacks")  # its place is free
+
+    def _tell(self, due: Callback, run: Run) -> Told:
+        try:
+            url = parse_callback_url(due.url, self.outbound.allowed)
+            address = self.outbound.address_of(url.host, url.port)
+        except (SlessError, OutboundError) as error:
+            return Told(error=str(error), final=not isinstance(error, OutboundError) or isinstance(error, AddressRefused))
+        body = body_of(run)
+        now_sec = int(time.time())
+        keys = signing_keys_of(self.store.callbacks.keys(run.namespace), clock.now())
+        headers = {
+            "Host": url.authority, "Content-Type": "application/json", "User-Agent": f"sless/{__version__}",
+            "X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id, "X-Sless-Timestamp": str(now_sec),
+            "X-Sless-Signature": signature_of(keys, now_sec, body), "Connection": "close",
+        }  # fmt: skip
+        return post(url, address, body, headers, self.tls)
+
+    def _note(self, sent: Callback, told: Told) -> None:
+        if told.http_status is not None and 200 <= told.http_status < 300:
+            metrics.callbacks.labels("delivered").inc()
+            self.store.callbacks.delivered(sent, told.http_status)
+            return
+        error = told.error or f"expected a status of 200 to 299, found {told.http_status}"
+        if told.final or sent.attempts + 1 >= MAX_ATTEMPTS:
+            metrics.callbacks.labels("failed").inc()
+            self.store.callbacks.failed(sent, told.http_status, error)
+            return
+        metrics.callbacks.labels("retried").inc()
+        now = clock.now()
+        headers = {"retry-after": told.retry_after} if told.http_status in _BUSY else {}
+        delay = timedelta(seconds=delay_sec_of(sent.attempts + 1, self.rng.uniform(-1, 1), headers, now))
+        self.store.callbacks.postponed(sent, now + delay, told.http_status, error)
+
+
+def post(url: CallbackUrl, address: str, body: bytes, headers: dict[str, str], tls: SSLContext | None) -> Told:
+    """One POST to this very address. The answer's body is nobody's business and is not read."""
+    connection = _connection_of(url, address, tls)
+    guard = threading.Timer(WHOLE_SEC, lambda: _break_off(connection))
+    try:
+        connection.connect()
+        guard.start()
+        connection.request("POST", url.target, body=body, headers=headers, preload_content=False)
+        answer = connection.getresponse()
+        return Told(http_status=answer.status, retry_after=_retry_after_of(answer))
+    except (HTTPError, OSError) as error:
+        return Told(error=f"{url.authority} could not be reached: {_words_of(error)}")
+    finally:
+        guard.cancel()
+        connection.close()
+
+
+def _connection_of(url: CallbackUrl, address: str, tls: SSLContext | None) -> HTTPConnection:
+    if not url.secure:
+        connection = HTTPConnection(address, url.port, timeout=CONNECT_SEC)
+    else:
+        context = tls
+        if context is None:
+            context = create_urllib3_context()
+            context.load_default_certs()
+        connection = HTTPSConnection(
+            address, url.port, timeout=CONNECT_SEC, ssl_context=context, server_hostname=url.host, assert_hostname=url.host,
+            cert_reqs="CERT_REQUIRED",
+        )  # fmt: skip
+    return connection
+
+
+def _break_off(connection: HTTPConnection) -> None:
+    """A read on the socket ends at once, in whatever thread it waits."""
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def _retry_after_of(answer: BaseHTTPResponse) -> str:
+    return answer.headers.get("Retry-After", "")
+
+
+def _words_of(error: Exception) -> str:
+    """urllib3 puts objects in front of what happened."""
+    text = str(error) or type(error).__name__
+    return text.rpartition(">: ")[2] or text
