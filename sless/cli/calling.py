@@ -122,7 +122,7 @@ def _print_invocation(session: Session, found: dict[str, Any]) -> None:
 def _body_of(data: str | None, content_type: str) -> bytes:
     if data is None:
         return b""
-    body = _raw_of(data)
+    body = text_of_option("--data", data)
     if content_type.partition(";")[0].strip().lower() == "application/json":
         try:
             json.loads(body)
@@ -132,7 +132,8 @@ def _body_of(data: str | None, content_type: str) -> bytes:
     return body
 
 
-def _raw_of(data: str) -> bytes:
+def text_of_option(option: str, data: str) -> bytes:
+    """`-` is stdin, `@FILE` the file, anything else the text itself. Raises UsageError."""
     if data == "-":
         return sys.stdin.buffer.read()
     if not data.startswith("@"):
@@ -140,7 +141,7 @@ def _raw_of(data: str) -> bytes:
     try:
         return Path(data[1:]).read_bytes()
     except OSError as error:
-        raise click.UsageError(f"--data: cannot read {data[1:]!r}: {error.strerror}") from error
+        raise click.UsageError(f"{option}: cannot read {data[1:]!r}: {error.strerror}") from error
 
 
 def _print_body(answer: CallAnswer) -> None:

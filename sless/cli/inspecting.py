@@ -6,6 +6,7 @@ import click
 
 from sless.cli.connection import Session, client_command
 from sless.cli.output import age_of, print_fields, print_json, print_table
+from sless.cli.trigger_output import print_triggers, table_of
 from sless.client import Client
 from sless.client.deployment import get_workload
 
@@ -63,25 +64,19 @@ def describe(session: Session, name: str, service: bool) -> None:
     print_fields((key, resource[key]) for key in DESCRIBED if resource.get(key) not in (None, "", {}, []))
     if triggers:
         click.echo()
-        _print_triggers(triggers)
+        table_of(triggers)
 
 
 @click.command()
 @client_command
 def triggers(session: Session) -> None:
-    """List the triggers of the namespace.
+    """List the triggers of the namespace, as `sless trigger list` does.
 
     \b
     Example:
       sless triggers
     """
-    found = list(session.client.triggers.list())
-    if session.as_json:
-        print_json(found)
-    elif found:
-        _print_triggers(found)
-    else:
-        click.echo("no triggers", err=True)
+    print_triggers(session, list(session.client.triggers.list()))
 
 
 @click.command()
@@ -106,18 +101,6 @@ def _print_rows(header: tuple[str, ...], rows: list[Any], nothing: str) -> None:
         print_table(header, rows)
     else:
         click.echo(nothing, err=True)
-
-
-def _print_triggers(found: list[dict[str, Any]]) -> None:
-    rows = [
-        (item["name"], item["type"], item.get("function_ref"), item.get("enabled"), item.get("active"), _what(item), item.get("message"))
-        for item in found
-    ]
-    print_table(("TRIGGER", "TYPE", "FUNCTION", "ENABLED", "ACTIVE", "WHAT", "MESSAGE"), rows)
-
-
-def _what(trigger: dict[str, Any]) -> object:
-    return trigger.get("url") or trigger.get("schedule") or trigger.get("queue")
 
 
 def _triggers_of(client: Client, name: str) -> list[dict[str, Any]]:

@@ -171,8 +171,10 @@ class Workloads(Resources):
 
 
 class Triggers(Resources):
-    def fire(self, name: str) -> Json:
-        return self._json("POST", self._path(name, "fire"))
+    def fire(self, name: str, event: str | None = None) -> Json:
+        """`event` is JSON text; None: the trigger's own."""
+        body: Json = {} if event is None else {"data": event.encode(), "headers": {"Content-Type": "application/json"}}
+        return self._json("POST", self._path(name, "fire"), **body)
 
 
 class Jobs(Resources):

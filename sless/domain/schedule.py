@@ -46,6 +46,7 @@ def firings_of(schedule: str, zone: ZoneInfo, after: datetime) -> Iterator[datet
     after = after.astimezone(UTC)
     start = after.astimezone(zone).replace(tzinfo=None)
     times = _wall_times(schedule, start)
+    moments: Iterator[datetime]
     if times.hours != _EVERY_HOUR:
         moments = (_first_of(wall, zone) for wall in times)
     elif _offset(after - _MOST_REPEATED, zone) == _offset(after + _MOST_REPEATED, zone):

@@ -35,7 +35,7 @@ class Timetable:
 
     def take(self, now: datetime, most: int) -> list[CronPlan]:
         """Up to `most` plans whose moment has come. Who takes one puts it back."""
-        found = []
+        found: list[CronPlan] = []
         while self._heap and self._heap[0][0] <= now and len(found) < most:
             _, number, trigger_id = heapq.heappop(self._heap)
             if self._entry.get(trigger_id) == number:

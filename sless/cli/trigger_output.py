@@ -1,0 +1,40 @@
+"""How triggers look on a terminal."""
+
+from typing import Any
+
+import click
+
+from sless.cli.connection import Session
+from sless.cli.output import print_json, print_table, say
+
+
+def print_triggers(session: Session, found: list[dict[str, Any]]) -> None:
+    if session.as_json:
+        print_json(found)
+    elif found:
+        table_of(found)
+    else:
+        say("no triggers")
+
+
+def table_of(found: list[dict[str, Any]]) -> None:
+    columns = ("name", "type", "function_ref", "enabled", "active", "what", "next_schedule_time", "last_status", "message")
+    rows = [[(item | {"what": _what(item)}).get(column) for column in columns] for item in found]
+    print_table(("TRIGGER", "TYPE", "FUNCTION", "ENABLED", "ACTIVE", "WHAT", "NEXT", "LAST", "MESSAGE"), rows)
+
+
+def _what(item: dict[str, Any]) -> object:
+    return item.get("url") or item.get("schedule") or item.get("queue")
+
+
+def told(session: Session, made: dict[str, Any], verb: str) -> None:
+    """stdout gets what a script wants: the key, or the URL."""
+    if session.as_json:
+        print_json(made)
+        return
+    following = f": next at {made['next_schedule_time']}" if made.get("next_schedule_time") else ""
+    say(f'{verb} {made["type"]} trigger "{made["name"]}"{following or (": " + made["message"] if made.get("message") else "")}')
+    if made.get("api_key"):
+        say("Its API key, shown this once (header X-Sless-Key):")
+    if made.get("api_key") or made.get("url"):
+        click.echo(made.get("api_key") or made.get("url"))
