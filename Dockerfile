@@ -1,18 +1,24 @@
-# The control plane in a container: `make pyz && docker build -t sless .`
+# The control plane in a container: `make pyz && docker build -t sless/sless .`
 # Functions run in images of their own (backend kubernetes); this one needs Python only.
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 
 COPY dist/sless.pyz /opt/sless/sless.pyz
 
+# HOME: a user id without an entry in /etc/passwd has none. Logs come at once.
 ENV SHIV_ROOT=/opt/sless/unpacked \
+    HOME=/tmp \
+    PYTHONUNBUFFERED=1 \
     SLESS_HOST=0.0.0.0 \
     SLESS_DATA_DIR=/data
 
-# Unpacked and compiled here, so that a container starts at once, also with a read-only root file system.
+# Unpacked and compiled here, so that a container starts at once, and never writes outside /data and /tmp: the root file system may be
+# read-only. It belongs to root: who breaks into the server cannot change its code.
 RUN SHIV_COMPILE_PYC=1 python /opt/sless/sless.pyz version \
- && install -d -o 10001 -g 10001 /data \
- && chown -R 10001:10001 /opt/sless/unpacked
+ && chmod -R a+rX /opt/sless \
+ && install -d -m 0750 -o 10001 -g 10001 /data \
+ && printf '#!/bin/sh\nexec python /opt/sless/sless.pyz "$@"\n' > /usr/local/bin/sless \
+ && chmod 755 /usr/local/bin/sless
 
 USER 10001:10001
 WORKDIR /data
