@@ -12,7 +12,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "source"),
-    "More": ("triggers", "jobs", "login"),
+    "More": ("trigger", "triggers", "jobs", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -31,6 +31,7 @@ HOMES: dict[str, str] = {
     "invocations": "calling:invocations",
     "list": "inspecting:list_",
     "describe": "inspecting:describe",
+    "trigger": "triggers:trigger",
     "triggers": "inspecting:triggers",
     "jobs": "inspecting:jobs",
     "delete": "deploying:delete",
