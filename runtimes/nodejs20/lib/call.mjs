@@ -8,9 +8,13 @@ import { sendStream } from './streaming.mjs';
 
 const NO_BYTES = Buffer.alloc(0);
 
+const ID_START = Array.from({ length: 2 }, () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, '0')).join('');
+let lastId = 0;
+
 /** An id for a call that came without one: the runtime was started by hand. */
 export function newId() {
-  return Array.from({ length: 4 }, () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, '0')).join('');
+  lastId += 1;
+  return ID_START + lastId.toString(16).padStart(16, '0');
 }
 
 /**
