@@ -28,6 +28,8 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/proxy/recorder.py:Recorder.flush": "loop's edge: the batch is kept and tried again",
     "sless/proxy/routes.py:RouteTable._poll": "loop's edge: the routes in memory stay",
     "sless/reconcile/instances.py:InstancesLoop._apply": "one failing workload backs off and never stops the others",
+    "sless/reconcile/listener.py:Listener._listen": "loop's edge: the listener begins anew on another channel",
+    "sless/reconcile/session.py:Session._handle": "top of a task: the channel is given up, and the message with it goes back",
     "sless/reconcile/loop.py:Loops._tick": "loop's edge: the next tick starts over from what it sees",
     "sless/reconcile/callbacks.py:CallbacksLoop._send": "top of a pool thread: the callback stays due",
     "sless/reconcile/runs.py:RunsLoop._start": "one run that cannot start fails and never stops the others",

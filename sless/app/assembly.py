@@ -39,6 +39,8 @@ from sless.usecases import Usecases
 _log = logging.getLogger(__name__)
 
 HOLDER_FILE = "holder"
+DRAIN_MARGIN_SEC = 10.0
+"""Of the time that the server has to stop: history, instances and the store need some too."""
 ROUTES_SEC = 0.5
 """How long a request that changes routes waits for this process to know them."""
 
@@ -144,7 +146,15 @@ class Assembly:
             store=self.store, backend=self.backend, code=self.code, waker=self, held=lambda: builds.holds() | self.runs.holds()
         )
         self.cron = CronLoop(store=self.store, waker=self)
-        self.callbacks = CallbacksLoop(store=self.store, outbound=outbound_of(self.settings.outbound_allow), waker=self)
+        outbound = outbound_of(self.settings.outbound_allow)
+        self.callbacks = CallbacksLoop(store=self.store, outbound=outbound, waker=self)
+        self.events = EventsLoop(
+            store=self.store,
+            settings=self.settings,
+            listeners=Listeners(outbound, self.plane.messages),
+            is_leader=self.leader.is_leader,
+            loop=lambda: self.plane.loop,
+        )
         collector = Collector(
             store=self.store,
             code=self.code,
@@ -160,6 +170,7 @@ class Assembly:
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=1),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=1),
                 Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=1),
+                Loop(topic="events", tick=self.events.tick, interval_sec=1, leader_only=False),
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
                 Loop(topic="collect", tick=collector.tick, interval_sec=60),
             ],
@@ -168,7 +179,7 @@ class Assembly:
 
     def _lead(self) -> None:
         if self.leader.renew():
-            for topic in ("builds", "instances", "runs", "cron"):
+            for topic in ("builds", "instances", "runs", "cron", "events"):
                 self.wake(topic)
 
     def _sweep(self, kept: Collection[Version]) -> None:
@@ -182,6 +193,10 @@ class Assembly:
     def _start(self) -> None:
         self.leader.renew()
         self.loops.start()
+
+    def _drain(self) -> None:
+        """Messages that do not end in time go back to their queues."""
+        self.events.stop(max(1.0, self.settings.graceful_timeout_sec - DRAIN_MARGIN_SEC))
 
     def _stop(self) -> None:
         self.stopping.set()

@@ -26,8 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What `app` injects. `start` and `stop` (schedulers, backend, store) are called in a thread: start before the first call is
-    served, stop after the last one has ended and the history is written. `find_unready`: why the server is not ready, or None.
+    """What `app` injects. `start`, `drain` and `stop` (schedulers, backend, store) are called in a thread: start before the first call is
+    served; drain when the server begins to stop, to end what begins calls by itself; stop after the last one has ended and the history is
+    written. `find_unready`: why the server is not ready, or None.
     `find_context` None: no builder fetches its context here."""
 
     plane: DataPlane
@@ -38,6 +39,7 @@ class Parts:
     find_unready: Callable[[], str | None]
     start: Callable[[], None]
     stop: Callable[[], None]
+    drain: Callable[[], None] = lambda: None
     find_context: FindContext | None = None
 
 
@@ -50,6 +52,7 @@ class Application:
         """The short way of calls, which the server's protocol takes beside this application. None: every call comes here."""
         self._parts = parts
         self._stopping = asyncio.Event()
+        self._draining: asyncio.Future[None] | None = None
         self._calls = Calls(parts.plane.invocations, parts.verifier)
         self._mount = Mount(parts.flask, settings)
         self._streams = Streams(
@@ -68,6 +71,12 @@ class Application:
     def begin_shutdown(self) -> None:
         """The server stops taking connections: streams that would never end by themselves end now."""
         self._stopping.set()
+        self._drain()
+
+    def _drain(self) -> "asyncio.Future[None]":
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(asyncio.to_thread(self._parts.drain))
+        return self._draining
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -129,6 +138,7 @@ class Application:
         await receive()
         self._stopping.set()
         try:
+            await self._drain()
             await self.plane.stop()
             await asyncio.to_thread(self._parts.stop)
             self._streams.close()

@@ -178,9 +178,9 @@ TRIGGER_FIELDS: dict[TriggerType, dict[str, Schema]] = {
             "writeOnly": True,
             "description": "the broker; default: the one that the operator configured",
         },
-        "prefetch": _count(1, 1000, 10, "messages taken ahead"),
+        "prefetch": _count(1, 1000, 10, "messages taken and not yet acknowledged, at most"),
         "max_concurrency": _count(1, 1000, 10, "calls at once"),
-        "max_attempts": _count(1, 100, 3, "attempts before a message is given up"),
+        "max_attempts": _count(1, 100, 5, "attempts before a message goes to {queue}.dead, after 1, 2, 4 … s each"),
     },
 }
 TRIGGER_REQUIRED: dict[TriggerType, tuple[str, ...]] = {

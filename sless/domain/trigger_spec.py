@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sless.domain.amqp import parse_broker_url, queue_mistake
 from sless.domain.model import Trigger, TriggerType
 from sless.domain.schedule import check_schedule, zone_of
 from sless.domain.schemas import TRIGGER_COMMON, TRIGGER_FIELDS
@@ -46,6 +47,8 @@ def parse_trigger(body: Any, existing: Trigger | None = None, mode: Mode = Mode.
         )
     if kind is TriggerType.CRON:
         details += _cron_mistakes(body)
+    if kind is TriggerType.EVENT:
+        details += _event_mistakes(body)
     if details:
         raise Invalid(*details)
     base = existing if existing and mode is Mode.MERGE else None
@@ -88,6 +91,19 @@ def _cron_mistakes(body: Mapping[str, Any]) -> list[Detail]:
                 check(value)
             except ValueError as error:
                 found.append(Detail(field=field, message=str(error)))
+    return found
+
+
+def _event_mistakes(body: Mapping[str, Any]) -> list[Detail]:
+    queue, url = body.get("queue"), body.get(AMQP_URL)
+    found = []
+    if isinstance(queue, str) and (mistake := queue_mistake(queue)):
+        found.append(Detail(field="queue", message=mistake))
+    if isinstance(url, str) and url.startswith(("amqp://", "amqps://")):
+        try:
+            parse_broker_url(url)
+        except ValueError as error:
+            found.append(Detail(field=AMQP_URL, message=str(error)))
     return found
 
 

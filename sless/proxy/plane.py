@@ -49,6 +49,8 @@ class DataPlane:
     """Made anywhere, started on the event loop it belongs to. `routes.wake`, `recorder.add_lines` and `invoker.invoke` are for threads."""
 
     def __init__(self, settings: Settings, parts: PlaneParts) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """None before it runs."""
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
         self.routes = RouteTable(parts.routes, draining=self._draining)
@@ -68,6 +70,7 @@ class DataPlane:
         self.relays = Relays(self.routes, self.forwarder, self.recorder)
 
     async def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self.sweep.start()
         self.recorder.start()
         self.invoker.start()

@@ -9,14 +9,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from sless.broker import Pool
 from sless.config import Settings
 from sless.domain.messages import MessageInvoker
 from sless.domain.model import Kind, TriggerType
-from sless.reconcile.listener import Listener
-from sless.reconcile.listens import Idle, Start, Stop, Wish, decide_listens, wishes_of
+from sless.outbound import Outbound
+from sless.reconcile.listens import Idle, Listen, Start, Stop, Wish, decide_listens, wishes_of
 from sless.store import Store
+
+if TYPE_CHECKING:
+    from sless.broker import Pool
+    from sless.reconcile.listener import Listener
 
 CHANGE_GRACE_SEC = 3700.0
 """Calls of a trigger that changed or was disabled run to their own end; no time-out is longer than an hour."""
@@ -24,12 +29,21 @@ FULL_TICK_SEC = 30.0
 STOP_MARGIN_SEC = 5.0
 
 
+def client_library() -> tuple[ModuleType, ModuleType]:
+    """`broker` and `listener`. Their import takes 0.1 s, which only a server with event triggers is to spend."""
+    from sless import broker
+    from sless.reconcile import listener
+
+    return broker, listener
+
+
 class Listeners:
     """All listeners of this process. `apply` and `stop` on the event loop, `told` from any thread."""
 
-    def __init__(self, pool: Pool, invoker: MessageInvoker) -> None:
-        self._pool = pool
+    def __init__(self, outbound: Outbound, invoker: MessageInvoker) -> None:
+        self._outbound = outbound
         self._invoker = invoker
+        self._pool: Pool | None = None
         self._running: dict[str, Listener] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -42,8 +56,7 @@ class Listeners:
                 case Stop(trigger_id=trigger_id):
                     self._leave(self._running.pop(trigger_id), CHANGE_GRACE_SEC)
                 case Start(listen=listen):
-                    listener = self._running[listen.trigger_id] = Listener(listen=listen, pool=self._pool, invoker=self._invoker)
-                    listener.start()
+                    self._start(listen)
 
     def told(self) -> dict[str, tuple[str, str | None]]:
         """(message, last status) by trigger id."""
@@ -59,7 +72,13 @@ class Listeners:
             for task in late:
                 task.cancel()
 
-    def _leave(self, listener: Listener, grace_sec: float) -> None:
+    def _start(self, listen: Listen) -> None:
+        broker, listener = client_library()
+        self._pool = self._pool or broker.Pool(self._outbound)
+        started = self._running[listen.trigger_id] = listener.Listener(listen=listen, pool=self._pool, invoker=self._invoker)
+        started.start()
+
+    def _leave(self, listener: "Listener", grace_sec: float) -> None:
         task = asyncio.get_running_loop().create_task(listener.stop(grace_sec))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
@@ -89,6 +108,8 @@ class EventsLoop:
             self._read()
         else:
             self._wishes, self._shown, self._revision = {}, {}, -1
+        if any(isinstance(wish, Listen) for wish in self._wishes.values()):
+            client_library()  # here, in a thread of our own, and not on the event loop
         loop.call_soon_threadsafe(self.listeners.apply, dict(self._wishes))
         if leads:
             self._show()

@@ -3,10 +3,13 @@
 from typing import Any
 
 from sless import clock, ids
+from sless.config import Settings
+from sless.domain.addresses import find_literal, may_reach, parse_allowed
+from sless.domain.amqp import parse_broker_url, refusal_of
 from sless.domain.model import CallStatus, Cause, Kind, Run, Trigger, TriggerType, Workload
 from sless.domain.spec import Mode, check_event_size, text_of_event
-from sless.domain.trigger_spec import KEY_HASH, ParsedTrigger, new_key, parse_trigger
-from sless.errors import Code, NotFound, SlessError
+from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
+from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
 from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
 from sless.usecases.views import TriggerView, trigger_view_of, view_trigger
@@ -20,6 +23,7 @@ class Triggers:
     def create(self, caller: Caller, namespace: str, body: Any) -> TriggerView:
         """Raises Invalid, EXISTS, LIMIT_REACHED, CONFLICT for a second http trigger of one target."""
         parsed = parse_trigger(body)
+        _check_broker(namespace, parsed, self._parts.settings)
         tenant = self._parts.ensure_tenant(caller, namespace)
         self._parts.check_limit(tenant, "triggers")
         secrets, key = _with_key(parsed)
@@ -32,7 +36,7 @@ class Triggers:
             spec=parsed.spec,
             secrets=secrets,
         )
-        self._parts.wake("routes", "instances", "cron")
+        self._parts.wake("routes", "instances", "cron", "events")
         return view_trigger(self._store, trigger, key)
 
     def get(self, namespace: str, name: str) -> TriggerView:
@@ -54,7 +58,7 @@ class Triggers:
         trigger = self._store.triggers.get(namespace, name)
         check_match(if_match, etag_of(trigger.id, trigger.generation))
         self._store.triggers.remove(trigger.id)
-        self._parts.wake("routes", "instances", "cron")
+        self._parts.wake("routes", "instances", "cron", "events")
         return view_trigger(self._store, trigger)
 
     def fire(self, namespace: str, name: str, event: Any = None, request_id: str | None = None) -> Run:
@@ -74,6 +78,7 @@ class Triggers:
 
     def _change(self, trigger: Trigger, body: Any, mode: Mode, if_match: str | None) -> TriggerView:
         parsed = parse_trigger(body, trigger, mode)
+        _check_broker(trigger.namespace, parsed, self._parts.settings)
         matched = check_match(if_match, etag_of(trigger.id, trigger.generation))
         secrets, key = _with_key(parsed)
         changed = self._store.triggers.update(
@@ -84,8 +89,25 @@ class Triggers:
             secrets=secrets,
             expected_generation=trigger.generation if matched or mode is Mode.MERGE else None,
         )
-        self._parts.wake("routes", "instances", "cron")
+        self._parts.wake("routes", "instances", "cron", "events")
         return view_trigger(self._store, changed, key)
+
+
+def _check_broker(namespace: str, parsed: ParsedTrigger, settings: Settings) -> None:
+    """Raises Invalid for a queue of others on the operator's broker, and for a broker at an address that may not be reached. Names are
+    resolved, and checked, whenever somebody connects."""
+    if parsed.type is not TriggerType.EVENT:
+        return
+    own = parsed.secrets.get(AMQP_URL)
+    if not own:
+        if refusal := refusal_of(namespace, parsed.spec["queue"], settings.event_queues_allowed):
+            raise Invalid(Detail(field="queue", message=refusal))
+        return
+    url = parse_broker_url(own)
+    literal = find_literal(url.host)
+    if literal is not None and not may_reach(literal, url.port, parse_allowed(settings.outbound_allow)):
+        message = f"expected a public address, or one that the operator allowed (SLESS_OUTBOUND_ALLOW), found {url.host} port {url.port}"
+        raise Invalid(Detail(field=AMQP_URL, message=message))
 
 
 def _with_key(parsed: ParsedTrigger) -> tuple[dict[str, str], str | None]:

@@ -1,11 +1,14 @@
 """Triggers over REST."""
 
 import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sless.domain.model import CallStatus, Cause, Kind
+from sless.store import Store
 from tests.contract.rest_harness import Rest, fields_of
 
 HTTP = {"name": "web", "type": "http", "function_ref": "hello"}
@@ -68,8 +71,38 @@ def test_write_only_values_never_come_out(rest: Rest) -> None:
     texts = [rest.post("triggers", EVENT), rest.get("triggers/mail"), rest.get("triggers"), rest.patch("triggers/mail", {"prefetch": 3})]
     assert not any("hunter2" in item.text for item in texts)
     assert rest.get("triggers/mail").json["has_amqp_url"] is True
-    assert rest.patch("triggers/mail", {"amqp_url": None}).json["has_amqp_url"] is False
+    assert rest.patch("triggers/mail", {"amqp_url": None, "queue": f"{rest.namespace}.q"}).json["has_amqp_url"] is False
     assert "hunter2" not in rest.post("triggers", EVENT | {"name": "x", "amqp_url": "http://hunter2"}).text
+
+
+def test_on_the_shared_broker_a_tenant_names_its_own_queues(rest: Rest) -> None:
+    shared = {key: value for key, value in EVENT.items() if key != "amqp_url"}
+    refused = rest.post("triggers", shared | {"queue": "orders"})
+    assert fields_of(refused) == {"queue"}
+    assert f'starts with "{rest.namespace}."' in refused.json["error"] and 'found "orders"' in refused.json["error"]
+    assert fields_of(rest.post("triggers", shared | {"queue": f"{rest.namespace}x.orders"})) == {"queue"}
+    made = rest.post("triggers", shared | {"queue": f"{rest.namespace}.orders"})
+    assert made.status_code == 201 and made.json["max_attempts"] == 5
+    assert fields_of(rest.patch("triggers/mail", {"queue": "orders"})) == {"queue"}
+    assert rest.patch("triggers/mail", {"queue": "orders", "amqp_url": "amqp://mq.example.org"}).status_code == 200
+    assert fields_of(rest.patch("triggers/mail", {"amqp_url": None})) == {"queue"}
+    assert rest.waker.topics.count("events") == 2
+
+
+def test_an_operator_may_allow_queues(make_store: Callable[..., Store], tmp_path: Path) -> None:
+    rest = Rest(make_store(), tmp_path, event_queues_allowed=("orders", "sless-0000000000000000/theirs"))
+    shared = {key: value for key, value in EVENT.items() if key != "amqp_url"}
+    assert rest.post("triggers", shared | {"queue": "orders"}).status_code == 201
+    assert fields_of(rest.post("triggers", shared | {"name": "x", "queue": "theirs"})) == {"queue"}
+
+
+def test_a_broker_in_a_private_network_is_refused(make_store: Callable[..., Store], tmp_path: Path) -> None:
+    rest = Rest(make_store(), tmp_path, outbound_allow=("10.1.0.0/16:5672",))
+    for host in ("127.0.0.1", "[::1]", "10.2.0.1", "169.254.169.254", "0x7f000001", "10.1.0.1:5673"):
+        refused = rest.post("triggers", EVENT | {"amqp_url": f"amqp://u:hunter2@{host}/"})
+        assert fields_of(refused) == {"amqp_url"}, host
+        assert "hunter2" not in refused.text
+    assert rest.post("triggers", EVENT | {"amqp_url": "amqp://u:p@10.1.0.1/"}).status_code == 201
 
 
 def test_api_keys_are_shown_once_and_kept_as_a_hash(rest: Rest) -> None:

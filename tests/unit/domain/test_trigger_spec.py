@@ -53,7 +53,7 @@ def test_defaults_of_each_type() -> None:
         "misfire_grace_seconds": 60,
     }
     event = parse_trigger(EVENT | {"amqp_url": "amqp://u:p@h/"})
-    assert event.spec == {"queue": "q", "prefetch": 10, "max_concurrency": 10, "max_attempts": 3}
+    assert event.spec == {"queue": "q", "prefetch": 10, "max_concurrency": 10, "max_attempts": 5}
     assert event.secrets == {"amqp_url": "amqp://u:p@h/"}
 
 
@@ -89,7 +89,12 @@ def test_defaults_of_each_type() -> None:
         (CRON | {"misfire_grace_seconds": -1}, "misfire_grace_seconds"),
         ({"name": "t", "type": "event", "function_ref": "f"}, "queue"),
         (EVENT | {"queue": ""}, "queue"),
+        (EVENT | {"queue": "ä" * 121}, "queue"),
         (EVENT | {"amqp_url": "http://x"}, "amqp_url"),
+        (EVENT | {"amqp_url": "amqp://"}, "amqp_url"),
+        (EVENT | {"amqp_url": "amqp://h:port/"}, "amqp_url"),
+        (EVENT | {"amqp_url": "amqps://h/?cafile=/etc/shadow"}, "amqp_url"),
+        (EVENT | {"amqp_url": "amqps://h/v/w"}, "amqp_url"),
         (EVENT | {"prefetch": 0}, "prefetch"),
     ],
 )
