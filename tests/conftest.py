@@ -16,6 +16,7 @@ from tests.kube.cluster import _kube_server, kube_cluster  # noqa: F401 - fixtur
 from tests.services import unavailable
 from tests.services.postgres import PostgresServer
 from tests.services.rabbitmq import RabbitServer
+from tests.services.registry import RegistryServer
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
@@ -58,6 +59,16 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres_url(postgres_server: PostgresServer) -> str:
     """The URL of a new, empty PostgreSQL database (about 50 ms)."""
     return postgres_server.create_database()
+
+
+@pytest.fixture(scope="session")
+def registry_server() -> Iterator[RegistryServer]:
+    """A real image registry that asks for a password."""
+    server = RegistryServer(password=True)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -148,7 +148,7 @@ def _builder(fit: BuilderFit, build: BuildJob) -> Json:
 
 def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
     args = [
-        f"--context=dir://{WORKSPACE}",
+        f"--context={WORKSPACE}",
         f"--dockerfile={WORKSPACE}/Dockerfile",
         f"--destination={build.reference}",
         *(f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())),

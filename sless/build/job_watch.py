@@ -87,12 +87,12 @@ class JobWatch:
         pods = self._pods()
         for pod in pods:
             self._tell(pod)
+            if (ended := find_ended(pod, self.place.container)) and ended.exit_code and self.is_hopeless():
+                return End(ok=False, ended=ended)
         if find_condition(job, "Complete"):
             return End(ok=True, ended=find_ended(pods[-1], self.place.container) if pods else None)
         if failed := find_condition(job, "Failed"):
             return self._failed(failed, pods)
-        if pods and (ended := find_ended(pods[-1], self.place.container)) and ended.exit_code and self.is_hopeless():
-            return End(ok=False, ended=ended)
         self._check_start(pods)
         self._check_limit(pods)
         return None

@@ -82,3 +82,16 @@ class LocalBuilderHarness:
 
     def material_of(self, spec: BuildSpec, status: BuildStatus) -> Unpacked:
         return self.material.ensure(MaterialKey(code_key=spec.code_key, artifact=status.artifact, runtime=spec.runtime))
+
+    def is_unbuilt(self, status: BuildStatus) -> bool:
+        """Nothing was installed or compiled: the upload is run as it is."""
+        return status.artifact == ""
+
+    def deps_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
+        """Where the installed packages of a Python version are."""
+        found = self.material_of(spec, status).deps_dir
+        assert found is not None
+        return found
+
+    def code_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
+        return self.material_of(spec, status).code_dir

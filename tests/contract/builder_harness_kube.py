@@ -1,0 +1,85 @@
+"""The builder suite over the stand-in: real processes as pods, a real registry; only the builder's image is a program of ours."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from sless.build.kubernetes import KubernetesBuilder, make_kubernetes_builder
+from sless.build.references import RegistryName, find_reference
+from sless.code.contexts import FolderContextStore
+from sless.config import Settings
+from sless.domain.ports import BuildSpec, BuildStatus
+from sless.kube import Kube
+from sless.kube.names import namespace_of
+from tests.contract.builder_harness import LocalBuilderHarness
+from tests.kube.cluster import KubeCluster
+from tests.kube.image_builder import folder_of, image_of
+from tests.services.registry import PASSWORD, USER, RegistryServer
+
+INSTALLATION = "inst-0123"
+PUSH_SECRET = "registry"
+
+
+class FileUrls(FolderContextStore):
+    """Contexts that are fetched from disk: who serves them over HTTP has tests of its own."""
+
+    def put(self, build_id: str, source: Path, expires_sec: int) -> str:
+        super().put(build_id, source, expires_sec)
+        return self._path_of(build_id).as_uri()
+
+
+class KubernetesBuilderHarness(LocalBuilderHarness):
+    cluster: KubeCluster
+    registry: RegistryServer
+
+    def make(self, **settings: Any) -> None:
+        given = {
+            "kubeconfig": self.cluster.kubeconfig, "pod_namespace": "default", "builder_image": "image-builder",
+            "registry_host": self.registry.host, "registry_insecure": True, "registry_secret": PUSH_SECRET, "registry_project": "functions",
+        }  # fmt: skip
+        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", **{**given, **settings})
+        self.cluster.apply(push_secret(self.registry.host))
+        self.cluster.add_image("image-builder", image_of(self.cluster._control, self.root / "images"))
+        self.contexts = FileUrls(self.settings.data_dir, "http://sless")
+        self.kube = Kube.connect(self.settings)
+        self.builder: KubernetesBuilder = self.new_builder()  # type: ignore[assignment]
+
+    def new_builder(self) -> KubernetesBuilder:
+        """As another process would have it."""
+        return make_kubernetes_builder(self.settings, self.kube, INSTALLATION, self.code, self.contexts)
+
+    def close(self) -> None:
+        super().close()
+        self.kube.close()
+
+    def is_unbuilt(self, status: BuildStatus) -> bool:
+        return status.artifact.startswith("configmap:")
+
+    def deps_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
+        return self._image_folder(status) / "deps"
+
+    def code_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
+        return self._image_folder(status) / "function"
+
+    def _image_folder(self, status: BuildStatus) -> Path:
+        """What the builder's program made of the image's layers, once the registry has the image."""
+        reference = find_reference(status.artifact, RegistryName(host=self.registry.host, path=""))
+        assert reference is not None and reference.tag in self.registry.tags(reference.repository)
+        return folder_of(self.root / "images", status.artifact)
+
+    def jobs(self, namespace: str = "default-builds") -> list[dict[str, Any]]:
+        return self.cluster.list("Job", namespace)
+
+    @property
+    def tenant(self) -> str:
+        return namespace_of("sless-0123456789abcdef")
+
+
+def push_secret(host: str) -> dict[str, Any]:
+    config = json.dumps({"auths": {host: {"username": USER, "password": PASSWORD}}})
+    return {
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {"name": PUSH_SECRET, "namespace": "default"},
+        "data": {".dockerconfigjson": base64.b64encode(config.encode()).decode()},
+    }  # fmt: skip

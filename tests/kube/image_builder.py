@@ -1,0 +1,115 @@
+"""What the stand-in runs as the builder's image: takes kaniko's arguments, does what the Dockerfile says with folders of this machine in
+place of layers, pushes a manifest to the real registry, and makes the image known to the kubelet.
+
+Only what sless's own Dockerfiles say is understood; anything else ends it. It fails, and says so, as kaniko does.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from tests.kube.images import runtime_image
+from tests.services.registry import push_empty
+
+_EXECUTED = re.compile(r"(?<![\w./-])(/app/deps|/app/function|/sless-build/env|/tmp/npm)(?=$|[/;'\" ])")
+
+
+def image_of(control: str, folder: Path) -> dict[str, object]:
+    """As `KubeCluster.add_image` takes it. Its images' folders are made in `folder`."""
+    env = {
+        # In hex, as the kubelet takes paths below /tmp for the container's own.
+        # In hex, since the kubelet takes paths below /tmp for the container's own.
+        "IMAGES": str(folder).encode().hex(), "CONTROL": control, "BUILD_ENV": "/sless-build/env", "DOCKER_CONFIG": "/kaniko/.docker/config.json",
+        "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PATH": os.environ["PATH"],
+    }  # fmt: skip
+    return {"entrypoint": [sys.executable, "-m", "tests.kube.image_builder"], "env": env}
+
+
+def folder_of(images: Path, reference: str) -> Path:
+    return images / reference.replace("/", "_").replace(":", "_")
+
+
+def main(arguments: list[str]) -> None:
+    options: dict[str, list[str]] = {}
+    for argument in arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        options.setdefault(name, []).append(value)
+    context = Path(options["context"][0].removeprefix("dir://"))
+    destination = options["destination"][0]
+    args = dict(item.split("=", 1) for item in options.get("build-arg", []))
+    build = Build(context, folder_of(Path(bytes.fromhex(os.environ["IMAGES"]).decode()), destination), args)
+    for line in Path(options["dockerfile"][0]).read_text().splitlines():
+        if line and not line.startswith("#"):
+            print(f"INFO[0000] {line}", flush=True)
+            build.do(line)
+    push(destination)
+    image = {**build.image, "paths": {**build.image["paths"], "/app/function": str(build.function), "/app/deps": str(build.deps)}}
+    request = urllib.request.Request(f"{os.environ['CONTROL']}/image", json.dumps({"reference": destination, "image": image}).encode())
+    urllib.request.urlopen(request, timeout=10).close()
+    print(f"INFO[0001] Pushed {destination}", flush=True)
+
+
+class Build:
+    def __init__(self, context: Path, root: Path, args: dict[str, str]) -> None:
+        self.context, self.args = context, args
+        self.function, self.deps = root / "function", root / "deps"
+        for folder in (self.function, self.deps):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.image: dict[str, dict[str, str]] = {}
+
+    def do(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "ARG":
+                name, _, default = rest.partition("=")
+                self.args.setdefault(name, default)
+            case "FROM":
+                reference = re.sub(r"\$\{(\w+)\}", lambda found: self.args[found[1]], rest)
+                self.image = runtime_image(re.search(r"runtime-([a-z0-9.]+)", reference)[1])  # type: ignore[index,assignment]
+            case "USER" | "WORKDIR":
+                pass
+            case "COPY":
+                *sources, target = rest.removeprefix("--chown=65532:65532 ").split()
+                assert target == "/app/function/", line
+                for source in sources:
+                    self.copy(self.context / source)
+            case "RUN":
+                self.run(rest)
+            case _:
+                sys.exit(f"error building image: {word} is not understood")
+
+    def copy(self, source: Path) -> None:
+        if source.is_dir():
+            shutil.copytree(source, self.function, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, self.function / source.name)
+
+    def run(self, command: str) -> None:
+        paths = {
+            "/app/deps": str(self.deps), "/app/function": str(self.function), "/sless-build/env": os.environ["BUILD_ENV"],
+            "/tmp/npm": str(self.deps.parent / "npm"),
+        }  # fmt: skip
+        here = _EXECUTED.sub(lambda found: paths[found[1]], command).replace("python3 ", f"{sys.executable} ", 1)
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.deps.parent), "LANG": "C.UTF-8"}
+        done = subprocess.run(["sh", "-c", here], cwd=self.function, env=environ, stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            print(f"error building image: error building stage: failed to execute command: exit status {done.returncode}", flush=True)
+            sys.exit(1)
+
+
+def push(destination: str) -> None:
+    host, _, rest = destination.partition("/")
+    repository, _, tag = rest.rpartition(":")
+    config = Path(os.environ["DOCKER_CONFIG"])
+    entry = json.loads(config.read_text())["auths"].get(host, {}) if config.is_file() else {}
+    auth = (entry["username"], entry["password"]) if entry else None
+    push_empty(host, repository, tag, auth, created=destination)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
