@@ -14,6 +14,7 @@ from sless.backend import make_local_backend
 from sless.backend.kubernetes import ClusterParts, KubernetesBackend
 from sless.build import make_local_builder
 from sless.code import open_code_store
+from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings
 from sless.domain.model import LogLine, Version
 from sless.domain.ports import Backend, Builder, CodeStore
@@ -31,6 +32,7 @@ from sless.reconcile.events import EventsLoop, Listeners
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import RENEW_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
+from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import Limits, RunsLoop
 from sless.store import open_store
 from sless.tokens import TokenVerifier
@@ -76,7 +78,8 @@ class Assembly:
         self.installation = self.store.meta_ensure(META_INSTALLATION, ids.new_id(8)) if self.kube else ""
         make = make_backend or (self._make_kubernetes if self.kube else self._make_local)
         self.backend: Backend = LockedBackend(make(self._changed), threading.RLock())
-        self.builder: Builder = make_local_builder(settings, self.material)
+        self.contexts = open_context_store(settings) if self.kube else None
+        self.builder: Builder = self._make_builder()
         self.plane = DataPlane(
             settings,
             PlaneParts(
@@ -104,6 +107,7 @@ class Assembly:
             start=self._start,
             stop=self._stop,
             drain=self._drain,
+            find_context=self.contexts.get_path if isinstance(self.contexts, FolderContextStore) else None,
         )
         return Application(self.settings, parts)
 
@@ -113,6 +117,14 @@ class Assembly:
             self.plane.routes.wake()
         else:
             self.loops.wake(topic)
+
+    def _make_builder(self) -> Builder:
+        if self.kube is None or self.contexts is None:
+            return make_local_builder(self.settings, self.material)
+        # With its HTTP client, which a server without a cluster does not need.
+        from sless.build.kubernetes import make_kubernetes_builder
+
+        return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts)
 
     def _make_local(self, changed: Callable[[], None]) -> Backend:
         return make_local_backend(self.settings, self.material, self._on_lines, changed)
@@ -168,7 +180,7 @@ class Assembly:
                 Loop(topic="leader", tick=self._lead, interval_sec=RENEW_SEC, leader_only=False),
                 Loop(topic="builds", tick=builds.tick, interval_sec=1),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=1),
-                Loop(topic="runs", tick=self.runs.tick, interval_sec=1),
+                Loop(topic="runs", tick=self.runs.tick, interval_sec=1, rest_sec=RUNS_REST_SEC),
                 Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=1),
                 Loop(topic="events", tick=self.events.tick, interval_sec=1, leader_only=False),
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),

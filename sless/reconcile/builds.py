@@ -67,6 +67,7 @@ class BuildsLoop:
             build_env=version.build_env,
             env={**workload.spec.env_vars, **workload.spec.secret_env},
             memory_mb=workload.spec.memory_mb,
+            rebuild=self._was_built(version),
         )
         try:
             self.builder.start(spec, self.changed)
@@ -74,6 +75,15 @@ class BuildsLoop:
         except (SlessError, OSError) as error:
             _log.warning("build of %s version %d cannot start: %s", workload.name, version.number, error)
             self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
+
+    def _was_built(self, version: Version) -> bool:
+        """Whether an older version is the same code for the same runtime and entrypoint: then this is a `rebuild`."""
+        return any(
+            older.number < version.number
+            and (older.code_key, older.runtime, older.entrypoint) == (version.code_key, version.runtime, version.entrypoint)
+            and older.state is VersionState.READY
+            for older in self.store.versions.list(version.workload_id)
+        )
 
     def _poll(self, version: Version) -> None:
         status = self.builder.poll(version.id)

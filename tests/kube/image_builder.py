@@ -24,7 +24,8 @@ def image_of(control: str, folder: Path) -> dict[str, object]:
     env = {
         # In hex, as the kubelet takes paths below /tmp for the container's own.
         # In hex, since the kubelet takes paths below /tmp for the container's own.
-        "IMAGES": str(folder).encode().hex(), "CONTROL": control, "BUILD_ENV": "/sless-build/env", "DOCKER_CONFIG": "/kaniko/.docker/config.json",
+        "IMAGES": str(folder).encode().hex(), "CONTROL": control, "BUILD_ENV": "/sless-build/env",
+        "DOCKER_CONFIG": "/kaniko/.docker/config.json",
         "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PATH": os.environ["PATH"],
     }  # fmt: skip
     return {"entrypoint": [sys.executable, "-m", "tests.kube.image_builder"], "env": env}
