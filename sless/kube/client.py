@@ -73,6 +73,13 @@ class Kube:
         use = Use(verb="create", group=kind.group, resource=kind.plural, namespace=namespace or "")
         return self._json("POST", kind.path(namespace), use, query={"fieldManager": FIELD_MANAGER}, body=manifest)
 
+    def patch(self, kind: str, name: str, namespace: str | None, changes: Manifest) -> Manifest:
+        """JSON merge patch of an object that is there: null removes, lists are replaced whole. Raises KubeError 404 when it is not."""
+        place = kind_of(kind)
+        use = Use(verb="patch", group=place.group, resource=place.plural, namespace=namespace or "")
+        query = {"fieldManager": FIELD_MANAGER}
+        return self._json("PATCH", place.path(namespace, name), use, query=query, body=changes, content_type="application/merge-patch+json")
+
     def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
         place = kind_of(kind)
         use = Use(verb="get", group=place.group, resource=place.plural, namespace=namespace or "")

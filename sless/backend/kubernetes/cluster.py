@@ -83,6 +83,8 @@ class KubernetesBackend:
         self._in_use = frozenset(in_use)
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        if self._closed:
+            raise BackendUnavailable("the server is stopping")
         self._runs.start(run, done, self._find_view())
         self._look.active()
 
@@ -136,6 +138,8 @@ class KubernetesBackend:
         changed = self._instances.on_view(view)
         self._crashes.on_view(view)
         self._runs.on_view(view)
+        if self._look.is_leading():
+            self._instances.drop_stuck(view)
         if changed or self._runs.is_busy():
             self._look.active_soon()
         if changed:

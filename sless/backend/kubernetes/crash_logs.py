@@ -60,7 +60,7 @@ class CrashLogs:
             return
         except KubeError as error:
             _log.debug("no log of %s: %s", instance, error)
-            return
+            text = ""
         reader = LineReader(instance, label_of(pod, WORKLOAD), self._sink)
         reader.take("stdout", text.encode().splitlines())
         self._instances.tails[instance] = tuple(reader.tail())

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sless import clock
@@ -18,10 +19,12 @@ from sless.backend.kubernetes.seen import (
     is_rolled_out,
     needs_of,
     observed_deployment,
+    replaced_pods,
 )  # fmt: skip
 from sless.backend.kubernetes.tenants import Tenants
 from sless.backend.kubernetes.view import Part, Parts, View
 from sless.backend.kubernetes.writer import Writer
+from sless.backend.plan import STUCK_STOP_SEC
 from sless.clock import parse_rfc3339
 from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Program
 from sless.kube import Conflict, Kube, KubeError
@@ -101,6 +104,8 @@ class Instances:
     _reached: dict[str, int] = field(default_factory=dict)
     _edited: dict[str, int] = field(default_factory=dict)
     """The Deployment's own generation after our last write: a higher one means that somebody edited it."""
+    _tried: dict[str, str] = field(default_factory=dict)
+    """Hash of the wish that was last put to the writer."""
     _known: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -112,6 +117,10 @@ class Instances:
         part = self.objects.parts.find(key_of(wanted.deployment))
         if part is not None and part.stamp == stamp_of(wanted.deployment) and not edited and self._has_needs(wanted.deployment):
             return
+        if self._tried.get(workload_id) != stamp_of(wanted.deployment):
+            # Another wish than the one that was refused.
+            self._tried[workload_id] = stamp_of(wanted.deployment)
+            self.writer.drop(workload_id)
         self.writer.put(workload_id, lambda: self._write(wish, wanted, edited=edited))
 
     def remove(self, workload_id: str, view: View) -> None:
@@ -125,6 +134,12 @@ class Instances:
         else:
             # Nothing was ever made: what was refused is forgotten.
             self.writer.drop(workload_id)
+
+    def drop_stuck(self, view: View) -> None:
+        """Ends stuck pods whose successors are ready."""
+        for workload_id, pods in view.pods.items():
+            if gone := replaced_pods(view.deployments.get(workload_id), pods):
+                self.writer.put(f"stuck:{workload_id}", partial(self._delete_pods, gone, grace_sec=int(STUCK_STOP_SEC)))
 
     def on_view(self, view: View) -> bool:
         """True when `seen` has changed."""
@@ -181,9 +196,9 @@ class Instances:
             if not key.startswith("ConfigMap/"):
                 self.objects.delete(key)
 
-    def _delete_pods(self, pods: list[Json]) -> None:
+    def _delete_pods(self, pods: list[Json], grace_sec: int | None = None) -> None:
         for pod in pods:
-            self.objects.kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+            self.objects.kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_sec=grace_sec)
 
     # --- seeing, in the looking thread ---
 

@@ -87,7 +87,8 @@ class RunLogs:
             ended(self._outcome(job, pod, state, raw))
             if state.end_it:
                 # The Job ends in the cluster too, so that who looks at it later does not find it running.
-                self._kube.apply(end_of_job(job, int((clock.now() - created_at_of(job)).total_seconds())))
+                age_sec = int((clock.now() - created_at_of(job)).total_seconds())
+                self._kube.patch("Job", job["metadata"]["name"], job["metadata"]["namespace"], end_of_job(age_sec))
         except KubeError as error:
             _log.warning("the Job of run %s could not be ended: %s", label_of(job, RUN), error)
         except Exception:

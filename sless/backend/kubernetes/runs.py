@@ -87,6 +87,9 @@ class Runs:
                 record = self._records[run_id] = _foreign(run_id, view.jobs[run_id])
             if record is None or record.removing:
                 return
+        # Whoever waits for it is told.
+        self._end(record, _ended_as(record, CallStatus.CANCELLED, "cancelled"))
+        with self._lock:
             record.removing = True
         self._writer.drop(_key(run_id))
         self._writer.put(_key(run_id), lambda: self._delete(record))
@@ -182,7 +185,7 @@ class Runs:
             if record.ended is not None:
                 return
             record.ended = ended
-            done = record.done if not record.removing else None
+            done = record.done
         if done is not None:
             try:
                 done(ended)
@@ -218,6 +221,8 @@ class Runs:
         self._objects.kube.delete("Job", name, namespace)
         for secret in (name, f"{name}-event"):
             self._objects.kube.delete("Secret", secret, namespace)
+        if record.removing:
+            self._end(record, ObservedRun(id=record.id, status=CallStatus.CANCELLED, message="cancelled", ended_at=clock.now()))
 
 
 def _key(run_id: str) -> str:
@@ -229,7 +234,11 @@ def _running(run_id: str, since: datetime) -> ObservedRun:
 
 
 def _failed(record: Record, message: str) -> ObservedRun:
-    return ObservedRun(id=record.id, status=CallStatus.FAILED, message=message, started_at=record.since, ended_at=clock.now())
+    return _ended_as(record, CallStatus.FAILED, message)
+
+
+def _ended_as(record: Record, status: CallStatus, message: str) -> ObservedRun:
+    return ObservedRun(id=record.id, status=status, message=message, started_at=record.since, ended_at=clock.now())
 
 
 def _foreign(run_id: str, job: Json) -> Record:

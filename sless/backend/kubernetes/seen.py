@@ -19,7 +19,7 @@ from sless.backend.kubernetes.words import (
 )  # fmt: skip
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
-from sless.kube.names import GENERATION, VERSION, WORKLOAD
+from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
 from sless.kube.pods import PORT
 
 Json = dict[str, Any]
@@ -77,6 +77,19 @@ def needs_of(deployment: Json) -> dict[str, str]:
         return {}
 
 
+def replaced_pods(deployment: Json | None, pods: list[Json]) -> list[Json]:
+    """Stuck pods that may go: there is nothing to replace them for, or their successors are ready."""
+    stuck = [pod for pod in pods if is_stuck(pod) and not pod["metadata"].get("deletionTimestamp")]
+    if deployment is None or not stuck:
+        return stuck
+    serving = [pod for pod in pods if not is_stuck(pod) and (endpoint := endpoint_of(pod)) is not None and not endpoint.draining]
+    return stuck if len(serving) >= int(deployment["spec"].get("replicas", 1)) else []
+
+
+def is_stuck(pod: Json) -> bool:
+    return str(pod["metadata"]["labels"].get(ROLE)) == ROLE_STUCK
+
+
 def generation_of(deployment: Json) -> int:
     return int((deployment["metadata"].get("annotations") or {}).get(GENERATION) or 0)
 
@@ -127,7 +140,13 @@ def ended_instances_of(pod: Json) -> dict[str, str]:
 
 
 def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datetime) -> Trouble | None:
-    troubles = [trouble for pod in pods if not pod["metadata"].get("deletionTimestamp") and (trouble := trouble_of_pod(pod, now))]
+    # Of a crash nothing is told before its log has been asked for: a message that gains a traceback a moment later is read too early.
+    troubles = [
+        trouble
+        for pod in pods
+        if not pod["metadata"].get("deletionTimestamp") and (trouble := trouble_of_pod(pod, now))
+        and (not trouble.crashed or any(instance in memory.tails for instance in ended_instances_of(pod)))
+    ]  # fmt: skip
     if deployment is not None and (trouble := trouble_of_deployment(deployment)):
         troubles.append(trouble)
     if memory.failure:

@@ -1,4 +1,8 @@
-"""Instances in which a call went over its time: asked for their health, replaced when calls hang in them or they do not answer."""
+"""Instances in which a call went over its time: asked for their health, replaced when calls hang in them or they do not answer.
+
+A stuck pod loses the label by which its ReplicaSet knows it, so that another one is made at once; it goes when that one is ready (see
+`seen.replaced_pods`).
+"""
 
 import http.client
 import json
@@ -10,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sless.backend.health import Health
-from sless.backend.plan import MUTE_GRACE_SEC, OVERDUE_GRACE_SEC, STUCK_STOP_SEC
+from sless.backend.plan import MUTE_GRACE_SEC, OVERDUE_GRACE_SEC
 from sless.kube import Kube, KubeError
+from sless.kube.names import ROLE, ROLE_STUCK
 
 Json = dict[str, Any]
 
@@ -22,7 +27,7 @@ ASK_EVERY_SEC = 0.5
 
 
 class Stuck:
-    """`ended` is told the instance and the reason when its pod has been deleted."""
+    """`ended` is told the instance and the reason as soon as it is known to be stuck."""
 
     def __init__(self, kube: Kube, ended: Callable[[str, str], None]) -> None:
         self._kube = kube
@@ -49,8 +54,7 @@ class Stuck:
             reason = self._find_reason(address)
             if reason:
                 _log.info("instance %s: %s", instance_id, reason)
-                # The Deployment makes another one; this one is not to wait for calls that hang.
-                self._kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_sec=int(STUCK_STOP_SEC))
+                self._kube.patch("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], {"metadata": {"labels": {ROLE: ROLE_STUCK}}})
                 self._ended(instance_id, reason)
         except KubeError as error:
             _log.warning("instance %s could not be replaced: %s", instance_id, error)

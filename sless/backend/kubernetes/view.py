@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sless.kube import Kube
-from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, RUN, WORKLOAD, selector_of
+from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_STUCK, RUN, WORKLOAD, selector_of
 from sless.kube.stamp import stamp_of
 
 Json = dict[str, Any]
@@ -132,7 +132,7 @@ class Parts:
 def read_view(kube: Kube, installation: str, parts: Parts) -> View:
     """Three calls (more only for more than one page). Raises KubeError."""
     jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))
-    pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN})")
+    pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_STUCK})")
     began = time.monotonic()
     deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
     parts.merge("Deployment", deployments, began)
