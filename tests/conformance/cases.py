@@ -3,7 +3,7 @@
 A case names the handler as `group.function`; each runtime has that function in `handlers/<runtime>/<group>.<suffix>`.
 Cases that only make sense in one language say so in `only`. Each runs straight against the runtime and through the proxy, except those that
 say otherwise in `ways`; an answer that differs there says so in `proxied_has`. What needs timing or several connections is in
-`test_connections.py` and, through the proxy, in `test_proxied.py`.
+`test_connections.py` and, through the proxy, in `test_proxied.py`; what needs builds and a backend, in `test_product.py`.
 """
 
 import base64
@@ -549,6 +549,7 @@ FAILURES = [
     failure_case("raise_empty", "Error", log_has=("Error",)),
     failure_case("raise_unicode", "schiefgegangen: ü 🎉"),
     failure_case("raise_long", "xxxxx"),
+    failure_case("too_large", "MemoryError|out of range"),
     failure_case("exit", "function exited with code 3", only=PYTHON),
     failure_case("exit_zero", "function exited with code 0", only=PYTHON),
     failure_case("division", "division by zero", "ZeroDivisionError", only=PYTHON),

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from sless.domain.model import CallStatus, Invocation
 from tests.conformance.cases import BINARY, JSON_TYPE, THROUGH, Way
-from tests.conformance.harness import RUNTIMES, Answer, require_runtime, running, wait_until
+from tests.conformance.harness import RUNTIMES, Answer, Connection, require_runtime, running, wait_until
 from tests.conformance.proxied import FnPath, Fronts
 from tests.proxykit.server import until
 
@@ -171,6 +172,33 @@ def test_process_that_ends_itself_is_a_502(fronts: Fronts, runtime: str, way: Wa
         assert re.fullmatch(r"[a-z_]+", error), answer
         assert answer.header("X-Request-Id") == record_of(fn).request_id
         assert process.finish() == 3
+
+
+def test_call_that_runs_when_its_instance_is_told_to_go_is_answered(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
+    with running(runtime, "waits.pause") as process:
+        fn = fronts.path_to(way, process)
+        gate.touch()
+        assert call(fn, gated(gate, "a")).status == 200  # leaves a connection to the instance: the short way needs one
+        gate.unlink()
+        with fn.connect() as connection:
+            connection.send(fn.request("POST", "/", [JSON_TYPE], gated(gate, "last")))
+            wait_until(lambda: process.health()["active"] == 1, "an active call")
+            process.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: is_refused(process.address), "the socket to be closed")
+            gate.touch()
+            answer = connection.read_answer()
+        assert (answer.status, answer.json()) == (200, {"name": "last"})
+        assert answer.header("Connection") in (None, "keep-alive")  # that of the caller to sless goes on
+        assert record_of(fn, 2).status is CallStatus.SUCCEEDED
+        assert process.finish() == 0
+
+
+def is_refused(address: str) -> bool:
+    try:
+        Connection(address).close()
+    except OSError:
+        return True
+    return False
 
 
 def test_caller_that_leaves_cancels_its_call(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:

@@ -28,6 +28,7 @@ const FAILURES = {
     setTimeout(() => { throw new Error('thrown after the answer'); }, 5);
     return 'answered';
   },
+  too_large: () => Buffer.alloc(2 ** 53),
   exit: () => {
     process.stdout.write('last words');
     process.exit(3);

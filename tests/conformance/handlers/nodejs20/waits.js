@@ -43,6 +43,16 @@ exports.gated_async = async function* gatedAsync(event) {
   }
 };
 
+/** Takes more and more memory, if asked to. */
+exports.eat = async (event) => {
+  const kept = [];
+  while (event.much) {
+    kept.push(Buffer.alloc(1 << 20, 1));
+    await sleep(2);
+  }
+  return { kept: kept.length };
+};
+
 /** Ends the process the hard way: no exit event, no last lines. */
 exports.die = (event) => process.reallyExit(event.code);
 

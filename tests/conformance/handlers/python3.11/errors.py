@@ -77,4 +77,5 @@ FAILURES = {
     "group": group,
     "bad_str": bad_str,
     "exit_async": exit_async,
+    "too_large": lambda: bytearray(1 << 60),
 }

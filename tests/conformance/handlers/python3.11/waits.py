@@ -79,6 +79,15 @@ async def stubborn(event):
     return "late"
 
 
+def eat(event):
+    """Takes more and more memory, if asked to."""
+    kept = []
+    while event.get("much"):
+        kept.append(b"x" * (1 << 20))
+        time.sleep(0.002)
+    return {"kept": len(kept)}
+
+
 def die(event):
     """Ends the process the hard way."""
     os._exit(event["code"])

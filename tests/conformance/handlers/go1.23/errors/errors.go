@@ -22,6 +22,9 @@ func (Hostile) Error() string { panic("no") }
 
 func deep(list []int) int { return list[len(list)] }
 
+// far is more memory than there can be, which the compiler must not see.
+func far() int { return 1 << (60 + len(os.Args)*0) }
+
 var failures = map[string]func() error{
 	"raise":         func() error { panic(errors.New("went wrong: 7")) },
 	"raise_async":   func() error { time.Sleep(time.Millisecond); return errors.New("went wrong later") },
@@ -34,6 +37,7 @@ var failures = map[string]func() error{
 	"panic_text":    func() error { panic("just text") },
 	"panic_nil_map": func() error { var m map[string]int; m["a"] = 1; return nil },
 	"index":         func() error { _ = deep(nil); return nil },
+	"too_large":     func() error { return fmt.Errorf("%d", len(make([]byte, far()))) },
 	"goexit":        func() error { runtime.Goexit(); return nil },
 	"goroutine":     func() error { go func() { panic("nobody catches this") }(); select {} },
 	"exit": func() error {

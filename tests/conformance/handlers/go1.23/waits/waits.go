@@ -57,6 +57,16 @@ func Block(event Event) any {
 	return map[string]any{"name": event.Name}
 }
 
+// Eat takes more and more memory, if asked to.
+func Eat(event map[string]any) any {
+	kept := [][]byte{}
+	for event["much"] == true {
+		kept = append(kept, []byte(strings.Repeat("x", 1<<20)))
+		time.Sleep(2 * time.Millisecond)
+	}
+	return map[string]any{"kept": len(kept)}
+}
+
 func rest(event Event, yield func(string) bool) {
 	for index := 0; index < max(event.Count, 1); index++ {
 		if !yield(strings.Repeat("second", max(event.Times, 1))) {
