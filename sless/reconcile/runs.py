@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from time import monotonic
 
 from sless import clock, metrics
 from sless.domain.model import CallStatus, Run
@@ -24,7 +25,10 @@ CALLS_AT_ONCE = 200
 """Asynchronous calls on instances. They cost a connection each, so they do not count as runs."""
 LONGEST_CALL_SEC = 3600.0
 """Of a service without a time limit."""
+REST_SEC = 0.03
+"""Between ticks of a busy loop: calls that end or come meanwhile share the next one's transactions."""
 _BATCH = 50
+_GAUGE_SEC = 1.0
 _AGAIN_AFTER = timedelta(seconds=5)
 _NOT_NOW = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL, Code.SHUTTING_DOWN})
 
@@ -50,6 +54,7 @@ class RunsLoop:
     limits: Limits
     rng: random.Random = field(default_factory=random.Random)
     _invoked: Invoked = field(init=False)
+    _gauge_at: float = 0.0
 
     def __post_init__(self) -> None:
         self._invoked = Invoked(self.invoker, lambda: self.waker.wake("runs"))
@@ -70,7 +75,9 @@ class RunsLoop:
         self._stop_cancelled(observed, {run.id for run in running})
         self._begin([run for run in running if run.id not in ended], now)
         self._drop_orphans(observed, {run.id for run in running}, now)
-        metrics.queue_depth.labels("runs").set(self.store.runs.count(CallStatus.QUEUED))
+        if monotonic() >= self._gauge_at:
+            metrics.queue_depth.labels("runs").set(self.store.runs.count(CallStatus.QUEUED))
+            self._gauge_at = monotonic() + _GAUGE_SEC
 
     # --- ends ---
 
@@ -156,11 +163,15 @@ class RunsLoop:
 
     def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
         with self.store.runs.moves() as moves:
-            claimed = [(run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.program.version, cold=not plan.on_instances)]
+            claimed = [
+                (run, plan)
+                for run, plan in chosen
+                if moves.claim(run.id, self.holder, plan.program.version, cold=not plan.on_instances)
+            ]
+        whole = self.store.runs.by_ids([run.id for run, _ in claimed]) if claimed else {}
         for run, plan in claimed:
-            whole = self.store.runs.find(run.id)
-            if whole is not None:  # else its workload was removed in this moment
-                self._start(whole, plan)
+            if run.id in whole:  # else its workload was removed in this moment
+                self._start(whole[run.id], plan)
 
     def _start(self, run: Run, plan: Ready) -> None:
         try:

@@ -7,9 +7,10 @@ PostgreSQL: reads are REPEATABLE READ, READ ONLY (one snapshot for several queri
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
+        # Threads of this process take turns before they ask SQLite for its lock: it makes those who find it taken sleep up to 0.1 s and
+        # try again, and whoever comes at the right moment overtakes them. Among processes (a migration, a backup) that is what there is.
+        self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         self._reader: Engine
         self._writer: Engine
         if self.is_sqlite:
@@ -55,7 +59,7 @@ class Database:
     def write(self, *, taken: Taken | None = None, gone: SlessError | None = None) -> Iterator[Connection]:
         """One transaction, committed at the end. `taken` makes the error for a unique violation, `gone` is the one for a missing parent."""
         try:
-            with self._writer.begin() as conn:
+            with self._turn, self._writer.begin() as conn:
                 yield conn
         except IntegrityError as error:
             if taken is not None and faults.is_unique_violation(error):

@@ -1,9 +1,10 @@
 """Moves of runs within one transaction. Each is a compare-and-set; attempt, invocation, statistics and callback follow in it."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, select, update
+from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, delete, func, select, update
 
 from sless import clock
 from sless.domain import lifecycle
@@ -17,6 +18,43 @@ from sless.store.tables import attempts, callbacks, invocations, runs, workloads
 from sless.store.triggers import note_end
 from sless.store.workloads import find_by_id
 
+_LIGHT = [column for column in runs.c if column.name not in ("event", "request")]
+_OUTCOME = (
+    "version", "status", "http_status", "duration_ms", "attempts", "error", "response_bytes", "started_at", "finished_at", "result",
+)  # fmt: skip
+
+
+def _move_statement(sources: Iterable[CallStatus], names: Iterable[str], **values: Any) -> Any:
+    """Compare-and-set of the run `the_id`, which it returns; `names` are columns with values given by name. Made once: building a
+    statement costs SQLAlchemy more than SQLite needs to execute it."""
+    given: dict[str, Any] = {name: bindparam(f"v_{name}") for name in names}
+    allowed = and_(runs.c.id == bindparam("the_id"), runs.c.status.in_(sorted(sources)))
+    return update(runs).where(allowed).values(given | values).returning(*_LIGHT)
+
+
+_ACTIVE = select(workloads.c.active_version).where(workloads.c.id == runs.c.workload_id).scalar_subquery()
+_CLAIM = _move_statement(
+    lifecycle.call_sources_of(CallStatus.RUNNING), ("claimed_by", "started_at"), status=CallStatus.RUNNING,
+    attempts=runs.c.attempts + 1, version=func.coalesce(bindparam("v_version"), _ACTIVE),
+)  # fmt: skip
+_REQUEUE = _move_statement((CallStatus.RUNNING,), ("not_before", "message", "http_status"), status=CallStatus.QUEUED, claimed_by=None)
+_FINISH = {
+    status: _move_statement(lifecycle.call_sources_of(status), ("result", "message", "exit_code", "http_status", "ended_at"), status=status)
+    for status in lifecycle.ENDED_CALL_STATUSES
+}
+_RERUN = _move_statement(
+    lifecycle.RERUNNABLE_CALL_STATUSES, ("not_before",), status=CallStatus.QUEUED, attempts_before=runs.c.attempts, message="",
+    claimed_by=None, result=None, exit_code=None, http_status=None, started_at=None, ended_at=None,
+)  # fmt: skip
+_FOLLOW = update(invocations).where(invocations.c.id == bindparam("the_id")).values({name: bindparam(f"v_{name}") for name in _OUTCOME})
+_FOLLOW_CLAIM = _FOLLOW.values(cold=bindparam("v_cold"))
+_END_ATTEMPT = (
+    update(attempts)
+    .where(attempts.c.run_id == bindparam("the_id"), attempts.c.number == bindparam("the_number"), attempts.c.status == CallStatus.RUNNING)
+    .values({name: bindparam(f"v_{name}") for name in ("status", "http_status", "error", "finished_at")})
+)
+_BEGIN_ATTEMPT = attempts.insert()
+
 
 class RunMoves:
     """On one connection, whose transaction somebody else ends. Statistics are added up and written once by `close`."""
@@ -26,6 +64,7 @@ class RunMoves:
         self._db = database
         self._stats = stats
         self._counted: list[CallStats] = []
+        self._memory_mb: dict[str, int] = {}
 
     def close(self) -> None:
         """Before the commit."""
@@ -39,39 +78,33 @@ class RunMoves:
 
     def claim(self, run_id: str, holder: str, version: int | None = None, *, cold: bool = True) -> bool:
         """`cold`: it is a run of its own, and no call of an instance."""
-        active = select(workloads.c.active_version).where(workloads.c.id == runs.c.workload_id).scalar_subquery()
-        values = {
-            "claimed_by": holder,
-            "attempts": runs.c.attempts + 1,
-            "started_at": clock.now(),
-            "version": active if version is None else version,
-        }
-        run = self._move(run_id, lifecycle.call_sources_of(CallStatus.RUNNING), CallStatus.RUNNING, values)
+        run = self._move(_CLAIM, run_id, {"claimed_by": holder, "started_at": clock.now(), "version": version}, cold)
         if run is None:
             return False
         attempt = {
             "run_id": run_id, "number": run.attempts, "version": run.version, "status": CallStatus.RUNNING, "started_at": run.started_at,
         }  # fmt: skip
-        self._conn.execute(attempts.insert(), attempt)
-        self._conn.execute(update(invocations).where(invocations.c.id == run_id).values(cold=cold))
+        self._conn.execute(_BEGIN_ATTEMPT, attempt)
         return True
 
     def requeue(self, run_id: str, not_before: datetime, message: str, attempt: CallStatus, http_status: int | None) -> bool:
-        values = {"not_before": not_before, "message": message, "claimed_by": None, "http_status": http_status}
-        run = self._move(run_id, frozenset({CallStatus.RUNNING}), CallStatus.QUEUED, values)
+        run = self._move(_REQUEUE, run_id, {"not_before": not_before, "message": message, "http_status": http_status})
         if run is None:
             return False
         self._end_attempt(run, attempt, clock.now())
         return True
 
     def finish(self, run_id: str, status: CallStatus, attempt: CallStatus, values: dict[str, Any]) -> bool:
-        """`attempt` is how its last attempt ended: one that failed for the last time makes the run dead."""
+        """`attempt` is how its last attempt ended: one that failed for the last time makes the run dead. `values` are result, message,
+        exit_code and http_status."""
+        if status not in _FINISH:
+            return False  # no end
         ended_at = clock.now()
-        run = self._move(run_id, lifecycle.call_sources_of(status), status, values | {"ended_at": ended_at})
+        run = self._move(_FINISH[status], run_id, values | {"ended_at": ended_at})
         if run is None:
             return False
         if self._end_attempt(run, attempt, ended_at):
-            self._counted.append(_stats_of(self._conn, run))
+            self._counted.append(self._stats_of(run))
         if run.callback_url is not None:
             self._conn.execute(callbacks.insert(), _callback_values_of(run, run.callback_url))
         if run.trigger_id is not None:
@@ -79,38 +112,41 @@ class RunMoves:
         return True
 
     def rerun(self, run_id: str, now: datetime) -> bool:
-        values = {
-            "attempts_before": runs.c.attempts, "not_before": now, "message": "", "claimed_by": None, "result": None, "exit_code": None,
-            "http_status": None, "started_at": None, "ended_at": None,
-        }  # fmt: skip
-        if self._move(run_id, lifecycle.RERUNNABLE_CALL_STATUSES, CallStatus.QUEUED, values) is None:
+        if self._move(_RERUN, run_id, {"not_before": now}) is None:
             return False
         # What was to be told of the old end is not true any more; the new one has a callback of its own.
         self._conn.execute(delete(callbacks).where(callbacks.c.run_id == run_id))
         return True
 
-    def _move(self, run_id: str, sources: frozenset[CallStatus], target: CallStatus, values: dict[str, Any]) -> Run | None:
+    def _move(self, statement: Any, run_id: str, values: dict[str, Any], cold: bool | None = None) -> Run | None:
         """The moved run, or None when it was in no state to move."""
-        allowed: ColumnElement[bool] = and_(runs.c.id == run_id, runs.c.status.in_(sources))
-        if self._conn.execute(update(runs).where(allowed).values(status=target, **values)).rowcount != 1:
+        given = {f"v_{name}": value for name, value in values.items()}
+        row = self._conn.execute(statement, {"the_id": run_id, **given}).mappings().one_or_none()
+        if row is None:
             return None
-        run = find_light(self._conn, run_id)
-        assert run is not None  # moved in this transaction
-        if not self._conn.execute(update(invocations).where(invocations.c.id == run_id).values(_outcome_values_of(run))).rowcount:
+        run = run_of(row)
+        follow = {f"v_{name}": value for name, value in _outcome_values_of(run).items()}
+        how = _FOLLOW if cold is None else _FOLLOW_CLAIM
+        given = {"the_id": run_id, **follow} if cold is None else {"the_id": run_id, "v_cold": cold, **follow}
+        if not self._conn.execute(how, given).rowcount:
             whole = find(self._conn, run_id)
-            assert whole is not None
-            self._conn.execute(invocations.insert(), invocation_values_of(whole))
+            assert whole is not None  # moved in this transaction
+            self._conn.execute(invocations.insert(), invocation_values_of(whole) | {"cold": bool(cold)})
         return run
 
     def _end_attempt(self, run: Run, status: CallStatus, now: datetime) -> bool:
         """False when none was going on."""
-        going = and_(attempts.c.run_id == run.id, attempts.c.number == run.attempts, attempts.c.status == CallStatus.RUNNING)
         error = run.message if run.message and status is not CallStatus.SUCCEEDED else None
-        values = {"status": status, "http_status": run.http_status, "error": error, "finished_at": now}
-        return self._conn.execute(update(attempts).where(going).values(values)).rowcount == 1
+        values = {
+            "the_id": run.id, "the_number": run.attempts, "v_status": status, "v_http_status": run.http_status, "v_error": error,
+            "v_finished_at": now,
+        }  # fmt: skip
+        return self._conn.execute(_END_ATTEMPT, values).rowcount == 1
 
-
-_LIGHT = [column for column in runs.c if column.name not in ("event", "request")]
+    def _stats_of(self, run: Run) -> CallStats:
+        if run.workload_id not in self._memory_mb:
+            self._memory_mb[run.workload_id] = _memory_mb_of(self._conn, run)
+        return _stats_of(run, self._memory_mb[run.workload_id])
 
 
 def run_of(row: RowMapping) -> Run:
@@ -122,12 +158,6 @@ def run_of(row: RowMapping) -> Run:
 
 def find(conn: Connection, run_id: str) -> Run | None:
     row = conn.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
-    return run_of(row) if row else None
-
-
-def find_light(conn: Connection, run_id: str) -> Run | None:
-    """Without its event and request, which may be large."""
-    row = conn.execute(light().where(runs.c.id == run_id)).mappings().one_or_none()
     return run_of(row) if row else None
 
 
@@ -181,7 +211,7 @@ def _duration_ms_of(run: Run) -> float:
     return max(0.0, (run.ended_at - run.started_at) / timedelta(milliseconds=1))
 
 
-def _stats_of(conn: Connection, run: Run) -> CallStats:
+def _stats_of(run: Run, memory_mb: int) -> CallStats:
     duration_ms = _duration_ms_of(run)
     histogram = [0] * (bucket_of(float("inf")) + 1)
     histogram[bucket_of(duration_ms)] = 1
@@ -194,7 +224,7 @@ def _stats_of(conn: Connection, run: Run) -> CallStats:
         minute=run.ended_at or clock.now(),
         calls=1,
         errors=int(run.status in lifecycle.ERROR_STATUSES),
-        gb_ms=_memory_mb_of(conn, run) / 1024 * duration_ms,
+        gb_ms=memory_mb / 1024 * duration_ms,
         duration_ms=duration_ms,
         histogram=tuple(histogram),
     )

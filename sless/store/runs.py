@@ -47,6 +47,15 @@ class RunStore:
         with self._db.read() as conn:
             return find(conn, run_id)
 
+    def by_ids(self, run_ids: Collection[str]) -> dict[str, Run]:
+        """Those that there are."""
+        wanted, found = sorted(run_ids), dict[str, Run]()
+        with self._db.read() as conn:
+            for start in range(0, len(wanted), _ID_BATCH):
+                query = select(runs).where(runs.c.id.in_(wanted[start : start + _ID_BATCH]))
+                found.update((row["id"], run_of(row)) for row in conn.execute(query).mappings())
+        return found
+
     def get(self, run_id: str) -> Run:
         run = self.find(run_id)
         if run is None:

@@ -14,10 +14,14 @@ RUNTIME_OF = {"python3.11": "handler.handle", "nodejs20": "handler.handle"}
 
 def connect(url: str, folder: Path) -> rest.Client:
     """As a tenant of the server whose data folder is in `folder`."""
-    settings = load({"SLESS_DATA_DIR": str(folder / "data"), "HOME": str(ROOT)})
-    client = rest.connect(url, issue_token(settings, "bench", 86_400))
+    client = rest.connect(url, token_of(folder))
     client.ensure_namespace()
     return client
+
+
+def token_of(folder: Path) -> str:
+    settings = load({"SLESS_DATA_DIR": str(folder / "data"), "HOME": str(ROOT)})
+    return issue_token(settings, "bench", 86_400)
 
 
 def pack(folder: Path) -> bytes:

@@ -1,0 +1,57 @@
+"""Asynchronous calls: accepted per second, each durable before its 202; and brought to their end."""
+
+import time
+from collections.abc import Iterator
+
+from sless.client import Client
+from tests.bench.client import connect, deploy, token_of
+from tests.bench.load import POST_JSON, alternate, median, wrk
+from tests.bench.places import FUNCTIONS, sless_server, temporary_folder, wait_until
+from tests.bench.rows_proxy import figures
+from tests.bench.table import Row, ratio
+
+LATER = POST_JSON + 'wrk.headers["Prefer"] = "respond-async"\n'
+BATCH = 500
+
+
+def asynchronous(seconds: int, pairs: int) -> Iterator[Row]:
+    with temporary_folder() as folder, sless_server(folder, SLESS_ASYNC_PER_FUNCTION="50") as url:
+        client = connect(url, folder)
+        called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
+        yield ended(client)
+        client.functions.create({"name": "waits", "runtime": "python3.11"})
+        later = f"{url}{client.path}/functions/waits/invoke"
+        yield from accepted(called, later, f"Bearer {token_of(folder)}", seconds, pairs)
+
+
+def accepted(called: str, later: str, authorization: str, seconds: int, pairs: int) -> Iterator[Row]:
+    """The function behind `later` has no code, so that what is accepted stays queued: accepting alone is measured, over a queue that grows."""
+    for connections in (1, 32):
+        measured = alternate(
+            lambda count=connections: wrk(later, connections=count, seconds=seconds, script=LATER, authorization=authorization),
+            lambda count=connections: wrk(called, connections=count, seconds=seconds, script=POST_JSON),
+            pairs,
+        )
+        if measured.failed:
+            raise RuntimeError(f"{measured.failed} calls failed: what is compared must answer")
+        detail = f"accepted {figures(median(measured.first))}; sync {figures(median(measured.second))}"
+        yield ratio(f"async calls accepted / sync calls answered, {connections} connections", measured.ratio, detail=detail)
+
+
+def ended(client: Client) -> Row:
+    """From the first accepted to the last ended, one connection accepting; against as many synchronous calls on one connection."""
+    began = time.monotonic()
+    for _ in range(BATCH):
+        if client.functions.invoke("hello", b"{}", {"Prefer": "respond-async"}).status != 202:
+            raise RuntimeError("a call was not accepted")
+    wait_until(
+        lambda: not any(list(client.functions.invocations("hello", status=status, limit=1)) for status in ("queued", "running")),
+        "all ended",
+    )
+    later_sec = time.monotonic() - began
+    began = time.monotonic()
+    for _ in range(BATCH):
+        client.functions.invoke("hello", b"{}")
+    sync_sec = time.monotonic() - began
+    detail = f"{BATCH / later_sec:,.0f} calls/s accepted and ended; {BATCH / sync_sec:,.0f} synchronous calls/s by the same client"
+    return ratio(f"{BATCH} async calls accepted and ended / made synchronously, time", later_sec / sync_sec, detail=detail)
