@@ -154,6 +154,20 @@ def test_log_lines_reach_the_history_with_their_call(fronts: Fronts, runtime: st
                 assert [line.text for line in lines if line.invocation_id == invocation.id] == [f"started {name}", f"finished {name}"]
 
 
+def test_five_megabytes_printed_are_cut_and_harm_nobody(fronts: Fronts, runtime: str, way: Way) -> None:
+    with running(runtime, "logs.flood") as process:
+        fn = fronts.path_to(way, process)
+        assert call(fn, b'{"count": 50000}', ("X-Request-Id", f"{fn.name}-flood")).text_body() == "done"
+        assert call(fn, b'{"count": 1}').text_body() == "done"
+        record_of(fn, 2)
+        [flood, other] = [one for one in fn.front.fakes.history.invocations if one.name == fn.name]
+        until(lambda: any(line.invocation_id == other.id for line in fn.front.flush().lines))
+        texts = [line.text for line in fn.front.fakes.history.lines if line.invocation_id == flood.id]
+        assert texts[0] == f"{0:0100}"
+        assert texts[-1] == "[log over 256 KB: the rest of this call is dropped]"
+        assert sum(len(text) + 1 for text in texts[:-1]) <= 256 * 1024
+
+
 def test_stream_that_fails_is_broken_off_for_the_caller(fronts: Fronts, runtime: str, way: Way) -> None:
     with running(runtime, "streams.stream") as process:
         fn = fronts.path_to(way, process)
