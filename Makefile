@@ -102,6 +102,10 @@ test: $(VENV)/.dev-stamp test-deps ## every test; fetches and starts what they n
 quick: $(VENV)/.dev-stamp ## every test but the slow ones
 	$(PYTEST) -m 'not slow' tests
 
+.PHONY: soak
+soak: $(VENV)/.dev-stamp test-deps ## 10,000 messages with a broker that dies meanwhile
+	TEST_SOAK_MESSAGES=10000 $(PYTEST) tests/integration/test_events_soak.py
+
 .PHONY: test-deps
 test-deps: $(VENV)/.dev-stamp ## the services that tests run for real: installs them, or says what to install
 	@bash tests/install_services.sh $(VENV)

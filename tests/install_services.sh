@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # install_services.sh VENV: what the tests run for real beside Python.
 #
-# PostgreSQL's server: as root on Debian or Ubuntu it is installed when missing, elsewhere the text says what to install and the tests
-# that need it are skipped (with CI=true they fail). Node.js 20: taken from PyPI into the virtual environment when the machine has none.
+# The servers of PostgreSQL and RabbitMQ: as root on Debian or Ubuntu they are installed when missing, elsewhere the text says what to
+# install, and the tests that need them are skipped (with CI=true they fail). Node.js 20: taken from PyPI into the virtual environment when
+# the machine has none.
 set -euo pipefail
 
 venv=$1
 debian_postgres=${DEBIAN_POSTGRES:-/usr/lib/postgresql}
+debian_rabbitmq=${DEBIAN_RABBITMQ:-/usr/lib/rabbitmq/bin/rabbitmq-server}
 
 has_postgres() {
     command -v postgres >/dev/null || compgen -G "$debian_postgres/*/bin/initdb" >/dev/null
@@ -24,6 +26,20 @@ install_postgres() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null
 }
 
+install_rabbitmq() {
+    # Nothing is started by the package: the tests start their own, with ports and data of their own.
+    local policy=/usr/sbin/policy-rc.d own=
+    if [ ! -e "$policy" ]; then
+        own=yes
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rabbitmq-server >/dev/null || failed=$?
+    [ -z "$own" ] || rm -f "$policy"
+    return "${failed:-0}"
+}
+
 install_node() {
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check -r "$(dirname "$0")/node.txt"
     local root
@@ -37,6 +53,13 @@ if ! has_postgres; then
         install_postgres
     else
         echo "sless: tests on PostgreSQL need its server; on Debian and Ubuntu: apt-get install postgresql" >&2
+    fi
+fi
+if [ ! -e "$debian_rabbitmq" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        install_rabbitmq
+    else
+        echo "sless: tests of event triggers need RabbitMQ; on Debian and Ubuntu: apt-get install rabbitmq-server" >&2
     fi
 fi
 PATH="$PWD/$venv/bin:$PATH"

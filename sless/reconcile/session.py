@@ -24,8 +24,9 @@ RETURN_SEC = 600
 
 
 class Settled:
-    """Copies that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and its message
-    comes again: it is known by the name of the copy, which is unique. Messages that come for the first time have no such name."""
+    """Copies that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and a broker that is
+    killed forgets those it had not written yet, up to some seconds of them. Their messages come again, not even marked as redelivered: a
+    copy is known by its name, which is unique. A message that comes for the first time has no such name; it may be worked on twice."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -134,7 +135,7 @@ class Session:
 
     async def _attempt(self, delivery: Delivery, delay_sec: int) -> None:
         attempt = attempt_of(delivery.message)
-        if delivery.message.redelivered and attempt.copy_id in self.parts.settled:
+        if attempt.copy_id in self.parts.settled:
             await self.channel.ack(delivery.tag)
             return
         if delay_sec:

@@ -77,8 +77,11 @@ class TestInstallServices:
     SCRIPT = ROOT / "tests" / "install_services.sh"
 
     @pytest.fixture
-    def tools(self, tmp_path: Path) -> Path:
-        return folder_of_tools(tmp_path / "tools", "bash", "sed", "dirname", "mkdir", "ln")
+    def tools(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """RabbitMQ is there."""
+        made = folder_of_tools(tmp_path / "tools", "bash", "sed", "dirname", "mkdir", "ln")
+        monkeypatch.setenv("DEBIAN_RABBITMQ", str(made))
+        return made
 
     def test_everything_there(self, tools: Path, tmp_path: Path):
         program(tools, "node", "echo v20.1.0")
@@ -100,6 +103,14 @@ class TestInstallServices:
         assert done.returncode == 0, done.stderr
         assert f"-r {self.SCRIPT.parent}/node.txt" in (tmp_path / "calls").read_text()
         assert os.readlink(venv / "bin" / "node") == "/node/root/bin/node"
+
+    def test_rabbitmq_missing_and_not_root(self, tools: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("DEBIAN_RABBITMQ", "/nowhere")
+        for name, output in (("postgres", ""), ("npm", ""), ("node", "echo v22.0.0"), ("id", "echo 1000")):
+            program(tools, name, output)
+        done = run("bash", self.SCRIPT, "no-venv", path=str(tools))
+        assert done.returncode == 0
+        assert done.stderr == "sless: tests of event triggers need RabbitMQ; on Debian and Ubuntu: apt-get install rabbitmq-server\n"
 
     def test_postgres_missing_and_not_root(self, tools: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("DEBIAN_POSTGRES", "/nowhere")

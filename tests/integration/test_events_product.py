@@ -1,0 +1,187 @@
+"""Event triggers as users meet them: the running server, a function, a real RabbitMQ."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiormq
+import pytest
+from pamqp.commands import Basic
+
+from tests.services.product import Product, Tenant, wait_until
+from tests.services.rabbitmq import RabbitServer
+
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
+HANDLER = """
+import json, os, time
+
+def handle(event, context):
+    if event == {"fail": True}:
+        raise ValueError("no luck today")
+    if isinstance(event, dict) and "sleep" in event:
+        time.sleep(event["sleep"])
+        if "DONE" in os.environ:
+            with open(os.environ["DONE"], "a") as file:
+                file.write(f"{event['n']}\\n")
+    print(json.dumps([event, context.trigger, context.http, context.message]))
+    return "done"
+"""
+
+
+@pytest.fixture(scope="module")
+def mq_product(tmp_path_factory: pytest.TempPathFactory, rabbit_server: RabbitServer) -> Any:
+    """A server whose operator has a broker, and lets tenants reach this machine."""
+    from tests.services.product import running_product
+
+    settings = {"SLESS_RABBITMQ_URL": rabbit_server.url(), "SLESS_OUTBOUND_ALLOW": "127.0.0.0/8", "SLESS_EVENT_QUEUES_ALLOWED": "shared"}
+    with running_product(tmp_path_factory.mktemp("mq-product"), **settings) as started:
+        yield started
+
+
+@pytest.fixture
+def mq_tenant(mq_product: Product, request: pytest.FixtureRequest) -> Any:
+    made = mq_product.tenant(request.node.name)
+    yield made
+    made.call("DELETE", f"/v1/namespaces/{made.namespace}?confirm={made.namespace}")
+
+
+def on_broker(server: RabbitServer, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    async def run() -> Any:
+        connection = await aiormq.connect(server.url())
+        try:
+            return await work(await connection.channel())
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def publish(server: RabbitServer, queue: str, *bodies: bytes, **properties: Any) -> None:
+    async def work(channel: Any) -> None:
+        await channel.queue_declare(queue, durable=True)
+        for body in bodies:
+            await channel.basic_publish(body, routing_key=queue, properties=Basic.Properties(delivery_mode=2, **properties), mandatory=True)
+
+    on_broker(server, work)
+
+
+def waiting(server: RabbitServer, queue: str) -> tuple[int, int]:
+    """(messages, consumers); (0, 0) for no such queue."""
+
+    async def work(channel: Any) -> tuple[int, int]:
+        try:
+            found = await channel.queue_declare(queue, passive=True)
+        except aiormq.exceptions.ChannelNotFoundEntity:
+            return 0, 0
+        return found.message_count, found.consumer_count
+
+    result: tuple[int, int] = on_broker(server, work)
+    return result
+
+
+def listen(tenant: Tenant, queue: str, **fields: Any) -> None:
+    body = {"name": "mail", "type": "event", "function_ref": "f", "queue": queue} | fields
+    made = tenant.post("triggers", body)
+    assert made.status_code == 201, made.text
+    await_message(tenant, f'listening on queue "{queue}"')
+
+
+def await_message(tenant: Tenant, text: str) -> None:
+    wait_until(lambda: text in tenant.get("triggers/mail").json()["message"], f"{text}; {tenant.get('triggers/mail').json()['message']}")
+
+
+def calls_of(tenant: Tenant) -> list[dict[str, Any]]:
+    """Oldest first."""
+    found: list[dict[str, Any]] = tenant.get("functions/f/invocations").json()
+    return [call for call in reversed(found) if call["trigger"] == "event"]
+
+
+def test_from_a_message_to_the_record(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+    tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False)
+    listen(tenant, queue, max_attempts=2)
+    publish(
+        rabbit_server, queue, b'{"a": 1}', content_type="application/json", message_id="order-7", headers={"k": "ü"}, correlation_id="c"
+    )
+    publish(rabbit_server, queue, b'{"fail": true}')
+    wait_until(lambda: len(calls_of(tenant)) == 3, "three calls")
+    good, failed, dead = sorted(calls_of(tenant), key=lambda call: (call["status"] != "succeeded", call["attempts"]))
+    assert (good["status"], good["request_id"], good["attempts"], good["http_status"]) == ("succeeded", "order-7", 1, 200)
+    assert (failed["status"], failed["attempts"], failed["error"]) == ("failed", 1, "no luck today")
+    assert (dead["status"], dead["attempts"], dead["request_id"]) == ("dead", 2, failed["request_id"])
+    lines = tenant.get(f"functions/f/invocations/{good['id']}").json()["logs"]
+    event, cause, http, message = json.loads(lines[0]["text"])
+    assert (event, cause, http) == ({"a": 1}, "event", None)
+    assert message["headers"] == {"k": "ü"}
+    assert {name: message[name] for name in ("queue", "routing_key", "message_id", "correlation_id", "redelivered", "attempt")} == {
+        "queue": queue, "routing_key": queue, "message_id": "order-7", "correlation_id": "c", "redelivered": False, "attempt": 1,
+    }  # fmt: skip
+    assert waiting(rabbit_server, f"{queue}.dead")[0] == 1
+    wait_until(lambda: tenant.get("triggers/mail").json()["last_status"] == "dead", "the last status")
+    metrics = tenant.call("GET", "/metrics").text
+    assert 'sless_messages_total{status="dead"}' in metrics and 'trigger="event"' in metrics
+    usage = tenant.get("usage").json()
+    assert sum(day["invocations"] for day in usage["days"]) == 3
+
+
+def test_a_disabled_trigger_consumes_nothing(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+    tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False)
+    listen(tenant, queue)
+    tenant.patch("triggers/mail", {"enabled": False})
+    wait_until(lambda: waiting(rabbit_server, queue)[1] == 0, "no consumer")
+    publish(rabbit_server, queue, b"1", b"2")
+    time.sleep(1.2)  # more than a tick: nothing may come
+    assert waiting(rabbit_server, queue) == (2, 0)
+    tenant.patch("triggers/mail", {"enabled": True})
+    wait_until(lambda: len(calls_of(tenant)) == 2, "both messages")
+
+
+def test_a_broker_of_its_own_and_what_is_wrong_with_it(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+    tenant, queue = mq_tenant, f"any-{mq_tenant.namespace}"
+    made = tenant.post(
+        "triggers", {"name": "mail", "type": "event", "function_ref": "f", "queue": queue, "amqp_url": rabbit_server.url(password="no")}
+    )
+    assert made.status_code == 201 and "no@" not in made.text
+    await_message(tenant, 'function "f" not found')
+    tenant.create("f")
+    await_message(tenant, "no version that is ready")
+    tenant.upload("f", {"handler.py": HANDLER})
+    await_message(tenant, "user name or password refused")
+    tenant.patch("triggers/mail", {"amqp_url": rabbit_server.url()})
+    await_message(tenant, f'listening on queue "{queue}"')
+    publish(rabbit_server, queue, b"x")
+    wait_until(lambda: len(calls_of(tenant)) == 1, "the call")
+
+
+def test_a_stop_finishes_what_runs_and_gives_back_the_rest(start_product: Callable[..., Product], rabbit_server: RabbitServer) -> None:
+    product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
+    tenant = product.tenant("stopper")
+    queue = f"{tenant.namespace}.mail"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False)
+    listen(tenant, queue, max_concurrency=1, prefetch=10)
+    publish(rabbit_server, queue, b'{"sleep": 3}', b"2", b"3")
+    wait_until(lambda: waiting(rabbit_server, queue)[0] == 0, "all are fetched")
+    assert product.end() == 0
+    wait_until(lambda: waiting(rabbit_server, queue) == (2, 0), "the two that did not run are back")
+    product.start()
+    wait_until(lambda: len(calls_of(tenant)) == 3, "all three")
+    assert [call["status"] for call in calls_of(tenant)] == ["succeeded"] * 3
+
+
+def test_kill_in_the_middle_loses_nothing(start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path) -> None:
+    product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
+    tenant = product.tenant("killer")
+    queue, done = f"{tenant.namespace}.mail", tmp_path / "done"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False, env_vars={"DONE": str(done)})
+    listen(tenant, queue, max_concurrency=2)
+    publish(rabbit_server, queue, *(b'{"sleep": 0.2, "n": %d}' % number for number in range(20)))
+    wait_until(lambda: done.exists() and len(done.read_text().split()) >= 4, "some calls")
+    product.kill(master=True, worker=True)
+    product.start()
+    wait_until(lambda: {int(n) for n in done.read_text().split()} == set(range(20)), f"all of 20, found {done.read_text()}")
+    wait_until(lambda: waiting(rabbit_server, queue) == (0, 1), "the queue is empty")
