@@ -29,6 +29,8 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "host": frozenset(),
     "store": frozenset(),
     "code": frozenset(),
+    # Out of one store and code store and into another.
+    "backup": frozenset({"store", "code"}),
     "backend": frozenset({"kube", "host"}),
     "build": frozenset({"kube", "host"}),
     "usecases": frozenset({"store", "code"}),
@@ -37,7 +39,22 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "http": frozenset({"usecases"}),
     "asgi": frozenset({"http", "proxy"}),
     "app": frozenset(
-        {"kube", "host", "outbound", "broker", "store", "code", "backend", "build", "usecases", "proxy", "reconcile", "http", "asgi"}
+        {
+            "kube",
+            "host",
+            "outbound",
+            "broker",
+            "store",
+            "code",
+            "backup",
+            "backend",
+            "build",
+            "usecases",
+            "proxy",
+            "reconcile",
+            "http",
+            "asgi",
+        }
     ),
     # The front door parses and refuses with the proxy's own words, and hands small calls to it past ASGI.
     "server": frozenset({"app", "asgi", "proxy"}),

@@ -8,11 +8,11 @@ import click
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "Server": ("demo", "serve", "token", "config", "migrate", "version"),
+    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "version"),
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "invoke", "logs", "invocations", "list", "describe", "delete"),
-    "Versions": ("versions", "rollback", "source"),
-    "More": ("trigger", "triggers", "jobs", "login"),
+    "Versions": ("versions", "rollback", "rebuild", "source"),
+    "More": ("trigger", "triggers", "jobs", "callback-key", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -22,13 +22,15 @@ HOMES: dict[str, str] = {
     "token": "server_commands:token",
     "config": "server_commands:config",
     "migrate": "server_commands:migrate",
+    "backup": "backup_commands:backup",
+    "restore": "backup_commands:restore",
     "version": "version:version",
     "init": "init:init",
     "dev": "dev:dev",
     "deploy": "deploying:deploy",
     "invoke": "calling:invoke",
     "logs": "calling:logs",
-    "invocations": "calling:invocations",
+    "invocations": "invocations:invocations",
     "list": "inspecting:list_",
     "describe": "inspecting:describe",
     "trigger": "triggers:trigger",
@@ -37,7 +39,9 @@ HOMES: dict[str, str] = {
     "delete": "deploying:delete",
     "versions": "versions:versions",
     "rollback": "versions:rollback",
+    "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
+    "callback-key": "invocations:callback_key",
     "login": "login:login",
 }
 """command → module of this package : object"""

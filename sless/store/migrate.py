@@ -25,16 +25,27 @@ _ADVISORY_KEY = 0x736C6573_73000001
 def upgrade(database: Database) -> None:
     """Raises ConfigError when the schema is newer than this version of sless knows."""
     try:
-        with _sole_connection(database) as conn:
-            config = _config()
+        with sole_connection(database) as conn:
             found = MigrationContext.configure(conn).get_current_revision()
-            script = ScriptDirectory.from_config(config)
-            _refuse_unknown(script, found)
-            if found != script.get_current_head():
-                config.attributes["connection"] = conn
-                command.upgrade(config, "head")
+            refuse_unknown(found)
+            if found != head():
+                upgrade_to(conn, "head")
     except SQLAlchemyError as error:
         raise faults.fault_of(error) from error
+
+
+def head() -> str:
+    """The newest schema that this version of sless knows."""
+    found = ScriptDirectory.from_config(_config()).get_current_head()
+    assert found is not None
+    return found
+
+
+def upgrade_to(conn: Connection, schema: str) -> None:
+    """On a `sole_connection`."""
+    config = _config()
+    config.attributes["connection"] = conn
+    command.upgrade(config, schema)
 
 
 def _config() -> Config:
@@ -44,7 +55,9 @@ def _config() -> Config:
     return config
 
 
-def _refuse_unknown(script: ScriptDirectory, found: str | None) -> None:
+def refuse_unknown(found: str | None) -> None:
+    """Raises ConfigError for a schema that this version does not know."""
+    script = ScriptDirectory.from_config(_config())
     known = {item.revision for item in script.walk_revisions()}
     if found is not None and found not in known:
         raise ConfigError(
@@ -54,7 +67,7 @@ def _refuse_unknown(script: ScriptDirectory, found: str | None) -> None:
 
 
 @contextmanager
-def _sole_connection(database: Database) -> Iterator[Connection]:
+def sole_connection(database: Database) -> Iterator[Connection]:
     """A transaction that nobody else migrates beside."""
     with database.engine.connect() as conn:
         if database.is_sqlite:

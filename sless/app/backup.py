@@ -1,0 +1,90 @@
+"""Backup and restore of the installation that the settings describe."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sless import backup
+from sless.app.database import database_url_of
+from sless.backup import Restored, Target, Written
+from sless.code import open_code_store
+from sless.config import Settings
+from sless.domain.model import Version
+from sless.errors import ConfigError
+from sless.kube.names import find_code_map
+from sless.store import open_store
+
+Tell = Callable[[str], None]
+SIGNING_KEY = "jwt-secret"
+_DEPS = "deps"
+
+
+def write_backup(settings: Settings, path: Path, tell: Tell) -> Written:
+    """Writes beside `path` and renames: what has this name is whole, and readable by its owner alone. `.gz` and `.tgz` are compressed."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            written = stream_backup(settings, file, tell, compressed=path.suffix in (".gz", ".tgz"))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return written
+
+
+def stream_backup(settings: Settings, target: BinaryIO, tell: Tell, *, compressed: bool) -> Written:
+    url = database_url_of(settings)
+    if not settings.database_url and not (settings.data_dir / "sless.db").exists():
+        raise ConfigError(f"SLESS_DATA_DIR: there is no database in {settings.data_dir}: nothing to back up")
+    store = open_store(url)
+    try:
+        signing_key = settings.data_dir / SIGNING_KEY if settings.auth_mode == "local" else None
+        return backup.write(store, open_code_store(settings), target, compressed=compressed, signing_key=signing_key, tell=tell)
+    finally:
+        store.close()
+
+
+def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: bool) -> Restored:
+    """The caller holds the data folder. A source that cannot seek is copied into it first."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    store = open_store(database_url_of(settings))
+    try:
+        target = Target(
+            store=store,
+            code=open_code_store(settings),
+            folder=settings.data_dir,
+            signing_key=settings.data_dir / SIGNING_KEY if settings.auth_mode == "local" else None,
+            is_usable=_Usable(settings),
+        )
+        if source.seekable():
+            return backup.restore(source, target, force=force, tell=tell)
+        with tempfile.TemporaryFile(dir=settings.data_dir) as file:
+            while data := source.read(1 << 20):
+                file.write(data)
+            return backup.restore(file, target, force=force, tell=tell)
+    finally:
+        store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Usable:
+    """Installed dependencies lie in the data folder of one machine, small code in a ConfigMap of one cluster: neither is in a backup. An
+    image is where it was."""
+
+    settings: Settings
+
+    def __call__(self, version: Version) -> bool:
+        artifact = version.artifact
+        is_image = "/" in artifact and find_code_map(artifact) is None
+        if self.settings.backend == "kubernetes":
+            return is_image
+        if is_image or find_code_map(artifact) is not None:
+            return False
+        return not artifact or (self.settings.data_dir / _DEPS / artifact).is_dir()

@@ -1,0 +1,191 @@
+"""The file: a tar that is written and read as a stream, member by member, each with its hash."""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any, BinaryIO, cast
+
+from sless.errors import ConfigError
+
+FORMAT = "sless-backup"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+END = "end.json"
+SIGNING_KEY = "keys/jwt-secret"
+CODE = "code/"
+TABLES = "tables/"
+_CHUNK_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+_LARGEST_JSON_BYTES = 256 << 20
+
+
+class BrokenBackup(ConfigError):
+    """The file is no backup, or not whole. Nothing has been changed."""
+
+
+@dataclass(slots=True)
+class ArchiveWriter:
+    tar: tarfile.TarFile
+    members: dict[str, dict[str, Any]] = field(default_factory=dict)
+    size_bytes: int = 0
+
+    def add_json(self, name: str, value: object) -> None:
+        self.add_bytes(name, json.dumps(value, indent=1).encode())
+
+    def add_bytes(self, name: str, data: bytes) -> None:
+        self.add_file(name, io.BytesIO(data), len(data))
+
+    def add_file(self, name: str, source: BinaryIO, size: int) -> None:
+        info = tarfile.TarInfo(name)
+        info.size, info.mode, info.mtime = size, 0o600, int(time.time())
+        hashed = _Hashed(source)
+        self.tar.addfile(info, hashed)
+        self.members[name] = {"size": size, "sha256": hashed.digest.hexdigest()}
+        self.size_bytes += size
+
+    def end(self) -> None:
+        self.add_json(END, {"members": self.members})
+
+
+class _Hashed:
+    """A reader that hashes what is read."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self.digest.update(data)
+        return data
+
+
+@contextmanager
+def writing(target: BinaryIO, *, compressed: bool) -> Iterator[ArchiveWriter]:
+    """The end mark is the caller's (`end`): what breaks off has none."""
+    with ExitStack() as stack:
+        if compressed:
+            # What is large is zipped already; a low level makes it three times as fast.
+            target = stack.enter_context(cast(BinaryIO, gzip.GzipFile(fileobj=target, mode="wb", compresslevel=3)))
+        yield ArchiveWriter(stack.enter_context(tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT)))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    name: str
+    size: int
+    source: IO[bytes]
+
+    def json(self) -> Any:
+        if self.size > _LARGEST_JSON_BYTES:
+            raise BrokenBackup(f"{self.name}: expected at most {_LARGEST_JSON_BYTES} bytes, found {self.size}")
+        try:
+            return json.loads(self.source.read())
+        except ValueError as error:
+            raise BrokenBackup(f"{self.name} is no JSON: {error}") from error
+
+    def rows(self) -> list[list[Any]]:
+        return [json.loads(line) for line in self.source.read().splitlines()]
+
+
+def members(source: BinaryIO) -> Iterator[Member]:
+    """In the order in which they were written; each is read before the next one is asked for. Raises BrokenBackup."""
+    source.seek(0)
+    compressed = source.read(2) == _GZIP_MAGIC
+    source.seek(0)
+    # Not tarfile's own way to unpack a stream: it does not look at the checksum at the end.
+    content = cast(BinaryIO, gzip.GzipFile(fileobj=source)) if compressed else source
+    with _damage_told():
+        tar = tarfile.open(fileobj=content, mode="r|")  # noqa: SIM115 - closed by the `with` below
+    with tar:
+        while True:
+            with _damage_told():
+                info = tar.next()
+                file = tar.extractfile(info) if info is not None else None
+                while info is None and content.read(_CHUNK_BYTES):
+                    pass
+            if info is None:
+                return
+            if file is None:
+                raise BrokenBackup(f"{info.name}: expected a file")
+            yield Member(info.name, info.size, cast(IO[bytes], _Damaged(file)))
+            tar.members.clear()  # type: ignore[attr-defined]  # else it remembers each
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """Only around reads of the file: what else may fail meanwhile is something else."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise BrokenBackup(f"the file is cut off or damaged: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    source: IO[bytes]
+
+    def read(self, size: int = -1) -> bytes:
+        with _damage_told():
+            return self.source.read(size)
+
+
+def verify(source: BinaryIO) -> dict[str, Any]:
+    """Reads the file to its end and returns the manifest. Raises BrokenBackup unless it is a backup, whole and as it was written."""
+    manifest: dict[str, Any] | None = None
+    end: dict[str, Any] | None = None
+    found: dict[str, dict[str, Any]] = {}
+    for member in members(source):
+        if end is not None or member.name in found:
+            raise BrokenBackup(f"{member.name} is not expected here")
+        if manifest is None:
+            manifest, digest = _manifest_of(member)
+            found[member.name] = {"size": member.size, "sha256": digest}
+        elif member.name == END:
+            end = member.json()
+        else:
+            found[member.name] = {"size": member.size, "sha256": _digest_of(member.source)}
+    if manifest is None:
+        raise BrokenBackup("the file is empty")
+    _compare(found, end)
+    return manifest
+
+
+def _manifest_of(member: Member) -> tuple[dict[str, Any], str]:
+    if member.name != MANIFEST:
+        raise BrokenBackup(f"this is no backup of sless: expected {MANIFEST} first, found {member.name}")
+    hashed = _Hashed(member.source)
+    manifest = Member(member.name, member.size, hashed).json()  # type: ignore[arg-type]
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BrokenBackup(f'this is no backup of sless: expected format "{FORMAT}" in {MANIFEST}')
+    if manifest.get("format_version") != FORMAT_VERSION:
+        raise BrokenBackup(
+            f"the backup has format version {manifest.get('format_version')}, this version of sless reads {FORMAT_VERSION}: "
+            "use a newer sless"
+        )
+    return manifest, hashed.digest.hexdigest()
+
+
+def _digest_of(source: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while data := source.read(_CHUNK_BYTES):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _compare(found: dict[str, dict[str, Any]], end: dict[str, Any] | None) -> None:
+    if not isinstance(end, dict) or not isinstance(end.get("members"), dict):
+        raise BrokenBackup(f"the file is cut off: {END} is missing")
+    noted = end["members"]
+    if missing := sorted(noted.keys() - found.keys()):
+        raise BrokenBackup(f"{missing[0]} is missing ({len(missing)} in all)")
+    for name, what in found.items():
+        if noted.get(name) != what:
+            raise BrokenBackup(f"{name} is damaged: expected {noted.get(name)}, found {what}")

@@ -1,0 +1,124 @@
+"""Back: the rows into a database, the code into a code store."""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sless.backup import archive
+from sless.backup.archive import BrokenBackup, Member
+from sless.backup.writing import Progress, Tell
+from sless.domain.model import Version, VersionState
+from sless.domain.ports import CodeStore
+from sless.errors import ConfigError
+from sless.store import Store, dump
+
+LEADER = "leader"
+"""The lease that a server holds while it runs (`reconcile.leader`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where to. `folder` is for what has to lie on a disk meanwhile; `signing_key` where the key goes, None: not wanted; `is_usable` tells
+    whether what was built of a version can be used here."""
+
+    store: Store
+    code: CodeStore
+    folder: Path
+    signing_key: Path | None
+    is_usable: Callable[[Version], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    created_at: str
+    sless_version: str
+    blobs: int
+    rows: int
+    builds: int
+    """Versions that are built anew."""
+
+
+def restore(source: BinaryIO, target: Target, *, force: bool, tell: Tell) -> Restored:
+    """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed: the file is damaged or of a newer sless, the target
+    is not empty (unless `force`), a server works on its database. Code goes first and rows in one transaction behind it: what breaks off
+    leaves the database as it was, and perhaps code that nothing refers to."""
+    progress = Progress(tell)
+    manifest = archive.verify(source)
+    before = _check_target(target.store, force)
+    after: set[str] = set()
+    rows = 0
+    content = archive.members(source)
+    first: Member | None = None
+    for member in content:
+        if member.name.startswith(archive.TABLES):
+            first = member
+            break
+        _restore_file(member, target, after, force=force, tell=tell)
+        progress.at(f"code: {len(after)} uploads")
+    with dump.loading(target.store.database, manifest["schema"], manifest["tables"]) as loading:
+        for member in itertools.chain([first] if first else [], content):
+            if member.name.startswith(archive.TABLES):
+                rows += loading.add(member.name.split("/")[1], member.rows())
+                progress.at(f"{member.name.split('/')[1]}: {rows} rows in all")
+    for key in sorted(before - after):
+        target.code.delete(key)
+    return Restored(
+        created_at=manifest["created_at"], sless_version=manifest["sless_version"], blobs=len(after), rows=rows, builds=_build_anew(target)
+    )
+
+
+def _check_target(store: Store, force: bool) -> set[str]:
+    """Keys of the code that is replaced."""
+    if not dump.has_schema(store.database):
+        return set()
+    if holder := store.leases.holder(LEADER):
+        raise ConfigError(
+            f"a sless server ({holder}) works on this database, or did until a moment ago: stop it; after a crash, wait 15 seconds"
+        )
+    if not force and not dump.is_empty(store.database):
+        raise ConfigError("the database is not empty: give another one (SLESS_DATABASE_URL, SLESS_DATA_DIR), or replace it with --force")
+    return dump.code_keys(store.database)
+
+
+def _restore_file(member: Member, target: Target, written: set[str], *, force: bool, tell: Tell) -> None:
+    if member.name.startswith(archive.CODE):
+        _restore_code(member, target, written)
+    elif member.name == archive.SIGNING_KEY:
+        _restore_signing_key(member, target, force, tell)
+
+
+def _restore_code(member: Member, target: Target, written: set[str]) -> None:
+    key = member.name.removeprefix(archive.CODE)
+    with tempfile.NamedTemporaryFile(dir=target.folder, prefix=".restore-") as file:
+        shutil.copyfileobj(member.source, file, 1 << 20)
+        file.flush()
+        try:
+            target.code.put(key, Path(file.name))
+        except ValueError as error:
+            raise BrokenBackup(f"{member.name}: {error}") from error
+    written.add(key)
+
+
+def _restore_signing_key(member: Member, target: Target, force: bool, tell: Tell) -> None:
+    path = target.signing_key
+    if path is None:
+        return
+    if path.exists() and not force:
+        tell(f"note: {path} is there already and stays: tokens of the old installation do not work here")
+        return
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(member.source.read())
+    beside.replace(path)
+
+
+def _build_anew(target: Target) -> int:
+    lost = [item.id for item in target.store.versions.list_kept() if item.state is VersionState.READY and not target.is_usable(item)]
+    dump.queue_builds(target.store.database, lost)
+    return len(lost)
