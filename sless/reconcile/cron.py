@@ -7,7 +7,7 @@ a second are written in few transactions. Work goes in short pieces with pauses 
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -37,13 +37,14 @@ _RESULTS = {CallStatus.QUEUED: "fired", CallStatus.SKIPPED: "skipped", CallStatu
 class CronLoop:
     store: Store
     waker: Waker
+    now: Callable[[], datetime] = clock.now
     _table: Timetable = field(default_factory=Timetable)
     _revision: int = -1
     _ticked_at: datetime | None = None
     _alarm: threading.Timer | None = None
 
     def tick(self) -> None:
-        if self._ticked_at is None or not timedelta() <= clock.now() - self._ticked_at < ABSENT_AFTER:
+        if self._ticked_at is None or not timedelta() <= self.now() - self._ticked_at < ABSENT_AFTER:
             self._forget()
         try:
             self._refresh()
@@ -52,7 +53,7 @@ class CronLoop:
             # What was taken from the table is not done: the database knows how far everything is.
             self._forget()
             raise
-        self._ticked_at = clock.now()
+        self._ticked_at = self.now()
         self._set_alarm()
 
     def stop(self) -> None:
@@ -80,7 +81,7 @@ class CronLoop:
 
     def _plan(self, trigger: Trigger) -> None:
         try:
-            self._table.put(plan_of(trigger), clock.now())
+            self._table.put(plan_of(trigger), self.now())
         except ValueError as error:
             self._table.drop([trigger.id])
             _log.warning("cron trigger %s/%s cannot fire: %s", trigger.namespace, trigger.name, error)
@@ -88,7 +89,7 @@ class CronLoop:
     # --- what is due ---
 
     def _attend(self) -> None:
-        now = clock.now()
+        now = self.now()
         while plans := self._table.take(now, CLAIM_AT_ONCE):
             moved = [pair for part in _pieces(plans) for pair in [advance(plan, now) for plan in part]]
             self._claim([due for dues, _ in moved for due in dues])
@@ -98,7 +99,7 @@ class CronLoop:
         if not dues:
             return
         claimed = self.store.firings.claim(dues)
-        durable_at = clock.now()
+        durable_at = self.now()
         for item in claimed:
             result = _RESULTS[item.run.status] if item.run else "lost"
             metrics.cron_firings.labels(result).inc(item.due.count)
@@ -128,7 +129,7 @@ class CronLoop:
         """Between two ticks a trigger's moment may come: it is not kept waiting for the second."""
         self.stop()
         moment = self._table.next_moment()
-        delay_sec = (moment - clock.now()).total_seconds() if moment else TICK_SEC
+        delay_sec = (moment - self.now()).total_seconds() if moment else TICK_SEC
         if delay_sec < TICK_SEC:
             self._alarm = threading.Timer(max(0.0, delay_sec), self.waker.wake, args=("cron",))
             self._alarm.daemon = True

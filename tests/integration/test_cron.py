@@ -1,0 +1,141 @@
+"""Cron triggers as users meet them: the running server, a function, the real clock, and kill -9."""
+
+import os
+import signal
+import sqlite3
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sless.domain.cron import Due
+from sless.store import open_store, sqlite_url_of
+from tests.services.product import Product, Tenant, wait_until
+
+pytestmark = [pytest.mark.timeout(300)]
+
+HANDLER = """\
+import os, time
+
+def handle(event, context):
+    with open(event["marks"], "a") as file:
+        file.write(event["mark"] + "\\n")
+    time.sleep(event.get("sleep", 0))
+    return {"trigger": context.trigger, "pid": os.getpid()}
+"""
+
+
+def calls(tenant: Tenant, name: str = "f") -> list[dict[str, Any]]:
+    """Oldest first."""
+    return list(reversed(tenant.get(f"functions/{name}/invocations").json()))
+
+
+def statuses(tenant: Tenant) -> list[str]:
+    return [call["status"] for call in calls(tenant)]
+
+
+def cron(tenant: Tenant, tmp_path: Path, name: str = "t", sleep: float = 0, **fields: Any) -> dict[str, Any]:
+    event = {"marks": str(tmp_path / "marks"), "mark": name, "sleep": sleep}
+    values = {"schedule": "* * * * *", "pre_warm_seconds": 0}
+    made = tenant.post("triggers", {"name": name, "type": "cron", "function_ref": "f", "event_json": event} | values | fields)
+    assert made.status_code == 201, made.text
+    return dict(made.json())
+
+
+def marks(tmp_path: Path) -> Counter[str]:
+    path = tmp_path / "marks"
+    return Counter(path.read_text().split()) if path.exists() else Counter()
+
+
+def as_if_set(product: Product, minutes_ago: float) -> None:
+    """The server must be down: as if all functions and triggers had been made that long ago."""
+    since = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    with sqlite3.connect(product.place.data_dir / "sless.db") as connection:
+        text = since.isoformat(" ", "microseconds")[:26]
+        connection.execute("UPDATE triggers SET scheduled_since = ?", [text])
+        connection.execute("UPDATE workloads SET created_at = ?", [text])
+    connection.close()
+
+
+def test_it_fires_at_the_minute_once_also_when_its_worker_is_killed(own_product: Product, tmp_path: Path) -> None:
+    tenant = own_product.tenant("t")
+    tenant.deploy("f", HANDLER, http=False)
+    made = cron(tenant, tmp_path, sleep=2)
+    other = cron(tenant, tmp_path, "other", pre_warm_seconds=60)
+    due = datetime.fromisoformat(made["next_schedule_time"])
+    assert timedelta() < due - datetime.now(UTC) <= timedelta(seconds=60) and due.second == 0
+    wait_until(lambda: len(calls(tenant)) == 2, "both have fired", 70)
+    late = datetime.now(UTC) - due
+    wait_until(lambda: marks(tmp_path)["t"] >= 1, "it runs")
+    os.kill(own_product.worker, signal.SIGKILL)
+    own_product.await_ready()
+    wait_until(lambda: statuses(tenant) == ["succeeded"] * 2, f"both have ended: {own_product.log}", 40)
+    assert timedelta() <= late < timedelta(seconds=5)
+    # One claim each; a call that was going on when the worker was killed is made again.
+    assert 1 <= marks(tmp_path)["other"] <= 2 and 1 <= marks(tmp_path)["t"] <= 2
+    shown = {item["name"]: item for item in tenant.get("triggers").json()}
+    for name in ("t", "other"):
+        assert (shown[name]["last_schedule_time"], shown[name]["last_status"]) == (made["next_schedule_time"], "succeeded")
+    assert shown["other"]["next_schedule_time"] > other["next_schedule_time"]
+    usage = tenant.get("usage").json()["days"][-1]
+    assert usage["invocations"] == 2 and usage["gb_seconds"] > 0
+
+
+def test_what_was_claimed_before_a_kill_runs_after_it(own_product: Product, tmp_path: Path) -> None:
+    tenant = own_product.tenant("t")
+    tenant.deploy("f", HANDLER, http=False)
+    made = cron(tenant, tmp_path, schedule="0 0 1 1 *")
+    own_product.kill(master=True, worker=True)
+    store = open_store(sqlite_url_of(own_product.place.data_dir / "sless.db"))
+    trigger = store.triggers.get(tenant.namespace, "t")
+    due = Due(trigger_id=trigger.id, generation=trigger.generation, due_at=datetime.now(UTC) + timedelta(milliseconds=1))
+    assert store.firings.claim([due])[0].run is not None
+    store.close()
+    own_product.start()
+    wait_until(lambda: statuses(tenant) == ["succeeded"], "it runs")
+    assert marks(tmp_path) == {"t": 1}
+    assert calls(tenant)[0]["attempts"] == 1 and made["next_schedule_time"]
+
+
+def test_after_a_pause(own_product: Product, tmp_path: Path) -> None:
+    """Down for ten minutes, by the database: within the grace it fires once, beyond it that is on record."""
+    tenant = own_product.tenant("t")
+    tenant.deploy("f", HANDLER, http=False)
+    cron(tenant, tmp_path, "patient", misfire_grace_seconds=3600)
+    minute = (datetime.now(UTC) - timedelta(minutes=5)).minute
+    cron(tenant, tmp_path, "strict", schedule=f"{minute} * * * *")
+    cron(tenant, tmp_path, "off", enabled=False)
+    own_product.end()
+    as_if_set(own_product, 10)
+    own_product.start()
+    wait_until(lambda: marks(tmp_path)["patient"] >= 1 and "missed" in statuses(tenant), "patient has fired, strict is on record")
+    wait_until(lambda: set(statuses(tenant)) <= {"succeeded", "missed"}, "all have ended")
+    found = calls(tenant)
+    missed = [call for call in found if call["status"] == "missed"]
+    assert len(missed) == 1 and "misfire_grace_seconds 60" in missed[0]["error"]
+    assert marks(tmp_path)["patient"] == len(found) - 1 <= 2 and not marks(tmp_path)["off"]
+    assert tenant.get("triggers/strict").json()["last_status"] == "missed"
+    metrics = tenant.get("/metrics").text
+    assert 'sless_cron_firings_total{result="missed"} 1.0' in metrics and "sless_cron_delay_seconds_count" in metrics
+
+
+def test_the_instance_that_was_started_before_is_used_and_leaves(tenant: Tenant, tmp_path: Path) -> None:
+    tenant.deploy("f", HANDLER, http=False)
+    cron(tenant, tmp_path, schedule="0 0 1 1 *")
+    first = [tenant.post("functions/f/invoke", {"marks": str(tmp_path / "m"), "mark": "x"}).json()["pid"] for _ in range(2)]
+    assert len(set(first)) == 2  # one process per call
+    soon = (datetime.now(UTC) + timedelta(minutes=30)).minute
+    assert tenant.patch("triggers/t", {"schedule": f"{soon} * * * *", "pre_warm_seconds": 3600}).status_code == 200
+
+    def pids() -> set[int]:
+        return {tenant.post("functions/f/invoke", {"marks": str(tmp_path / "m"), "mark": "x"}).json()["pid"] for _ in range(3)}
+
+    wait_until(lambda: len(pids()) == 1, "calls go to the warm instance")
+    assert tenant.get("functions/f").json()["phase"] == "Ready"
+    fired = tenant.post("triggers/t/fire").json()["id"]
+    call = tenant.ended_call("f", fired)
+    assert f'"pid": {pids().pop()}' in call["result"] and not call["cold"]
+    assert tenant.patch("triggers/t", {"enabled": False}).status_code == 200
+    wait_until(lambda: len(pids()) == 3, "the instance has gone")
