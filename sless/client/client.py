@@ -52,6 +52,13 @@ class Client:
     def usage(self) -> Json:
         return self.transport.json("GET", f"{self.path}/usage")
 
+    def callback_key(self) -> Json:
+        """{"key", "created_at", "previous_until"}: what callbacks of asynchronous calls are signed with."""
+        return self.transport.json("GET", f"{self.path}/callback-key")
+
+    def rotate_callback_key(self) -> Json:
+        return self.transport.json("POST", f"{self.path}/callback-key/rotate")
+
     @cached_property
     def functions(self) -> "Workloads":
         return Workloads(self, "function")
@@ -148,6 +155,10 @@ class Workloads(Resources):
     def activate(self, name: str, number: int) -> Json:
         return self._json("POST", self._path(name, "versions", number, "activate"))
 
+    def rebuild(self, name: str) -> Json:
+        """The version that is being built of the active code."""
+        return self._json("POST", self._path(name, "rebuild"))
+
     def cancel(self, name: str, number: int) -> Json:
         return self._json("POST", self._path(name, "versions", number, "cancel"))
 
@@ -161,6 +172,14 @@ class Workloads(Resources):
 
     def invocation(self, name: str, invocation_id: str) -> Json:
         return self._json("GET", self._path(name, "invocations", invocation_id))
+
+    def cancel_invocation(self, name: str, invocation_id: str) -> Json:
+        """Of an asynchronous call."""
+        return self._json("DELETE", self._path(name, "invocations", invocation_id))
+
+    def retry_invocation(self, name: str, invocation_id: str) -> Json:
+        """Of an asynchronous call; answers {"id", "request_id", "status"}."""
+        return self._json("POST", self._path(name, "invocations", invocation_id, "retry"))
 
     def logs(self, name: str, **params: Any) -> AbstractContextManager[Iterator[str]]:
         """Text lines; `tail` (count), `since` (RFC 3339), `follow` ("1": until the caller closes)."""

@@ -55,6 +55,25 @@ def test_versions_and_rollback(run, state, deployed, hello):
     assert run("rollback", "hello", "0").code == 2
 
 
+def test_rebuild_waits_until_the_same_code_serves_anew(run, state, deployed):
+    outcome = run("rebuild", "hello")
+    assert (outcome.code, outcome.err) == (0, 'Version 2 of function "hello" serves\n')
+    assert run("rebuild", "--runtime", "python3.11").err == 'Version 3 of function "hello" serves\n'
+    assert run("rebuild", "--runtime", "nodejs20").err == "Nothing to rebuild\n"
+    assert run("rebuild", "--all", "--no-wait").err == 'Version 4 of function "hello" is being built\n'
+    assert [version["version"] for version in run("rebuild", "--all", "--output", "json").json] == [5]
+    assert run("rebuild").code == run("rebuild", "hello", "--all").code == 2
+
+
+def test_a_rebuild_that_fails_is_told_with_its_reason(run, state, deployed):
+    state.rebuilds_fail = True
+    outcome = run("rebuild", "hello")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "function version 2 of hello: no such base image; the version before goes on serving\n",
+    )
+
+
 def test_source_prints_or_writes(run, deployed, tmp_path):
     assert run("source", "hello").out == "==> handler.py <==\ndef handle(event):\n    return 'hi'\n\n"
     target = tmp_path / "out"
@@ -115,6 +134,30 @@ class TestInvoke:
         state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke")] = (202, {"Location": location}, b"{}")
         assert run("invoke", "hello", "--async").out == "abc123\n"
         assert state.calls("POST", "/invoke")[-1][1]["prefer"] == "respond-async"
+        run("invoke", "hello", "--async", "--callback-url", "https://example.com/x", "--max-attempts", "5")
+        sent = state.calls("POST", "/invoke")[-1][1]
+        assert (sent["x-sless-callback-url"], sent["x-sless-max-attempts"]) == ("https://example.com/x", "5")
+
+    @pytest.mark.parametrize("option", [("--callback-url", "https://x"), ("--max-attempts", "2"), ("--wait",)])
+    def test_options_of_async_calls_alone(self, run, state, deployed, option):
+        outcome = run("invoke", "hello", *option)
+        assert (outcome.code, f"{option[0]}: only with --async" in outcome.err) == (2, True)
+        assert state.calls("POST", "/invoke") == []
+
+    @pytest.mark.parametrize(
+        ("end", "code", "out", "err"),
+        [
+            ({"status": "succeeded", "result": '{"n": 1}'}, 0, '{"n": 1}\n', ""),
+            ({"status": "dead", "attempts": 3, "error": "boom"}, 1, "", "Error: invocation abc123 is dead after 3 attempts: boom\n"),
+            ({"status": "cancelled", "attempts": 1}, 1, "", "Error: invocation abc123 is cancelled\n"),
+        ],
+    )
+    def test_async_and_wait(self, run, state, deployed, end, code, out, err):
+        location = f"/v1/namespaces/{NAMESPACE}/functions/hello/invocations/abc123"
+        state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke")] = (202, {"Location": location}, b"{}")
+        state.replies[("GET", location)] = (200, {}, json.dumps({"id": "abc123"} | end).encode())
+        outcome = run("invoke", "hello", "--async", "--wait")
+        assert (outcome.code, outcome.out, outcome.err) == (code, out, err)
 
 
 class TestLogs:
@@ -143,6 +186,48 @@ def test_invocations_lists_or_shows_one(run, state, deployed):
     one = calls[0] | {"result": "[1]", "logs": [{"time": "T", "stream": "stdout", "text": "hello"}]}
     state.replies[("GET", f"{path}/i0")] = (200, {}, json.dumps(one).encode())
     assert run("invocations", "hello", "i0").out.splitlines()[-2:] == ["result       [1]", "T stdout: hello"]
+
+
+class TestInvocations:
+    path = f"/v1/namespaces/{NAMESPACE}/functions/hello/invocations"
+
+    def test_shown_with_attempts_and_callback(self, run, state, deployed):
+        attempts = [{"number": 1, "status": "failed", "http_status": 500, "error": "boom\ntrace"}, {"number": 2, "status": "running"}]
+        callback = {"url": "https://example.com/x", "status": "waiting"}
+        found = {"id": "i0", "status": "running", "attempts_detail": attempts, "callback": callback, "logs": []}
+        state.replies[("GET", f"{self.path}/i0")] = (200, {}, json.dumps(found).encode())
+        out = run("invocations", "show", "hello", "i0").out
+        assert "callback url" in out and "https://example.com/x" in out and "boom" in out and "trace" not in out
+        assert out.splitlines()[-2].split()[:3] == ["1", "failed", "500"]
+        assert run("invocations", "hello", "i0").out == out
+
+    def test_cancelled_and_run_again(self, run, state, deployed):
+        state.replies[("DELETE", f"{self.path}/i0")] = (202, {}, b'{"id": "i0", "status": "cancelled"}')
+        assert run("invocations", "cancel", "hello", "i0").err == "Invocation i0 is cancelled\n"
+        state.replies[("POST", f"{self.path}/i0/retry")] = (202, {}, b'{"id": "i0", "status": "queued"}')
+        assert run("invocations", "retry", "hello", "i0").err == "Invocation i0 is queued\n"
+        state.replies[("GET", f"{self.path}/i0")] = (200, {}, b'{"id": "i0", "status": "succeeded", "result": "7"}')
+        assert run("invocations", "retry", "hello", "i0", "--wait").out == "7\n"
+        error = b'{"error": "it is running", "code": "conflict", "details": [], "request_id": "r"}'
+        state.replies[("POST", f"{self.path}/i0/retry")] = (409, {}, error)
+        outcome = run("invocations", "retry", "hello", "i0")
+        assert (outcome.code, "it is running" in outcome.err) == (1, True)
+
+    def test_a_function_that_is_named_like_a_command(self, run, state, deployed):
+        state.functions["show"] = {"name": "show"}
+        state.replies[("GET", f"/v1/namespaces/{NAMESPACE}/functions/show/invocations")] = (200, {}, b"[]")
+        assert run("invocations", "list", "show").err == "no invocations\n"
+
+    def test_options_in_front_of_the_name(self, run, state, deployed):
+        state.replies[("GET", self.path)] = (200, {}, b"[]")
+        assert run("invocations", "--limit", "3", "hello").err == "no invocations\n"
+        assert "retry" in run("invocations", "--help").out
+
+    def test_the_key(self, run, state):
+        path = f"/v1/namespaces/{NAMESPACE}/callback-key"
+        state.replies[("GET", path)] = (200, {}, b'{"key": "old"}')
+        state.replies[("POST", path + "/rotate")] = (200, {}, b'{"key": "new"}')
+        assert (run("callback-key").out, run("callback-key", "--rotate").out) == ("old\n", "new\n")
 
 
 def test_triggers_and_jobs(run, state, deployed):
