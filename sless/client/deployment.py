@@ -128,6 +128,19 @@ def wait_ready(workloads: Workloads, name: str, deadline: float, is_meant: Calla
     return _poll(settled, deadline, lambda: f"{name} is still {workloads.get(name).get('phase')}")
 
 
+def wait_built(workloads: Workloads, name: str, number: int, deadline: float) -> Json:
+    """The version once it is ready. Raises DeployFailed when its build failed or was cancelled, WaitTimeout at the deadline (monotonic)."""
+
+    def ended() -> Json | None:
+        version = workloads.version(name, number)
+        if version.get("state") in ("failed", "cancelled"):
+            reason = version.get("message") or version["state"]
+            raise DeployFailed(message=f"version {number} of {name}: {reason}", code="build_failed")
+        return version if version.get("state") == "ready" else None
+
+    return _poll(ended, deadline, lambda: f"version {number} of {name} is still {workloads.version(name, number).get('state')}")
+
+
 def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
     """An enabled http trigger for the function. One that is switched off stays so: somebody meant it."""
     triggers = list(client.triggers.list())

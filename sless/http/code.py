@@ -48,6 +48,10 @@ def cancel(kind: Kind, call: Call) -> Response:
     return json_response(version_json(call.usecases.versions.cancel(call.namespace, kind, call.name, call.number), call.settings))
 
 
+def rebuild(kind: Kind, call: Call) -> Response:
+    return json_response(version_json(call.usecases.versions.rebuild(call.namespace, kind, call.name), call.settings), 202)
+
+
 def source(kind: Kind, call: Call) -> Response:
     number = call.integer("version", 1, MAX_VERSION)
     as_zip = call.accepts(JSON, ZIP) == ZIP
@@ -73,6 +77,18 @@ def upload_operation(kind: Kind) -> Operation:
             Parameter(name="code_hash", text="any text that the resource shall show", schema={"type": "string", "maxLength": 200}),
         ),
         replies={202: shown("Upload", "a new version, being built"), 200: shown("Upload", "the newest version is this code already")},
+    )
+
+
+def rebuild_operation(kind: Kind) -> Operation:
+    return Operation(
+        id=f"rebuild{kind.capitalize()}",
+        method="POST",
+        path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/rebuild",
+        view=partial(rebuild, kind),
+        tag=f"{kind}s",
+        summary=f"Builds the active code of a {kind} again, on the runtime of today; the old version serves meanwhile",
+        replies={202: shown("Version", "the version that is being built")},
     )
 
 
@@ -102,6 +118,7 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
         row("versions", "GET", "/versions", versions, shown("Versions", "highest first", "Link"), (LIMIT, CURSOR)),
         row("get", "GET", "/versions/{n}", version, log_reply, (follow,)),
         row("activate", "POST", "/versions/{n}/activate", activate, shown(title, f"the {kind}", "ETag")),
+        rebuild_operation(kind),
         row("cancel", "POST", "/versions/{n}/cancel", cancel, shown("Version", "the version")),
     )
 

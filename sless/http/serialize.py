@@ -211,8 +211,8 @@ def _phase_json(phase: PhaseView, settings: Settings) -> Json:
 
 
 def _image_of(artifact: str | None, settings: Settings) -> str | None:
-    """Locally the artifact is a folder of dependencies, which is nobody's business."""
-    return artifact or None if settings.backend == "kubernetes" else None
+    """Locally the artifact is a folder of dependencies, and of small code in a cluster where it is kept: which is nobody's business."""
+    return artifact if artifact and settings.backend == "kubernetes" and "/" in artifact else None
 
 
 def _times_of(workload: Workload) -> Json:

@@ -1,4 +1,4 @@
-"""A version of code that is there already: for another runtime or entrypoint."""
+"""A version of code that is there already: for another runtime or entrypoint, or on another runtime image."""
 
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version, VersionState, Workload
@@ -19,6 +19,29 @@ def recode(parts: Parts, workload: Workload) -> Version | None:
         entrypoint=workload.spec.entrypoint,
         code_key=base.code_key,
         size_bytes=base.size_bytes,
+        build_env=workload.spec.build_env,
+    )
+    parts.wake("builds")
+    return version
+
+
+def rebuild(parts: Parts, workload: Workload) -> Version | None:
+    """A new version of the code that serves, to be built on the runtime image of today; the old one serves meanwhile, and stays when the
+    build fails. An upload that is being built is built on it anyway: then that one. None: nothing has ever become ready."""
+    newest = parts.store.versions.find_newest(workload.id)
+    if newest is not None and newest.state in OPEN_VERSION_STATES:
+        return newest
+    active = parts.store.versions.find(workload.id, workload.active_version) if workload.active_version else None
+    if active is None:
+        return None
+    version = parts.store.versions.insert(
+        workload.id,
+        sha256=active.sha256,
+        code_hash=active.code_hash,
+        runtime=active.runtime,
+        entrypoint=active.entrypoint,
+        code_key=active.code_key,
+        size_bytes=active.size_bytes,
         build_env=workload.spec.build_env,
     )
     parts.wake("builds")

@@ -9,7 +9,7 @@ from pathlib import Path
 from sless.domain.model import Kind, Version, Workload
 from sless.errors import Code, NotFound, SlessError
 from sless.usecases.parts import Parts
-from sless.usecases.recode import find_current
+from sless.usecases.recode import find_current, rebuild
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,16 @@ class Versions:
         self._store.versions.activate(workload.id, version.number)
         self._parts.wake("routes", "instances", "runs")
         return self._store.workloads.get_by_id(workload.id)
+
+    def rebuild(self, namespace: str, kind: Kind, name: str) -> VersionView:
+        """See `recode.rebuild`. Raises CONFLICT when there is no version that works."""
+        workload = self._store.workloads.get(namespace, kind, name)
+        if workload.deleted_at is not None:
+            raise SlessError(Code.CONFLICT, f'{kind} "{name}" is being deleted')
+        version = rebuild(self._parts, workload)
+        if version is None:
+            raise SlessError(Code.CONFLICT, f'{kind} "{name}" has no version that works: upload its code')
+        return VersionView(workload=workload, version=version)
 
     def cancel(self, namespace: str, kind: Kind, name: str, number: int) -> VersionView:
         """Raises CONFLICT when its build has ended."""

@@ -215,6 +215,32 @@ def test_roll_back_restores_runtime_and_entrypoint(rest: Rest) -> None:
     assert len(rest.get("functions/hello/versions").json) == 2
 
 
+def test_rebuild_makes_a_version_of_the_code_that_serves(rest: Rest) -> None:
+    rest.function()
+    assert rest.post("functions/hello/rebuild").status_code == 409
+    rest.built(code_hash="one")
+    rest.built(files={"handler.py": "def handle(e): return 2"})
+    rest.post("functions/hello/versions/1/activate")
+    rest.waker.topics.clear()
+    response = rest.post("functions/hello/rebuild")
+    assert (response.status_code, response.json["version"], response.json["state"]) == (202, 3, "queued")
+    assert "builds" in rest.waker.topics
+    assert rest.post("functions/hello/rebuild").json["version"] == 3, "it is being built already"
+    assert rest.get("functions/hello").json["active_version"] == 1, "which serves meanwhile"
+    rest.finish("hello", number=3)
+    shown = rest.get("functions/hello").json
+    first, _, third = reversed(rest.get("functions/hello/versions").json)
+    assert (shown["active_version"], shown["code_hash"], third["sha256"]) == (3, "one", first["sha256"])
+    assert rest.post("functions/other/rebuild").status_code == 404
+
+
+def test_a_rebuild_does_not_overtake_an_upload(rest: Rest) -> None:
+    rest.function()
+    rest.built()
+    uploaded = rest.upload(files={"handler.py": "def handle(e): return 2"})
+    assert rest.post("functions/hello/rebuild").json["version"] == uploaded.json["version"]
+
+
 def test_uploading_what_was_rolled_back_from_serves_it_again_without_a_build(rest: Rest) -> None:
     rest.function()
     rest.built()

@@ -34,6 +34,7 @@ class State:
     build_message: str = ""
     log_lines: tuple[str, ...] = ("first", "second")
     hold_logs: bool = False
+    rebuilds_fail: bool = False
     closing: threading.Event = field(default_factory=threading.Event)
 
     def calls(self, method: str, ending: str = "") -> list[tuple[str, dict[str, str], bytes]]:
@@ -167,6 +168,14 @@ class Handler(BaseHTTPRequestHandler):
             case ["versions", number, "activate"]:
                 item["active_version"] = int(number)
                 return self.answer_json(item)
+            case ["rebuild"]:
+                made = versions[item["active_version"] - 1] | {"version": len(versions) + 1}
+                if self.state.rebuilds_fail:
+                    made |= {"state": "failed", "message": "no such base image"}
+                else:
+                    item["active_version"] = made["version"]
+                versions.append(made)
+                return self.answer_json(made, 202)
             case ["versions", number] if "follow" in query:
                 return self.answer_lines(versions[int(number) - 1]["build_log"].splitlines(), hold=False)
             case ["versions", number]:

@@ -1,0 +1,81 @@
+"""`rebuild`: the active code again, on the runtime image of today."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from sless.cli.connection import Session, client_command
+from sless.cli.output import print_json, say
+from sless.client.client import Workloads
+from sless.client.deployment import DeployFailed, get_workload, wait_built, wait_ready
+
+WAIT_SEC = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    workloads: Workloads
+    name: str
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--all", "every", is_flag=True, help="Every function and service that has a working version.")
+@click.option("--runtime", metavar="R", help="Every one of this runtime.")
+@click.option("--service", is_flag=True, help="NAME is a service.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the new versions serve.")
+@client_command
+def rebuild(session: Session, name: str | None, every: bool, runtime: str | None, service: bool, no_wait: bool) -> None:
+    """Build the active code again, on the runtime image of today.
+
+    No call fails: the old version serves until the new one is ready, and goes on serving when the build fails.
+
+    \b
+    Examples:
+      sless rebuild hello
+      sless rebuild --runtime python3.11
+    """
+    if (name is not None) + every + (runtime is not None) != 1:
+        raise click.UsageError("expected exactly one of NAME, --all and --runtime")
+    if name is not None:
+        workloads, _ = get_workload(session.client, name, "service" if service else None)
+        targets = [Target(workloads=workloads, name=name)]
+    else:
+        targets = _all_of(session, runtime)
+    begun = [(target, target.workloads.rebuild(target.name)) for target in targets]
+    versions = [version if no_wait else _await(target, version, session) for target, version in begun]
+    if session.as_json:
+        print_json([version for version in versions if version is not None])
+    elif no_wait:
+        for target, version in begun:
+            say(f'Version {version["version"]} of {target.workloads.kind} "{target.name}" is being built')
+    if not begun:
+        say("Nothing to rebuild")
+    if None in versions:
+        raise SystemExit(1)
+
+
+def _all_of(session: Session, runtime: str | None) -> list[Target]:
+    """What has a version that works."""
+    return [
+        Target(workloads=workloads, name=resource["name"])
+        for workloads in (session.client.functions, session.client.services)
+        for resource in workloads.list()
+        if resource.get("active_version") and runtime in (None, resource.get("runtime"))
+    ]
+
+
+def _await(target: Target, version: dict[str, Any], session: Session) -> dict[str, Any] | None:
+    """The version once it serves; None when its build failed, which is told and does not keep the others from being awaited."""
+    number, deadline = int(version["version"]), time.monotonic() + WAIT_SEC
+    try:
+        built = wait_built(target.workloads, target.name, number, deadline)
+        wait_ready(target.workloads, target.name, deadline, lambda found: (found.get("active_version") or 0) >= number)
+    except DeployFailed as error:
+        say(f"{target.workloads.kind} {error.message}; the version before goes on serving")
+        return None
+    if not session.as_json:
+        say(f'Version {number} of {target.workloads.kind} "{target.name}" serves')
+    return dict(built)
