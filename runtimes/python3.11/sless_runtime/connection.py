@@ -50,6 +50,10 @@ class Connection:
             log_traceback(error)
             return False
 
+    def close(self):
+        self.sock.close()
+        self._exchange = None  # it knows this connection: neither waits for the collector of cycles, which a function may turn off
+
     def step_aside(self):
         """Before anything that may block."""
         if self._worker.lease:

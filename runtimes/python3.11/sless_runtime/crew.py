@@ -267,4 +267,4 @@ class Crew:
         """The descriptor is free for a next connection as soon as it is closed, so it is forgotten before."""
         self._unwatch(connection)
         self.connections.pop(connection.descriptor, None)
-        connection.sock.close()
+        connection.close()
