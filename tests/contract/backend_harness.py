@@ -62,29 +62,30 @@ def wait_until(find: Callable[[], Any], what: str | Callable[[], str], timeout_s
     raise AssertionError(f"not within {timeout_sec} s: {what if isinstance(what, str) else what()}")
 
 
-class LocalHarness:
-    """One server's local backend; `restart` is the next server on the same data folder."""
+class BackendHarness:
+    """One server's backend; `restart` is the next server over what the first one left."""
 
-    def __init__(self, root: Path | None = None) -> None:
-        """`root`: the folder of another server, which is then to remove it."""
-        self.root = root or Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
-        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)
+    name = ""
+    start_sec = 20.0
+    """What an instance may take to be ready, a run to end."""
+    noticed_sec = 5.0
+    """What the end of an instance may take to be seen and replaced."""
+    image_env: tuple[str, ...] = ()
+    """Names that images and pods bring."""
+    settings: Settings
+    backend: Any
+
+    def __init__(self) -> None:
         self.code = MemoryCode()
         self.lines: list[LogLine] = []
         self.changes = threading.Semaphore(0)
-        self.backend: LocalBackend = self.make()
 
-    def make(self) -> LocalBackend:
-        self.material = Material(self.settings.data_dir, self.code)
-        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release)
+    def make(self) -> Any:
+        raise NotImplementedError
 
     def restart(self) -> None:
         self.backend.close()
         self.backend = self.make()
-
-    def close(self) -> None:
-        self.backend.close()
-        shutil.rmtree(self.root)
 
     # --- deployments ---
 
@@ -98,8 +99,12 @@ class LocalHarness:
     def python(self, source: str, **fields: Any) -> Program:
         return self.program({"handler.py": source}, **fields)
 
+    def adapted(self, program: Program) -> Program:
+        """As a build would leave it whose code was replaced."""
+        return program
+
     def apply(self, program: Program, replicas: int = 1, generation: int = 1) -> None:
-        self.backend.apply(Deployment(program=program, replicas=replicas, generation=generation))
+        self.backend.apply(Deployment(program=self.adapted(program), replicas=replicas, generation=generation))
 
     def observed(self, program: Program) -> ObservedDeployment | None:
         return self.backend.observe().get(program.workload_id)
@@ -109,12 +114,22 @@ class LocalHarness:
         seen = self.observed(program)
         return [one for one in seen.endpoints if not one.draining] if seen else []
 
+    def wait_failing(self, program: Program, text: str = "") -> ObservedDeployment:
+        """Failing, with this in its message: a log is read a moment after the end was seen."""
+
+        def failing() -> ObservedDeployment | None:
+            seen = self.observed(program)
+            return seen if seen is not None and seen.failing and text in seen.message else None
+
+        found: ObservedDeployment = wait_until(failing, lambda: f"failing, but {self.observed(program)}", self.start_sec)
+        return found
+
     def wait_ready(self, program: Program, generation: int = 1) -> list[Endpoint]:
         def ready() -> bool:
             seen = self.observed(program)
             return seen is not None and seen.generation == generation
 
-        wait_until(ready, lambda: f"ready, but {self.observed(program)}")
+        wait_until(ready, lambda: f"ready, but {self.observed(program)}", self.start_sec)
         return self.endpoints(program)
 
     def deploy(self, program: Program, replicas: int = 1, generation: int = 1) -> list[Endpoint]:
@@ -123,11 +138,8 @@ class LocalHarness:
 
     def call(self, endpoint: Endpoint, path: str = "/", *, timeout_sec: float = 20, **headers: str) -> Any:
         """The JSON answer; a keyword `X_Name` is the header `X-Name`."""
-        connection = http.client.HTTPConnection("instance", timeout=20)
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(timeout_sec)
+        connection = connection_to(endpoint, timeout_sec)
         try:
-            connection.sock.connect(endpoint.address.removeprefix("unix:"))
             connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
             return json.loads(connection.getresponse().read())
         finally:
@@ -147,5 +159,37 @@ class LocalHarness:
 
     def run(self, program: Program, event: Any = None) -> ObservedRun:
         _, ended, results = self.start_run(program, event)
-        assert ended.wait(20), "the run did not end"
+        assert ended.wait(self.start_sec), "the run did not end"
         return results[0]
+
+
+class LocalHarness(BackendHarness):
+    """Processes of this machine."""
+
+    name = "local"
+
+    def __init__(self, root: Path | None = None) -> None:
+        """`root`: the folder of another server, which is then to remove it."""
+        super().__init__()
+        self.root = root or Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
+        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)
+        self.backend: LocalBackend = self.make()
+
+    def make(self) -> LocalBackend:
+        self.material = Material(self.settings.data_dir, self.code)
+        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release)
+
+    def close(self) -> None:
+        self.backend.close()
+        shutil.rmtree(self.root)
+
+
+def connection_to(endpoint: Endpoint, timeout_sec: float) -> http.client.HTTPConnection:
+    """A new connection to an instance: `unix:/path` or `host:port`."""
+    if endpoint.address.startswith("unix:"):
+        connection = http.client.HTTPConnection("instance", timeout=timeout_sec)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(timeout_sec)
+        connection.sock.connect(endpoint.address.removeprefix("unix:"))
+        return connection
+    return http.client.HTTPConnection(endpoint.address, timeout=timeout_sec)

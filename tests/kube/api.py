@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.kube import patches, schemas, selectors
+from tests.kube import openapi, patches, schemas, selectors
 from tests.kube.errors import Refused
 from tests.kube.faults import Faults
 from tests.kube.kinds import KINDS, Kind, find_by_plural, find_of_object
@@ -212,7 +212,7 @@ class Api:
             case ("update", _):
                 return Answer(200, self.registry.replace(kind, *place, self._checked(body, kind), writer))
             case (_, "apply"):
-                item, new = self.registry.apply(kind, place, self._checked(body, kind), writer)
+                item, new = self.registry.apply(kind, place, self._checked(body, kind, partial=self._exists(target)), writer)
                 return Answer(201 if new else 200, item)
         # Other patches are parts of objects: what they make of one is checked.
         old = self.registry.get(kind.kind, *place)
@@ -223,7 +223,10 @@ class Api:
         schema = schemas.resolve(schemas.schema_of(kind.kind, kind.api_version))
         self._checked(patches.patched(how, json.loads(json.dumps(old)), body, schema), kind)
 
-    def _checked(self, body: Any, kind: Kind | None) -> Object:
+    def _exists(self, target: Target) -> bool:
+        return self.registry.find(target.kind.kind, target.namespace, target.name) is not None
+
+    def _checked(self, body: Any, kind: Kind | None, *, partial: bool = False) -> Object:
         """Raises Refused (422) for a body that either schema refuses, and remembers it."""
         if not isinstance(body, dict):
             raise Refused(400, "the object provided is unrecognized (must be of type Object)")
@@ -235,7 +238,7 @@ class Api:
                 raise Refused(
                     400, f"the API version in the data ({body['apiVersion']} {body['kind']}) does not match the expected ({kind.kind})"
                 )
-        mistakes = schemas.mistakes_of(body)
+        mistakes = schemas.mistakes_of(body, partial=partial)
         if mistakes:
             self.recorder.violations += mistakes
             name = body.get("metadata", {}).get("name", "") if isinstance(body.get("metadata"), dict) else ""
@@ -329,6 +332,8 @@ def _fixed_of(path: str) -> Any:
         return {"major": "1", "minor": "30", "gitVersion": "v1.30.0", "platform": "linux/amd64"}
     if path in ("/healthz", "/readyz", "/livez"):
         return "ok"
+    if path.startswith(openapi.ROOT):
+        return openapi.document_of(path)
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
     groups = sorted({(kind.group, kind.version) for kind in KINDS if kind.group})

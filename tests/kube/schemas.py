@@ -44,8 +44,8 @@ def _validator(version: str, api_version: str, kind: str) -> Draft202012Validato
     return Draft202012Validator(schema, registry=Resource.from_contents(schema) @ _registry(version))
 
 
-def mistakes_of(item: dict[str, Any], versions: tuple[str, ...] = (OLDEST, NEWEST)) -> list[str]:
-    """What either schema refuses, one sentence each."""
+def mistakes_of(item: dict[str, Any], versions: tuple[str, ...] = (OLDEST, NEWEST), *, partial: bool = False) -> list[str]:
+    """What either schema refuses, one sentence each. `partial`: it is applied over an object, which has what is required."""
     api_version, kind = item.get("apiVersion", ""), item.get("kind", "")
     found = []
     for version in versions:
@@ -54,6 +54,8 @@ def mistakes_of(item: dict[str, Any], versions: tuple[str, ...] = (OLDEST, NEWES
             found.append(f"{version}: no kind {kind} in {api_version}")
             continue
         for error in validator.iter_errors(item):
+            if partial and error.validator == "required":
+                continue
             path = ".".join(str(part) for part in error.absolute_path)
             found.append(f"{version}: {kind} {path or '(top)'}: {error.message[:300]}")
     return found

@@ -27,6 +27,8 @@ from sless.backend.kubernetes.writer import Writer
 from sless.backend.plan import STUCK_STOP_SEC
 from sless.clock import parse_rfc3339
 from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Program
+from sless.domain.runtimes import RUNTIMES
+from sless.errors import Code, SlessError
 from sless.kube import Conflict, Kube, KubeError
 from sless.kube.code_map import archive_of, code_map_manifest
 from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, namespace_of
@@ -72,7 +74,12 @@ class Objects:
         return made
 
     def ensure_code(self, program: Program, code_map: str | None) -> None:
-        """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone."""
+        """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version that another backend
+        built."""
+        if not program.artifact:
+            compiled = RUNTIMES[program.runtime].language == "go"
+            how = f"compiled for {program.runtime}" if compiled else "built for Kubernetes"
+            raise SlessError(Code.BUILD_FAILED, f"this version has not been {how}: upload it again")
         namespace = namespace_of(program.namespace)
         if code_map is None or self.parts.find(f"ConfigMap/{namespace}/{code_map}") is not None:
             return

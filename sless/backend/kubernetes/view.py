@@ -130,10 +130,11 @@ class Parts:
 
 
 def read_view(kube: Kube, installation: str, parts: Parts) -> View:
-    """Three calls (more only for more than one page). Raises KubeError."""
-    jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))
-    pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_STUCK})")
+    """Three calls (more only for more than one page). Pods last: a Deployment that is ready must not be seen with pods that are not yet.
+    Raises KubeError."""
     began = time.monotonic()
     deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
     parts.merge("Deployment", deployments, began)
+    jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))
+    pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_STUCK})")
     return view_of(deployments, pods, jobs)
