@@ -26,8 +26,9 @@ queue_depth = Gauge("sless_queue_depth", "What waits to be started.", ["queue"],
 cron_firings = Counter(
     "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (target not there).", ["result"], registry=REGISTRY
 )
+cron_triggers = Gauge("sless_cron_triggers", "Enabled cron triggers, on the server that leads.", registry=REGISTRY)
 cron_delay = Histogram(
-    "sless_cron_delay_seconds", "From the instant of a cron trigger until its run was durable.", registry=REGISTRY,
+    "sless_cron_delay_seconds", "From the instant of a cron trigger until its claim was durable.", registry=REGISTRY,
     buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300),
 )  # fmt: skip
 build_info = Gauge("sless_build_info", "Always 1; the version is a label.", ["version"], registry=REGISTRY)

@@ -26,7 +26,8 @@ TICK_SEC = 1.0
 PIECE = 100
 """Triggers whose next times are worked out in one go, some milliseconds."""
 PAUSE_SEC = 0.002
-CLAIM_AT_ONCE = 500
+READ_AT_ONCE = 500
+CLAIM_AT_ONCE = 250
 ABSENT_AFTER = timedelta(seconds=10)
 """A pause between ticks after which others may have fired: what is in memory is read anew."""
 
@@ -71,13 +72,15 @@ class CronLoop:
             return
         stale, gone = self._table.changes(self.store.firings.marks())
         self._table.drop(gone)
-        for part in _pieces(sorted(stale)):
+        for part in _pieces(sorted(stale), READ_AT_ONCE):
             found = self.store.firings.list(part)
             # What was disabled since it was marked is not among them.
             self._table.drop(set(part) - {trigger.id for trigger in found})
-            for trigger in found:
-                self._plan(trigger)
+            for piece in _pieces(found):
+                for trigger in piece:
+                    self._plan(trigger)
         self._revision = revision
+        metrics.cron_triggers.set(len(self._table))
 
     def _plan(self, trigger: Trigger) -> None:
         try:
@@ -103,7 +106,7 @@ class CronLoop:
         for item in claimed:
             result = _RESULTS[item.run.status] if item.run else "lost"
             metrics.cron_firings.labels(result).inc(item.due.count)
-            if result == "fired":
+            if result in ("fired", "skipped"):
                 metrics.cron_delay.observe((durable_at - item.due.due_at).total_seconds())
         if any(item.run and item.run.status is CallStatus.QUEUED for item in claimed):
             self.waker.wake("runs")
@@ -136,8 +139,8 @@ class CronLoop:
             self._alarm.start()
 
 
-def _pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+def _pieces(items: Sequence[_T], size: int = PIECE) -> Iterator[Sequence[_T]]:
     """With a pause after each, in which others get the interpreter."""
-    for start in range(0, len(items), PIECE):
-        yield items[start : start + PIECE]
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
         time.sleep(PAUSE_SEC)

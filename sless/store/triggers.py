@@ -36,7 +36,7 @@ class TriggerStore:
             if conn.execute(select(triggers.c.id).where(same_name)).first():
                 raise _name_taken(name)
             _refuse_second_http(conn, trigger)
-            conn.execute(self._db.insert(triggers), _values_of(trigger))
+            conn.execute(self._db.insert(triggers), values_of(trigger))
             _bump(conn)
         return trigger
 
@@ -98,7 +98,7 @@ class TriggerStore:
             if is_rescheduled(known, changed) or not enabled:
                 changed = replace(changed, scheduled_since=changed.updated_at, warm=False)
             _refuse_second_http(conn, changed)
-            conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(_values_of(changed)))
+            conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values_of(changed)))
             _bump(conn)
         return changed
 
@@ -164,7 +164,7 @@ def _bump(conn: Connection) -> None:
     revision.bump(conn)
 
 
-def _values_of(trigger: Trigger) -> dict[str, Any]:
+def values_of(trigger: Trigger) -> dict[str, Any]:
     values = {name: getattr(trigger, name) for name in triggers.c.keys() if hasattr(trigger, name)}  # noqa: SIM118 - not a dict
     return values | {"type": trigger.type.value, "spec": codec.encode(trigger.spec), "sealed": codec.seal(trigger.secrets)}
 

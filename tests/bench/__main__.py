@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import rows_async, rows_events, rows_product, rows_proxy, rows_runtime
+from tests.bench import rows_async, rows_cron, rows_events, rows_product, rows_proxy, rows_runtime
 from tests.bench.places import Missing
 from tests.bench.table import Row, text_of
 
@@ -25,6 +25,7 @@ GROUPS: dict[str, Group] = {
     "waits": lambda seconds, pairs: rows_product.waits(),
     "zipapp": lambda seconds, pairs: rows_product.zipapp(),
     "async": rows_async.asynchronous,
+    "cron": rows_cron.cron,
     "messages": rows_events.messages,
     "beside": lambda seconds, pairs: rows_proxy.beside_slow_work(max(seconds, 10)),
 }

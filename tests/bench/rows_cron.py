@@ -1,0 +1,162 @@
+"""Cron: what idle triggers cost, and how long a thousand that are due in the same second wait for their claims."""
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import requests
+
+from sless import clock, ids
+from sless.client import Client
+from sless.domain.model import Trigger, TriggerType
+from sless.store import open_store, sqlite_url_of
+from sless.store.tables import triggers
+from sless.store.triggers import values_of
+from tests.bench.client import connect
+from tests.bench.places import Missing, sless_server, temporary_folder, wait_until
+from tests.bench.table import Row, at_most
+from tests.services.postgres import PostgresServer
+
+IDLE, DUE = 10_000, 1_000
+WATCHED_SEC = 60
+SETTLE_SEC = 5
+Databases = dict[str, Callable[[Path], str]]
+
+
+def cron(seconds: int, pairs: int) -> Iterator[Row]:
+    with _postgres() as make_database:
+        databases: Databases = {"SQLite": lambda folder: sqlite_url_of(folder / "bench.db")}
+        if make_database is not None:
+            databases["PostgreSQL"] = lambda folder: make_database()
+        for name, url_of in databases.items():
+            yield idle(name, url_of)
+            yield due(name, url_of)
+        if make_database is None:
+            raise Missing("PostgreSQL's server is not installed (Debian: postgresql)")
+
+
+def idle(database: str, url_of: Callable[[Path], str]) -> Row:
+    """Processor time of the whole server in a minute, with the triggers (each due once a year) and without."""
+    used = []
+    for count in (0, IDLE):
+        with _server(url_of) as (folder, client, url):
+            insert(client, url, count, lambda: f"{random.randrange(60)} {random.randrange(24)} {random.randrange(1, 28)} {_far_month()} *")
+            wait_until(lambda at_least=count: _sample(client, "sless_cron_triggers") > at_least, "the triggers are read")
+            time.sleep(SETTLE_SEC)
+            before = cpu_sec(folder)
+            time.sleep(WATCHED_SEC)
+            used.append((cpu_sec(folder) - before) * 60 / WATCHED_SEC)
+    detail = f"the server {used[1]:.2f} s per minute with {IDLE:,} triggers, {used[0]:.2f} s without"
+    return at_most(
+        f"{IDLE:,} idle cron triggers, {database}: processor time per minute", max(0.0, used[1] - used[0]), 1, unit="s", detail=detail
+    )
+
+
+def due(database: str, url_of: Callable[[Path], str]) -> Row:
+    """Their function has no code, so each claim is recorded and nothing is started: the claims alone are measured."""
+    with _server(url_of) as (folder, client, url):
+        wait_until(lambda: datetime.now(UTC).second < 40, "there is time before the next minute")
+        insert(client, url, DUE, lambda: "* * * * *")
+        wait_until(lambda: sum(_delays(client).values()) >= DUE, "all are claimed", 90)
+        time.sleep(1)
+        delays, before = _delays(client), cpu_sec(folder)
+        wait_until(lambda: sum(_delays(client).values()) >= 2 * DUE, "all are claimed again", 90)
+        time.sleep(1)
+        used_sec = cpu_sec(folder) - before
+        second = {bound: number - delays[bound] for bound, number in _delays(client).items()}
+    p50, p99 = (_quantile(second, share) for share in (0.5, 0.99))
+    detail = f"half within {p50:g} s, 99 % within {p99:g} s (bounds of a histogram); {used_sec:.2f} s of processor time in the minute"
+    return at_most(f"{DUE:,} cron triggers due at once, {database}: instant to durable claim, p99", p99, 1, unit="s", detail=detail)
+
+
+def _far_month() -> int:
+    return (datetime.now(UTC).month + 5) % 12 + 1
+
+
+@contextmanager
+def _server(url_of: Callable[[Path], str]) -> Iterator[tuple[Path, Client, str]]:
+    with temporary_folder() as folder:
+        url = url_of(folder)
+        with sless_server(folder, SLESS_DATABASE_URL=url) as base:
+            client = connect(base, folder)
+            client.functions.create({"name": "f", "runtime": "python3.11"})
+            yield folder, client, url
+
+
+def insert(client: Client, url: str, count: int, schedule: Callable[[], str]) -> None:
+    """Past the API, which has a limit per tenant; the one made last goes through it, so that the server looks for others."""
+    store, now = open_store(url), clock.now()
+    spec = {"timezone": "Europe/Berlin", "event_json": "{}", "pre_warm_seconds": 0, "overlap": "forbid", "misfire_grace_seconds": 60}
+    made = [
+        Trigger(
+            id=ids.new_id(), namespace=client.namespace, name=f"t{number}", type=TriggerType.CRON, function_ref="f", enabled=True,
+            spec=spec | {"schedule": schedule()}, secrets={}, generation=1, created_at=now, updated_at=now, scheduled_since=now,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+    with store.database.write() as conn:
+        for start in range(0, count, 1000):
+            conn.execute(triggers.insert(), [values_of(item) for item in made[start : start + 1000]])
+    store.close()
+    client.triggers.create({"name": "last", "type": "cron", "function_ref": "f", "schedule": "0 0 29 2 *", "pre_warm_seconds": 0})
+
+
+def _delays(client: Client) -> dict[float, int]:
+    """Claims by upper bound of their delay, in order."""
+    found, below = {}, 0
+    for bound, number in re.findall(r'sless_cron_delay_seconds_bucket\{le="([^"]+)"\} (\S+)', _metrics(client)):
+        found[float(bound)] = int(float(number)) - below
+        below = int(float(number))
+    return found
+
+
+def _quantile(delays: dict[float, int], share: float) -> float:
+    wanted, seen = share * sum(delays.values()), 0
+    for bound, number in sorted(delays.items()):
+        seen += number
+        if seen >= wanted:
+            return bound
+    return float("inf")
+
+
+def _sample(client: Client, name: str) -> float:
+    found = re.search(rf"^{name} (\S+)$", _metrics(client), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def _metrics(client: Client) -> str:
+    return requests.get(client.transport.url + "/metrics", timeout=30).text
+
+
+def cpu_sec(folder: Path) -> float:
+    """Of the server's processes: those whose environment names the data folder."""
+    mark, ticks = f"SLESS_DATA_DIR={folder / 'data'}".encode(), 0
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (path / "environ").read_bytes():
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _postgres() -> Iterator[Callable[[], str] | None]:
+    """Makes databases; None where there is no server to make them."""
+    try:
+        server = PostgresServer()
+    except (pytest.skip.Exception, pytest.fail.Exception):
+        yield None
+        return
+    try:
+        server.start()
+        yield server.create_database
+    finally:
+        server.stop()
