@@ -1,0 +1,339 @@
+"""The loop of runs over a real store: a backend and an invoker that do as they are told."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from sless import clock
+from sless.domain.callback import CallbackStatus
+from sless.domain.model import CallStatus, Cause, Endpoint, Kind, Run, TriggerType, VersionState
+from sless.domain.ports import AcceptedCall, BackendUnavailable, ObservedRun, Outcome, RunSpec
+from sless.errors import Code, SlessError
+from sless.reconcile.runs import Limits, RunsLoop
+from sless.store import Store
+from tests.builders import NAMESPACE, make_run, make_workload_spec
+from tests.contract.store_steps import build
+
+QUEUED, RUNNING, SUCCEEDED, FAILED = CallStatus.QUEUED, CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.FAILED
+
+
+@dataclass
+class Backend:
+    """Runs go on until a test ends them."""
+
+    runs: dict[str, ObservedRun] = field(default_factory=dict)
+    specs: dict[str, RunSpec] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    error: Exception | None = None
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.specs[run.id] = run
+        self.runs[run.id] = ObservedRun(id=run.id, status=RUNNING)
+
+    def observe_runs(self) -> dict[str, ObservedRun]:
+        return dict(self.runs)
+
+    def remove_run(self, run_id: str) -> None:
+        self.removed.append(run_id)
+        self.runs.pop(run_id, None)
+
+    def end(self, run_id: str, status: CallStatus, http_status: int | None = None) -> None:
+        self.runs[run_id] = ended(run_id, status, http_status)
+
+
+@dataclass
+class Invoker:
+    calls: dict[str, tuple[AcceptedCall, float, Callable[[ObservedRun], None]]] = field(default_factory=dict)
+    stopped: list[str] = field(default_factory=list)
+    error: SlessError | None = None
+
+    def begin(self, call: AcceptedCall, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+        if self.error is not None:
+            raise self.error
+        self.calls[call.id] = (call, timeout_sec, done)
+        return lambda: self.stopped.append(call.id)
+
+    def end(self, run_id: str, status: CallStatus, http_status: int | None = None) -> None:
+        self.calls.pop(run_id)[2](ended(run_id, status, http_status))
+
+
+def ended(run_id: str, status: CallStatus, http_status: int | None) -> ObservedRun:
+    outcome = None
+    if http_status is not None:
+        outcome = Outcome(ok=http_status < 500, result="1", error=None, error_type=None, status=http_status, headers=(), body=b"1")
+    return ObservedRun(id=run_id, status=status, outcome=outcome, message="" if status is SUCCEEDED else "why")
+
+
+@dataclass
+class Stage:
+    store: Store
+    backend: Backend
+    invoker: Invoker
+    topics: list[str]
+    loop: RunsLoop
+
+    def wake(self, topic: str) -> None:
+        self.topics.append(topic)
+
+    def again(self) -> "Stage":
+        """The next server: it knows what is in the database and in the backend."""
+        return make_stage(self.store, self.backend, self.loop.limits)
+
+    def function(self, name: str, *, stands: bool = False, ready: bool = True) -> str:
+        workload = self.store.workloads.insert(NAMESPACE, Kind.FUNCTION, name, make_workload_spec())
+        if ready:
+            build(self.store, workload)
+        if stands:
+            self.store.triggers.insert(NAMESPACE, name=name, type=TriggerType.HTTP, function_ref=name, enabled=True, spec={}, secrets={})
+        return workload.id
+
+    def accept(self, workload_id: str, **changes: object) -> Run:
+        run = make_run(**({"workload_id": workload_id, "not_before": clock.now(), "created_at": clock.now()} | changes))
+        assert self.store.runs.insert(run)
+        return run
+
+    def status(self, run: Run) -> CallStatus:
+        return self.store.runs.get(run.id).status
+
+
+def make_stage(store: Store, backend: Backend, limits: Limits) -> Stage:
+    invoker, topics = Invoker(), list[str]()
+
+    class Waker:
+        def wake(self, topic: str) -> None:
+            topics.append(topic)
+
+    loop = RunsLoop(
+        store=store, backend=backend, invoker=invoker, waker=Waker(), holder="h", limits=limits, rng=random.Random(1)  # type: ignore[arg-type]
+    )  # fmt: skip
+    return Stage(store, backend, invoker, topics, loop)
+
+
+@pytest.fixture
+def stage(store: Store) -> Iterator[Stage]:
+    yield make_stage(store, Backend(), Limits(max_runs=3, per_workload=2, calls_at_once=4))
+
+
+def test_a_run_from_begin_to_end(stage: Stage) -> None:
+    run = stage.accept(stage.function("f"), event='{"a": 1}')
+    stage.loop.tick()
+    spec = stage.backend.specs[run.id]
+    assert (spec.event, spec.cause, spec.program.version, stage.status(run)) == ('{"a": 1}', Cause.INVOKE, 1, RUNNING)
+    stage.backend.end(run.id, SUCCEEDED, 200)
+    stage.loop.tick()
+    assert stage.status(run) is SUCCEEDED and stage.backend.removed == [run.id]
+    assert stage.store.history.find_invocation(run.workload_id, run.id).cold
+
+
+def test_a_call_through_an_instance(stage: Stage) -> None:
+    run = stage.accept(stage.function("f", stands=True))
+    stage.loop.tick()
+    call, timeout_sec, _ = stage.invoker.calls[run.id]
+    assert (call.event, timeout_sec, stage.backend.specs) == ("{}", 30.0, {})
+    stage.loop.tick()
+    assert stage.status(run) is RUNNING
+    stage.invoker.end(run.id, SUCCEEDED, 200)
+    assert "runs" in stage.topics
+    stage.loop.tick()
+    assert stage.status(run) is SUCCEEDED and stage.backend.removed == []
+    assert not stage.store.history.find_invocation(run.workload_id, run.id).cold
+
+
+def test_failed_three_times_it_is_dead_and_each_attempt_is_there(stage: Stage) -> None:
+    run = stage.accept(stage.function("f", stands=True), callback_url="https://example.com/x")
+    for attempt in range(1, 4):
+        stage.loop.tick()
+        assert stage.store.runs.get(run.id).attempts == attempt
+        stage.invoker.end(run.id, FAILED, 500)
+        stage.loop.tick()
+        waiting = stage.store.runs.get(run.id)
+        if attempt < 3:
+            wait_sec = (waiting.not_before - clock.now()).total_seconds()
+            assert waiting.status is QUEUED and 2**attempt * 0.8 - 1 < wait_sec < 2**attempt * 1.2
+            hurry(stage.store, run)
+    assert waiting.status is CallStatus.DEAD
+    assert [item.status for item in stage.store.runs.attempts_of(run.id)] == [FAILED] * 3
+    assert stage.store.callbacks.find(run.id).status is CallbackStatus.PENDING and "callbacks" in stage.topics
+
+
+def hurry(store: Store, run: Run) -> None:
+    with store.database.write() as conn:
+        conn.exec_driver_sql(f"UPDATE runs SET not_before = created_at WHERE id = '{run.id}'")
+
+
+def test_one_flood_does_not_starve_another_queue(stage: Stage) -> None:
+    flooded, other = stage.function("a", stands=True), stage.function("b", stands=True)
+    flood = [stage.accept(flooded) for _ in range(30)]
+    late = [stage.accept(other) for _ in range(3)]
+    stage.loop.tick()
+    assert set(stage.invoker.calls) == {flood[0].id, flood[1].id, late[0].id, late[1].id}
+    stage.invoker.end(late[0].id, SUCCEEDED, 200)
+    stage.loop.tick()
+    assert late[2].id in stage.invoker.calls and len(stage.invoker.calls) == 4
+
+
+def test_runs_and_calls_have_bounds_of_their_own(stage: Stage) -> None:
+    once = [stage.accept(stage.function(f"o{n}")) for n in range(5)]
+    stands = [stage.accept(stage.function(f"s{n}", stands=True)) for n in range(5)]
+    stage.loop.tick()
+    stage.loop.tick()
+    assert (len(stage.backend.specs), len(stage.invoker.calls)) == (3, 4)
+    for run in (*once, *stands):
+        for part in (stage.backend, stage.invoker):
+            if run.id in (stage.backend.specs if part is stage.backend else stage.invoker.calls):
+                part.end(run.id, SUCCEEDED, 200)
+    stage.loop.tick()
+    assert (len(stage.backend.specs), len(stage.invoker.calls)) == (5, 1)
+
+
+def test_what_waits_for_a_build_is_in_nobodys_way(stage: Stage) -> None:
+    for n in range(10):
+        stage.accept(stage.function(f"w{n}", ready=False))
+    run = stage.accept(stage.function("f"))
+    stage.loop.tick()
+    assert set(stage.backend.specs) == {run.id}
+
+
+def test_a_function_that_never_built_fails_its_calls(stage: Stage) -> None:
+    workload_id = stage.function("f", ready=False)
+    build(stage.store, stage.store.workloads.get_by_id(workload_id), state=VersionState.FAILED, message="no module")
+    run = stage.accept(workload_id)
+    stage.loop.tick()
+    found = stage.store.runs.get(run.id)
+    assert (found.status, found.attempts, "no module" in found.message) == (FAILED, 0, True)
+
+
+@pytest.mark.parametrize("stands", [False, True])
+def test_cancelled_while_it_runs_it_is_stopped(stage: Stage, stands: bool) -> None:
+    run = stage.accept(stage.function("f", stands=stands))
+    stage.loop.tick()
+    stage.store.runs.cancel(run.id)
+    stage.loop.tick()
+    assert (stage.invoker.stopped if stands else stage.backend.removed) == [run.id]
+    assert stage.status(run) is CallStatus.CANCELLED
+    stage.loop.tick()
+    assert stage.status(run) is CallStatus.CANCELLED
+
+
+def test_a_synchronous_run_of_the_proxy_is_let_be(stage: Stage) -> None:
+    stage.backend.runs["sync"] = ObservedRun(id="sync", status=RUNNING)
+    stage.loop.tick()
+    assert stage.backend.removed == []
+
+
+def test_the_workload_is_deleted_meanwhile(stage: Stage) -> None:
+    runs, waits = stage.accept(one := stage.function("f")), stage.accept(two := stage.function("g", ready=False))
+    stage.loop.tick()
+    assert stage.loop.holds() == {one}
+    stage.store.workloads.mark_deleted(one)
+    stage.store.workloads.mark_deleted(two)
+    stage.loop.tick()
+    assert [stage.status(run) for run in (runs, waits)] == [CallStatus.CANCELLED] * 2
+    assert stage.backend.removed[0] == runs.id and stage.loop.holds() == set()
+
+
+@pytest.mark.parametrize("stands", [False, True])
+def test_the_server_is_killed(stage: Stage, stands: bool) -> None:
+    run = stage.accept(stage.function("f", stands=stands), max_attempts=1)
+    for attempt in range(1, 4):
+        stage.loop.tick()
+        assert stage.store.runs.get(run.id).attempts == attempt
+        stage.backend.runs.clear()
+        stage = stage.again()
+    stage.loop.tick()
+    found = stage.store.runs.get(run.id)
+    assert (found.status, "3 times" in found.message) == (CallStatus.DEAD, True)
+    assert [item.status for item in stage.store.runs.attempts_of(run.id)] == [FAILED] * 3
+
+
+def test_what_ended_while_no_server_looked(stage: Stage) -> None:
+    run = stage.accept(stage.function("f"))
+    stage.loop.tick()
+    stage.backend.end(run.id, SUCCEEDED, 200)
+    stage.again().loop.tick()
+    assert stage.status(run) is SUCCEEDED
+
+
+def test_a_call_that_ended_with_the_servers_loop_begins_again(stage: Stage) -> None:
+    run = stage.accept(stage.function("f", stands=True))
+    stage.loop.tick()
+    stage.invoker.end(run.id, CallStatus.CANCELLED)
+    stage.loop.tick()
+    found = stage.store.runs.get(run.id)
+    assert found.status in (QUEUED, RUNNING) and "stop of the server" in stage.store.runs.attempts_of(run.id)[0].error
+
+
+@pytest.mark.parametrize("error", [BackendUnavailable("away"), SlessError(Code.UNAVAILABLE, "away"), SlessError(Code.STORAGE_FULL, "full")])
+def test_what_cannot_be_started_now_is_started_later(stage: Stage, error: Exception) -> None:
+    run = stage.accept(stage.function("f"), max_attempts=1)
+    stage.backend.error = error
+    stage.loop.tick()
+    found = stage.store.runs.get(run.id)
+    assert found.status is QUEUED and found.not_before > clock.now() + timedelta(seconds=1) and str(error) in found.message
+
+
+@pytest.mark.parametrize("error", [SlessError(Code.INVALID, "broken code"), RuntimeError("broken code")])
+def test_what_can_never_be_started_fails(stage: Stage, error: Exception) -> None:
+    run, other = stage.accept(stage.function("f")), stage.accept(stage.function("g", stands=True))
+    stage.backend.error = error
+    stage.loop.tick()
+    found = stage.store.runs.get(run.id)
+    assert (found.status, "broken code" in found.message, stage.status(other)) == (FAILED, True, RUNNING)
+
+
+def test_the_invoker_cannot_begin(stage: Stage) -> None:
+    run = stage.accept(stage.function("f", stands=True))
+    stage.invoker.error = SlessError(Code.SHUTTING_DOWN, "the server is not running")
+    stage.loop.tick()
+    assert stage.status(run) is QUEUED
+
+
+def test_jobs_wait_for_their_build_and_for_their_turn(stage: Stage) -> None:
+    jobs = [stage.store.workloads.insert(NAMESPACE, Kind.JOB, f"j{n}", make_workload_spec()) for n in range(5)]
+    runs = [stage.accept(job.id, kind=Kind.JOB, name=job.name, cause=Cause.JOB, job_run_id=1, max_attempts=1) for job in jobs]
+    stage.loop.tick()
+    assert stage.backend.specs == {} and [stage.status(run) for run in runs] == [QUEUED] * 5
+    for job in jobs:
+        build(stage.store, job)
+    stage.loop.tick()
+    stage.loop.tick()
+    assert sum(stage.status(run) is RUNNING for run in runs) == 3
+    for run in runs:
+        if run.id in stage.backend.runs:
+            stage.backend.end(run.id, FAILED, 500)
+    stage.loop.tick()
+    assert sorted(stage.status(run) for run in runs) == [FAILED] * 3 + [RUNNING] * 2
+
+
+def test_a_job_of_a_function(stage: Stage) -> None:
+    spec = make_workload_spec(function_ref="f", memory_mb=64, timeout_sec=5, set_fields=("timeout_sec",), env_vars={"A": "job"})
+    job = stage.store.workloads.insert(NAMESPACE, Kind.JOB, "j", spec)
+    lost = stage.accept(job.id, kind=Kind.JOB, name="j", cause=Cause.JOB, job_run_id=1, max_attempts=1)
+    stage.loop.tick()
+    assert stage.store.runs.get(lost.id).message == 'function "f" not found'
+    stage.function("f", stands=True)
+    run = stage.accept(job.id, kind=Kind.JOB, name="j", cause=Cause.JOB, job_run_id=2, max_attempts=1)
+    stage.loop.tick()
+    program = stage.backend.specs[run.id].program
+    assert (program.kind, program.name, program.timeout_sec, program.memory_mb, program.env["A"]) == (Kind.JOB, "j", 5, 128, "job")
+
+
+def test_a_warm_instance_takes_calls_only_when_it_is_there(stage: Stage) -> None:
+    workload_id = stage.function("f")
+    trigger = stage.store.triggers.insert(
+        NAMESPACE, name="c", type=TriggerType.CRON, function_ref="f", enabled=True, spec={"schedule": "@daily"}, secrets={}
+    )
+    with stage.store.database.write() as conn:
+        conn.exec_driver_sql(f"UPDATE triggers SET warm = true WHERE id = '{trigger.id}'")
+    first = stage.accept(workload_id)
+    stage.loop.tick()
+    endpoint = Endpoint(id="e", workload_id=workload_id, version=1, address="unix:/x", draining=False, created_at=clock.now())
+    stage.store.routes.set_endpoints(workload_id, [endpoint])
+    second = stage.accept(workload_id)
+    stage.loop.tick()
+    assert (set(stage.backend.specs), set(stage.invoker.calls)) == ({first.id}, {second.id})
