@@ -137,6 +137,9 @@ def show(session: Session, name: str) -> None:
     print_fields((key, found[key]) for key in names if found.get(key) not in (None, "", {}, []))
 
 
+trigger.add_command(show, "describe")
+
+
 @trigger.command()
 @click.argument("name")
 @click.option("--function", "function_ref", metavar="NAME", help="Function or service it refers to.")
