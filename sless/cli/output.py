@@ -41,7 +41,7 @@ def text_of(value: object) -> str:
         case float():
             return f"{value:g}"
         case dict():
-            return "\n".join(f"{key}={item}" for key, item in value.items()) or "-"
+            return "\n".join(f"{key}={item if isinstance(item, str) else text_of(item)}" for key, item in value.items()) or "-"
         case list() | tuple():
             return ", ".join(map(text_of, value)) or "-"
     return str(value)

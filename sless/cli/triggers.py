@@ -26,7 +26,7 @@ def trigger() -> None:
     \b
     Examples:
       sless trigger create cron nightly report '30 2 * * *' --timezone Europe/Berlin
-      sless trigger create http api hello --auth key
+      sless trigger create http front hello --auth key
       sless trigger list
       sless trigger fire nightly
       sless trigger disable nightly
@@ -57,7 +57,7 @@ def create() -> None:
 
     \b
     Examples:
-      sless trigger create http api hello --method POST --rate-limit 60
+      sless trigger create http front hello --method POST --rate-limit 60
       sless trigger create cron nightly report '30 2 * * *'
       sless trigger create event orders ship-order orders.new
     """
@@ -76,9 +76,9 @@ def create_http(session: Session, name: str, function: str, disabled: bool, **op
 
     \b
     Examples:
-      sless trigger create http api hello
-      sless trigger create http api hello --auth key --rate-limit 600
-      sless trigger create http api hello --cors-origin https://example.org --cors-max-age 3600
+      sless trigger create http front hello
+      sless trigger create http front hello --auth key --rate-limit 600
+      sless trigger create http front hello --cors-origin https://example.org --cors-max-age 3600
     """
     _create(session, {"name": name, "type": "http", "function_ref": function, "enabled": not disabled, **fields_of(options)})
 
@@ -155,7 +155,7 @@ def update(session: Session, name: str, all_methods: bool, no_cors: bool, **opti
     \b
     Examples:
       sless trigger update nightly --schedule '0 4 * * *' --grace 3600
-      sless trigger update api --rate-limit 0 --cors-origin '*'
+      sless trigger update front --rate-limit 0 --cors-origin '*'
     """
     known = session.client.triggers.get(name)
     fields = fields_of(options, known.get("cors")) | ({"methods": []} if all_methods else {}) | ({"cors": None} if no_cors else {})
@@ -226,7 +226,7 @@ def rotate_key(session: Session, name: str) -> None:
 
     \b
     Example:
-      sless trigger rotate-key api
+      sless trigger rotate-key front
     """
     changed = session.client.triggers.merge(name, {"rotate_key": True})
     if "api_key" not in changed:

@@ -43,7 +43,7 @@ def test_what_is_not_given_is_not_sent(run, state, cron):
 
 def test_an_http_trigger_with_everything(run, state, hello_function):
     outcome = run(
-        "trigger", "create", "http", "api", "hello", "--method", "get", "--method", "POST", "--auth", "token", "--rate-limit", "60",
+        "trigger", "create", "http", "front", "hello", "--method", "get", "--method", "POST", "--auth", "token", "--rate-limit", "60",
         "--cors-origin", "https://a.example", "--cors-origin", "https://b.example", "--cors-method", "GET", "--cors-header", "X-A",
         "--cors-expose", "X-B", "--cors-credentials", "--cors-max-age", "60",
     )  # fmt: skip
@@ -56,9 +56,9 @@ def test_an_http_trigger_with_everything(run, state, hello_function):
 
 
 def test_a_new_key_goes_to_stdout_alone(run, state, hello_function):
-    made = {"name": "api", "type": "http", "api_key": "sk-1", "url": "http://x/fn/a/hello"}
+    made = {"name": "front", "type": "http", "api_key": "sk-1", "url": "http://x/fn/a/hello"}
     state.replies["POST", f"{BASE}/triggers"] = (201, {"Content-Type": "application/json"}, json.dumps(made).encode())
-    outcome = run("trigger", "create", "http", "api", "hello", "--auth", "key")
+    outcome = run("trigger", "create", "http", "front", "hello", "--auth", "key")
     assert outcome.out == "sk-1\n" and "shown this once" in outcome.err
 
 
@@ -93,7 +93,7 @@ def test_every_field_has_an_option(kind):
 
 
 def test_list_and_its_filters(run, state, cron):
-    run("trigger", "create", "http", "api", "hello")
+    run("trigger", "create", "http", "front", "hello")
     state.triggers["nightly"] |= {"next_schedule_time": "2026-02-01T01:30:00.000Z", "last_status": "missed"}
     lines = run("trigger", "list").out.splitlines()
     assert lines[0].split() == ["TRIGGER", "TYPE", "FUNCTION", "ENABLED", "ACTIVE", "WHAT", "NEXT", "LAST", "MESSAGE"]
@@ -122,24 +122,24 @@ def test_update_sends_what_is_given(run, state, cron):
 
 
 def test_update_of_http_adds_to_what_is_there(run, state, hello_function):
-    run("trigger", "create", "http", "api", "hello", "--cors-origin", "https://a.example", "--rate-limit", "5", "--method", "GET")
-    run("trigger", "update", "api", "--cors-max-age", "60", "--rate-limit", "0")
-    assert sent(state, "PATCH", "/api") == {
+    run("trigger", "create", "http", "front", "hello", "--cors-origin", "https://a.example", "--rate-limit", "5", "--method", "GET")
+    run("trigger", "update", "front", "--cors-max-age", "60", "--rate-limit", "0")
+    assert sent(state, "PATCH", "/front") == {
         "cors": {"allow_origins": ["https://a.example"], "max_age_sec": 60}, "rate_limit": None,
     }  # fmt: skip
-    run("trigger", "update", "api", "--no-cors", "--all-methods")
-    assert sent(state, "PATCH", "/api") == {"cors": None, "methods": []}
+    run("trigger", "update", "front", "--no-cors", "--all-methods")
+    assert sent(state, "PATCH", "/front") == {"cors": None, "methods": []}
 
 
 def test_enable_disable_and_delete_several(run, state, cron):
-    run("trigger", "create", "http", "api", "hello")
-    outcome = run("trigger", "disable", "nightly", "api")
-    assert outcome.err == 'trigger "nightly" disabled\ntrigger "api" disabled\n'
-    assert not state.triggers["nightly"]["enabled"] and not state.triggers["api"]["enabled"]
+    run("trigger", "create", "http", "front", "hello")
+    outcome = run("trigger", "disable", "nightly", "front")
+    assert outcome.err == 'trigger "nightly" disabled\ntrigger "front" disabled\n'
+    assert not state.triggers["nightly"]["enabled"] and not state.triggers["front"]["enabled"]
     state.triggers["nightly"]["next_schedule_time"] = "2026-02-01T01:30:00.000Z"
     assert run("trigger", "enable", "nightly").err == 'trigger "nightly" enabled; next at 2026-02-01T01:30:00.000Z\n'
     assert state.triggers["nightly"]["enabled"] is True
-    assert run("trigger", "delete", "nightly", "api").err == 'trigger "nightly" deleted\ntrigger "api" deleted\n'
+    assert run("trigger", "delete", "nightly", "front").err == 'trigger "nightly" deleted\ntrigger "front" deleted\n'
     assert state.triggers == {}
 
 
@@ -174,12 +174,12 @@ def test_fire_that_fails(run, state, cron):
 
 
 def test_rotate_key(run, state, hello_function):
-    run("trigger", "create", "http", "api", "hello")
-    outcome = run("trigger", "rotate-key", "api")
+    run("trigger", "create", "http", "front", "hello")
+    outcome = run("trigger", "rotate-key", "front")
     assert outcome.code == 1 and 'expected "key"' in outcome.err
-    state.triggers["api"]["api_key"] = "sk-2"
-    assert run("trigger", "rotate-key", "api").out == "sk-2\n"
-    assert sent(state, "PATCH", "/api") == {"rotate_key": True}
+    state.triggers["front"]["api_key"] = "sk-2"
+    assert run("trigger", "rotate-key", "front").out == "sk-2\n"
+    assert sent(state, "PATCH", "/front") == {"rotate_key": True}
 
 
 def test_each_command_has_examples():
