@@ -36,8 +36,13 @@ def make_kubernetes_builder(
     policy = tenant_policy_of(settings, installation)
 
     def read_config() -> str | None:
-        secret = kube.find("Secret", fit.push_secret, fit.pod_namespace) if fit.push_secret else None
-        return docker_config_of(secret) if secret is not None else None
+        if not fit.push_secret:
+            return None
+        secret = kube.find("Secret", fit.push_secret, fit.pod_namespace)
+        if secret is None:
+            where = f"namespace {fit.pod_namespace!r} has none of that name"
+            raise RegistryFailed(f"SLESS_REGISTRY_SECRET names Secret {fit.push_secret!r}, and {where}")
+        return docker_config_of(secret)
 
     steps = Steps(
         fit=fit,

@@ -1,0 +1,229 @@
+"""What a builder in a cluster does beyond ports.Builder's suite: restarts, refusals, secrets, clean-up. On the stand-in."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from sless.build import job_watch
+from sless.build.check_job import Check, check_job_of
+from sless.domain.model import Version, VersionState
+from sless.domain.ports import BuilderUnavailable, BuildStatus
+from sless.ids import new_id
+from tests.contract.backend_harness import wait_until
+from tests.contract.builder_harness_kube import KubernetesBuilderHarness
+from tests.services.registry import PASSWORD, USER, RegistryServer, push_empty
+
+HELLO = {"handler.py": "def handle(event):\n    return 1\n"}
+FAILS = {**HELLO, "requirements.txt": "--no-index\nnosuch==9\n"}
+IMAGE = {**HELLO, "requirements.txt": "--no-index\n--find-links .\n"}
+"""Nothing to install, but it has to be looked for: an image."""
+BUILDS = "default-builds"
+
+
+@pytest.fixture
+def harness(kube_cluster, registry_server: RegistryServer, monkeypatch) -> Iterator[KubernetesBuilderHarness]:
+    monkeypatch.setattr(job_watch, "PATIENCE_SEC", 1.0)
+    KubernetesBuilderHarness.cluster, KubernetesBuilderHarness.registry = kube_cluster, registry_server
+    made = KubernetesBuilderHarness()
+    yield made
+    made.close()
+
+
+def version_of(spec, status: BuildStatus, state: VersionState = VersionState.READY) -> Version:
+    return Version(
+        id=spec.id, workload_id=spec.workload_id, number=1, sha256="", code_hash=None, runtime=spec.runtime, entrypoint=spec.entrypoint,
+        state=state, message="", code_key=spec.code_key, artifact=status.artifact, size_bytes=1, attempts=1, auto_activate=True,
+        build_env={}, created_at=datetime.now(UTC), started_at=None, ended_at=None,
+    )  # fmt: skip
+
+
+def left(harness: KubernetesBuilderHarness) -> list[str]:
+    """Names of Jobs and Secrets of builds that are still there."""
+    label = "sless.dev/build"
+    found = [(kind, item["metadata"]) for kind in ("Job", "Secret") for item in harness.cluster.list(kind)]
+    return [f"{kind}/{metadata['name']}" for kind, metadata in found if label in (metadata.get("labels") or {})]
+
+
+# --- small code ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_small_code_is_an_immutable_config_map_and_needs_no_registry(harness):
+    harness.make(registry_host="", registry_secret="")
+    spec, status = harness.build(HELLO)
+    assert status.ready, status.message
+    config_map = harness.cluster.get("ConfigMap", harness.tenant, status.artifact.removeprefix("configmap:"))
+    assert config_map["immutable"] is True and list(config_map["binaryData"]) == ["code.tar.gz"]
+    assert harness.cluster.find("Namespace", "", BUILDS) is None, "nobody needs it"
+    again = harness.build(HELLO, name="other")[1]
+    assert again.artifact == status.artifact, "equal code is one object"
+
+
+def test_without_a_registry_what_has_to_be_built_says_so(harness):
+    harness.make(registry_host="", registry_secret="")
+    _, status = harness.build(FAILS)
+    assert status.message == "requirements.txt asks for packages, and this installation has no image registry (SLESS_REGISTRY_HOST)"
+
+
+def test_image_build_always_makes_an_image_of_small_code(harness):
+    harness.make(image_build="always")
+    _, status = harness.build(HELLO)
+    assert status.ready and status.artifact.startswith(f"{harness.registry.host}/functions/sless-0123456789abcdef-hello:")
+
+
+# --- images ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_that_exists_is_not_built_but_a_rebuild_is(harness):
+    spec, first = harness.build(IMAGE)
+    same = replace(spec, id=new_id(), version=2)
+    harness.start(same)
+    assert harness.wait(same).artifact == first.artifact
+    assert any("is there already" in line for line in harness.log[same.id])
+    afresh = replace(spec, id=new_id(), version=3, rebuild=True)
+    harness.start(afresh)
+    status = harness.wait(afresh)
+    assert status.artifact == f"{first.artifact}-v3"
+    assert any("is built" in line for line in harness.log[afresh.id])
+
+
+def test_a_restart_of_sless_finds_the_build_that_goes_on(harness, tmp_path):
+    gate = tmp_path.parent / f"gate-{new_id(6)}"
+    spec = harness.spec({**HELLO, **_waiting(gate)})
+    harness.start(spec)
+    wait_until(lambda: harness.poll(spec) or any("Processing" in line for line in harness.log[spec.id]), "it began", 30)
+    harness.builder.close()
+    assert [job["metadata"]["name"] for job in harness.jobs()] == [f"build-{spec.id}"], "the Job outlives the process"
+    harness.builder = harness.new_builder()
+    harness.start(spec)
+    wait_until(lambda: harness.poll(spec) or any("following the build" in line for line in harness.log[spec.id]), "found again", 30)
+    gate.touch()
+    assert harness.wait(spec).ready is False
+    assert len(harness.jobs()) <= 1
+
+
+def _waiting(gate) -> dict[str, str]:
+    wait = f"import os, time\n    while not os.path.exists(bytes.fromhex({str(gate).encode().hex()!r}).decode()): time.sleep(0.02)"
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    backend = f"def prepare_metadata_for_build_wheel(*_, **__):\n    {wait}\n    raise SystemExit(1)\n"
+    return {"pkg/pyproject.toml": project, "pkg/backend.py": backend, "requirements.txt": "--no-index\n./pkg\n"}
+
+
+def test_a_users_mistake_is_not_tried_three_times(harness):
+    spec, status = harness.build(FAILS)
+    assert status.message.startswith('pip could not install "nosuch==9" of requirements.txt, line 2')
+    assert sum("No matching distribution" in line for line in harness.log[spec.id]) == 1
+
+
+def test_nothing_is_left_after_a_build(harness):
+    for files in (IMAGE, FAILS, HELLO):
+        harness.build(files, build_env={"TOKEN": "sesame-open"})
+    wait_until(lambda: not left(harness), lambda: f"gone: {left(harness)}")
+    assert harness.contexts.list_ids() == []
+
+
+def test_a_build_env_is_in_a_secret_of_the_build_and_nowhere_else(harness):
+    harness.cluster.script("pending", namespace=BUILDS)
+    spec = harness.spec(IMAGE, build_env={"TOKEN": "sesame-open"}, env={"PASSWORD": "sesame-own"})
+    harness.start(spec)
+    (job,) = wait_until(harness.jobs, "the Job")
+    assert "sesame" not in str(job)
+    secrets = [item["metadata"]["name"] for item in harness.cluster.list("Secret", BUILDS)]
+    assert sorted(secrets) == [f"build-{spec.id}", "sless-push"], "no secret of the tenant besides"
+    assert "sesame-own" not in str([content for item in harness.cluster.list("Secret", BUILDS) for content in item["data"].values()])
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        ("pull_error", "the build cannot start: image "),
+        ("unschedulable", "the build cannot start: no node of the cluster can take the pod: "),
+    ],
+)
+def test_a_builder_that_cannot_start_says_why_soon(harness, act, words):
+    harness.cluster.script(act, namespace=BUILDS)
+    _, status = harness.build(IMAGE)
+    assert status.ready is False and status.message.startswith(words)
+
+
+def test_a_full_quota_is_told(harness):
+    harness.build(HELLO)  # the tenant's namespace is there
+    quota = {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tiny", "namespace": harness.tenant},
+        "spec": {"hard": {"pods": "0"}},
+    }  # fmt: skip
+    harness.cluster.create(quota)
+    _, status = harness.build({"handler.py": "x = 1\ndef handle(event): pass\n"})
+    assert status.message.startswith("the import of handler.handle cannot start: the cluster refuses a new pod: the quota of the namespace")
+
+
+def test_a_missing_push_secret_is_named(harness):
+    harness.make(registry_secret="nosuch")
+    _, status = harness.build(IMAGE)
+    assert "nosuch" in status.message and status.ready is False
+
+
+def test_an_api_that_is_away_for_a_while_ends_no_build(harness):
+    harness.cluster.script("complete", namespace=harness.tenant, after_sec=2.0)
+    spec = harness.spec(HELLO)
+    harness.start(spec)
+    wait_until(lambda: harness.cluster.list("Job", harness.tenant), "the check began")
+    harness.cluster.away(1.5)
+    assert harness.wait(spec).ready
+
+
+# --- clean-up --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_discard_removes_an_image_of_ours_and_no_other(harness):
+    auth = (USER, PASSWORD)
+    push_empty(harness.registry.host, "functions/gone", "t1", auth)
+    artifact = f"{harness.registry.host}/functions/gone:t1"
+    for _ in range(2):  # what is gone already is no error
+        harness.builder.discard(artifact)
+    assert harness.registry.tags("functions/gone") == []
+    for other in ("elsewhere.example/functions/gone:t1", "configmap:code-1", "0123"):
+        harness.builder.discard(other)
+
+
+def test_discard_is_tried_again_when_the_registry_is_away(harness):
+    harness.make(registry_host="127.0.0.1:9")
+    with pytest.raises(BuilderUnavailable):
+        harness.builder.discard("127.0.0.1:9/functions/gone:t1")
+
+
+def test_collect_keeps_what_is_used_young_or_open(harness):
+    used, one = harness.build(HELLO)
+    _unused, two = harness.build({"handler.py": "y = 1\ndef handle(event): pass\n"})
+    names = [status.artifact.removeprefix("configmap:") for status in (one, two)]
+    kept = [version_of(used, one)]
+    harness.builder.collect(kept, 3600)
+    assert all(harness.cluster.find("ConfigMap", harness.tenant, name) for name in names), "young"
+    harness.builder.collect(kept, -5)
+    assert [bool(harness.cluster.find("ConfigMap", harness.tenant, name)) for name in names] == [True, False]
+
+
+def test_collect_removes_what_a_build_of_nobody_left(harness):
+    harness.cluster.script("pending", namespace=BUILDS)
+    spec = harness.spec(IMAGE)
+    harness.start(spec)
+    wait_until(harness.jobs, "the Job")
+    going = version_of(spec, BuildStatus(ready=None), VersionState.BUILDING)
+    harness.builder.collect([going], 0)
+    assert harness.jobs() and harness.contexts.list_ids() == [spec.id]
+    harness.builder.close()
+    harness.builder = harness.new_builder()
+    harness.builder.collect([], 0)
+    wait_until(lambda: not left(harness), "gone")
+    assert harness.contexts.list_ids() == []
+
+
+def test_the_check_runs_the_function_as_it_will_run(harness):
+    spec = harness.spec(HELLO)
+    pod = check_job_of(harness.builder._steps.fit, Check(spec=spec, artifact="configmap:code-1"))["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False and pod["restartPolicy"] == "Never"
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
