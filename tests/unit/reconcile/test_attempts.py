@@ -91,9 +91,12 @@ def test_a_message_that_comes_back_from_the_dead_begins_anew() -> None:
 
 @pytest.mark.parametrize(
     "note",
-    ["text", 7, [], {"attempt": "x"}, {"attempt": -1}, {"attempt": 10**9}, {"attempt": 2.5, "due_ms": "soon", "id": 3, "request_id": "a b"}],
+    [
+        "text", 7, [], {"attempt": "x"}, {"attempt": -1}, {"attempt": 10**9},
+        {"attempt": 2.5, "due_ms": "soon", "id": 3, "request_id": "a b"},
+    ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_header_that_makes_no_sense_is_ignored(note: Any) -> None:
     found = attempt_of(replace(MESSAGE, headers={RETRY_HEADER: note}))
     assert (found.number, found.copy_id, found.due_ms) == (1, "", 0)
