@@ -17,7 +17,8 @@ MOST = 100_000
     "value",
     [
         "ü", "", 0, -1, 40_000, 2**40, -(2**63), True, None, 3.14159, -1e300, float("inf"), Decimal("1.50"),
-        datetime(2026, 1, 2, tzinfo=UTC), bytearray(b"\xff\x00"), b"\xff\xfe", [], [1, [None, {"x": 2.5}], b"\xff"], {"a": {"b": [True]}}, {},
+        datetime(2026, 1, 2, tzinfo=UTC), bytearray(b"\xff\x00"), b"\xff\xfe", [], [1, [None, {"x": 2.5}], b"\xff"],
+        {"a": {"b": [True]}}, {},
     ],
     ids=repr,
 )  # fmt: skip
