@@ -96,7 +96,7 @@ class Settings:
     egress_allow: tuple[str, ...] = _setting((), "comma-separated CIDR[:port] in private ranges that functions may reach")
     tenant_pods: int = _setting(20, "ResourceQuota of a tenant: pods", least=1)
     tenant_memory: str = _setting("4Gi", "ResourceQuota of a tenant: memory limits")
-    tenant_cpu: str = _setting("4", "ResourceQuota of a tenant: cpu limits")
+    tenant_cpu: str = _setting("4", "ResourceQuota of a tenant: cpu requests")
     function_cpu: str = _setting("1", "cpu limit of one instance or run")
     function_cpu_request: str = _setting("50m", "cpu request of one instance or run")
     runtime_class: str = _setting("", "runtimeClassName of function pods, such as gvisor")

@@ -58,7 +58,7 @@ def plain(message: str) -> str:
 def _by_resource(text: str) -> dict[str, str]:
     """`limits.memory=128Mi,pods=1` → {"memory": "128Mi", "pods": "1"}."""
     pairs = (part.split("=", 1) for part in text.split(",") if "=" in part)
-    return {name.strip().removeprefix("limits."): value.strip() for name, value in pairs}
+    return {name.strip().removeprefix("limits.").removeprefix("requests."): value.strip() for name, value in pairs}
 
 
 def _status_of(body: bytes) -> dict[str, Any]:

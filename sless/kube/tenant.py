@@ -86,7 +86,8 @@ def _namespace(policy: TenantPolicy, namespace: str) -> Json:
 
 
 def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
-    hard = {"limits.cpu": policy.cpu, "limits.memory": policy.memory, "pods": str(policy.pods), "requests.memory": policy.memory}
+    # Of cpu what is asked for, not what may be used at best: with a limit of 1 each, four functions would be all.
+    hard = {"limits.memory": policy.memory, "pods": str(policy.pods), "requests.cpu": policy.cpu}
     yield {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(policy, namespace, QUOTA), "spec": {"hard": hard}}
     limits = {
         "type": "Container",
