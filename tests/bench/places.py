@@ -30,6 +30,30 @@ class Missing(Exception):
     """What a row compares with is not on this machine; the row says so."""
 
 
+class Served(str):
+    """The URL of a server; `pid` leads the process group that serves it."""
+
+    pid: int
+
+    @classmethod
+    def by(cls, child: "subprocess.Popen[bytes]", url: str) -> "Served":
+        served = cls(url)
+        served.pid = child.pid
+        return served
+
+    def processor_sec(self) -> float:
+        """Processor time that the group has taken so far."""
+        total = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == self.pid:
+                total += int(fields[11]) + int(fields[12])
+        return total / os.sysconf("SC_CLK_TCK")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -122,7 +146,7 @@ def sless_server(folder: Path, *arguments: str, command: list[str] | None = None
 
 
 @contextmanager
-def runtime(name: str, code: Path, folder: Path) -> Iterator[str]:
+def runtime(name: str, code: Path, folder: Path) -> Iterator[Served]:
     """One runtime by itself on TCP; yields its URL."""
     port = free_port()
     if name == "go1.23":
@@ -136,10 +160,10 @@ def runtime(name: str, code: Path, folder: Path) -> Iterator[str]:
         "PATH": os.environ["PATH"], "HOME": str(folder), "SLESS_CODE_DIR": str(code), "SLESS_PORT": str(port),
         "SLESS_ENTRYPOINT": "handler.handle", "SLESS_CONCURRENCY": "300",
     }  # fmt: skip
-    with process(start, env=environment):
+    with process(start, env=environment) as child:
         url = f"http://127.0.0.1:{port}/"
         wait_until(lambda: answers(url), f"runtime {name} listens")
-        yield url
+        yield Served.by(child, url)
 
 
 def go_handler(code: Path) -> Path:
@@ -151,7 +175,7 @@ def go_handler(code: Path) -> Path:
 
 
 @contextmanager
-def bare_go_server() -> Iterator[str]:
+def bare_go_server() -> Iterator[Served]:
     """net/http without sless, compiled with the same flags."""
     program, source = TOOLS / "go" / "bare", FUNCTIONS / "bare_go"
     try:
@@ -162,13 +186,13 @@ def bare_go_server() -> Iterator[str]:
     command = [str(go), "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), "."]
     subprocess.run(command, cwd=source, env={**clean_environ(), **environment}, check=True)
     port = free_port()
-    with process([str(program), str(port)]):
+    with process([str(program), str(port)]) as child:
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "the bare server listens")
-        yield f"http://127.0.0.1:{port}/"
+        yield Served.by(child, f"http://127.0.0.1:{port}/")
 
 
 @contextmanager
-def python_framework() -> Iterator[str]:
+def python_framework() -> Iterator[Served]:
     """Google's functions-framework for Python, installed from PyPI into a folder of its own."""
     venv = TOOLS / "python"
     if not (venv / "bin" / "functions-framework").exists():
@@ -189,13 +213,13 @@ def python_framework() -> Iterator[str]:
         "--host",
         "127.0.0.1",
     ]
-    with process(command):
+    with process(command) as child:
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "functions-framework for Python listens")
-        yield f"http://127.0.0.1:{port}/"
+        yield Served.by(child, f"http://127.0.0.1:{port}/")
 
 
 @contextmanager
-def node_framework() -> Iterator[str]:
+def node_framework() -> Iterator[Served]:
     """Google's functions-framework for Node, installed from npm into a folder of its own."""
     folder = TOOLS / "node"
     binary = folder / "node_modules/.bin/functions-framework"
@@ -207,6 +231,6 @@ def node_framework() -> Iterator[str]:
         )
     port = free_port()
     command = [str(binary), "--target=hello", f"--source={FUNCTIONS / 'framework_node'}", f"--port={port}"]
-    with process(command, env=clean_environ(NODE_ENV="production")):
+    with process(command, env=clean_environ(NODE_ENV="production")) as child:
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "functions-framework for Node listens")
-        yield f"http://127.0.0.1:{port}/"
+        yield Served.by(child, f"http://127.0.0.1:{port}/")
