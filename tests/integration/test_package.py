@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 
 from sless import _version
+from tests.services import unavailable
+from tests.services.product import free_port
+from tests.unit.helm.chart import one, render
 
 # One process makes the wheel and the zipapp, for all tests here.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
@@ -229,6 +232,52 @@ class TestZipapp:
         assert done.returncode == 1
         assert done.stderr == f"sless: {trap} is not a folder of this user alone. Remove it or name another: SHIV_ROOT=/some/folder\n"
         assert list(trap.iterdir()) == []
+
+
+IN_THE_IMAGE = """
+set -eu
+mount --make-rprivate /
+mount --bind "$PYTHON_HOME" "$FOLDER/python"
+mount -t tmpfs -o mode=0750,uid=10001,gid=10001 tmpfs "$FOLDER/data"
+mount -t tmpfs -o mode=1777 tmpfs "$FOLDER/tmp"
+export LD_LIBRARY_PATH="$FOLDER/python/lib" SHIV_ROOT="$FOLDER/unpacked" PATH="$FOLDER/python/bin:/usr/bin:/bin" TMPDIR="$FOLDER/tmp"
+ln -sf python3.11 "$FOLDER/bin/python"
+SHIV_COMPILE_PYC=1 python3.11 "$FOLDER/sless.pyz" version
+chmod -R a+rX "$FOLDER"
+mount -o remount,ro,bind /
+! touch "$FOLDER/sless.pyz" 2> /dev/null
+exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs sh -euc "$RUN"
+"""
+"""As the Dockerfile prepares it and the chart runs it: read-only root, another user, /data and /tmp to write to."""
+
+
+class TestInTheImage:
+    pytestmark = pytest.mark.slow
+
+    def test_helm_test_passes_on_a_read_only_root(self, zipapp: Path, short_folder: Path):
+        """The server and, beside it, the script of the chart's test pod."""
+        if os.geteuid() != 0 or run("unshare", "-m", "true").returncode:
+            unavailable("the right to make a mount namespace (root)", "util-linux, and run as root")
+        for name in ("python", "data", "tmp", "bin"):
+            (short_folder / name).mkdir()
+        short_folder.chmod(0o755)
+        shutil.copy(zipapp, short_folder)
+        script = one(render({"backend": "local"}), "Pod", "sless-test")["spec"]["containers"][0]["args"][0]
+        script = re.sub(r"/tmp\b", str(short_folder / "tmp"), script).replace("/opt/sless/sless.pyz", str(short_folder / "sless.pyz"))
+        run_both = (
+            'python "$FOLDER/sless.pyz" serve & server=$!; '
+            "until python -c 'import os, urllib.request as u; u.urlopen(os.environ[\"SLESS_URL\"] + \"/readyz\")' 2> /dev/null; "
+            'do kill -0 $server; sleep 0.2; done; sh -euc "$TEST_SCRIPT"; kill $server; wait $server'
+        )
+        url = f"http://127.0.0.1:{free_port()}"
+        variables = {
+            "PATH": os.defpath, "HOME": str(short_folder / "tmp"), "FOLDER": str(short_folder), "PYTHON_HOME": sys.base_prefix,
+            "RUN": run_both, "TEST_SCRIPT": script, "SLESS_URL": url, "SLESS_PORT": url.rpartition(":")[2], "SLESS_AUTH_MODE": "secret",
+            "SLESS_JWT_SECRET": "s" * 40, "SLESS_DATA_DIR": str(short_folder / "data"), "SLESS_BACKEND": "local", "NAME": "helm-test",
+            "TEST_SUBJECT": "helm-test",
+        }  # fmt: skip
+        output = run_well("unshare", "-m", "sh", "-c", IN_THE_IMAGE, env=variables)
+        assert output.splitlines()[-1] == '{"hello": "helm"}'
 
 
 class TestFirstPageOfTheZipapp:

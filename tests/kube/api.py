@@ -73,6 +73,10 @@ class Api:
             request = _request_of(call, target)
             await self.faults.strike(request)
             self.recorder.check_allowed(request)
+            if request.verb == "patch" and "apply-patch" in call.headers.get("content-type", "") and not self._exists(target):
+                # Whoever applies what is not there needs the right to create it.
+                request = replace(request, also="create")
+                self.recorder.check_allowed(replace(request, verb="create"))
             answer = self._dispatch(call, target, request)
             await self.faults.strike(request, after=True)
         except Refused as refusal:

@@ -25,10 +25,7 @@
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- $mistakes = append $mistakes "ingress.host: ingress.enabled needs a host name" -}}
 {{- end -}}
-{{- if and $values.builder.enabled (not $values.registry.host) -}}
-{{- $mistakes = append $mistakes "registry.host: builder.enabled needs a registry that images are pushed to" -}}
-{{- end -}}
-{{- if and $values.builder.enabled (eq (include "sless.builderNamespace" .) .Release.Namespace) -}}
+{{- if eq (include "sless.builderNamespace" .) .Release.Namespace -}}
 {{- $mistakes = append $mistakes (printf "builder.namespace: builds need a namespace of their own, found %s, where sless itself runs" .Release.Namespace) -}}
 {{- end -}}
 {{- if and $values.registry.username (not $values.registry.host) -}}

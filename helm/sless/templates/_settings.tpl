@@ -48,6 +48,9 @@
   "builder" $values.builder.kind
   "builder_image" $values.builder.image
   "builder_args" $values.builder.args
+  "builder_memory" $values.builder.memory
+  "builder_cpu" $values.builder.cpu
+  "builder_egress_allow" $values.builder.egressAllow
   "ingress_host" $values.functions.ingress.host
   "ingress_class" $values.functions.ingress.className
   "ingress_tls_secret" $values.functions.ingress.tlsSecret
@@ -66,6 +69,7 @@
 {{- if and $values.registry.username (not $values.registry.existingSecret) -}}
 {{- $_ := set $given "registry_secret" (printf "%s-registry" (include "sless.fullname" .)) -}}
 {{- end -}}
+{{- with $values.builder.pod -}}{{- $_ := set $given "builder_pod" (toJson .) -}}{{- end -}}
 {{- with $values.functions.tolerations -}}{{- $_ := set $given "tolerations" (toJson .) -}}{{- end -}}
 {{- range $name, $value := $values.settings -}}
 {{- if kindIs "bool" $value -}}{{- $_ := set $given $name (toString $value) -}}

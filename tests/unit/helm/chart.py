@@ -29,8 +29,8 @@ FULL: dict[str, Any] = {
     "outboundAllow": ["10.1.0.0/16:5672"],
     "registry": {"host": "harbor.example.net", "project": "fn", "insecure": True, "username": "push", "password": "pw-registry",
                  "harbor": {"url": "https://harbor.example.net", "user": "admin-harbor", "password": "pw-harbor"}},
-    "builder": {"enabled": True, "kind": "buildah", "image": "buildah:1", "args": ["--log-level=debug", "--x=y"],
-                "quota": {"pods": 5, "cpu": 4, "memory": "8Gi"}},
+    "builder": {"kind": "buildah", "image": "buildah:1", "args": ["--log-level=debug", "--x=y"], "namespace": "builds", "memory": "4Gi", "cpu": 3,
+                "pod": {"nodeSelector": {"pool": "builds"}}, "egressAllow": ["10.7.0.0/16"]},
     "runtimeImages": {"python311": "r/py:1", "nodejs20": "r/node:1", "go123": "r/go:1"},
     "functions": {"imageBuild": "always", "ingress": {"host": "apps.example.net", "className": "nginx", "tlsSecret": "wild"},
                   "egressAllow": ["10.9.0.0/16", "10.8.1.2:5432"], "quota": {"pods": 7, "memory": "9Gi", "cpu": 3}, "cpu": 2,
@@ -67,7 +67,7 @@ EXISTING: dict[str, Any] = {
     "auth": {"existingSecret": "jwt"}, "database": {"existingSecret": "pg"}, "rabbitmq": {"existingSecret": "mq"},
     "s3": {"endpoint": "s3:9000", "useSsl": False, "existingSecret": "s3"}, "replicas": 2,
     "registry": {"host": "docker.io/me", "existingSecret": "pull", "harbor": {"url": "https://h", "existingSecret": "harbor"}},
-    "metrics": {"existingSecret": "m", "serviceMonitor": {"enabled": True}}, "builder": {"enabled": True, "createNamespace": False},
+    "metrics": {"existingSecret": "m", "serviceMonitor": {"enabled": True}},
 }  # fmt: skip
 
 VALUES: dict[str, dict[str, Any]] = {

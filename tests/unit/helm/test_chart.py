@@ -87,6 +87,8 @@ def test_every_value_arrives_in_its_setting(rendered):
     assert settings.outbound_allow == ("10.1.0.0/16:5672",)
     assert settings.builder_args == ("--log-level=debug", "--x=y")
     assert settings.node_selector == ("arch=amd64", "pool=fn")
+    assert json.loads(settings.builder_pod) == FULL["builder"]["pod"]
+    assert (settings.builder_namespace, settings.builder_memory, settings.builder_cpu) == ("builds", "4Gi", "3")
     assert json.loads(settings.tolerations) == FULL["functions"]["tolerations"]
     assert (settings.registry_secret, settings.registry_insecure) == ("sless-registry", True)
     assert (settings.tenant_pods, settings.tenant_memory, settings.tenant_cpu, settings.function_cpu) == (7, "9Gi", "3", "2")
@@ -220,15 +222,14 @@ def test_urls(rendered):
     assert per_function["SLESS_INGRESS_HOST"] == "apps.example.net"
 
 
-def test_the_builder_has_a_namespace_with_limits(rendered):
-    objects = rendered["full"]
-    namespace = one(objects, "Namespace", f"{NAMESPACE}-builds")
-    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
-    quota = one(objects, "ResourceQuota")
-    assert quota["metadata"]["namespace"] == f"{NAMESPACE}-builds"
-    assert quota["spec"]["hard"] == {"pods": "5", "limits.cpu": "4", "limits.memory": "8Gi"}
-    assert one(objects, "LimitRange")["metadata"]["namespace"] == f"{NAMESPACE}-builds"
-    assert "Namespace" not in kinds_of(rendered["existing"])
+def test_builds_reach_sless_through_its_network_policy(rendered):
+    (rule,) = one(rendered["full"], "NetworkPolicy")["spec"]["ingress"]
+    assert rule["from"] == [
+        *FULL["networkPolicy"]["from"],
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "builds"}}},
+    ]
+    (open_rule,) = one(render({"networkPolicy": {"enabled": True}}), "NetworkPolicy")["spec"]["ingress"]
+    assert "from" not in open_rule
 
 
 def test_the_registry_login():
@@ -246,7 +247,7 @@ def test_the_registry_login():
 
 def test_objects_of_two_releases_do_not_meet():
     def names(name, namespace):
-        objects = render({**FULL, "builder": {}}, name=name, namespace=namespace)
+        objects = render(FULL, name=name, namespace=namespace)
         return {(item["kind"], item["metadata"]["name"]) for item in objects if item["kind"].startswith("ClusterRole")}
 
     assert not names("sless", "one") & names("sless", "two")
@@ -288,8 +289,7 @@ BROKEN = {
     "another database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
     "url and secret": ({"database": {"url": "postgresql://x/y", "existingSecret": "pg"}}, r"database\.url and existingSecret"),
     "ingress without a host": ({"ingress": {"enabled": True}}, r"ingress\.host"),
-    "builder without a registry": ({"builder": {"enabled": True}}, r"registry\.host: builder\.enabled needs"),
-    "builder beside sless": ({"builder": {"enabled": True, "namespace": NAMESPACE}, "registry": {"host": "r"}}, r"namespace of their own"),
+    "builder beside sless": ({"builder": {"namespace": NAMESPACE}}, r"namespace of their own"),
     "egress": ({"functions": {"egressAllow": ["postgres.internal"]}}, r"egressAllow"),
     "low port": ({"service": {"port": 80}}, r"service.port"),
     "quantity": ({"persistence": {"size": "eight"}}, r"persistence.size"),

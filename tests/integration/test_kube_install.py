@@ -1,0 +1,115 @@
+"""`helm install` for real: Helm itself puts the chart into the stand-in cluster, whose kubelet runs the server and the chart's test."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import helm_python
+import pytest
+import requests
+
+from tests.kube.chart_rights import rights_of_chart
+from tests.kube.cluster import ROOT, KubeCluster, running_cluster
+from tests.services.product import free_port
+from tests.unit.helm.chart import CHART, one, render
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+NAMESPACE = "cloud"
+IMAGE = {
+    # As the Dockerfile makes it, but for the checkout in the place of the zipapp.
+    "entrypoint": [sys.executable, str(ROOT / "sless.py")],
+    "env": {"HOME": "/tmp", "PATH": f"{ROOT / '.venv' / 'bin'}:/usr/bin:/bin", "SLESS_HOST": "0.0.0.0", "SLESS_DATA_DIR": "/data"},
+    "workdir": "/data",
+    "paths": {"/opt/sless/sless.pyz": str(ROOT / "sless.py")},
+}
+USER = "sless"
+
+
+@dataclass
+class Installed:
+    cluster: KubeCluster
+    config: Any
+    values: dict[str, Any]
+    url: str
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The server's; Recreate: never two."""
+        return self.cluster.list("Pod", NAMESPACE, "app.kubernetes.io/name=sless")
+
+    def await_ready(self) -> dict[str, Any]:
+        def ready() -> bool:
+            status = self.cluster.get("Deployment", NAMESPACE, "sless").get("status", {})
+            return status.get("readyReplicas") == 1 == status.get("updatedReplicas") and status.get("replicas") == 1
+
+        self.cluster.wait_until(ready, "the server is ready", 60)
+        (pod,) = self.pods()
+        return pod
+
+    def run_test_pod(self) -> str:
+        """What `helm test` does: the pod of the hook, to its end. Its log."""
+        pod = one(render(self.values, namespace=NAMESPACE), "Pod", "sless-test")
+        self.cluster.create({**pod, "metadata": {**pod["metadata"], "namespace": NAMESPACE}})
+
+        def phase() -> Any:
+            return self.cluster.get("Pod", NAMESPACE, "sless-test").get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+        self.cluster.wait_until(phase, "the test pod has ended", 90)
+        log = self.cluster.log(NAMESPACE, "sless-test")
+        assert self.cluster.get("Pod", NAMESPACE, "sless-test")["status"]["phase"] == "Succeeded", log
+        return log
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Installed]:
+    """With no more rights than the chart gives, and the one thing that a pod on this machine lacks: the way to the API, as a kubeconfig."""
+    with running_cluster() as cluster:
+        port = free_port()
+        values = {
+            "service": {"port": port}, "internalUrl": f"http://127.0.0.1:{port}", "settings": {"kubeconfig": "/kube/config"},
+            "extraVolumes": [{"name": "kube", "configMap": {"name": "kubeconfig"}}],
+            "extraVolumeMounts": [{"name": "kube", "mountPath": "/kube"}],
+        }  # fmt: skip
+        cluster.add_image("sless/sless", IMAGE)
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        way = {"config": cluster.write_kubeconfig(USER).read_text()}
+        cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubeconfig", "namespace": NAMESPACE}, "data": way})
+        rights = rights_of_chart(NAMESPACE, values)
+        cluster.enforce(USER, rights.cluster, rights.local)
+        config = helm_python.Config(kubeconfig_path=cluster.write_kubeconfig("admin"), namespace=NAMESPACE, storage_driver="memory")
+        config.install(str(CHART), "sless", values)
+        yield Installed(cluster, config, values, values["internalUrl"])
+
+
+def test_one_install_gives_a_server_that_passes_the_chart_s_test(installed):
+    pod = installed.await_ready()
+    assert pod["spec"]["containers"][0]["args"] == ["serve"]
+    assert requests.get(f"{installed.url}/readyz", timeout=5).json() == {"status": "ok"}
+    assert installed.run_test_pod().splitlines()[-1] == '{"hello": "helm"}'
+    refused = [item for item in installed.cluster.requests(USER) if item["status"] == 403]
+    assert refused == []
+
+
+def test_an_upgrade_keeps_tokens_and_data(installed):
+    """Without a change nothing restarts; with one the new pod has the old secret and volume."""
+    before = installed.await_ready()
+    secret = installed.cluster.get("Secret", NAMESPACE, "sless-jwt")["data"]
+    installed.config.upgrade(str(CHART), "sless", installed.values)
+    assert installed.cluster.get("Secret", NAMESPACE, "sless-jwt")["data"] == secret
+    assert installed.await_ready()["metadata"]["uid"] == before["metadata"]["uid"]
+    installed.config.upgrade(str(CHART), "sless", {**installed.values, "logLevel": "debug"})
+    installed.cluster.wait_until(
+        lambda: before["metadata"]["uid"] not in [pod["metadata"]["uid"] for pod in installed.pods()], "it left", 60
+    )
+    after = installed.await_ready()
+    claims = [[item["persistentVolumeClaim"] for item in pod["spec"]["volumes"] if item["name"] == "data"] for pod in (before, after)]
+    assert claims[0] == claims[1] == [{"claimName": "sless"}]
+    assert installed.cluster.get("Secret", NAMESPACE, "sless-jwt")["data"] == secret
+
+
+def test_uninstalling_keeps_data_and_secret(installed):
+    installed.config.uninstall("sless")
+    assert installed.cluster.find("Deployment", NAMESPACE, "sless") is None
+    assert installed.cluster.find("ConfigMap", NAMESPACE, "sless") is None
+    assert installed.cluster.find("PersistentVolumeClaim", NAMESPACE, "sless") is not None
+    assert installed.cluster.find("Secret", NAMESPACE, "sless-jwt") is not None
