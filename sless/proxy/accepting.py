@@ -26,14 +26,15 @@ class Acceptor:
 
     def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
-        self._waiting: list[tuple[AcceptedCall, asyncio.Future[None]]] = []
+        self.waiting: list[tuple[AcceptedCall, asyncio.Future[None]]] = []
+        """Accepted by none of the writes that are going on."""
         self._writer: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accept")
 
     async def accept(self, call: AcceptedCall) -> None:
         """Durable when it returns. Raises SlessError. A caller who leaves meanwhile changes nothing: what was begun is written."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((call, written))
+        self.waiting.append((call, written))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
         await written
@@ -43,12 +44,12 @@ class Acceptor:
 
     async def _write(self) -> None:
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+            while self.waiting:
+                batch, self.waiting = self.waiting[:_BATCH], self.waiting[_BATCH:]
                 await self._write_batch(batch)
         finally:
             self._writer = None
-            left, self._waiting = self._waiting, []
+            left, self.waiting = self.waiting, []
             for _, written in left:  # cancelled: the server's loop ends
                 written.cancel()
 

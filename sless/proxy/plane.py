@@ -58,10 +58,10 @@ class DataPlane:
         self.oneshot = OneShotRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
         self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneshot, max_result_bytes=settings.max_result_bytes)
-        self._acceptor = Acceptor(parts.queue)
+        self.acceptor = Acceptor(parts.queue)
         self.invocations = Invocations(
             InvokeParts(
-                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, acceptor=self._acceptor,
+                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, acceptor=self.acceptor,
                 terms=_terms(settings),
             )
         )  # fmt: skip
@@ -86,7 +86,7 @@ class DataPlane:
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
-        await asyncio.to_thread(self._acceptor.close)
+        await asyncio.to_thread(self.acceptor.close)
         await asyncio.to_thread(self.oneshot.close)
         await asyncio.to_thread(self.recorder.stop)
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http.client import HTTPException
 from ssl import SSLContext
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -44,8 +45,6 @@ _log = logging.getLogger(__name__)
 AT_ONCE = 32
 AT_ONCE_PER_NAMESPACE = 4
 CONNECT_SEC = 5.0
-WHOLE_SEC = 15.0
-"""From the first byte sent to the head of the answer, however slowly it drips."""
 _BUSY = frozenset({429, 503})
 
 
@@ -61,12 +60,14 @@ class Told:
 
 @dataclass(slots=True, kw_only=True)
 class CallbacksLoop:
-    """`tls` None: the machine's certificates are trusted."""
+    """`tls` None: the machine's certificates are trusted. `whole_sec` is from the first byte sent to the head of the answer, however
+    slowly it drips."""
 
     store: Store
     outbound: Outbound
     waker: Waker
     tls: SSLContext | None = None
+    whole_sec: float = 15.0
     rng: random.Random = field(default_factory=random.Random)
     _pool: ThreadPoolExecutor = field(init=False)
     _going: dict[str, str] = field(default_factory=dict)
@@ -94,17 +95,21 @@ class CallbacksLoop:
             return True
 
     def _send(self, due: Callback) -> None:
+        freed = False
         try:
             run = self.store.runs.find(due.run_id)
             if run is not None and run.status in ENDED_CALL_STATUSES:
                 self._note(due, self._tell(due, run))
+            freed = True
         except Exception:
+            # No wake: what fails for a reason of ours is tried again at the loop's own pace.
             metrics.reconcile_errors.labels("callbacks").inc()
             _log.exception("the callback of %s could not be sent or noted; it is tried again", due.run_id)
         finally:
             with self._lock:
                 self._going.pop(due.run_id, None)
-            self.waker.wake("callbacks")  # its place is free
+        if freed:
+            self.waker.wake("callbacks")
 
     def _tell(self, due: Callback, run: Run) -> Told:
         try:
@@ -120,7 +125,7 @@ class CallbacksLoop:
             "X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id, "X-Sless-Timestamp": str(now_sec),
             "X-Sless-Signature": signature_of(keys, now_sec, body), "Connection": "close",
         }  # fmt: skip
-        return post(url, address, body, headers, self.tls)
+        return _post(_connection_of(url, address, self.tls), url, body, headers, self.whole_sec)
 
     def _note(self, sent: Callback, told: Told) -> None:
         if told.http_status is not None and 200 <= told.http_status < 300:
@@ -139,17 +144,17 @@ class CallbacksLoop:
         self.store.callbacks.postponed(sent, now + delay, told.http_status, error)
 
 
-def post(url: CallbackUrl, address: str, body: bytes, headers: dict[str, str], tls: SSLContext | None) -> Told:
-    """One POST to this very address. The answer's body is nobody's business and is not read."""
-    connection = _connection_of(url, address, tls)
-    guard = threading.Timer(WHOLE_SEC, lambda: _break_off(connection))
+def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> Told:
+    """One POST. The answer's body is nobody's business and is not read."""
+    guard = threading.Timer(whole_sec, lambda: _break_off(connection))
     try:
         connection.connect()
+        connection.sock.settimeout(whole_sec)
         guard.start()
         connection.request("POST", url.target, body=body, headers=headers, preload_content=False)
         answer = connection.getresponse()
         return Told(http_status=answer.status, retry_after=_retry_after_of(answer))
-    except (HTTPError, OSError) as error:
+    except (HTTPError, HTTPException, OSError, ValueError) as error:  # ValueError: a certificate for another name
         return Told(error=f"{url.authority} could not be reached: {_words_of(error)}")
     finally:
         guard.cancel()

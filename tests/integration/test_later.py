@@ -1,0 +1,196 @@
+"""Asynchronous calls at the door: what is kept of them, which rules come first, and that a 202 means durable; over real sockets."""
+
+import json
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from sless.domain.model import CallStatus
+from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun
+from sless.domain.request import stored_request_of
+from sless.errors import Code, SlessError
+from tests.proxykit.fakes import NAMESPACE, route_of
+from tests.proxykit.plugin import Serve, serve, upstream_of
+from tests.proxykit.server import SETTINGS, Front, Reply, until
+from tests.proxykit.upstream import Peer, logs_or
+
+__all__ = ["serve", "upstream_of"]
+BASE = f"/v1/namespaces/{NAMESPACE}"
+
+
+def code_of(reply: Reply) -> tuple[int, str]:
+    return reply.status, json.loads(reply.body)["code"]
+
+
+LATER = "prefer: respond-async\r\n"
+
+
+def later(front: Front, target: str = "/a%2Fb?x=1&x=2", *, method: str = "POST", head: str = "", body: bytes = b"") -> Reply:
+    return front.call(target, method=method, head=LATER + head, body=body)
+
+
+def test_over_fn_it_is_kept_as_it_was_sent(serve: Serve) -> None:
+    front = serve()
+    head = "content-type: text/x\r\nx-a: 1\r\nx-a: \xe9\r\nx-sless-key: k\r\n"
+    head += "x-sless-callback-url: https://example.com/x\r\nx-sless-max-attempts: 5\r\n"
+    reply = later(front, head=head, body=b"\x00\xff")
+    [accepted] = front.fakes.queue.accepted
+    assert (reply.status, reply.header("location")) == (202, f"{BASE}/functions/f/invocations/{accepted.id}")
+    assert (accepted.cause, accepted.max_attempts, accepted.callback_url, accepted.event) == ("http", 5, "https://example.com/x", "")
+    stored = stored_request_of(accepted.request or "")
+    assert (stored.method, stored.target, stored.full_path, stored.body) == (
+        "POST", b"/a%2Fb?x=1&x=2", f"/fn/{NAMESPACE}/f/a%2Fb".encode(), b"\x00\xff",
+    )  # fmt: skip
+    names = [name for name, _ in stored.headers]
+    assert names.count(b"x-a") == 2 and not any(name.startswith(b"x-sless-") for name in names) and b"prefer" not in names
+    assert front.flush().invocations == [], "its row is the queue's"
+
+
+def test_a_call_over_fn_reaches_its_handler_as_it_would_have_at_once(serve: Serve) -> None:
+    seen: list[tuple[str, list[tuple[str, str]], bytes]] = []
+
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        seen.append((first, headers, peer.body(headers)))
+        peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    front = serve(logs_or(handler))
+    head = "content-type: text/x\r\nx-request-id: r-1\r\nx-a: 1\r\n"
+    front.call("/a%2Fb?x=1", method="PUT", head=head, body=b"\x00\xff")
+    later(front, "/a%2Fb?x=1", method="PUT", head=head, body=b"\x00\xff")
+    [accepted] = front.fakes.queue.accepted
+    assert front.plane.invoker.invoke("w-f", accepted, 30).status == "succeeded"
+    once, again = seen
+    own = ("x-sless-invocation-id", "connection")
+    assert again[0] == once[0] == "PUT /a%2Fb?x=1 HTTP/1.1" and again[2] == once[2]
+    assert sorted(item for item in again[1] if item[0] not in own) == sorted(item for item in once[1] if item[0] not in own)
+
+
+def test_the_event_of_a_stored_request_is_made_for_a_run(serve: Serve) -> None:
+    front = serve()
+    later(front, "/?a=1&b=2")
+    [accepted] = front.fakes.queue.accepted
+    front.set_routes(route_of(wants_instances=False))
+    until(lambda: not front.plane.routes.entries()[0].route.wants_instances)
+    front.fakes.backend.answer = lambda spec: ObservedRun(id=spec.id, status=CallStatus.SUCCEEDED)
+    front.plane.invoker.invoke("w-f", accepted, 30)
+    assert json.loads(front.fakes.backend.started[0].event) == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("http", "method", "head", "status"),
+    [
+        (HttpPolicy(methods=("GET",)), "POST", "", 405),
+        (HttpPolicy(auth="token"), "POST", "", 401),
+        (HttpPolicy(auth="key", key_hashes=("0" * 64,)), "POST", "x-sless-key: wrong\r\n", 401),
+        (HttpPolicy(enabled=False), "POST", "", 503),
+        (None, "POST", "", 404),
+        (HttpPolicy(), "POST", "x-sless-max-attempts: 0\r\n", 400),
+        (HttpPolicy(), "POST", "x-sless-callback-url: http://127.0.0.1/\r\n", 400),
+        (HttpPolicy(auth="token"), "POST", "authorization: Bearer good\r\n", 202),
+    ],
+)
+def test_the_triggers_rules_come_first(serve: Serve, http: HttpPolicy | None, method: str, head: str, status: int) -> None:
+    front = serve(route={"http": http})
+    assert later(front, method=method, head=head).status == status
+    assert len(front.fakes.queue.accepted) == (status == 202)
+    if status == 202:
+        assert "authorization" not in (front.fakes.queue.accepted[0].request or ""), "sless's own token is not kept"
+
+
+def test_the_rate_limit_counts_asynchronous_calls_too(serve: Serve) -> None:
+    front = serve(route={"http": HttpPolicy(rate_limit=1)})
+    assert [later(front).status for _ in range(2)] == [202, 429]
+    assert len(front.fakes.queue.accepted) == 1
+
+
+def test_cors_headers_come_with_a_202(serve: Serve) -> None:
+    front = serve(route={"http": HttpPolicy(cors={"allow_origins": ["https://a.example"]})})
+    assert later(front, head="origin: https://a.example\r\n").header("access-control-allow-origin") == "https://a.example"
+
+
+def test_what_is_too_large_or_no_json_is_not_accepted(serve: Serve) -> None:
+    front = serve(settings=replace(SETTINGS, max_json_bytes=1024))
+    assert later(front, body=b"x" * 1024).status == 202
+    reply = later(front, body=b"x" * 1025)
+    assert (reply.status, code_of(reply)[1]) == (413, "too_large") and b"max_json_bytes" in reply.body
+    chunked = "transfer-encoding: chunked\r\n"
+    with front.connect() as client:
+        client.send(
+            f"POST /fn/{NAMESPACE}/f HTTP/1.1\r\nhost: x\r\n{LATER}{chunked}\r\n".encode() + b"800\r\n" + b"x" * 2048 + b"\r\n0\r\n\r\n"
+        )
+        assert client.reply().status == 413
+    assert later(front, head="content-type: application/json\r\n", body=b"{").status == 400
+    assert len(front.fakes.queue.accepted) == 1
+
+
+def test_many_at_once_share_commits_and_each_waits_for_its_own(serve: Serve) -> None:
+    front = serve()
+    batches: list[int] = []
+    entered, go = threading.Event(), threading.Event()
+    accept_all = front.fakes.queue.accept_all
+
+    def slowly(calls: Sequence[AcceptedCall]) -> None:
+        batches.append(len(calls))
+        entered.set()
+        assert go.wait(10)
+        accept_all(calls)
+
+    front.fakes.queue.accept_all = slowly  # type: ignore[method-assign]
+    with ThreadPoolExecutor(20) as pool:
+        replies = [pool.submit(later, front)]
+        assert entered.wait(10)
+        replies += [pool.submit(later, front) for _ in range(19)]
+        until(lambda: len(front.plane.acceptor.waiting) == 19)
+        assert not any(reply.done() for reply in replies)
+        go.set()
+        assert {reply.result().status for reply in replies} == {202}
+    assert batches == [1, 19] and len(front.fakes.queue.accepted) == 20
+
+
+def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> None:
+    front = serve()
+    entered, go = threading.Event(), threading.Event()
+    accept_all = front.fakes.queue.accept_all
+
+    def picky(calls: Sequence[AcceptedCall]) -> None:
+        entered.set()
+        assert go.wait(10)
+        if any("bad" in (call.request or "") for call in calls):
+            raise SlessError(Code.NOT_FOUND, "it is gone")
+        accept_all(calls)
+
+    front.fakes.queue.accept_all = picky  # type: ignore[method-assign]
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(later, front)
+        assert entered.wait(10)
+        rest = [pool.submit(later, front, target) for target in ("/a", "/bad", "/c")]
+        until(lambda: len(front.plane.acceptor.waiting) == 3)
+        go.set()
+        assert first.result().status == 202
+        assert [reply.result().status for reply in rest] == [202, 404, 202]
+    assert len(front.fakes.queue.accepted) == 3
+
+
+def test_begun_without_waiting_and_stopped(serve: Serve) -> None:
+    hold = threading.Event()
+
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        peer.body(headers)
+        hold.wait(10)
+        peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    front = serve(logs_or(handler))
+    later(front)
+    [accepted] = front.fakes.queue.accepted
+    ended: list[ObservedRun] = []
+    front.plane.invoker.begin(accepted, 30, ended.append)()
+    until(lambda: [run.status for run in ended] == ["cancelled"])
+    hold.set()
+    front.plane.invoker.begin(accepted, 30, ended.append)
+    until(lambda: [run.status for run in ended] == ["cancelled", "succeeded"])
+    front.plane.invoker.begin(replace(accepted, workload_id="w-gone"), 30, ended.append)
+    until(lambda: len(ended) == 3)
+    assert (ended[2].status, "not found" in ended[2].message) == ("failed", True)
