@@ -18,7 +18,7 @@ from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version
 from sless.domain.ports import BuilderUnavailable, BuildSpec, BuildStatus, CodeStore, ContextStore
 from sless.errors import SlessError
-from sless.kube import Kube, KubeError
+from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.code_map import MAX_ARCHIVE_BYTES
 from sless.kube.names import BUILD, ROLE_BUILD, ROLE_CODE, find_code_map, selector_of
 from sless.kube.tenant import ensure_tenant, tenant_policy_of
@@ -26,6 +26,8 @@ from sless.kube.tenant import ensure_tenant, tenant_policy_of
 _log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
+
+AWAY_SEC = 1.0
 
 
 def make_kubernetes_builder(
@@ -128,7 +130,7 @@ class KubernetesBuilder:
     def _build(self, work: Work) -> None:
         """The top of a build's thread: whatever happens becomes the version's message."""
         try:
-            work.end(ready=True, artifact=self._steps.make(work))
+            work.end(ready=True, artifact=self._make(work))
         except BuildCancelled:
             return
         except BuildFailed as error:
@@ -140,6 +142,19 @@ class KubernetesBuilder:
         except Exception as error:
             _log.exception("build %s failed", work.spec.id)
             work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
+
+    def _make(self, work: Work) -> str:
+        """Begun again while the API is away or the tenant's old namespace goes: each step finds what an earlier try has done."""
+        while True:
+            try:
+                return self._steps.make(work)
+            except KubeError as error:
+                if not isinstance(error, Unavailable) and "because it is being terminated" not in error.message:
+                    raise
+                _log.warning("build %s waits: %s", work.spec.id, error.message)
+            work.check_time()
+            if work.cancelled.wait(AWAY_SEC):
+                raise BuildCancelled
 
     def _clear(self, build_id: str) -> None:
         """What cannot be removed now is removed by `collect`."""

@@ -24,6 +24,8 @@ class Request:
     path: str
     query: str
     status: int = 0
+    also: str = ""
+    """A second right that it needed: `create` of an apply."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,0 +1,176 @@
+"""sless serve with SLESS_BACKEND=kubernetes as a user meets it, over the stand-in cluster, with no more rights than the chart gives."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+
+from sless.kube.names import namespace_of
+from tests.kube.chart_rights import Rights, rights_of_chart
+from tests.kube.cluster import KubeCluster, running_cluster
+from tests.services.product import Product, Tenant, new_place, wait_until
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+POD_NAMESPACE = "sless"
+HELLO = "def handle(event):\n    print('called with', event)\n    return {'hello': event}\n"
+USER = "sless"
+
+
+@dataclass
+class World:
+    cluster: KubeCluster
+    product: Product
+
+    def pods(self, tenant: Tenant) -> "list[dict[str, Any]]":
+        return self.cluster.list("Pod", namespace_of(tenant.namespace))
+
+
+@pytest.fixture(scope="module")
+def rights() -> Rights:
+    return rights_of_chart(POD_NAMESPACE, {"functions": {"ingress": {"host": "fn.test"}}})
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, rights: Rights) -> Iterator[World]:
+    with running_cluster() as cluster, new_place(tmp_path_factory.mktemp("kubernetes")) as place:
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": POD_NAMESPACE}})
+        cluster.enforce(USER, rights.cluster, rights.local)
+        product = Product(place, **environ_of(cluster))
+        try:
+            yield World(cluster, product.start())
+        finally:
+            product.close()
+
+
+def environ_of(cluster: KubeCluster) -> dict[str, str]:
+    return {
+        "SLESS_BACKEND": "kubernetes", "SLESS_KUBECONFIG": str(cluster.kubeconfig), "SLESS_POD_NAMESPACE": POD_NAMESPACE,
+        "SLESS_AUTH_MODE": "local", "SLESS_INGRESS_HOST": "fn.test",
+    }  # fmt: skip
+
+
+def fetch(tenant: Tenant, path: str, **options: Any) -> requests.Response:
+    return requests.get(tenant.product.url + path, timeout=60, **options)
+
+
+def test_small_code_serves_in_seconds_and_its_calls_have_logs(world):
+    tenant = world.product.tenant("ada")
+    began = time.monotonic()
+    path = tenant.deploy("hello", HELLO)
+    assert time.monotonic() - began < 20
+    answer = fetch(tenant, f"{path}/x?a=1")
+    assert answer.json() == {"hello": {"a": "1"}}
+    call = answer.headers["X-Request-Id"]
+
+    def lines() -> list[str]:
+        return [line["text"] for line in tenant.invocation("hello", call).get("logs", [])]
+
+    wait_until(lambda: lines() == ["called with {'a': '1'}"], "the line of the call")
+    assert "called with" in tenant.get("functions/hello/logs").text
+    (pod,) = world.pods(tenant)
+    assert pod["status"]["podIP"] in world.cluster.control("objects", kind="EndpointSlice")[0]["endpoints"][0]["addresses"]
+    (ingress,) = world.cluster.list("Ingress", POD_NAMESPACE)
+    assert ingress["spec"]["rules"][0]["host"] == f"hello-{tenant.namespace}.fn.test"
+
+
+def test_runs_and_jobs(world):
+    tenant = world.product.tenant("grace")
+    tenant.deploy("once", "def handle(event):\n    return event['n'] + 1\n", http=False)
+    answer = tenant.post("functions/once/invoke", {"n": 41})
+    assert (answer.status_code, answer.json()) == (200, 42)
+    assert world.pods(tenant) == [] or all(pod["metadata"]["labels"]["sless.dev/role"] == "run" for pod in world.pods(tenant))
+    ended = run_job(tenant, "good", "def handle(event):\n    return {'got': event}\n")
+    assert (ended["phase"], ended["message"]) == ("Succeeded", '{"got": {"x": 1}}')
+    ended = run_job(tenant, "bad", "def handle(event):\n    raise ValueError('no such thing')\n")
+    assert ended["phase"] == "Failed" and ended["message"].startswith("no such thing")
+
+
+def run_job(tenant: Tenant, name: str, code: str) -> dict[str, Any]:
+    made = tenant.post("jobs", {"name": name, "runtime": "python3.11", "event_json": {"x": 1}, "run_id": 1})
+    assert made.status_code == 201, made.text
+    assert tenant.upload(name, code, "job").status_code in (200, 202)
+    wait_until(lambda: tenant.get(f"jobs/{name}").json()["phase"] in ("Succeeded", "Failed"), f"job {name} ended", 60)
+    found: dict[str, Any] = tenant.get(f"jobs/{name}").json()
+    return found
+
+
+def test_no_call_fails_while_a_new_version_goes_live(world):
+    tenant = world.product.tenant("linus")
+    path = tenant.deploy("rolled", version_source(1))
+    failures, versions, stop = [], set(), threading.Event()
+
+    def load() -> None:
+        with requests.Session() as session:
+            while not stop.is_set():
+                answer = session.get(tenant.product.url + path, timeout=60)
+                (versions.add(answer.json()) if answer.status_code == 200 else failures.append(answer.text))
+                time.sleep(0.02)
+
+    callers = [threading.Thread(target=load) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    try:
+        tenant.upload("rolled", version_source(2))
+        tenant.settled("rolled", version=2)
+        wait_until(lambda: 2 in versions, "version 2 answers", 60)
+        wait_until(lambda: len(world.pods(tenant)) == 1, "the old pod is gone", 60)
+    finally:
+        stop.set()
+        for caller in callers:
+            caller.join(60)
+    assert failures == [] and versions == {1, 2}
+
+
+def version_source(number: int) -> str:
+    return f"def handle(event):\n    return {number}\n"
+
+
+def test_a_killed_server_finds_everything_as_it_was_and_writes_nothing(world):
+    tenant = world.product.tenant("barbara")
+    path = tenant.deploy("kept", HELLO)
+    before = {pod["metadata"]["uid"] for pod in world.pods(tenant)}
+    world.product.kill(master=True, worker=True)
+    world.cluster.clear_requests()
+    world.product.start()
+    wait_until(lambda: fetch(tenant, path).status_code == 200, "it serves again")
+    time.sleep(3)
+    assert {pod["metadata"]["uid"] for pod in world.pods(tenant)} == before
+    writes = [one for one in world.cluster.requests(USER) if one["verb"] not in ("get", "list", "watch")]
+    assert [(one["verb"], one["path"]) for one in writes] == []
+
+
+def test_an_api_that_is_away_changes_nothing_for_callers(world):
+    tenant = world.product.tenant("edsger")
+    path = tenant.deploy("steady", HELLO)
+    pods = {pod["metadata"]["uid"] for pod in world.pods(tenant)}
+    world.cluster.away(6)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        assert fetch(tenant, path).status_code == 200
+        assert tenant.get("functions/steady").json()["phase"] == "Ready"
+        time.sleep(0.1)
+    other = tenant.deploy("later", HELLO)
+    assert fetch(tenant, other).status_code == 200
+    assert pods <= {pod["metadata"]["uid"] for pod in world.pods(tenant)}
+
+
+def test_a_full_quota_is_told(world):
+    tenant = world.product.tenant("alan")
+    tenant.create("big", memory_mb=8192)
+    tenant.post("triggers", {"name": "big", "type": "http", "function_ref": "big"})
+    tenant.upload("big", HELLO)
+    wait_until(lambda: "quota" in (tenant.get("functions/big").json()["message"] or ""), "the quota in the message", 30)
+    assert "memory" in tenant.get("functions/big").json()["message"]
+
+
+def test_what_is_deleted_leaves_the_cluster(world):
+    tenant = world.product.tenant("donald")
+    path = tenant.deploy("gone", HELLO)
+    assert fetch(tenant, path).status_code == 200
+    assert tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}", params={"confirm": tenant.namespace}).status_code == 202
+    wait_until(lambda: world.cluster.find("Namespace", "", namespace_of(tenant.namespace)) is None, "the namespace is gone", 150)
+    assert world.cluster.list("Ingress", POD_NAMESPACE, f"sless.dev/namespace={tenant.namespace}") == []

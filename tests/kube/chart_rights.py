@@ -1,0 +1,45 @@
+"""The RBAC rules that the chart gives sless: by them the stand-in refuses, and with them tests compare what was used."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import yaml
+
+CHART = Path(__file__).resolve().parents[2] / "helm" / "sless"
+Rule = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """`local` by namespace."""
+
+    cluster: list[Rule] = field(default_factory=list)
+    local: dict[str, list[Rule]] = field(default_factory=dict)
+
+    def all(self) -> "set[tuple[str, str, str]]":
+        """(verb, group, resource) of every right."""
+        rules = [*self.cluster, *(rule for rules in self.local.values() for rule in rules)]
+        return {
+            (verb, group, resource)
+            for rule in rules
+            for verb in rule["verbs"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        }
+
+
+def rights_of_chart(namespace: str, values: "dict[str, Any]") -> Rights:
+    """Of the chart rendered with these values, released into that namespace."""
+    rights = Rights()
+    with helm_python.Chart.load(CHART) as chart:
+        files = chart.render(values=values, name="sless", namespace=namespace)
+    texts = [text for path, text in sorted(files.items()) if not path.endswith("NOTES.txt")]
+    for item in (item for text in texts for item in yaml.safe_load_all(text) if item):
+        match item["kind"]:
+            case "ClusterRole":
+                rights.cluster.extend(item["rules"])
+            case "Role":
+                rights.local.setdefault(item["metadata"].get("namespace", namespace), []).extend(item["rules"])
+    return rights
