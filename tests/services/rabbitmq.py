@@ -124,6 +124,8 @@ class RabbitServer:
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(self.folder / "advanced.config"),
             "RABBITMQ_CONF_ENV_FILE": str(self.folder / "rabbitmq-env.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "enabled_plugins"),
+            # Else a shell stays between us and the server, and the server stays when the shell is killed.
+            "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_PID_FILE": str(self.folder / "pid"),
             # Two cores belong to many: schedulers that spin for work would take them from the tests.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
