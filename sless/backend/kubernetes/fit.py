@@ -33,10 +33,12 @@ class Fit:
     placement: Placement = field(default_factory=Placement)
     images: Mapping[str, str] = field(default_factory=dict)
     ingress: IngressFit | None = None
+    template_hash: str = field(init=False)
+    """Changes when the same function would become other objects."""
 
-    def template_hash(self) -> str:
-        """Changes when the same function would become other objects."""
-        return hash_of([FORMAT, asdict(self)])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "template_hash", "")
+        object.__setattr__(self, "template_hash", hash_of([FORMAT, asdict(self)]))
 
 
 def fit_of(settings: Settings, installation: str) -> Fit:

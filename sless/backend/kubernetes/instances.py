@@ -215,7 +215,7 @@ class Instances:
             self._reached.pop(workload_id, None)
             self._edited.pop(workload_id, None)
         elif self._is_edited(workload_id, deployment) or not is_complete(
-            deployment, self.objects.fit.template_hash(), self._find_stamp
+            deployment, self.objects.fit.template_hash, self._find_stamp
         ):  # fmt: skip
             self._reached[workload_id] = 0
         elif is_rolled_out(deployment):
@@ -227,7 +227,7 @@ class Instances:
         return generation > self._edited.setdefault(workload_id, generation)
 
     def _has_needs(self, deployment: Json) -> bool:
-        return is_complete(deployment, self.objects.fit.template_hash(), self._find_stamp)
+        return is_complete(deployment, self.objects.fit.template_hash, self._find_stamp)
 
     def _find_stamp(self, key: str) -> str | None:
         part = self.objects.parts.find(key)

@@ -64,7 +64,7 @@ def wanted_of(fit: Fit, wish: Deployment) -> Wanted:
     annotations = {
         GENERATION: str(wish.generation),
         NEEDS: json.dumps(needs, sort_keys=True, separators=(",", ":")),
-        TEMPLATE: fit.template_hash(),
+        TEMPLATE: fit.template_hash,
     }
     deployment["metadata"]["annotations"] = annotations
     return Wanted(deployment=stamped(deployment), before=before, after=after, code_map=code_map)

@@ -224,7 +224,7 @@ def test_a_run_has_its_event_in_a_file_and_ends_by_itself():
 
 def test_the_template_hash_follows_the_settings():
     fit = fit_of(settings(), "ins1")
-    assert fit.template_hash() == fit_of(settings(), "ins1").template_hash()
+    assert fit.template_hash == fit_of(settings(), "ins1").template_hash
     for more in ({"runtime_class": "gvisor"}, {"runtime_image_python311": "x"}, {"function_cpu": "2"}, {"ingress_host": "h"}):
-        assert fit.template_hash() != fit_of(settings(**more), "ins1").template_hash()
-    assert replace(fit, installation="other").template_hash() != fit.template_hash()
+        assert fit.template_hash != fit_of(settings(**more), "ins1").template_hash
+    assert replace(fit, installation="other").template_hash != fit.template_hash

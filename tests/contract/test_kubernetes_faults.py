@@ -1,0 +1,388 @@
+"""The backend of a cluster when the cluster is not as it should be: away, slow, full, half deleted, tidied up by hand."""
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sless.backend.kubernetes import look, run_seen, tenants
+from sless.domain.model import CallStatus, Kind
+from sless.domain.ports import BackendUnavailable, Deployment, Program
+from sless.ids import new_id
+from sless.kube.names import namespace_of
+from tests.contract.backend_harness import wait_until
+from tests.contract.kube_harness import KubeHarness
+from tests.kube.cluster import KubeCluster
+
+HELLO = "def handle(event):\n    return {'hello': event}\n"
+WRITES = {"create", "patch", "update", "delete", "deletecollection"}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns of a quarter of a minute are turns of a second."""
+    monkeypatch.setattr(look, "PARTS_SEC", 0.5)
+    monkeypatch.setattr(look, "IDLE_SEC", 0.5)
+    monkeypatch.setattr(tenants, "EMPTY_SEC", 1.0)
+
+
+@pytest.fixture
+def harness(kube_cluster: KubeCluster, quick: None) -> Iterator[KubeHarness]:
+    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+    yield harness
+    kube_cluster.set_faults(clear=True)
+    harness.close()
+
+
+def built(harness: KubeHarness, **fields) -> Program:
+    """A program whose pods act by script, so that hundreds of them cost nothing."""
+    given = {
+        "workload_id": new_id(), "namespace": harness.namespace, "name": "hello", "kind": Kind.FUNCTION, "version": 1,
+        "runtime": "python3.11", "entrypoint": "handler.handle", "code_key": "", "artifact": "scripted:1", "memory_mb": 64, "timeout_sec": 5,
+    }  # fmt: skip
+    return Program(**{**given, **fields})
+
+
+def writes(cluster: KubeCluster) -> list[dict]:
+    return [request for request in cluster.requests() if request["verb"] in WRITES]
+
+
+def observed(harness: KubeHarness, program: Program):
+    with contextlib.suppress(BackendUnavailable):
+        return harness.backend.observe().get(program.workload_id)
+    return None
+
+
+def looks(harness: KubeHarness, number: int) -> None:
+    """Waits for so many looks at the cluster."""
+    for _ in range(number):
+        harness.backend._look.refresh(0.0, 5.0)
+
+
+# --- nothing to do ---
+
+
+def test_a_hundred_ticks_without_a_change_write_nothing(harness, kube_cluster):
+    program = harness.python(HELLO, env={"B": "2", "A": "1"})
+    harness.deploy(program, generation=2)
+    looks(harness, 3)
+    kube_cluster.clear_requests()
+    again = replace(program, env={"A": "1", "B": "2"})
+    for _ in range(100):
+        harness.backend.observe()
+        harness.backend.keep_namespaces([harness.namespace])
+        harness.backend.apply(Deployment(program=again, replicas=1, generation=2))
+    looks(harness, 6)
+    assert kube_cluster.requests() and writes(kube_cluster) == []
+
+
+def test_the_next_server_writes_nothing_either(harness, kube_cluster):
+    program = harness.python(HELLO)
+    (endpoint,) = harness.deploy(program)
+    looks(harness, 2)
+    harness.backend.close()
+    kube_cluster.clear_requests()
+    harness.backend = harness.make()
+    harness.backend.apply(Deployment(program=program, replicas=1, generation=1))
+    looks(harness, 3)
+    assert writes(kube_cluster) == []
+    assert harness.endpoints(program) == [endpoint]
+
+
+def test_two_hundred_functions_cost_no_more_calls_than_one(harness, kube_cluster, monkeypatch):
+    kube_cluster.script("ready", image="scripted")
+    harness.backend.keep_namespaces([f"{harness.namespace[:14]}{number}" for number in range(20)])
+    programs = [built(harness, name=f"f{number}", namespace=f"{harness.namespace[:14]}{number % 20}") for number in range(200)]
+    for program in programs:
+        harness.apply(program)
+    ids = {program.workload_id for program in programs}
+
+    def all_ready() -> bool:
+        with contextlib.suppress(BackendUnavailable):
+            return {key for key, seen in harness.backend.observe().items() if seen.generation == 1} == ids
+        return False
+
+    wait_until(all_ready, "all ready", 90)
+    looks(harness, 2)
+    kube_cluster.clear_requests()
+    before = harness.backend._look._looked_at
+    looks(harness, 1)
+    seen = kube_cluster.requests()
+    assert harness.backend._look._looked_at > before
+    assert {request["verb"] for request in seen} <= {"list", "get"}
+    per_look = Counter(request["resource"] for request in seen)
+    # More looks than the one we waited for may have begun; each kind once per look.
+    assert len(seen) <= 10 * per_look["deployments"], per_look
+
+
+# --- what is gone comes back ---
+
+
+@pytest.mark.parametrize(
+    "kind", ["Secret", "Service", "ConfigMap", "Deployment", "Pod", "NetworkPolicy", "ResourceQuota", "LimitRange", "ServiceAccount"]
+)
+def test_what_somebody_deletes_comes_back(harness, kube_cluster, kind):
+    program = harness.python(HELLO, env={"A": "1"})
+    harness.deploy(program)
+    home = namespace_of(harness.namespace)
+    before = {item["metadata"]["name"]: item["metadata"]["uid"] for item in ours(kube_cluster, kind, home)}
+    assert before
+    for name in before:
+        kube_cluster.delete(kind, home, name)
+
+    def back() -> bool:
+        tick(harness, program)
+        found = {item["metadata"]["uid"] for item in ours(kube_cluster, kind, home) if not item["metadata"].get("deletionTimestamp")}
+        return len(found) == len(before) and not found & set(before.values())
+
+    wait_until(back, f"a new {kind}", 15)
+    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready again", 15)
+    assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
+
+
+def test_what_somebody_edits_is_set_right(harness, kube_cluster):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    home = namespace_of(harness.namespace)
+    path = kube_cluster.path_of("Deployment", home, "hello")
+    kube_cluster.request("PATCH", path, {"spec": {"replicas": 3}}, "application/merge-patch+json")
+    wait_until(lambda: tick(harness, program) and kube_cluster.get("Deployment", home, "hello")["spec"]["replicas"] == 1, "one replica")
+
+
+def test_a_namespace_that_is_deleted_by_hand_comes_back_whole(harness, kube_cluster):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
+    wait_until(lambda: tick(harness, program) and not harness.endpoints(program), "gone")
+    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "back", 40)
+    assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
+
+
+def test_the_pull_secret_follows_its_source(kube_cluster, quick):
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "registry", "namespace": "default"}}
+    kube_cluster.apply({**secret, "data": {"a": "MQ=="}})
+    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default")
+    try:
+        harness.deploy(harness.python(HELLO))
+        home = namespace_of(harness.namespace)
+        assert kube_cluster.get("Secret", home, "sless-pull")["data"] == {"a": "MQ=="}
+        kube_cluster.apply({**secret, "data": {"b": "Mg=="}})
+        wait_until(lambda: harness.backend.observe() is not None and kube_cluster.get("Secret", home, "sless-pull")["data"] == {"b": "Mg=="},
+                   "the new one", 15)  # fmt: skip
+    finally:
+        harness.close()
+
+
+def test_a_namespace_without_workloads_goes_and_another_installations_stays(harness, kube_cluster):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    home = namespace_of(harness.namespace)
+    labels = {"app.kubernetes.io/managed-by": "sless", "sless.dev/installation": "other", "sless.dev/role": "tenant"}
+    kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sless-fn-other", "labels": labels}})
+    harness.backend.remove(program.workload_id)
+    harness.backend.keep_namespaces([])
+
+    def gone() -> bool:
+        harness.observed(program)
+        return kube_cluster.find("Namespace", "", home) is None
+
+    wait_until(gone, "the namespace gone", 40)
+    assert kube_cluster.find("Namespace", "", "sless-fn-other") is not None
+
+
+# --- the API does not do as it is told ---
+
+
+def test_an_api_that_is_away_changes_nothing(harness, kube_cluster):
+    program = harness.python(HELLO)
+    (endpoint,) = harness.deploy(program)
+    kube_cluster.away(4)
+    wait_until(lambda: not can_see(harness), "blind")
+    with pytest.raises(BackendUnavailable):
+        harness.backend.apply(Deployment(program=replace(program, version=2), replicas=1, generation=2))
+    with pytest.raises(BackendUnavailable):
+        harness.backend.observe_runs()
+    assert harness.call(endpoint) == {"hello": {}}
+    wait_until(lambda: can_see(harness), "seen again", 20)
+    assert harness.endpoints(program) == [endpoint]
+    assert harness.observed(program).generation == 1
+
+
+def test_a_run_that_is_started_while_the_api_is_away_runs_when_it_is_back(harness, kube_cluster):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    kube_cluster.away(3)
+    _, ended, results = harness.start_run(program, 7)
+    assert ended.wait(30)
+    assert results[0].status is CallStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("fault", [{"status": 409}, {"status": 500}, {"status": 429}, {"status": 503, "after": True}], ids=str)
+def test_a_refused_write_is_made_again(harness, kube_cluster, fault):
+    program = harness.python(HELLO)
+    kube_cluster.fault(times=2, verbs=["patch", "create"], resources=["deployments", "secrets", "jobs"], **fault)
+    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready", 30)
+    kube_cluster.fault(times=2, verbs=["patch", "create"], resources=["jobs", "secrets"], **fault)
+    assert harness.run(program, 1).status is CallStatus.SUCCEEDED
+
+
+def test_a_slow_api_does_not_hold_the_caller(harness, kube_cluster):
+    program = harness.python(HELLO)
+    kube_cluster.fault(times=5, delay_sec=1.0)
+    for call in (lambda: harness.apply(program), lambda: harness.start_run(program), lambda: harness.backend.remove("unknown")):
+        began = time.perf_counter()
+        call()
+        assert time.perf_counter() - began < 0.3
+    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready", 30)
+
+
+def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    kube_cluster.set_faults(stall_namespaces=True)
+    kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
+    kube_cluster.delete("Deployment", namespace_of(harness.namespace), "hello")
+    words = "is still being deleted"
+    wait_until(lambda: tick(harness, program) and (seen := observed(harness, program)) and words in seen.message, "told", 30)
+    kube_cluster.set_faults(clear=True)
+    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "back", 60)
+
+
+# --- refusals, in plain words ---
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        ({"act": "pull_error", "message": "manifest unknown"}, "image scripted:1 cannot be pulled: "),
+        ({"act": "unschedulable", "message": "1 Insufficient memory"}, "no node of the cluster can take it: "),
+        ({"act": "oom"}, "out of memory: over the limit of 64 MB"),
+        ({"act": "crash", "exit_code": 3, "log": "last words\n"}, "function exited with code 3"),
+    ],
+    ids=lambda value: value["act"] if isinstance(value, dict) else "",
+)
+def test_why_instances_are_missing_is_told(harness, kube_cluster, act, words):
+    kube_cluster.script(image="scripted", **act)
+    program = built(harness)
+    harness.apply(program)
+    wait_until(lambda: (seen := observed(harness, program)) and seen.failing and seen.message.startswith(words), "told", 20)
+    if act.get("log"):
+        assert observed(harness, program).message.endswith("\nlast words")
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        ({"act": "pull_error"}, "image scripted:1 cannot be pulled: "),
+        ({"act": "unschedulable", "message": "1 Insufficient memory"}, "no node of the cluster can take it: "),
+        ({"act": "oom"}, "out of memory: over the limit of 64 MB"),
+        ({"act": "crash", "exit_code": 3, "log": "last words\n"}, "function exited with code 3\nlast words"),
+    ],
+    ids=lambda value: value["act"] if isinstance(value, dict) else "",
+)
+def test_why_a_run_failed_is_told(harness, kube_cluster, monkeypatch, act, words):
+    monkeypatch.setattr(run_seen, "REFUSED_AFTER", run_seen.REFUSED_AFTER / 5)
+    kube_cluster.script(image="scripted", **act)
+    run = harness.run(built(harness))
+    assert run.status is CallStatus.FAILED
+    assert run.message.startswith(words), run.message
+
+
+def test_a_full_quota_is_told(kube_cluster, quick, monkeypatch):
+    monkeypatch.setattr(run_seen, "REFUSED_AFTER", run_seen.REFUSED_AFTER / 3)
+    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, tenant_memory="100Mi")
+    try:
+        kube_cluster.script("ready", image="scripted")
+        program = built(harness)
+        harness.apply(program, replicas=2)
+        words = "the cluster refuses a new pod: the quota of the namespace is used up (memory: 64Mi more asked, 64Mi of 100Mi in use)"
+        wait_until(lambda: (seen := observed(harness, program)) and seen.message == words, lambda: str(observed(harness, program)), 20)
+        assert len(observed(harness, program).endpoints) == 1
+        run = harness.run(built(harness))
+        assert (run.status, run.message) == (CallStatus.FAILED, words)
+    finally:
+        harness.close()
+
+
+def test_an_event_that_no_object_can_hold_is_refused(harness):
+    run = harness.run(harness.python(HELLO), "x" * 800_000)
+    assert run.status is CallStatus.FAILED
+    assert "event is 800002 bytes, over the limit of 716800" in run.message
+
+
+# --- runs ---
+
+
+def test_a_run_whose_job_somebody_deletes_has_failed(harness, kube_cluster):
+    program = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=60)
+    run_id, ended, results = harness.start_run(program)
+    home = namespace_of(harness.namespace)
+    wait_until(lambda: kube_cluster.find("Pod", home, "") and kube_cluster.list("Pod", home), "its pod")
+    looks(harness, 2)
+    kube_cluster.delete("Job", home, f"run-{run_id}", propagationPolicy="Background")
+    assert ended.wait(20)
+    assert (results[0].status, results[0].message) == (CallStatus.FAILED, "the run's Job was deleted from the cluster")
+
+
+def test_a_run_may_begin_again_under_its_id(harness):
+    program = harness.python(HELLO)
+    first = harness.run(program, 1)
+    ended = threading.Event()
+    spec = harness.spec_of(program, first.id, 2) if hasattr(harness, "spec_of") else _spec(program, first.id)
+    harness.backend.remove_run(first.id)
+    results = []
+    harness.backend.start_run(spec, lambda run: (results.append(run), ended.set()))
+    assert ended.wait(30)
+    assert results[0].status is CallStatus.SUCCEEDED
+
+
+def test_lines_of_a_run_are_there_while_it_runs(harness):
+    program = harness.python("import time\ndef handle(event):\n    print('begun')\n    time.sleep(20)\n", timeout_sec=30)
+    run_id, _, _ = harness.start_run(program)
+    wait_until(lambda: [line.text for line in harness.lines if line.source_id == run_id] == ["begun"], "its line", 15)
+    harness.backend.remove_run(run_id)
+
+
+def test_a_large_result_comes_whole(kube_cluster, quick):
+    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+    try:
+        program = harness.python("def handle(event):\n    return 'x' * 1_500_000\n", kind=Kind.FUNCTION)
+        run = harness.run(program)
+        assert run.outcome is not None and len(run.outcome.body) >= 1_500_000
+    finally:
+        harness.close()
+
+
+# --- small steps ---
+
+
+def _spec(program: Program, run_id: str):
+    from sless.domain.model import Cause
+    from sless.domain.ports import RunSpec
+
+    return RunSpec(id=run_id, program=program, event="2", request_id="r", cause=Cause.JOB)
+
+
+def can_see(harness: KubeHarness) -> bool:
+    with contextlib.suppress(BackendUnavailable):
+        harness.backend.observe()
+        return True
+    return False
+
+
+def tick(harness: KubeHarness, program: Program) -> bool:
+    """What the reconciler does: wishes again whenever the generation is not the wished one."""
+    with contextlib.suppress(BackendUnavailable):
+        harness.backend.keep_namespaces([harness.namespace])
+        seen = harness.backend.observe().get(program.workload_id)
+        if seen is None or seen.generation != 1:
+            harness.apply(program)
+    return True
+
+
+def ours(cluster: KubeCluster, kind: str, namespace: str) -> list[dict]:
+    return cluster.list(kind, namespace, "app.kubernetes.io/managed-by=sless")
