@@ -47,7 +47,7 @@ def find_credentials(docker_config: str, registry: RegistryName) -> Credentials 
             return None
         user, password = entry.get("username", ""), entry.get("password", "")
         if not user and entry.get("auth"):
-            user, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+            user, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
         return Credentials(user=user, password=password) if user else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RegistryFailed(f"the registry secret: expected a .dockerconfigjson with auths, found something else ({error})") from error
