@@ -72,6 +72,17 @@ def text_of_event(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def run_event_of(text: str) -> str:
+    """`event_json` as the event of a run, JSON text always: what is none becomes {"body": text}, none at all {}."""
+    if not text.strip():
+        return "{}"
+    try:
+        json.loads(text)
+    except ValueError:
+        return json.dumps({"body": text}, ensure_ascii=False)
+    return text
+
+
 def default_entrypoint_of(runtime: str | None) -> str | None:
     return RUNTIMES[runtime].default_entrypoint if runtime else None
 

@@ -54,6 +54,11 @@ def test_a_claim_is_a_queued_run_with_its_history(store, ready, insert):
     assert (seen.last_schedule_time, seen.last_status) == (due_of(trigger).due_at, "queued")
 
 
+def test_an_event_that_is_no_json_is_the_body_of_one(store, ready, insert):
+    """Else an instance would refuse it as bad JSON."""
+    assert claim_one(store, due_of(insert(event_json="good morning"))).event == '{"body": "good morning"}'
+
+
 def test_an_instant_is_claimed_once_by_however_many(store, make_store, ready, insert):
     trigger = insert()
     others = [make_store() for _ in range(4)]

@@ -5,7 +5,7 @@ import pytest
 
 from sless.config import RUNTIME_NAMES
 from sless.domain.model import Kind, WorkloadSpec
-from sless.domain.spec import Mode, Named, SpecLimits, parse_function
+from sless.domain.spec import Mode, Named, SpecLimits, parse_function, run_event_of
 from sless.errors import Code, Invalid, SlessError
 
 MINIMAL = {"name": "hello", "runtime": "python3.11"}
@@ -217,3 +217,19 @@ def test_event_json_over_its_limit() -> None:
 @pytest.mark.parametrize("run_id", [-1, 1.5, "1", True, 2**31])
 def test_bad_run_ids(run_id: Any) -> None:
     assert "run_id" in fields_of({"name": "j", "runtime": "go1.23", "run_id": run_id}, kind=Kind.JOB)
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        ("5", "5"),
+        ('"x"', '"x"'),
+        ("", "{}"),
+        (" ", "{}"),
+        ("plain", '{"body": "plain"}'),
+        ("[1", '{"body": "[1"}'),
+    ],
+)
+def test_the_event_of_a_run_is_json(text: str, event: str) -> None:
+    assert run_event_of(text) == event
