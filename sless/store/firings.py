@@ -129,8 +129,8 @@ def _run_of(due: Due, row: Any, running: bool, now: datetime) -> Run | None:
     return Run(
         id=run_id, namespace=row.namespace, workload_id=row.workload_id, kind=Kind(row.kind), name=row.name, cause=Cause.CRON,
         request_id=run_id, event=run_event_of(spec["event_json"]), status=status, job_run_id=None, trigger_id=due.trigger_id,
-        due_at=due.due_at, version=None, attempts=0, max_attempts=1, not_before=now, claimed_by=None, result=None, message=message, exit_code=None,
-        http_status=None, created_at=now, started_at=None, ended_at=None if status is CallStatus.QUEUED else now,
+        due_at=due.due_at, version=None, attempts=0, max_attempts=1, not_before=now, claimed_by=None, result=None, message=message,
+        exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None if status is CallStatus.QUEUED else now,
     )  # fmt: skip
 
 
