@@ -5,6 +5,6 @@ with field ownership, refuses what quotas, Pod Security and roles refuse, and pl
 Pods, Jobs make Pods, and a Pod of an image that it knows is a real process of this machine with an address of its own. Other Pods act by
 script. `cluster.KubeCluster` starts it and is how tests talk to it; the fixture is `kube_cluster`.
 
-Where it is kinder than a cluster: there are no network policies, no DNS, no read-only root and no user of its own per container. Where it is
-stricter: a body that either schema refuses fails the test even if the code lives with the refusal.
+Where it is kinder than a cluster: there are no network policies, no DNS, no read-only root and no user of its own per container.
+Where it is stricter: a body that either schema refuses fails the test even if the code lives with the refusal.
 """

@@ -11,8 +11,8 @@ from tests.kube.quantity import text_of, value_of
 Object = dict[str, Any]
 _VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 _BASELINE_CAPABILITIES = {
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
-    "SYS_CHROOT",
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP",
+    "SETUID", "SYS_CHROOT",
 }  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _within(limit: Object, container: Object, name: str) -> None:
             raise forbidden("pods", name, f"minimum {key} usage per Container is {least}, but request is {found or 'not set'}")
 
 
-# --- Pod Security ---------------------------------------------------------------------------------------------------------------------------
+# --- Pod Security ---------------------------------------------------------------------------------------
 
 
 def security_violations(spec: Object, level: str) -> list[str]:
@@ -129,7 +129,7 @@ def _restricted(spec: Object) -> list[str]:
     return found
 
 
-# --- quota ----------------------------------------------------------------------------------------------------------------------------------
+# --- quota ----------------------------------------------------------------------------------------------
 
 
 def usage_of(pod: Object) -> dict[str, Decimal]:

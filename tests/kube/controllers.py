@@ -241,7 +241,8 @@ class Deployments:
         self.registry.write_status(
             owner,
             {
-                "replicas": len(active), "fullyLabeledReplicas": len(active), "readyReplicas": ready or None, "availableReplicas": ready or None,
+                "replicas": len(active), "fullyLabeledReplicas": len(active), "readyReplicas": ready or None,
+                "availableReplicas": ready or None,
                 "observedGeneration": owner["metadata"]["generation"], "conditions": [failure] if failure else None,
             },
         )  # fmt: skip
@@ -294,7 +295,8 @@ class Deployments:
                     "ownerReferences": [owner_reference(owner)],
                 },
                 "spec": {
-                    "replicas": 0, "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), "pod-template-hash": digest}},
+                    "replicas": 0,
+                    "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), "pod-template-hash": digest}},
                     "template": {**template, "metadata": {**template.get("metadata", {}), "labels": labels}},
                 },
             }  # fmt: skip

@@ -57,7 +57,7 @@ class Faults:
     @staticmethod
     def refusal(fault: Fault) -> Refused:
         texts = {
-            409: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
+            409: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version",
             429: "too many requests, please try again later",
             500: "Internal error occurred: etcdserver: leader changed",
             503: "the server is currently unable to handle the request",

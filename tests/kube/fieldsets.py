@@ -137,7 +137,8 @@ def with_parents(paths: set[Path]) -> set[Path]:
 def applied_over(live: Any, applied: Any, schema: Schema, *, before: set[Path], others: set[Path]) -> Any:
     """`before`: what this manager applied last time; `others`: what the other managers own."""
     now = fields_of(applied, schema)
-    removed = with_parents(before) - with_parents(now | others)
+    # The metadata of an object is never anybody's alone.
+    removed = with_parents(before) - with_parents(now | others) - {("f:metadata",)}
     return without(merged(live, applied, schema), schema, removed)
 
 

@@ -1,4 +1,4 @@
-"""As much of `/openapi/v3` as clients look at before they send anything: that each kind takes `fieldValidation`, so that the server checks."""
+"""As much of `/openapi/v3` as clients look at first: that each kind takes `fieldValidation`, so that the server checks."""
 
 from typing import Any
 

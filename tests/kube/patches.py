@@ -40,7 +40,7 @@ def _strategic(item: Any, patch: Any, schema: dict[str, Any]) -> Any:
             return patch
         result = dict(item) if isinstance(item, dict) else {}
         for key, value in patch.items():
-            if key.startswith("$setElementOrder/") or key.startswith("$retainKeys"):
+            if key.startswith(("$setElementOrder/", "$retainKeys")):
                 continue
             if value is None:
                 result.pop(key, None)

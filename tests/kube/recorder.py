@@ -11,7 +11,7 @@ KEPT = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """`verb` as in RBAC: get, list, watch, create, update, patch, delete, deletecollection. `resource` without group; `path` without query."""
+    """`verb` as in RBAC: get, list, watch, create, update, patch, delete, deletecollection. `resource` has no group, `path` no query."""
 
     verb: str
     group: str

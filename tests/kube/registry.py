@@ -23,7 +23,8 @@ Object = dict[str, Any]
 Listener = Callable[[str, Object, Object | None], None]
 KEPT_EVENTS = 4000
 _SERVERS_METADATA = (
-    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "namespace",
+    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields",
+    "namespace",
 )  # fmt: skip
 _WITH_GENERATION = {"Deployment", "ReplicaSet", "StatefulSet", "Job", "CronJob", "Ingress", "NetworkPolicy", "PodDisruptionBudget"}
 
@@ -381,7 +382,12 @@ class Registry:
         for key, paths in owners.items():
             if key == mine:
                 continue
-            differ = {path for path in paths & set(wanted) if not path[-1].startswith("k:") and values.get(path) != wanted[path]}
+            differ = {
+                path
+                for path in paths & set(wanted)
+                # What is empty says nothing that could be contradicted.
+                if not path[-1].startswith("k:") and wanted[path] not in ({}, []) and values.get(path) != wanted[path]
+            }
             if differ and writer.force:
                 paths -= differ
             found += [(key[0], path) for path in sorted(differ)]

@@ -1,5 +1,5 @@
-"""The stand-in's process: `python -m tests.kube.server FOLDER`. Serves the API on a port of 127.0.0.1 and the tests' own interface on another;
-writes both ports as one JSON line on stdout and ends when its stdin does."""
+"""The stand-in's process: `python -m tests.kube.server FOLDER`. Serves the API on a port of 127.0.0.1 and the tests' own interface on
+another; writes both ports as one JSON line on stdout and ends when its stdin does."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import sys
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -128,21 +128,17 @@ class Door:
         await self.open()
 
 
-async def serve(folder: Path) -> None:
+async def serve(folder: Path, reaper: IO[bytes]) -> None:
     watcher = asyncio.PidfdChildWatcher()  # the default one is a thread per process
     watcher.attach_loop(asyncio.get_running_loop())
     asyncio.set_child_watcher(watcher)
     registry, recorder, faults = Registry(), Recorder(), Faults()
-    reaper = subprocess.Popen(
-        [sys.executable, "-S", "-E", str(Path(__file__).with_name("reaper.py")), str(folder)], stdin=subprocess.PIPE, start_new_session=True
-    )
-    assert reaper.stdin is not None
     memory = MemoryWatch()
     controllers = Controllers(registry, faults, recorder.failures.append)
     node = Node(
         registry=registry,
         images=known_images(),
-        groups=Groups(reaper.stdin),
+        groups=Groups(reaper),
         memory=memory,
         folder=folder / "pods",
         failed=recorder.failures.append,
@@ -168,10 +164,15 @@ async def serve(folder: Path) -> None:
     await stopped.wait()
     kubelet.reset()
     memory.close()
-    reaper.stdin.close()
-    reaper.wait()
+
+
+def main(folder: Path) -> None:
+    command = [sys.executable, "-S", "-E", str(Path(__file__).with_name("reaper.py")), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as reaper:
+        assert reaper.stdin is not None
+        asyncio.run(serve(folder, reaper.stdin))
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(serve(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))
