@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # install_services.sh VENV: what the tests run for real beside Python.
 #
-# The servers of PostgreSQL and RabbitMQ: as root on Debian or Ubuntu they are installed when missing, elsewhere the text says what to
-# install, and the tests that need them are skipped (with CI=true they fail). Node.js 20: taken from PyPI into the virtual environment when
-# the machine has none.
+# The servers of PostgreSQL and RabbitMQ, an image registry and buildah: as root on Debian or Ubuntu they are installed when missing,
+# elsewhere the text says what to install, and the tests that need them are skipped (with CI=true they fail). Node.js 20: taken from PyPI
+# into the virtual environment when the machine has none.
 set -euo pipefail
 
 venv=$1
@@ -40,6 +40,20 @@ install_rabbitmq() {
     return "${failed:-0}"
 }
 
+install_quietly() {
+    # Debian's packages start what they install as a service: here nothing is to run but what a test starts itself.
+    local policy=/usr/sbin/policy-rc.d own=
+    if [ ! -e "$policy" ]; then
+        own=yes
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || failed=$?
+    [ -z "$own" ] || rm -f "$policy"
+    return "${failed:-0}"
+}
+
 install_node() {
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check -r "$(dirname "$0")/node.txt"
     local root
@@ -62,5 +76,13 @@ if [ ! -e "$debian_rabbitmq" ]; then
         echo "sless: tests of event triggers need RabbitMQ; on Debian and Ubuntu: apt-get install rabbitmq-server" >&2
     fi
 fi
+for program in docker-registry buildah; do
+    command -v "$program" >/dev/null && continue
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        install_quietly "$program"
+    else
+        echo "sless: tests of image builds need $program; on Debian and Ubuntu: apt-get install $program" >&2
+    fi
+done
 PATH="$PWD/$venv/bin:$PATH"
 has_node || install_node

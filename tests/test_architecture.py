@@ -21,6 +21,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/backend/runs.py:Runs._conclude": "a listener's mistake must not keep the run's folder and slot",
     "sless/backend/supervisor.py:Supervisor._serve": "loop's edge: one bad tick must not end supervision",
     "sless/backend/supervisor.py:Supervisor._start_now": "top of a pool thread: becomes the instance's end reason",
+    "sless/build/kubernetes.py:KubernetesBuilder._build": "top of a thread: the build fails with a message, logged",
     "sless/build/local.py:LocalBuilder._build": "top of a pool thread: the build fails with a message, logged",
     "sless/dev/reloads.py:Reloads._run": "top of a thread: the next save is another try, logged",
     "sless/host/memory.py:MemoryWatch._serve": "loop's edge: the watch goes on",
