@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from sless import ids
 from sless.app.adapters import LockedBackend, RunQueue
@@ -30,7 +31,7 @@ from sless.reconcile.collect import Collector
 from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.events import EventsLoop, Listeners
 from sless.reconcile.instances import InstancesLoop
-from sless.reconcile.leader import RENEW_SEC, Leader
+from sless.reconcile.leader import LOOK_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import Limits, RunsLoop
@@ -177,7 +178,7 @@ class Assembly:
         )
         return Loops(
             [
-                Loop(topic="leader", tick=self._lead, interval_sec=RENEW_SEC, leader_only=False),
+                Loop(topic="leader", tick=self._lead, interval_sec=LOOK_SEC, leader_only=False),
                 Loop(topic="builds", tick=builds.tick, interval_sec=1),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=1),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=1, rest_sec=RUNS_REST_SEC),
@@ -190,7 +191,7 @@ class Assembly:
         )
 
     def _lead(self) -> None:
-        if self.leader.renew():
+        if self.leader.keep():
             for topic in ("builds", "instances", "runs", "cron", "events"):
                 self.wake(topic)
 
@@ -207,8 +208,11 @@ class Assembly:
         self.loops.start()
 
     def _drain(self) -> None:
-        """Messages that do not end in time go back to their queues."""
-        self.events.stop(max(1.0, self.settings.graceful_timeout_sec - DRAIN_MARGIN_SEC))
+        """Messages that do not end in time go back to their queues, and asynchronous calls are begun again by whoever runs next."""
+        deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - DRAIN_MARGIN_SEC)
+        self.runs.begin_no_more()
+        self.events.stop(deadline - monotonic())
+        self.runs.drain(max(0.0, deadline - monotonic()))
 
     def _stop(self) -> None:
         self.stopping.set()

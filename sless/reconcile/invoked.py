@@ -19,7 +19,7 @@ class Invoked:
     def __init__(self, invoker: Invoker, changed: Callable[[], None]) -> None:
         self._invoker = invoker
         self._changed = changed
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._calls: dict[str, _Going] = {}
 
     def __contains__(self, run_id: str) -> bool:
@@ -51,11 +51,17 @@ class Invoked:
         """Forgets it, and stops it if it goes on. False when it was not known."""
         with self._lock:
             going = self._calls.pop(run_id, None)
+            self._lock.notify_all()
         if going is None:
             return False
         if going.end is None and going.stop is not None:
             going.stop()
         return True
+
+    def wait_empty(self, timeout_sec: float) -> bool:
+        """Whether nothing goes on any more, and the end of everything has been written."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._calls, timeout_sec)
 
     def _ended(self, going: _Going, end: ObservedRun) -> None:
         with self._lock:

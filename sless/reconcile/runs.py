@@ -55,6 +55,7 @@ class RunsLoop:
     rng: random.Random = field(default_factory=random.Random)
     _invoked: Invoked = field(init=False)
     _gauge_at: float = 0.0
+    _stopping: bool = False
 
     def __post_init__(self) -> None:
         self._invoked = Invoked(self.invoker, lambda: self.waker.wake("runs"))
@@ -66,6 +67,15 @@ class RunsLoop:
     def holds(self) -> set[str]:
         """Workloads of which a run goes on."""
         return self.store.runs.running_workloads()
+
+    def begin_no_more(self) -> None:
+        """The server stops: what is queued is for whoever runs next."""
+        self._stopping = True
+
+    def drain(self, timeout_sec: float) -> bool:
+        """After `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are written. One that takes
+        longer is begun again by whoever runs next."""
+        return self._invoked.wait_empty(timeout_sec)
 
     def tick(self) -> None:
         now = clock.now()
@@ -141,7 +151,7 @@ class RunsLoop:
     def _begin(self, going: list[Run], now: datetime) -> None:
         calls = sum(run.id in self._invoked for run in going)
         free = {True: self.limits.calls_at_once - calls, False: self.limits.max_runs - (len(going) - calls)}
-        if max(free.values()) <= 0:
+        if self._stopping or max(free.values()) <= 0:
             return
         due = self.store.runs.list_due(now, self.limits.per_workload)
         plans = Plans(self.store, {run.workload_id for run in due})

@@ -293,6 +293,20 @@ def test_the_invoker_cannot_begin(stage: Stage) -> None:
     assert stage.status(run) is QUEUED
 
 
+def test_a_server_that_stops_ends_what_goes_on_and_begins_nothing(stage: Stage) -> None:
+    workload_id = stage.function("f", stands=True)
+    going = stage.accept(workload_id)
+    stage.loop.tick()
+    stage.loop.begin_no_more()
+    waits = stage.accept(workload_id)
+    stage.loop.tick()
+    assert stage.status(waits) is QUEUED and not stage.loop.drain(0)
+    stage.invoker.end(going.id, SUCCEEDED, 200)
+    assert not stage.loop.drain(0), "its end is not written yet"
+    stage.loop.tick()
+    assert stage.loop.drain(0) and stage.status(going) is SUCCEEDED
+
+
 def test_jobs_wait_for_their_build_and_for_their_turn(stage: Stage) -> None:
     jobs = [stage.store.workloads.insert(NAMESPACE, Kind.JOB, f"j{n}", make_workload_spec()) for n in range(5)]
     runs = [stage.accept(job.id, kind=Kind.JOB, name=job.name, cause=Cause.JOB, job_run_id=1, max_attempts=1) for job in jobs]

@@ -1,0 +1,247 @@
+"""Asynchronous calls on the real server: to their end through kill -9 of everything, with callbacks; and jobs as the contract says."""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.services.product import Product, Tenant, wait_until
+
+pytestmark = [pytest.mark.timeout(300)]
+
+HANDLER = """\
+import os, time
+
+def handle(event, context):
+    if "marks" in event:
+        file = os.open(event["marks"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, (str(event["n"]) + "\\n").encode())
+        os.close(file)
+    time.sleep(event.get("sleep", 0))
+    if event.get("n", 0) % 10 == 3:
+        raise ValueError("never")
+    return {"n": event.get("n"), "http": context.http and context.http.path, "trigger": context.trigger}
+"""
+JOB = """\
+import os, sys, time
+
+def handle(event):
+    time.sleep(event.get("sleep", 0))
+    if "exit" in event:
+        print("the last line")
+        os._exit(event["exit"])
+    if event.get("boom"):
+        print("the last line")
+        raise ValueError("boom")
+    return {"event": event, "a": os.environ.get("A")}
+"""
+
+
+class Receiver:
+    """What was posted to it, by invocation id; answers 500 to the first `refusals` of each."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.got: dict[str, list[dict[str, Any]]] = {}
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                seen = receiver.got.setdefault(told["id"], [])
+                seen.append(told)
+                self.send_response(500 if len(seen) <= refusals else 204)
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None:
+                """Silent."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver(refusals=1)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def product(start_product: Callable[..., Product]) -> Product:
+    return start_product(SLESS_OUTBOUND_ALLOW="127.0.0.0/8", SLESS_MAX_RUNS="3")
+
+
+def statuses(tenant: Tenant, name: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    path: str | None = f"functions/{name}/invocations?limit=1000"
+    while path:
+        answer = tenant.get(path)
+        found.update(call["status"] for call in answer.json() if call["trigger"] in ("http", "invoke"))
+        link = answer.headers.get("Link")
+        path = link.partition("<")[2].partition(">")[0] if link else None
+        path = "/v1/" + path.partition("/v1/")[2] if path else None
+    return found
+
+
+def accept(tenant: Tenant, path: str, event: dict[str, Any], callback_url: str) -> str | None:
+    """The id, None when the server was not there. One attempt, so that no back-off makes the test wait."""
+    headers = {"Prefer": "respond-async", "X-Sless-Callback-Url": callback_url, "X-Sless-Max-Attempts": "1"}
+    try:
+        answer = tenant.post(path, event, headers=headers)
+    except requests.ConnectionError:
+        return None
+    if answer.status_code != 202:
+        assert answer.status_code in (404, 503), answer.text  # just started: the routes are not known yet
+        return None
+    return str(answer.json()["id"])
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.slow)])
+def test_accepted_calls_all_end_though_everything_is_killed_half_way(
+    product: Product, receiver: Receiver, tmp_path: Path, count: int
+) -> None:
+    tenant = product.tenant("t")
+    url = tenant.deploy("f", HANDLER, concurrency=20)
+    marks = tmp_path / "marks"
+    accepted: list[str] = []
+
+    def some(numbers: range) -> None:
+        for number in numbers:
+            event = {"n": number, "marks": str(marks), "sleep": 0.02}
+            while (call_id := accept(tenant, url if number % 2 else "functions/f/invoke", event, receiver.url)) is None:
+                time.sleep(0.05)
+            accepted.append(call_id)
+
+    with ThreadPoolExecutor(8) as pool:
+        parts = [pool.submit(some, range(start, count, 8)) for start in range(8)]
+        wait_until(lambda: len(accepted) > count // 2, "half of them are accepted", 120)
+        product.kill(master=True, worker=True)
+        wait_until(lambda: product.place.processes() == [], "nothing runs any more", 40)
+        product.start()
+        for part in parts:
+            part.result(120)
+    # A call whose answer the kill cut off may be in the queue too: then it is one more.
+    wait_until(lambda: not {"queued", "running"} & statuses(tenant, "f").keys(), "all have ended", 200)
+    ended = statuses(tenant, "f")
+    assert set(ended) == {"succeeded", "dead"} and sum(ended.values()) >= count, ended
+    assert {int(mark) for mark in marks.read_text().split()} == set(range(count)), "each ran at least once"
+    for call_id in accepted[:: max(1, count // 40)]:
+        found = tenant.invocation("f", call_id)
+        assert len(found["attempts_detail"]) == found["attempts"] >= 1
+        assert (found["status"] == "dead") == ("never" in (found["error"] or ""))
+    wait_until(lambda: set(accepted) <= {key for key, told in receiver.got.items() if len(told) >= 2}, "all are told of", 200)
+    one = receiver.got[accepted[0]][-1]
+    assert one["status"] in ("succeeded", "dead") and one["finished_at"]
+
+
+def test_over_fn_the_handler_sees_the_request(product: Product) -> None:
+    tenant = product.tenant("t")
+    url = tenant.deploy("f", HANDLER)
+    answer = tenant.post(f"{url}/a/b", {"n": 1}, headers={"Prefer": "respond-async"})
+    ended = tenant.ended_call("f", answer.json()["id"])
+    assert json.loads(ended["result"]) == {"n": 1, "http": "/a/b", "trigger": "http"}
+    assert (ended["method"], ended["path"], ended["cold"]) == ("POST", f"{url}/a/b", False)
+
+
+def test_cancelled_stopped_and_run_again(product: Product) -> None:
+    tenant = product.tenant("t")
+    tenant.deploy("f", HANDLER, http=False, timeout_sec=60)
+    call_id = tenant.invoke_later("f", {"n": 1, "sleep": 50})
+    path = f"functions/f/invocations/{call_id}"
+    wait_until(lambda: tenant.get(path).json()["status"] == "running", "it runs")
+    runs = product.place.data_dir / "runs"
+    assert tenant.call("DELETE", path).json()["status"] == "cancelled"
+    wait_until(lambda: not [item for item in runs.rglob("*") if call_id in item.name], "its process and folder are gone")
+    assert tenant.call("DELETE", path).status_code == 409
+    assert tenant.post(f"{path}/retry").status_code == 202
+    wait_until(lambda: tenant.get(path).json()["attempts"] == 2, "it runs again")
+    assert tenant.post(f"{path}/retry").status_code == 409
+    assert tenant.call("DELETE", path).status_code == 202
+
+
+# --- jobs, contract §2 ---
+
+
+def test_a_job_waits_for_its_build_and_tells_how_it_went(product: Product) -> None:
+    tenant = product.tenant("t")
+    made = tenant.create("j", "job", run_id=1, event_json={"n": 1}, env_vars={"A": "own"})
+    assert made["phase"] == "Pending"
+    assert tenant.upload("j", {"handler.py": JOB, "requirements.txt": ""}, "job").json()["phase"] in ("Building", "Pending")
+    ended = tenant.ended_job("j")
+    assert (ended["phase"], ended["exit_code"]) == ("Succeeded", 0)
+    assert json.loads(ended["message"]) == json.loads(ended["result"]) == {"event": {"n": 1}, "a": "own"}
+    assert ended["created_at"] <= ended["start_time"] <= ended["completion_time"] and ended["run_name"]
+    # An upload alone never runs; the number that was run runs nothing; a higher one does.
+    assert tenant.upload("j", JOB + "# new\n", "job").status_code == 202
+    wait_until(lambda: tenant.get("jobs/j").json()["latest_state"] == "ready", "built")
+    assert tenant.get("jobs/j").json()["run_name"] == ended["run_name"]
+    assert tenant.patch("jobs/j", {"run_id": 0}).status_code == 409
+    again = tenant.patch("jobs/j", {"run_id": 3, "event_json": '{"n": 2}'}).json()
+    assert again["phase"] in ("Pending", "Running") and again["completion_time"] is None
+    assert json.loads(tenant.ended_job("j")["message"])["event"] == {"n": 2}
+
+
+def test_jobs_that_fail(product: Product) -> None:
+    tenant = product.tenant("t")
+    table: list[tuple[str, str, dict[str, Any], tuple[str, ...], int | None]] = [
+        ("raises", JOB, {"event_json": {"boom": 1}}, ("boom", "the last line"), None),
+        ("exits", JOB, {"event_json": {"exit": 3}}, ("function exited with code 3", "the last line"), 3),
+        ("slow", JOB, {"event_json": {"sleep": 30}, "timeout_sec": 1}, ("timed out after 1 s",), None),
+        ("unbuilt", "import nowhere\n\ndef handle(event):\n    return 1\n", {}, ("nowhere",), None),
+    ]
+    for name, code, fields, _, _ in table:
+        tenant.create(name, "job", run_id=1, **fields)
+        tenant.upload(name, code, "job")
+    for name, _, _, told, exit_code in table:
+        ended = tenant.ended_job(name)
+        assert ended["phase"] == "Failed" and all(text in ended["message"] for text in told), ended["message"]
+        assert ended["result"] is None and (exit_code is None or ended["exit_code"] == exit_code)
+
+
+def test_a_job_of_a_function_overrides_what_it_names(product: Product) -> None:
+    tenant = product.tenant("t")
+    tenant.deploy("f", JOB, http=False, env_vars={"A": "function"}, timeout_sec=40)
+    body = {"name": "plain", "function_ref": "f", "run_id": 1, "event_json": {"n": 1}}
+    assert tenant.post("jobs", body).status_code == 201
+    assert tenant.post("jobs", body | {"name": "other", "env_vars": {"A": "job"}}).status_code == 201
+    assert tenant.post("jobs", body | {"name": "slow", "event_json": {"sleep": 30}, "timeout_sec": 1}).status_code == 201
+    assert json.loads(tenant.ended_job("plain")["message"])["a"] == "function"
+    assert json.loads(tenant.ended_job("other")["message"])["a"] == "job"
+    assert "timed out after 1 s" in tenant.ended_job("slow")["message"]
+
+
+def test_many_jobs_at_once_keep_to_the_limit_and_a_deleted_one_is_stopped(product: Product) -> None:
+    tenant = product.tenant("t")
+    tenant.deploy("f", JOB, http=False)
+    names = [f"j{number}" for number in range(20)]
+    for name in names:
+        body = {"name": name, "function_ref": "f", "run_id": 1, "event_json": {"sleep": 0.3}}
+        assert tenant.post("jobs", body).status_code == 201
+    most = 0
+
+    def all_ended() -> bool:
+        nonlocal most
+        phases = Counter(job["phase"] for job in tenant.get("jobs").json())
+        most = max(most, phases["Running"])
+        return phases["Succeeded"] == 20
+
+    wait_until(all_ended, "all have ended", 120)
+    assert 1 < most <= 3
+    tenant.post("jobs", {"name": "long", "function_ref": "f", "run_id": 1, "event_json": {"sleep": 60}, "timeout_sec": 100})
+    wait_until(lambda: tenant.get("jobs/long").json()["phase"] == "Running", "it runs")
+    assert tenant.call("DELETE", "jobs/long").json()["phase"] == "Deleting"
+    wait_until(lambda: tenant.get("jobs/long").status_code == 404, "it is gone", 20)
+    assert tenant.post("jobs", {"name": "long", "function_ref": "f"}).status_code == 201, "its name is free again"
