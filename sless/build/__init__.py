@@ -10,7 +10,8 @@ child, deadline and cancellation, `check` the import at the end, `failures` a to
 builder pod runs first.
 
 Decision: the cluster's Jobs are the state of a build. A thread only follows them, so a server that starts anew finds the Job of a build's
-id and follows that one; closing ends no Job. What an installer runs is never root, in either builder: the builder's credentials lie beside it.
+id and follows that one; closing ends no Job. What an installer runs is never root, in either builder: the builder's credentials lie
+beside it.
 
 Decision: the installer's environment is the operator's (index, proxies, certificates) plus the user's build_env; the user's code sees
 neither. Installed dependencies are shared between versions and tenants by what was asked for; but what was installed with a build_env may

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sless.build.dependencies import Tool
+from sless.build.references import qualified_of
 from sless.domain.runtimes import RUNTIMES
 
 DOCKERFILE = "Dockerfile"
@@ -63,9 +64,10 @@ def dockerfile_of(recipe: Recipe, go_dockerfile: str = "") -> str:
 
 
 def build_args_of(recipe: Recipe) -> dict[str, str]:
+    image = qualified_of(recipe.image)
     if RUNTIMES[recipe.runtime].language == "go":
-        return {"GO_IMAGE": recipe.image, "MOD": "vendor" if recipe.vendored else "mod"}
-    return {"RUNTIME_IMAGE": recipe.image}
+        return {"GO_IMAGE": image, "MOD": "vendor" if recipe.vendored else "mod"}
+    return {"RUNTIME_IMAGE": image}
 
 
 def env_file_of(values: Mapping[str, str]) -> str:

@@ -66,6 +66,15 @@ def registry_of(settings: Settings) -> RegistryName | None:
     return RegistryName(host=host, path=path, project=project.partition("/")[0])
 
 
+def qualified_of(image: str) -> str:
+    """With its host, as a kubelet completes a name without one; buildah asks nobody and guesses nothing. `golang:1.23` →
+    `docker.io/library/golang:1.23`."""
+    first, slash, _ = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
+
+
 def repository_of(registry: RegistryName, namespace: str, name: str) -> str:
     return "/".join(filter(None, [registry.path, f"{namespace}-{name}"]))
 

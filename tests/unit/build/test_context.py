@@ -62,8 +62,9 @@ def test_nothing_runs_as_root(tool):
 
 
 def test_base_images_are_arguments():
-    assert build_args_of(Recipe(runtime="python3.11", image="mirror/python:1")) == {"RUNTIME_IMAGE": "mirror/python:1"}
-    assert build_args_of(Recipe(runtime="go1.23", image="mirror/go:1", vendored=True)) == {"GO_IMAGE": "mirror/go:1", "MOD": "vendor"}
+    assert build_args_of(Recipe(runtime="python3.11", image="mirror.example/python:1")) == {"RUNTIME_IMAGE": "mirror.example/python:1"}
+    go = build_args_of(Recipe(runtime="go1.23", image="golang:1.23", vendored=True))
+    assert go == {"GO_IMAGE": "docker.io/library/golang:1.23", "MOD": "vendor"}
 
 
 def test_the_env_file_gives_a_shell_exactly_these_values():

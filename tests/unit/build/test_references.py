@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sless.build.references import RegistryName, find_reference, registry_of, repository_of, tag_of
+from sless.build.references import RegistryName, find_reference, qualified_of, registry_of, repository_of, tag_of
 from sless.config import Settings
 from sless.errors import ConfigError
 from tests.contract.builder_harness import LocalBuilderHarness
@@ -66,6 +66,20 @@ def test_a_tag_changes_with_everything_that_goes_into_the_image():
     )
     tags = {tag_of(spec, RECIPE) for spec in others} | {tag_of(SPEC, {**RECIPE, "args": "RUNTIME_IMAGE=b"})}
     assert len(tags) == 7 and tag not in tags
+
+
+@pytest.mark.parametrize(
+    ("image", "qualified"),
+    [
+        ("golang:1.23", "docker.io/library/golang:1.23"),
+        ("sless/runtime-nodejs20", "docker.io/sless/runtime-nodejs20"),
+        ("localhost/a:1", "localhost/a:1"),
+        ("r.example/a@sha256:00", "r.example/a@sha256:00"),
+        ("r:5000/a/b:1", "r:5000/a/b:1"),
+    ],
+)
+def test_a_name_without_a_host_is_completed(image, qualified):
+    assert qualified_of(image) == qualified
 
 
 def test_only_images_of_our_registry_are_ours():
