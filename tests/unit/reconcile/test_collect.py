@@ -1,0 +1,99 @@
+"""What is cleaned up when versions go: rows, code, and what was made of them elsewhere."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sless.code.folder import FolderCodeStore
+from sless.config import Settings
+from sless.domain.model import Kind, VersionState
+from sless.domain.ports import BuilderUnavailable
+from sless.reconcile.collect import Collector
+from sless.store import Store, open_store
+from tests.builders import NAMESPACE, make_workload_spec
+from tests.contract.store_steps import upload
+
+
+@dataclass
+class Elsewhere:
+    """A builder's images: which are gone, which cannot be removed now."""
+
+    gone: list[str] = field(default_factory=list)
+    away: set[str] = field(default_factory=set)
+    kept: list[str] = field(default_factory=list)
+
+    def discard(self, artifact: str) -> None:
+        if artifact in self.away:
+            raise BuilderUnavailable("the registry does not answer")
+        self.gone.append(artifact)
+
+    def collect(self, kept: Any, young_sec: float) -> None:
+        assert young_sec > 60
+        self.kept = sorted(version.artifact for version in kept)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = open_store(f"sqlite:///{tmp_path / 'sless.db'}")
+    made.migrate()
+    yield made
+    made.close()
+
+
+def collector(store: Store, tmp_path: Path, elsewhere: Elsewhere, keep: int) -> Collector:
+    settings = Settings(data_dir=tmp_path, versions_kept=keep)
+    code = FolderCodeStore(tmp_path / "code")
+    return Collector(store=store, code=code, builder=elsewhere, settings=settings, sweep=lambda kept: None, stopping=lambda: False)  # type: ignore[arg-type]
+
+
+def built(store: Store, workload_id: Any, artifact: str, **changes: Any) -> None:
+    version = upload(store, workload_id, code_key=f"ns/w/{len(artifact):064x}-{artifact[-2:]}.zip".replace(":", ""), **changes)
+    store.versions.claim(version.id, "h")
+    store.versions.finish(version.id, state=VersionState.READY, artifact=artifact)
+
+
+@pytest.fixture
+def workload(store: Store) -> Any:
+    store.tenants.ensure(NAMESPACE, "alice")
+    return store.workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec())
+
+
+def test_images_of_versions_beyond_the_kept_are_removed_but_not_the_active_one(store, workload, tmp_path):
+    for number in range(1, 5):
+        built(store, workload, f"host/a:{number}")
+    store.versions.activate(workload.id, 1)
+    elsewhere = Elsewhere()
+    collector(store, tmp_path, elsewhere, keep=2).tick()
+    assert elsewhere.gone == ["host/a:2"]
+    assert elsewhere.kept == ["host/a:1", "host/a:3", "host/a:4"]
+    collector(store, tmp_path, elsewhere, keep=2).tick()
+    assert elsewhere.gone == ["host/a:2"], "once"
+
+
+def test_an_image_that_another_version_runs_on_stays(store, workload, tmp_path):
+    for _ in range(3):
+        built(store, workload, "host/a:1")
+    elsewhere = Elsewhere()
+    collector(store, tmp_path, elsewhere, keep=1).tick()
+    assert elsewhere.gone == []
+
+
+def test_a_registry_that_is_away_is_asked_again(store, workload, tmp_path):
+    for number in range(1, 4):
+        built(store, workload, f"host/a:{number}")
+    elsewhere = Elsewhere(away={"host/a:1"})
+    item = collector(store, tmp_path, elsewhere, keep=1)
+    item.tick()
+    elsewhere.away.clear()
+    item.tick()
+    assert sorted(elsewhere.gone) == ["host/a:1", "host/a:2"]
+
+
+def test_images_of_a_deleted_function_are_removed(store, workload, tmp_path):
+    built(store, workload, "host/a:1")
+    store.workloads.remove(workload.id)
+    elsewhere = Elsewhere()
+    collector(store, tmp_path, elsewhere, keep=10).tick()
+    assert elsewhere.gone == ["host/a:1"]
