@@ -6,6 +6,7 @@ Decisions
   it has ended, with a sentence for the user, and starts over (`reconcile.listener`).
 - The library connects through our transport: a tenant's host is resolved and checked by `sless.outbound`, and exactly the checked address
   is connected to, with the name only in TLS. The query of a URL never reaches the library, which would read files named there.
+- What a connection holds is bounded in bytes, and so is one message, before it is read (`reader`): a tenant's broker is a stranger's.
 - What is published is confirmed: `publish` returns when the broker has it on disk.
 """
 
@@ -13,5 +14,6 @@ from sless.broker.channel import Channel, Delivery
 from sless.broker.connection import Connection, open_connection
 from sless.broker.faults import BrokerError
 from sless.broker.pool import Pool
+from sless.broker.reader import Limits
 
-__all__ = ["BrokerError", "Channel", "Connection", "Delivery", "Pool", "open_connection"]
+__all__ = ["BrokerError", "Channel", "Connection", "Delivery", "Limits", "Pool", "open_connection"]

@@ -13,6 +13,7 @@ from yarl import URL
 from sless._version import __version__
 from sless.broker.channel import Channel
 from sless.broker.faults import BrokerError, reason_of, translated, unreachable
+from sless.broker.reader import Budget, Limits, open_stream
 from sless.domain.amqp import BrokerUrl
 from sless.outbound import Outbound
 
@@ -29,8 +30,9 @@ for _name in ("aiormq", "aiormq.connection", "aiormq.channel"):
 class Connection:
     """Ends once and for all; `Pool` makes the next one."""
 
-    def __init__(self, inner: aiormq.Connection) -> None:
+    def __init__(self, inner: aiormq.Connection, budget: Budget) -> None:
         self._inner = inner
+        self.budget = budget
 
     @property
     def closed(self) -> bool:
@@ -69,16 +71,17 @@ class Connection:
             pass  # it was gone already
 
 
-async def open_connection(url: BrokerUrl, outbound: Outbound | None) -> Connection:
+async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: Limits) -> Connection:
     """`outbound` checks the address; None: the operator's own broker, which may be anywhere. Raises BrokerError."""
-    inner = aiormq.Connection(_library_url(url), transport_factory=_Transport(url, outbound))
+    budget = Budget(limits)
+    inner = aiormq.Connection(_library_url(url), transport_factory=_Transport(url, outbound, budget))
     with translated(unreachable(url)):
         try:
             async with asyncio.timeout(CONNECT_SEC):
                 await inner.connect(client_properties={"connection_name": "sless", "product": "sless", "version": __version__})
         except (exceptions.AMQPConnectionError, exceptions.IncompatibleProtocolError, exceptions.InvalidFrameError) as error:
             raise BrokerError(f"{unreachable(url)}: {_first_reason_of(url, error)}") from error
-    return Connection(inner)
+    return Connection(inner, budget)
 
 
 def _first_reason_of(url: BrokerUrl, error: BaseException) -> str:
@@ -101,8 +104,9 @@ def _library_url(url: BrokerUrl) -> URL:
 
 
 class _Transport(TransportFactory):
-    def __init__(self, url: BrokerUrl, outbound: Outbound | None) -> None:
+    def __init__(self, url: BrokerUrl, outbound: Outbound | None, budget: Budget) -> None:
         self._url = url
+        self._budget = budget
         self._outbound = outbound
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -112,4 +116,4 @@ class _Transport(TransportFactory):
         tls: dict[str, Any] = {}
         if self._url.tls:
             tls = {"ssl": await asyncio.to_thread(ssl.create_default_context), "server_hostname": host}
-        return await asyncio.open_connection(address, port, **tls)
+        return await open_stream(address, port, self._budget, **tls)

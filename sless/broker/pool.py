@@ -1,4 +1,5 @@
-"""Connections shared by those who listen on the same broker as the same user."""
+"""Connections shared by the triggers of a tenant that listen on the same broker as the same user. Tenants share none: what one is sent, or
+does to a connection, is not to hold up another."""
 
 import asyncio
 import random
@@ -6,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sless.broker.connection import Connection, open_connection
 from sless.broker.faults import BrokerError
+from sless.broker.reader import Limits
 from sless.domain.amqp import BrokerUrl
 from sless.outbound import Outbound
 
@@ -13,7 +15,7 @@ CHANNELS_PER_CONNECTION = 200
 """RabbitMQ allows 2,047; each user also opens one now and then to look at a queue."""
 MAX_REST_SEC = 15.0
 
-Key = tuple[BrokerUrl, bool]
+Key = tuple[str, BrokerUrl, bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -32,16 +34,17 @@ class Link:
 class Pool:
     """On one event loop."""
 
-    def __init__(self, outbound: Outbound) -> None:
+    def __init__(self, outbound: Outbound, limits: Limits | None = None) -> None:
         self._outbound = outbound
+        self._limits = limits or Limits()
         self._links: dict[Key, list[Link]] = {}
 
-    def join(self, url: BrokerUrl, *, trusted: bool) -> Link:
+    def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
         """A link with room, to be left again. `trusted`: the operator's own URL, whose address is not checked."""
-        links = self._links.setdefault((url, trusted), [])
+        links = self._links.setdefault((namespace, url, trusted), [])
         link = next((item for item in links if item.users < CHANNELS_PER_CONNECTION), None)
         if link is None:
-            links.append(link := Link((url, trusted)))
+            links.append(link := Link((namespace, url, trusted)))
         link.users += 1
         return link
 
@@ -65,9 +68,9 @@ class Pool:
             loop = asyncio.get_running_loop()
             if loop.time() < link.rests_until:
                 raise BrokerError(link.error)
-            url, trusted = link.key
+            _, url, trusted = link.key
             try:
-                link.connection = await open_connection(url, None if trusted else self._outbound)
+                link.connection = await open_connection(url, None if trusted else self._outbound, self._limits)
             except BrokerError as error:
                 link.failures += 1
                 link.error = str(error)

@@ -56,7 +56,7 @@ class Listener:
             await asyncio.gather(self._task, *running, return_exceptions=True)
 
     async def _run(self) -> None:
-        link = self.pool.join(self.listen.url, trusted=self.listen.trusted)
+        link = self.pool.join(self.listen.namespace, self.listen.url, trusted=self.listen.trusted)
         parts = self._parts()
         failures = 0
         try:

@@ -14,6 +14,7 @@ class Listen:
     """One trigger's wish. Equal ones need nothing done. `trusted`: on the operator's broker."""
 
     trigger_id: str
+    namespace: str
     trigger: str
     workload_id: str
     function: str
@@ -54,8 +55,9 @@ def _wish_of(trigger: Trigger, target: Workload | None, settings: Settings) -> W
         return Idle(trigger_id=trigger.id, reason=f"{'amqp_url' if own else 'SLESS_RABBITMQ_URL'}: {error}")
     spec = trigger.spec
     return Listen(
-        trigger_id=trigger.id, trigger=trigger.name, workload_id=target.id, function=target.name, queue=spec["queue"], url=url,
-        trusted=not own, prefetch=spec["prefetch"], max_concurrency=spec["max_concurrency"], max_attempts=spec["max_attempts"],
+        trigger_id=trigger.id, namespace=trigger.namespace, trigger=trigger.name, workload_id=target.id, function=target.name,
+        queue=spec["queue"], url=url, trusted=not own, prefetch=spec["prefetch"], max_concurrency=spec["max_concurrency"],
+        max_attempts=spec["max_attempts"],
     )  # fmt: skip
 
 

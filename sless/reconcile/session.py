@@ -24,9 +24,9 @@ RETURN_SEC = 600
 
 
 class Settled:
-    """Copies that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and a broker that is
-    killed forgets those it had not written yet, up to some seconds of them. Their messages come again, not even marked as redelivered: a
-    copy is known by its name, which is unique. A message that comes for the first time has no such name; it may be worked on twice."""
+    """Copies that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and a broker that
+    is killed forgets those it had not written yet. Their messages come again, not even marked as redelivered: a copy is known by its name,
+    which is unique. A message that comes for the first time has no such name; it may be worked on twice."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -115,12 +115,15 @@ class Session:
             self.tasks.add(task)
             if not self._quiet:
                 self._waiting[task] = delivery.tag
-            task.add_done_callback(self._forget)
+            size = len(delivery.message.body)
+            self.connection.budget.take(size)
+            task.add_done_callback(lambda ended: self._forget(ended, size))
 
         await self.channel.consume(queue, self.parts.prefetch, take)
         self._ensured.add(queue)
 
-    def _forget(self, task: "asyncio.Task[None]") -> None:
+    def _forget(self, task: "asyncio.Task[None]", size: int) -> None:
+        self.connection.budget.give(size)
         self.tasks.discard(task)
         self._waiting.pop(task, None)
 

@@ -11,10 +11,10 @@ import aiormq
 from pamqp.commands import Basic
 
 from sless import ids
-from sless.broker import Pool
+from sless.broker import Limits, Pool
 from sless.domain.amqp import parse_broker_url
 from sless.domain.messages import MessageCall, MessageOutcome
-from sless.outbound import Outbound, outbound_of
+from sless.outbound import outbound_of
 from sless.reconcile.listener import Listener
 from sless.reconcile.listens import Listen
 from tests.services.rabbitmq import RabbitServer
@@ -63,7 +63,7 @@ class Desk:
 
     def listener(self, **changes: Any) -> Listener:
         values: dict[str, Any] = {
-            "trigger_id": ids.new_id(), "trigger": "mail", "workload_id": "w", "function": "f", "queue": self.queue,
+            "trigger_id": ids.new_id(), "namespace": "sless-x", "trigger": "mail", "workload_id": "w", "function": "f", "queue": self.queue,
             "url": parse_broker_url(self.server.url()), "trusted": False, "prefetch": 10, "max_concurrency": 10, "max_attempts": 3,
         }  # fmt: skip
         listener = Listener(listen=Listen(**values | changes), pool=self.pool, invoker=self.function)
@@ -128,8 +128,8 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def open_desk(server: RabbitServer, handler: Handler = succeed, outbound: Outbound | None = None) -> AsyncIterator[Desk]:
-    desk = Desk(server, Function(handler), f"q-{ids.new_id(8)}", Pool(outbound or outbound_of(LOCAL)))
+async def open_desk(server: RabbitServer, handler: Handler = succeed, limits: Limits | None = None) -> AsyncIterator[Desk]:
+    desk = Desk(server, Function(handler), f"q-{ids.new_id(8)}", Pool(outbound_of(LOCAL), limits))
     try:
         yield desk
     finally:

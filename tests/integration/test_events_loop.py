@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sless.broker import Limits
 from sless.config import Settings
 from sless.domain.messages import MessageCall, MessageOutcome
 from sless.domain.model import Kind, TriggerType
@@ -80,6 +81,10 @@ async def test_one_leader_listens_and_hands_over(store: Store, rabbit_server: Ra
             assert found is not None
             return found.observed_message
 
+        def status() -> str | None:
+            found = store.triggers.find_by_id(trigger_id)
+            return found.last_status if found else None
+
         ticking = asyncio.create_task(ticks())
         first.leads = True
         await until(lambda: message() == f'listening on queue "{desk.queue}"', message)
@@ -94,13 +99,12 @@ async def test_one_leader_listens_and_hands_over(store: Store, rabbit_server: Ra
         await until(lambda: len(desk.function.calls) == 4)
         go.set()
         await until(lambda: desk.function.running == 0)
+        await until(lambda: status() == "succeeded", status)
         ticking.cancel()
         for replica in (first, second):
             await asyncio.to_thread(replica.loop.stop, 5)
         assert desk.function.bodies == {b"slow": 1, b"1": 1, b"2": 1, b"3": 1}
         assert await desk.counts() == (0, 0)
-        found = store.triggers.find_by_id(trigger_id)
-        assert found is not None and found.last_status == "succeeded"
 
 
 class Forgetful(Function):
@@ -129,6 +133,43 @@ async def test_a_flood_waits_in_the_broker(rabbit_server: RabbitServer) -> None:
         assert 10 <= most <= 30  # the queue's own, and those of two retry queues
         assert peak_mb() - before_mb < 20
         assert await desk.counts(f"{desk.queue}.dead") == (0, 0)
+
+
+async def test_large_messages_wait_in_the_broker_whatever_the_prefetch(rabbit_server: RabbitServer) -> None:
+    go = asyncio.Event()
+
+    async def slow(call: MessageCall) -> MessageOutcome:
+        await go.wait()
+        return OK
+
+    async with open_desk(rabbit_server, slow, Limits(held_bytes=2**20)) as desk:
+        await desk.make_queue()
+        for _ in range(40):
+            await desk.publish(b"x" * 2**17)
+        listener = await desk.listening(prefetch=100, max_concurrency=1)
+        (session,) = listener._sessions
+        await until(lambda: session.connection.budget.full)
+        await asyncio.sleep(0.5)
+        assert 8 < len(session.tasks) <= 16  # over 1 MB, and what had been read already
+        go.set()
+        await until(lambda: len(desk.function.calls) == 40)
+        await until(lambda: desk.function.running == 0)
+        assert not session.connection.budget.full
+
+
+async def test_a_message_that_is_too_long_is_not_read(rabbit_server: RabbitServer) -> None:
+    async with open_desk(rabbit_server, limits=Limits(message_bytes=1000)) as desk:
+        listener = await desk.listening()
+        await desk.publish(b"x" * 1000)
+        await until(lambda: len(desk.function.calls) == 1)
+        await desk.publish(b"x" * 1001)
+        await until(lambda: "a message of 1,001 bytes is over the limit of 1,000" in listener.message, lambda: listener.message)
+        await listener.stop(5)
+        await until(lambda: waits(desk, 1))
+
+
+async def waits(desk: Desk, count: int) -> bool:
+    return (await desk.counts())[0] == count
 
 
 def peak_mb() -> float:
