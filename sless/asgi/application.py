@@ -17,6 +17,7 @@ from sless.asgi.streams import OpenFollower, Streams
 from sless.asgi.types import Message, Receive, Scope, Send, Verifier
 from sless.config import Settings
 from sless.errors import Code, SlessError
+from sless.proxy.hosts import function_hosts_of
 from sless.proxy.plane import DataPlane
 from sless.proxy.relay import Relays
 from sless.proxy.request import CallerGone
@@ -50,6 +51,8 @@ class Application:
         self.plane = parts.plane
         self.relays: Relays | None = parts.plane.relays
         """The short way of calls, which the server's protocol takes beside this application. None: every call comes here."""
+        self.hosts = function_hosts_of(settings)
+        """Functions at hosts of their own, for the server's protocol."""
         self._parts = parts
         self._stopping = asyncio.Event()
         self._draining: asyncio.Future[None] | None = None

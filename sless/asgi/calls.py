@@ -83,6 +83,8 @@ class Calls:
 def request_of(scope: Scope, found: Found) -> Request:
     query: bytes = scope["query_string"]
     request = Request(scope["method"], scope["raw_path"], query, scope["headers"])
+    if root_path := scope.get("root_path"):
+        request.shown_path = scope["raw_path"][len(root_path) :] or b"/"
     request.target = found.rest + b"?" + query if query else found.rest
     client = scope.get("client")
     request.client = client[0] if client else ""

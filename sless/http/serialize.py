@@ -31,6 +31,9 @@ def with_etag(response: Response, resource_id: str, generation: int) -> Response
 
 
 def call_url(settings: Settings, namespace: str, name: str) -> str:
+    """Of a function or service: a host of its own where there are Ingresses for them."""
+    if settings.ingress_host and not settings.external_url:
+        return f"{'https' if settings.ingress_tls_secret else 'http'}://{name}-{namespace}.{settings.ingress_host}"
     return f"{settings.base_url()}/fn/{namespace}/{name}"
 
 

@@ -68,7 +68,7 @@ def request_head(call: Known, request: Request, timeout_sec: int, trust: Trust) 
         if not (name in _REQUEST_DROPPED or name in named or b"_" in name or name.startswith(_SLESS))
     ]
     client, forwarded = _forwarded_of(request, trust)
-    full_path = request.full_path.decode("latin-1")
+    full_path = request.shown_path.decode("latin-1")
     own = (
         f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\nx-sless-trigger: {call.cause}\r\n"
         f"x-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}{request.extra}"

@@ -25,11 +25,13 @@ class Request:
 
     extra = ""
     """More header lines for the instance, each after a line break."""
-    __slots__ = ("client", "full_path", "headers", "length", "method", "query", "request_id", "scheme", "streamed", "target")
+    __slots__ = ("client", "full_path", "headers", "length", "method", "query", "request_id", "scheme", "shown_path", "streamed", "target")
 
     def __init__(self, method: str, full_path: bytes, query: bytes, headers: Headers) -> None:
         self.method = method
         self.full_path = full_path
+        self.shown_path = full_path
+        """The path as the caller sent it: without /fn/… where the function has a host of its own."""
         self.query = query
         self.headers = headers
         self.target = b"/"

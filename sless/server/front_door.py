@@ -83,6 +83,9 @@ class FrontDoor(Limited):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._relays = getattr(self.app, "relays", None)
+        self._hosts = getattr(self.app, "hosts", None)
+        self._root = b""
+        """What was put before the request's path: its Host is a function's own."""
         self._last = False
         """The server stops: the next request is the last one here."""
         self._running: Cycle | ShortCall | None = None
@@ -153,6 +156,9 @@ class FrontDoor(Limited):
     # --- requests ---
 
     def serve_head(self, method: bytes, version: str) -> None:
+        if self._hosts is not None:
+            self._root = (self._hosts.find_prefix(self.headers) if self.url.startswith(b"/") else None) or b""
+            self.url = self._root + self.url
         if self._relays is not None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
             request = self._short_request(method)
             if request is not None:
@@ -176,6 +182,8 @@ class FrontDoor(Limited):
         if request.length > _SHORT_BODY_BYTES:
             return None
         request.client = self.client[0] if self.client else ""
+        if self._root:
+            request.shown_path = path[len(self._root) :]
         return request
 
     def _cycle(self, scope: Any) -> Cycle:
@@ -196,7 +204,8 @@ class FrontDoor(Limited):
         path = raw_path.decode("ascii")
         return {
             "type": "http", "asgi": {"version": self.asgi_version, "spec_version": "2.3"}, "http_version": version,
-            "server": self.server, "client": self.client, "scheme": self.scheme, "root_path": "", "headers": self.headers,
+            "server": self.server, "client": self.client, "scheme": self.scheme,
+            "root_path": self._root.decode("ascii"), "headers": self.headers,
             "state": {}, "method": method.decode("ascii"), "raw_path": raw_path,
             "path": unquote(path) if "%" in path else path, "query_string": url.query or b"",
         }  # fmt: skip
