@@ -90,7 +90,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "psycopg": ("sless.store",),
     "requests": ("sless.client", "sless.build.registry"),
     "sqlalchemy": ("sless.store",),
-    "urllib3": ("sless.client", "sless.kube"),
+    "urllib3": ("sless.client", "sless.kube", "sless.reconcile.callbacks"),
     "uvicorn": ("sless.server",),
     "uvicorn_worker": ("sless.server",),
     "uvloop": ("sless.server",),
