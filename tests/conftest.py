@@ -17,6 +17,7 @@ from tests.services import unavailable
 from tests.services.postgres import PostgresServer
 from tests.services.rabbitmq import RabbitServer
 from tests.services.registry import RegistryServer
+from tests.services.s3 import S3Server
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
@@ -67,6 +68,17 @@ def registry_server() -> Iterator[RegistryServer]:
     server = RegistryServer(password=True)
     try:
         yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A running S3 server, one per test process, with the bucket that `tests.services.s3` names."""
+    server = S3Server()
+    try:
+        server.start()
+        yield server
     finally:
         server.stop()
 

@@ -16,6 +16,9 @@ _log = logging.getLogger(__name__)
 LEASE = "leader"
 TTL_SEC = 12
 RENEW_SEC = 4
+LOOK_SEC = 1
+"""How often who does not lead looks whether somebody does: one row, read. A lease that is given back is taken within this time, one whose
+holder was killed within TTL_SEC more."""
 
 
 class Leader:
@@ -24,11 +27,18 @@ class Leader:
         self._holder = holder
         self._monotonic = monotonic
         self._until = 0.0
+        self._renew_at = 0.0
         self._lock = threading.Lock()
 
     def is_leader(self) -> bool:
         """False as soon as the lease could have expired by our own clock, whatever the database says."""
         return self._monotonic() < self._until
+
+    def keep(self) -> bool:
+        """For a tick each LOOK_SEC: renews when it is time, takes a lease that nobody holds. True when leadership began with this call."""
+        if self.is_leader():
+            return self.renew() if self._monotonic() >= self._renew_at else False
+        return self.renew() if self._store.leases.holder(LEASE) in (None, self._holder) else False
 
     def renew(self) -> bool:
         """Takes or renews the lease. True when leadership began with this call."""
@@ -36,6 +46,7 @@ class Leader:
             asked_at = self._monotonic()
             before = asked_at < self._until
             held = self._store.leases.acquire(LEASE, self._holder, TTL_SEC)
+            self._renew_at = asked_at + RENEW_SEC
             # Two seconds less than the row says: a tick that began as a leader has them to end.
             self._until = asked_at + TTL_SEC - 2 if held else 0.0
             if held != before:

@@ -1,7 +1,6 @@
 """One suite for every code store."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,16 +18,6 @@ SHA = "a" * 64
 
 def key_of(name: str) -> str:
     return check_key(f"sless-0123456789abcdef/{name}/{SHA}-u1.zip")
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    server = S3Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 def s3_settings(server: S3Server, data_dir: Path, **more: str) -> Settings:
