@@ -1,0 +1,196 @@
+"""Two servers over one PostgreSQL, one S3 bucket and one cluster: both serve, one leads; the leader goes, softly and by kill -9."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import requests
+
+from sless.config import Settings
+from sless.ids import namespace_of
+from sless.store import open_store
+from sless.tokens import issue_token
+from tests.kube.cluster import running_cluster
+from tests.services.product import Product, Tenant, new_place, wait_until
+from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow, pytest.mark.timeout(300)]
+SECRET = "a secret that both replicas know, of 32 bytes"
+HELLO = "import os\ndef handle(event):\n    print('got', event)\n    return {'got': event}\n"
+TAKEOVER_SEC = 15.0
+ROUTES_SEC = 2.0
+
+
+@dataclass
+class Replicas:
+    one: Product
+    two: Product
+    database_url: str
+
+    def leader(self) -> str | None:
+        store = open_store(self.database_url)
+        try:
+            return store.leases.holder("leader")
+        finally:
+            store.close()
+
+    def leads(self, product: Product) -> bool:
+        return self.leader() == holder_of(product)
+
+
+def holder_of(product: Product) -> str:
+    return (product.place.data_dir / "holder").read_text()
+
+
+def tenant_of(product: Product, sub: str) -> Tenant:
+    token = issue_token(Settings(auth_mode="secret", jwt_secret=SECRET), sub, 3600)
+    return Tenant(product, token, namespace_of(sub))
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory, postgres_server, s3_server) -> Iterator[Replicas]:
+    with (
+        running_cluster() as cluster,
+        new_place(tmp_path_factory.mktemp("one")) as first,
+        new_place(tmp_path_factory.mktemp("two")) as second,
+    ):
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sless"}})
+        url = postgres_server.create_database()
+        environ = {
+            "SLESS_BACKEND": "kubernetes", "SLESS_KUBECONFIG": str(cluster.kubeconfig), "SLESS_DATABASE_URL": url,
+            "SLESS_JWT_SECRET": SECRET,
+            "SLESS_AUTH_MODE": "secret", "SLESS_S3_ENDPOINT": f"http://{s3_server.endpoint}", "SLESS_S3_BUCKET": BUCKET,
+            "SLESS_S3_ACCESS_KEY": ACCESS_KEY, "SLESS_S3_SECRET_KEY": SECRET_KEY, "SLESS_GRACEFUL_TIMEOUT_SEC": "10", "SLESS_EXTERNAL_URL": "http://fn.test",
+        }  # fmt: skip
+        pair = Replicas(Product(first, **environ), Product(second, **environ), url)
+        try:
+            pair.one.start()
+            pair.two.start()
+            yield pair
+        finally:
+            pair.two.close()
+            pair.one.close()
+
+
+@dataclass
+class Calls:
+    """Calls of one URL after another, from a thread, until told to stop."""
+
+    url: str
+    done: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> "Calls":
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with requests.Session() as session:
+            while not self._stop.is_set():
+                try:
+                    answer = session.get(self.url, timeout=30)
+                    if answer.status_code != 200:
+                        self.failures.append(answer.text)
+                except requests.RequestException as error:
+                    self.failures.append(repr(error))
+                self.done += 1
+                time.sleep(0.01)
+
+
+def test_what_is_made_on_one_is_served_by_both(replicas):
+    assert replicas.leads(replicas.one)
+    follower = tenant_of(replicas.two, "ada")
+    leader = tenant_of(replicas.one, "ada")
+    path = follower.deploy("hello", HELLO)  # uploaded where nobody builds
+    made = time.monotonic()
+    for tenant in (follower, leader):
+        wait_until(lambda: requests.get(tenant.product.url + path, timeout=30).status_code == 200, "served", ROUTES_SEC)  # noqa: B023
+        assert requests.get(f"{tenant.product.url}{path}?n=1", timeout=30).json() == {"got": {"n": "1"}}
+    assert time.monotonic() - made < 2 * ROUTES_SEC
+    assert follower.get("functions/hello").json() == leader.get("functions/hello").json()
+
+
+def test_a_change_reaches_the_other_in_two_seconds(replicas):
+    follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
+    path = f"/fn/{leader.namespace}/hello"
+    for here, there in ((leader, follower), (follower, leader)):
+        here.patch("triggers/hello", {"methods": ["POST"]})
+        began = time.monotonic()
+        wait_until(lambda: requests.get(there.product.url + path, timeout=30).status_code == 405, "the new rule", ROUTES_SEC)  # noqa: B023
+        here.patch("triggers/hello", {"methods": None})
+        wait_until(lambda: requests.get(there.product.url + path, timeout=30).status_code == 200, "the old rule", ROUTES_SEC)  # noqa: B023
+        assert time.monotonic() - began < 2 * ROUTES_SEC
+
+
+def test_calls_logs_runs_and_jobs_work_on_who_does_not_lead(replicas):
+    follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
+    called = requests.get(f"{replicas.two.url}/fn/{follower.namespace}/hello?from=two", timeout=30).headers["X-Request-Id"]
+    for tenant in (follower, leader):
+        wait_until(lambda: bool(tenant.invocation("hello", called).get("logs")), "the line of the call")  # noqa: B023
+        assert "got {'from': 'two'}" in tenant.get("functions/hello/logs").text
+    accepted = follower.invoke_later("hello", {"later": 1})
+    ended = leader.ended_call("hello", accepted)
+    assert (ended["status"], ended["attempts"]) == ("succeeded", 1)
+    assert follower.invocation("hello", accepted)["result"] == ended["result"]
+    follower.deploy("once", "def handle(event):\n    return event['n'] + 1\n", http=False)
+    assert follower.post("functions/once/invoke", {"n": 1}).json() == 2
+    made = follower.post("jobs", {"name": "job", "function_ref": "once", "event_json": {"n": 41}, "run_id": 1})
+    assert made.status_code == 201, made.text
+    assert follower.ended_job("job")["message"] == "42"
+    # The console has no session with one of the two.
+    for product in (replicas.one, replicas.two):
+        page = requests.get(f"{product.url}/funcs", headers={"Authorization": f"Bearer {follower.token}"}, timeout=30)
+        assert (page.status_code, "hello" in page.text) == (200, True)
+
+
+def test_following_a_log_sees_calls_of_the_other(replicas):
+    follower = tenant_of(replicas.two, "ada")
+    with follower.get("functions/hello/logs?follow=1&tail=0", stream=True) as stream:
+        requests.get(f"{replicas.one.url}/fn/{follower.namespace}/hello?seen=1", timeout=30)
+        line = next(line for line in stream.iter_lines(decode_unicode=True) if "seen" in line)
+    assert "got {'seen': '1'}" in line
+
+
+def test_a_soft_end_hands_over_at_once_and_no_call_fails(replicas):
+    path = f"/fn/{namespace_of('ada')}/hello"
+    with Calls(replicas.two.url + path) as calls:
+        assert replicas.leads(replicas.one)
+        replicas.one.end()
+        ended = time.monotonic()
+        wait_until(lambda: replicas.leads(replicas.two), "the other leads", 5)
+        assert time.monotonic() - ended < 3
+        # It really does what a leader does.
+        assert tenant_of(replicas.two, "ada").deploy("second", HELLO)
+    assert (calls.failures, calls.done > 50) == ([], True)
+    replicas.one.start()
+    assert not replicas.leads(replicas.one)
+
+
+def test_a_killed_leader_is_replaced_and_nothing_accepted_is_lost(replicas):
+    """The second one leads now; what it had accepted runs on the first one, each call to its one end."""
+    assert replicas.leads(replicas.two)
+    dying, other = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
+    path = f"/fn/{other.namespace}/hello"
+    with Calls(replicas.one.url + path) as calls:
+        accepted = [dying.invoke_later("hello", {"number": number}) for number in range(20)]
+        replicas.two.kill(master=True, worker=True)
+        killed = time.monotonic()
+        wait_until(lambda: replicas.leads(replicas.one), "the other leads", TAKEOVER_SEC)
+        took_sec = time.monotonic() - killed
+        ends = [other.ended_call("hello", number, 60) for number in accepted]
+        assert tenant_of(replicas.one, "ada").deploy("third", HELLO)
+    assert took_sec < TAKEOVER_SEC
+    assert [end["status"] for end in ends] == ["succeeded"] * 20
+    assert (calls.failures, calls.done > 100) == ([], True)
+    rows = other.get("functions/hello/invocations?limit=1000").json()
+    assert sorted(row["id"] for row in rows if row["id"] in accepted) == sorted(accepted)
+    print(f"takeover after kill -9: {took_sec:.1f} s, {calls.done} calls meanwhile")
