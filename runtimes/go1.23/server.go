@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	maxDrain   = 10 * time.Second
 	drainPause = 5 * time.Millisecond
 )
 
@@ -87,11 +86,11 @@ func (s *server) forget(c *connection) {
 	s.mu.Unlock()
 }
 
-// drain stops accepting and lets what runs end, 10 s at most.
+// drain stops accepting and lets what runs end, SLESS_GRACE_SEC at most.
 func (s *server) drain(listener net.Listener) {
 	s.draining.set()
 	listener.Close()
-	for end := time.Now().Add(maxDrain); time.Now().Before(end); time.Sleep(drainPause) {
+	for end := time.Now().Add(time.Duration(early.Config.GraceSec) * time.Second); time.Now().Before(end); time.Sleep(drainPause) {
 		s.mu.Lock()
 		left := make([]*connection, 0, len(s.connections))
 		for c := range s.connections {

@@ -504,6 +504,16 @@ def test_sigterm_gives_up_after_ten_seconds(runtime: str, gate: Path) -> None:
             call.result()
 
 
+def test_sigterm_gives_up_when_it_is_told_to(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.pause", {"SLESS_GRACE_SEC": "1"}) as process:
+        Background(process, {"gate": str(gate), "name": "endless"})
+        wait_active(process, 1)
+        since = time.monotonic()
+        process.process.send_signal(signal.SIGTERM)
+        assert process.finish() == 0
+        assert 0.9 < time.monotonic() - since < 6
+
+
 def test_sigterm_without_calls_leaves_at_once(echo: RuntimeProcess) -> None:
     with echo.connect() as connection:
         connection.request("GET", "/")

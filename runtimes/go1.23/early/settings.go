@@ -21,7 +21,7 @@ const maxSocketPathBytes = 100
 
 // The handler's environment keeps none of these.
 var privateNames = []string{
-	"SLESS_MODE", "SLESS_CODE_DIR", "SLESS_DEPS_DIR", "SLESS_SOCKET", "SLESS_ADDRESS", "SLESS_PORT", "SLESS_CONCURRENCY",
+	"SLESS_MODE", "SLESS_CODE_DIR", "SLESS_DEPS_DIR", "SLESS_SOCKET", "SLESS_ADDRESS", "SLESS_PORT", "SLESS_CONCURRENCY", "SLESS_GRACE_SEC",
 	"SLESS_EVENT_FORMAT", "SLESS_LIFELINE_FD", "SLESS_EVENT", "SLESS_EVENT_FILE", "SLESS_INVOCATION_ID", "SLESS_REQUEST_ID", "SLESS_TRIGGER", "SLESS_RESULT_FILE",
 }
 
@@ -31,7 +31,8 @@ type Settings struct {
 	CodeDir, Entrypoint, Socket, Address         string
 	FunctionName, Namespace                      string
 	Port, Version, MemoryMB                      int
-	TimeoutSec, Concurrency, LifelineFD          int
+	TimeoutSec, Concurrency, GraceSec            int
+	LifelineFD                                   int
 	AWSEvents                                    bool
 	EventText                                    string
 	InvocationID, RequestID, Trigger, ResultFile string
@@ -53,6 +54,7 @@ func takeSettings() Settings {
 		MemoryMB:     integerOf("SLESS_MEMORY_MB", 128, 1, most),
 		TimeoutSec:   integerOf("SLESS_TIMEOUT_SEC", 0, 0, most),
 		Concurrency:  integerOf("SLESS_CONCURRENCY", 50, 1, most),
+		GraceSec:     integerOf("SLESS_GRACE_SEC", 10, 0, 1<<20),
 		LifelineFD:   integerOf("SLESS_LIFELINE_FD", -1, 0, 1<<20),
 		AWSEvents:    choiceOf("SLESS_EVENT_FORMAT", "sless", "aws-http-v2") == "aws-http-v2",
 		InvocationID: os.Getenv("SLESS_INVOCATION_ID"),

@@ -9,7 +9,6 @@ import { Responder } from './responder.mjs';
 import { WrongEnvironment } from './settings.mjs';
 
 const MAX_HEADER_BYTES = 128 * 1024; // sless limits heads to 64 KB and then adds its own
-const DRAIN_MAX_MS = 10_000;
 const DRAIN_CHECK_MS = 10;
 const NO_BYTES = Buffer.alloc(0);
 
@@ -190,15 +189,15 @@ class Server {
     response.end(body);
   }
 
-  /** Stops accepting, lets what runs end (10 s at most); resolves when all of it is sent. */
-  async drain() {
+  /** Stops accepting, lets what runs end within that time; resolves when all of it is sent. */
+  async drain(graceMs) {
     this.#draining = true;
     this.#http.close(); // and with it the connections between two requests
     for (const socket of this.#sockets) {
       if (socket._httpMessage) socket._httpMessage.shouldKeepAlive = false; // the answer that is being made
       else if (socket.bytesRead === 0) socket.destroy(); // node:http takes a connection before its first request for a busy one
     }
-    const end = performance.now() + DRAIN_MAX_MS;
+    const end = performance.now() + graceMs;
     while (this.#busy && performance.now() < end) {
       await new Promise((resolve) => {
         setTimeout(resolve, DRAIN_CHECK_MS);
@@ -219,7 +218,7 @@ class Server {
 export async function run(program) {
   const server = new Server(program);
   process.on('SIGTERM', async () => {
-    await server.drain();
+    await server.drain(program.settings.graceSec * 1000);
     process.exit(0);
   });
   await server.listen(program.settings);

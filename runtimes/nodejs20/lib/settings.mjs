@@ -9,6 +9,7 @@ const SOCKET_PATH_MAX_BYTES = 100;
 // The handler's environment keeps none of these.
 const PRIVATE_NAMES = [
   'SLESS_MODE', 'SLESS_CODE_DIR', 'SLESS_DEPS_DIR', 'SLESS_SOCKET', 'SLESS_ADDRESS', 'SLESS_PORT', 'SLESS_CONCURRENCY', 'SLESS_EVENT_FORMAT',
+  'SLESS_GRACE_SEC',
   'SLESS_LIFELINE_FD', 'SLESS_EVENT', 'SLESS_EVENT_FILE', 'SLESS_INVOCATION_ID', 'SLESS_REQUEST_ID', 'SLESS_TRIGGER', 'SLESS_RESULT_FILE',
 ];
 
@@ -72,6 +73,7 @@ export function takeSettings(env) {
     memoryMb: integerOf(env, 'SLESS_MEMORY_MB', 128, 1, Number.MAX_SAFE_INTEGER),
     timeoutSec: integerOf(env, 'SLESS_TIMEOUT_SEC', 0, 0, Number.MAX_SAFE_INTEGER),
     concurrency: integerOf(env, 'SLESS_CONCURRENCY', 50, 1, Number.MAX_SAFE_INTEGER),
+    graceSec: integerOf(env, 'SLESS_GRACE_SEC', 10, 0, 1 << 20),
     awsEvents: choiceOf(env, 'SLESS_EVENT_FORMAT', EVENT_FORMATS) === 'aws-http-v2',
     lifelineFd: integerOf(env, 'SLESS_LIFELINE_FD', null, 0, 1 << 20),
     eventText: mode === 'job' ? eventTextOf(env) : null,

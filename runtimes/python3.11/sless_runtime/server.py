@@ -12,7 +12,6 @@ from .crew import TICK_MS, Crew
 from .settings import WrongEnvironment
 
 BACKLOG = 2048
-DRAIN_SEC = 10.0
 ENDING = (_signal.SIGTERM, _signal.SIGINT)
 WAKE = b"\0"
 """No signal has this number."""
@@ -71,7 +70,7 @@ class Server:
         self.draining = True
         self.crew.close_listener()
         remove_socket(self._settings.socket_path)
-        deadline = monotonic() + DRAIN_SEC
+        deadline = monotonic() + self._settings.grace_sec
         while (self.crew.connections or self.slots.running) and monotonic() < deadline:
             self._is_told_to_end(TICK_MS)
             self.crew.tick()

@@ -10,6 +10,7 @@ RESERVED = (
     "SLESS_ADDRESS",
     "SLESS_PORT",
     "SLESS_CONCURRENCY",
+    "SLESS_GRACE_SEC",
     "SLESS_EVENT_FORMAT",
     "SLESS_LIFELINE_FD",
     "SLESS_EVENT",
@@ -44,6 +45,7 @@ class Settings:
         self.address = text("SLESS_ADDRESS", "0.0.0.0")
         self.port = whole_number("SLESS_PORT", text("SLESS_PORT", "8080"), 0, 65535)
         self.concurrency = whole_number("SLESS_CONCURRENCY", text("SLESS_CONCURRENCY", "50"), 1, 100_000)
+        self.grace_sec = whole_number("SLESS_GRACE_SEC", text("SLESS_GRACE_SEC", "10"), 0, 1 << 20)
         self.memory_mb = whole_number("SLESS_MEMORY_MB", text("SLESS_MEMORY_MB", "128"), 0, 1 << 30)
         self.timeout_sec = whole_number("SLESS_TIMEOUT_SEC", text("SLESS_TIMEOUT_SEC", "0"), 0, 1 << 30)
         self.function_name = text("SLESS_FUNCTION_NAME", "function")
