@@ -1,6 +1,7 @@
 """The builder suite over the stand-in: real processes as pods, a real registry; only the builder's image is a program of ours."""
 
 import base64
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sless.domain.ports import BuildSpec, BuildStatus
 from sless.kube import Kube
 from sless.kube.names import namespace_of
 from tests.contract.builder_harness import LocalBuilderHarness
+from tests.kube.chart_rights import Rights, rights_of_chart
 from tests.kube.cluster import KubeCluster
 from tests.kube.image_builder import folder_of, image_of
 from tests.services.registry import PASSWORD, USER, RegistryServer
@@ -41,6 +43,8 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
         self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", **{**given, **settings})
         self.cluster.apply(push_secret(self.registry.host))
         self.cluster.add_image("image-builder", image_of(self.cluster._control, self.root / "images"))
+        rights = chart_rights()
+        self.cluster.enforce("sless", rights.cluster, rights.local)
         self.contexts = FileUrls(self.settings.data_dir, "http://sless")
         self.kube = Kube.connect(self.settings)
         self.builder: KubernetesBuilder = self.new_builder()  # type: ignore[assignment]
@@ -74,6 +78,12 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
     @property
     def tenant(self) -> str:
         return namespace_of("sless-0123456789abcdef")
+
+
+@functools.cache
+def chart_rights() -> Rights:
+    """All that a builder may do is what the chart gives sless."""
+    return rights_of_chart("default", {"backend": "kubernetes"})
 
 
 def push_secret(host: str) -> dict[str, Any]:
