@@ -37,12 +37,21 @@ class Installed:
         """The server's; Recreate: never two."""
         return self.cluster.list("Pod", NAMESPACE, "app.kubernetes.io/name=sless")
 
+    def uids(self) -> list[str]:
+        return [pod["metadata"]["uid"] for pod in self.pods()]
+
     def await_ready(self) -> dict[str, Any]:
         def ready() -> bool:
             status = self.cluster.get("Deployment", NAMESPACE, "sless").get("status", {})
             return status.get("readyReplicas") == 1 == status.get("updatedReplicas") and status.get("replicas") == 1
 
-        self.cluster.wait_until(ready, "the server is ready", 60)
+        try:
+            self.cluster.wait_until(ready, "the server is ready", 60)
+        except AssertionError:
+            print(self.cluster.get("Deployment", NAMESPACE, "sless")["status"])
+            for pod in self.pods():
+                print(pod["status"], self.cluster.log(NAMESPACE, pod["metadata"]["name"]))
+            raise
         (pod,) = self.pods()
         return pod
 
@@ -98,9 +107,7 @@ def test_an_upgrade_keeps_tokens_and_data(installed):
     assert installed.cluster.get("Secret", NAMESPACE, "sless-jwt")["data"] == secret
     assert installed.await_ready()["metadata"]["uid"] == before["metadata"]["uid"]
     installed.config.upgrade(str(CHART), "sless", {**installed.values, "logLevel": "debug"})
-    installed.cluster.wait_until(
-        lambda: before["metadata"]["uid"] not in [pod["metadata"]["uid"] for pod in installed.pods()], "it left", 60
-    )
+    installed.cluster.wait_until(lambda: before["metadata"]["uid"] not in installed.uids(), "the old pod is gone", 60)
     after = installed.await_ready()
     claims = [[item["persistentVolumeClaim"] for item in pod["spec"]["volumes"] if item["name"] == "data"] for pod in (before, after)]
     assert claims[0] == claims[1] == [{"claimName": "sless"}]

@@ -224,6 +224,15 @@ class Deployments:
                 add_owners(self.registry, self._loop, item, "Deployment")
             case "Pod":
                 add_owners(self.registry, self._sets, item, "ReplicaSet")
+                if event == "DELETED":
+                    self._look_at_deployment_of(item)
+
+    def _look_at_deployment_of(self, pod: Object) -> None:
+        """One of the kind Recreate waits until the last Pod is gone, which its ReplicaSets have stopped counting before."""
+        for reference in pod["metadata"].get("ownerReferences") or []:
+            owner = self.registry.find(reference["kind"], pod["metadata"]["namespace"], reference["name"])
+            if owner is not None:
+                add_owners(self.registry, self._loop, owner, "Deployment")
 
     # --- ReplicaSets ---
 
