@@ -21,6 +21,7 @@ E = TypeVar("E", bound=StrEnum)
 
 TEXT = "text/plain"
 DEFAULT_PAGE = 100
+ACCEPTED = shown("Fired", "accepted", "Location")
 ASYNC = (
     Parameter(name="Prefer", text="respond-async: answer with 202 as soon as the call is durable, and run it later", place="header"),
     Parameter(
@@ -128,7 +129,7 @@ def _invoke(kind: Kind, method: str) -> Operation:
         bodies={JSON: ("Event",)} if post else {},
         body_required=False,
         parameters=ASYNC if post else (),
-        replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: shown("Fired", "accepted", "Location")},
+        replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: ACCEPTED},
         any_status=True,
     )
 

@@ -1,5 +1,6 @@
 """Rows of what `asgi` serves by itself, for the document: the call itself, health."""
 
+from sless.http.history import ACCEPTED, ASYNC
 from sless.http.operation import JSON, Operation, Reply, shown
 
 _FN = "/fn/{ns}/{name}"
@@ -18,7 +19,8 @@ def _call(method: str) -> Operation:
         summary="The call itself; any sub-path and query reach the handler as they are",
         bodies={JSON: ("Event",)} if body else {},
         body_required=False,
-        replies=_REPLIES,
+        parameters=ASYNC if method == "POST" else (),
+        replies=_REPLIES | ({202: ACCEPTED} if method == "POST" else {}),
         open=True,
         any_status=True,
     )

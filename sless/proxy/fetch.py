@@ -8,6 +8,14 @@ from sless.proxy.sweep import Sweep
 from sless.proxy.target import connect
 
 
+class AnswerTooLarge(BrokenOff):
+    """`status` is that of the answer."""
+
+    def __init__(self, status: int, max_bytes: int) -> None:
+        super().__init__(f"its answer is over {max_bytes} bytes")
+        self.status = status
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     status: int
@@ -28,7 +36,7 @@ async def fetch(address: str, message: bytes, *, timeout_sec: float, max_bytes: 
         while data := await exchange.read():
             size += len(data)
             if size > max_bytes:
-                raise BrokenOff(f"its answer is over {max_bytes} bytes")
+                raise AnswerTooLarge(exchange.status, max_bytes)
             pieces.append(data)
         return Fetched(status=exchange.status, headers=exchange.headers, body=b"".join(pieces))
     finally:

@@ -19,7 +19,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.entry import Entry
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.failure import broken_off, over_time
-from sless.proxy.fetch import Fetched, fetch
+from sless.proxy.fetch import AnswerTooLarge, Fetched, fetch
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import Trust, answer_of, request_head
 from sless.proxy.oneshot import OneShotRunner
@@ -104,6 +104,8 @@ class LoopInvoker:
             except OSError:
                 target.suspend(monotonic())
                 await self._stuck(target)
+            except AnswerTooLarge as error:
+                return _too_large(run, error.status, self._max_result_bytes, started_at)
             except BrokenOff as error:
                 told = await broken_off(entry.route, target, error, options.why_gone)
                 return _failed(run, CallStatus.FAILED, told.message, started_at)
@@ -189,6 +191,15 @@ def _result_of(text: str, fetched: Fetched) -> str:
         return "null"
     content_type = next((value for name, value in fetched.headers if name == b"content-type"), b"")
     return text if content_type.startswith(b"application/json") else json.dumps(text, ensure_ascii=False)
+
+
+def _too_large(run: AcceptedCall, status: int, max_bytes: int, started_at: datetime) -> ObservedRun:
+    """With an outcome: it would be as large the next time, so nobody needs to try."""
+    message = f"the result is over the limit of {max_bytes} bytes (max_result_bytes)"
+    outcome = Outcome(ok=False, result=None, error=message, error_type=None, status=status, headers=(), body=b"")
+    return ObservedRun(
+        id=run.id, status=CallStatus.FAILED, outcome=outcome, message=message, started_at=started_at, ended_at=clock.now()
+    )  # fmt: skip
 
 
 def _failed(run: AcceptedCall, status: CallStatus, message: str, started_at: datetime) -> ObservedRun:

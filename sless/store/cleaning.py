@@ -1,8 +1,8 @@
 """Clean-up of history in steps small enough that writers of calls hardly wait.
 
 Gone are: invocations older than `history_days` or beyond the newest `per_function` of their workload, with their log lines and their ended
-runs (but the newest run of a job, whose phase stands on it); log lines outside of calls by the same two limits; statistics older than
-`stats_days`. What is queued or running stays, however old.
+runs (but the newest run of a job, whose phase stands on it, and one whose callback is still to be sent); log lines outside of calls by the
+same two limits; statistics older than `stats_days`. What is queued or running stays, however old.
 """
 
 import threading
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, Table, and_, delete, exists, func, or_, select
 
 from sless import clock
+from sless.domain.callback import CallbackStatus
 from sless.domain.lifecycle import ENDED_CALL_STATUSES
 from sless.store.engine import Database
-from sless.store.tables import call_stats, invocations, log_lines, runs
+from sless.store.tables import call_stats, callbacks, invocations, log_lines, runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,4 +124,6 @@ def _replaceable_run() -> ColumnElement[bool]:
     other = runs.alias("other")
     newest: Select[Any] = select(func.max(other.c.job_run_id)).where(other.c.workload_id == runs.c.workload_id)
     unneeded = or_(runs.c.job_run_id.is_(None), runs.c.job_run_id < newest.scalar_subquery())
-    return and_(runs.c.status.in_(ENDED_CALL_STATUSES), unneeded)
+    # What is still to be told of it needs its row; a callback is given up long before history is old.
+    told = ~exists().where(callbacks.c.run_id == runs.c.id, callbacks.c.status == CallbackStatus.PENDING)
+    return and_(runs.c.status.in_(ENDED_CALL_STATUSES), unneeded, told)

@@ -222,6 +222,22 @@ class TestStats:
 
 
 class TestCleaning:
+    def test_a_run_stays_until_its_callback_is_sent(self, store, workload):
+        old = clock.now() - timedelta(days=99)
+        run = make_run(workload_id=workload.id, callback_url="https://example.com/x", created_at=old)
+        store.runs.insert(run)
+        store.runs.claim(run.id, "h", 1)
+        store.runs.finish(run.id, status=CallStatus.SUCCEEDED)
+        with store.database.write() as conn:
+            for table, column in (("invocations", "started_at"), ("runs", "ended_at")):
+                conn.exec_driver_sql(f"UPDATE {table} SET {column} = (SELECT created_at FROM runs WHERE id = '{run.id}')")
+        clean_all(store, history_days=1)
+        callback = store.callbacks.find(run.id)
+        assert callback is not None and store.history.find_invocation(workload.id, run.id) is None
+        store.callbacks.delivered(callback, 200)
+        clean_all(store, history_days=1)
+        assert store.runs.find(run.id) is None and store.callbacks.find(run.id) is None and store.runs.attempts_of(run.id) == []
+
     def test_by_age(self, store):
         now = clock.now()
         old, young = now - timedelta(days=15), now - timedelta(days=13)

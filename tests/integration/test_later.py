@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from sless import clock
 from sless.domain.model import CallStatus
 from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun
 from sless.domain.request import stored_request_of
 from sless.errors import Code, SlessError
+from sless.reconcile.decide_runs import FinishRun, verdict_of
+from tests.builders import make_run
 from tests.proxykit.fakes import NAMESPACE, route_of
 from tests.proxykit.plugin import Serve, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Front, Reply, until
@@ -172,6 +175,20 @@ def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> Non
         assert first.result().status == 202
         assert [reply.result().status for reply in rest] == [202, 404, 202]
     assert len(front.fakes.queue.accepted) == 3
+
+
+def test_a_result_over_the_limit_is_final(serve: Serve) -> None:
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        peer.body(headers)
+        peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2000\r\n\r\n" + b"x" * 2000)
+
+    front = serve(logs_or(handler), settings=replace(SETTINGS, max_result_bytes=1024))
+    later(front)
+    [accepted] = front.fakes.queue.accepted
+    found = front.plane.invoker.invoke("w-f", accepted, 30)
+    assert found.message == "the result is over the limit of 1024 bytes (max_result_bytes)"
+    verdict = verdict_of(make_run(attempts=1), found, clock.now())
+    assert isinstance(verdict, FinishRun) and verdict.status is CallStatus.FAILED
 
 
 def test_begun_without_waiting_and_stopped(serve: Serve) -> None:
