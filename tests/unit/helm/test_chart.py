@@ -11,6 +11,7 @@ import yaml
 
 from sless._version import __version__
 from sless.config import PREFIX, Settings, load
+from sless.kube.names import SERVER_LABEL
 from tests.unit.helm.chart import (
     CHART,
     DATABASE,
@@ -308,3 +309,10 @@ def test_broken_values_are_refused_with_a_clear_text(case):
 def test_replicas_with_everything_are_taken():
     assert one(render({"replicas": 2, **DATABASE, **S3}), "Deployment")["spec"]["replicas"] == 2
     assert one(render(EXISTING), "Deployment")["spec"]["replicas"] == 2
+
+
+def test_functions_let_these_pods_in(rendered):
+    """The NetworkPolicy of tenants' namespaces asks for this label and for sless's namespace."""
+    for values in VALUES:
+        labels = one(rendered[values], "Deployment")["spec"]["template"]["metadata"]["labels"]
+        assert labels[SERVER_LABEL] == "server"
