@@ -1,5 +1,6 @@
 """Triggers: stored and shown; http ones take effect through the routes, the others through their loops."""
 
+import json
 from typing import Any
 
 from sless import clock, ids
@@ -7,7 +8,7 @@ from sless.config import Settings
 from sless.domain.addresses import find_literal, may_reach, parse_allowed
 from sless.domain.amqp import parse_broker_url, refusal_of
 from sless.domain.model import CallStatus, Cause, Kind, Run, Trigger, TriggerType, Workload
-from sless.domain.spec import Mode, check_event_size, run_event_of, text_of_event
+from sless.domain.spec import Mode, check_event_size, run_event_of
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
@@ -69,9 +70,9 @@ class Triggers:
             raise NotFound("function", trigger.function_ref)
         if target.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{target.kind} "{target.name}" is being deleted')
-        text = text_of_event(event) if event is not None else trigger.spec.get("event_json") or "{}"
+        text = run_event_of(trigger.spec.get("event_json") or "") if event is None else json.dumps(event, ensure_ascii=False)
         check_event_size("event", text)
-        run = _run_of(trigger, target, run_event_of(text), request_id)
+        run = _run_of(trigger, target, text, request_id)
         self._store.runs.insert(run)
         self._parts.wake("runs")
         return run

@@ -18,14 +18,17 @@ from sless.domain.model import Trigger, TriggerType
 from sless.store import open_store, sqlite_url_of
 from sless.store.tables import triggers
 from sless.store.triggers import values_of
-from tests.bench.client import connect
-from tests.bench.places import Missing, sless_server, temporary_folder, wait_until
-from tests.bench.table import Row, at_most
+from tests.bench.client import connect, deploy
+from tests.bench.load import POST_JSON, wrk
+from tests.bench.places import FUNCTIONS, Missing, sless_server, temporary_folder, wait_until
+from tests.bench.rows_proxy import figures
+from tests.bench.table import Row, at_most, ratio
 from tests.services.postgres import PostgresServer
 
 IDLE, DUE = 10_000, 1_000
 WATCHED_SEC = 60
 SETTLE_SEC = 5
+BESIDE_SEC = 6
 Databases = dict[str, Callable[[Path], str]]
 
 
@@ -37,6 +40,7 @@ def cron(seconds: int, pairs: int) -> Iterator[Row]:
         for name, url_of in databases.items():
             yield idle(name, url_of)
             yield due(name, url_of)
+        yield beside(databases["SQLite"])
         if make_database is None:
             raise Missing("PostgreSQL's server is not installed (Debian: postgresql)")
 
@@ -77,6 +81,20 @@ def due(database: str, url_of: Callable[[Path], str]) -> Row:
 
 def _far_month() -> int:
     return (datetime.now(UTC).month + 5) % 12 + 1
+
+
+def beside(url_of: Callable[[Path], str]) -> Row:
+    """Calls of another function in the seconds in which the claims are made, against seconds of the same minute in which none are."""
+    with _server(url_of) as (_, client, url):
+        called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
+        insert(client, url, DUE, lambda: "* * * * *")
+        _wait_past_minute()
+        quiet = wrk(called, connections=8, seconds=BESIDE_SEC, script=POST_JSON)
+        time.sleep(60 - time.time() % 60 - BESIDE_SEC / 2)
+        busy = wrk(called, connections=8, seconds=BESIDE_SEC, script=POST_JSON)
+        claimed = sum(_delays(client).values())
+    detail = f"quiet {figures(quiet)}; busy {figures(busy)}; failed {quiet.failed + busy.failed}; {claimed:,} claims"
+    return ratio(f"p99 while {DUE:,} cron triggers are due / p99 without", busy.p99_ms / quiet.p99_ms, detail=detail)
 
 
 @contextmanager
