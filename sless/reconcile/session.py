@@ -148,11 +148,13 @@ class Session:
             assert task is not None
             self._waiting.pop(task, None)
             outcome = await self._served(attempt, task, delivery.tag)
-        if outcome is not None:
+        if outcome is None:
+            await self.channel.requeue(delivery.tag)
+        else:
             await self._settle(delivery.tag, attempt, outcome)
 
-    async def _served(self, attempt: Attempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome:
-        """Asks until the function can be asked; in between the message counts as one that waits."""
+    async def _served(self, attempt: Attempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
+        """Asks until the function can be asked; in between the message counts as one that waits. None: all is to be quiet meanwhile."""
         call = _call_of(attempt, self.parts)
         pause_sec = 1.0
         while True:
@@ -161,6 +163,8 @@ class Session:
                 self.parts.held("")
                 return outcome
             self.parts.held(outcome.error)
+            if self._quiet:
+                return None
             self._waiting[task] = tag
             if self.channel.closed or self._failed.done():
                 raise BrokerError("connection lost")

@@ -56,7 +56,10 @@ async def test_a_stopped_listener_leaves_what_it_did_not_finish(rabbit_server: R
         listener = await desk.listening(max_concurrency=2, prefetch=5)
         await desk.publish(*(b"%d" % number for number in range(8)))
         await until(lambda: desk.function.running == 2)
-        await listener.stop(0.1)
+        stopping = asyncio.create_task(listener.stop(1.5))
+        await until(lambda: holds(desk, 6))  # those that wait go back while calls still run
+        assert desk.function.running == 2
+        await stopping
         await until(lambda: holds(desk, 8))
         assert desk.function.running == 0
         assert len(desk.function.calls) == 2
@@ -121,6 +124,20 @@ async def test_a_function_that_cannot_be_asked_costs_no_attempt(rabbit_server: R
         await until(lambda: listener.last_status == "succeeded")
         assert listener.message == f'listening on queue "{desk.queue}"'
         assert {call.attempt for call in desk.function.calls} == {1}
+
+
+async def test_a_message_that_waits_for_its_function_goes_back_at_once(rabbit_server: RabbitServer) -> None:
+    async def never(call: MessageCall) -> MessageOutcome:
+        await asyncio.sleep(0.3)
+        return failed("it is being built", served=False)
+
+    async with open_desk(rabbit_server, never) as desk:
+        listener = await desk.listening()
+        await desk.publish(b"x")
+        await until(lambda: desk.function.running == 1)
+        await asyncio.wait_for(listener.stop(60), 5)
+        await until(lambda: holds(desk, 1))
+        assert len(desk.function.calls) == 1
 
 
 async def test_prefetch_and_concurrency_are_kept(rabbit_server: RabbitServer) -> None:

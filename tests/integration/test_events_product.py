@@ -158,6 +158,7 @@ def test_a_broker_of_its_own_and_what_is_wrong_with_it(mq_tenant: Tenant, rabbit
     wait_until(lambda: len(calls_of(tenant)) == 1, "the call")
 
 
+@pytest.mark.slow
 def test_a_stop_finishes_what_runs_and_gives_back_the_rest(start_product: Callable[..., Product], rabbit_server: RabbitServer) -> None:
     product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
     tenant = product.tenant("stopper")
@@ -173,6 +174,7 @@ def test_a_stop_finishes_what_runs_and_gives_back_the_rest(start_product: Callab
     assert [call["status"] for call in calls_of(tenant)] == ["succeeded"] * 3
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_loses_nothing(start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path) -> None:
     product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
     tenant = product.tenant("killer")

@@ -1,0 +1,107 @@
+"""Who shares a connection, and how often one that fails is tried."""
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from sless.broker import BrokerError, Limits, Pool
+from sless.broker.pool import CHANNELS_PER_CONNECTION, rest_sec_of
+from sless.broker.reader import BoundedReader, Budget
+from sless.domain.amqp import parse_broker_url
+from sless.outbound import outbound_of
+
+URL = parse_broker_url("amqp://u:p@h/")
+
+
+async def test_a_tenant_shares_with_itself_only() -> None:
+    pool = Pool(outbound_of(()))
+    one = pool.join("ns", URL, trusted=True)
+    assert pool.join("ns", URL, trusted=True) is one
+    assert pool.join("other", URL, trusted=True) is not one
+    assert pool.join("ns", URL, trusted=False) is not one
+    assert pool.join("ns", parse_broker_url("amqp://u:q@h/"), trusted=True) is not one
+
+
+async def test_a_connection_has_so_many_users() -> None:
+    pool = Pool(outbound_of(()))
+    links = [pool.join("ns", URL, trusted=True) for _ in range(CHANNELS_PER_CONNECTION + 1)]
+    assert len(set(map(id, links))) == 2
+    await pool.leave(links[0])
+    assert pool.join("ns", URL, trusted=True) is links[0]
+    for link in links:
+        await pool.leave(link)
+    assert pool.join("ns", URL, trusted=True) not in links
+
+
+async def test_one_that_failed_rests_and_says_the_same_again() -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readexactly(8)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    pool = Pool(outbound_of(("127.0.0.0/8",)))
+    link = pool.join("ns", parse_broker_url(f"amqp://u:p@127.0.0.1:{port}/"), trusted=False)
+    texts = []
+    for _ in range(3):
+        with pytest.raises(BrokerError) as raised:
+            await pool.connection(link)
+        texts.append(str(raised.value))
+    assert texts == [f"cannot connect to amqp://127.0.0.1:{port}: what answers there does not speak AMQP 0-9-1"] * 3
+    assert connections == 1
+    server.close()
+    await server.wait_closed()
+
+
+def test_rests() -> None:
+    assert [rest_sec_of(number) for number in (1, 2, 3, 5, 6, 7, 99)] == [0.5, 1, 2, 8, 15, 15, 15]
+
+
+async def test_a_body_that_is_too_long_is_not_even_begun() -> None:
+    reader = BoundedReader(Budget(Limits(message_bytes=1000)), asyncio.get_running_loop())
+
+    async def frame(size: int) -> None:
+        payload = struct.pack(">HHQH", 60, 0, size, 0)
+        reader.feed_data(b"\x02" + struct.pack(">HI", 1, len(payload)) + payload + b"\xce")
+        for part in (1, 6, len(payload) + 1):
+            await reader.readexactly(part)
+
+    await frame(1000)
+    with pytest.raises(OSError, match="1,001 bytes is over the limit of 1,000"):
+        await frame(1001)
+
+
+async def test_reading_stops_while_too_much_is_held() -> None:
+    budget = Budget(Limits(held_bytes=10))
+    reader = BoundedReader(budget, asyncio.get_running_loop())
+    reader.feed_data(b"ab")
+    budget.take(11)
+    reading = asyncio.create_task(reader.readexactly(2))
+    await asyncio.sleep(0.01)
+    assert not reading.done()
+    budget.give(1)
+    assert await reading == b"ab"
+
+
+def test_what_is_not_there_is_named() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    async def connect() -> str:
+        pool = Pool(outbound_of(()))
+        try:
+            await pool.connection(pool.join("ns", parse_broker_url(f"amqp://u:p@127.0.0.1:{port}/"), trusted=True))
+        except BrokerError as error:
+            return str(error)
+        return ""
+
+    assert asyncio.run(connect()).startswith(f"cannot connect to amqp://127.0.0.1:{port}: Connect")
