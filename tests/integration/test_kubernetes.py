@@ -1,5 +1,6 @@
 """sless serve with SLESS_BACKEND=kubernetes as a user meets it, over the stand-in cluster, with no more rights than the chart gives."""
 
+import base64
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,16 @@ pytestmark = pytest.mark.xdist_group("kubernetes")
 POD_NAMESPACE = "sless"
 HELLO = "def handle(event):\n    print('called with', event)\n    return {'hello': event}\n"
 USER = "sless"
+PUSH_SECRET = {
+    "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+    "metadata": {"name": "push", "namespace": POD_NAMESPACE},
+    "data": {".dockerconfigjson": base64.b64encode(b'{"auths": {}}').decode()},
+}  # fmt: skip
+SELDOM = {
+    ("delete", "", "pods"): "an instance that hangs",
+    ("delete", "", "configmaps"): "code that no version has needed for a quarter of an hour",
+}
+"""Rights that this file's scenarios do not need, and what does."""
 
 
 @dataclass
@@ -38,6 +49,7 @@ def rights() -> Rights:
 def world(tmp_path_factory: pytest.TempPathFactory, rights: Rights) -> Iterator[World]:
     with running_cluster() as cluster, new_place(tmp_path_factory.mktemp("kubernetes")) as place:
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": POD_NAMESPACE}})
+        cluster.create(PUSH_SECRET)
         cluster.enforce(USER, rights.cluster, rights.local)
         product = Product(place, **environ_of(cluster))
         try:
@@ -49,7 +61,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, rights: Rights) -> Iterator[
 def environ_of(cluster: KubeCluster) -> dict[str, str]:
     return {
         "SLESS_BACKEND": "kubernetes", "SLESS_KUBECONFIG": str(cluster.kubeconfig), "SLESS_POD_NAMESPACE": POD_NAMESPACE,
-        "SLESS_AUTH_MODE": "local", "SLESS_INGRESS_HOST": "fn.test",
+        "SLESS_AUTH_MODE": "local", "SLESS_INGRESS_HOST": "fn.test", "SLESS_INTERNAL_URL": "http://sless.sless.svc:9090",
+        "SLESS_REGISTRY_HOST": "registry.test", "SLESS_REGISTRY_SECRET": "push",
     }  # fmt: skip
 
 
@@ -167,10 +180,29 @@ def test_a_full_quota_is_told(world):
     assert "memory" in tenant.get("functions/big").json()["message"]
 
 
-def test_what_is_deleted_leaves_the_cluster(world):
+@pytest.mark.slow
+def test_what_is_deleted_leaves_the_cluster_and_each_right_was_needed(world, rights):
     tenant = world.product.tenant("donald")
     path = tenant.deploy("gone", HELLO)
     assert fetch(tenant, path).status_code == 200
+    assert run_job(tenant, "ended", HELLO)["phase"] == "Succeeded"
+    run_job_without_room(world, tenant)
     assert tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}", params={"confirm": tenant.namespace}).status_code == 202
     wait_until(lambda: world.cluster.find("Namespace", "", namespace_of(tenant.namespace)) is None, "the namespace is gone", 150)
     assert world.cluster.list("Ingress", POD_NAMESPACE, f"sless.dev/namespace={tenant.namespace}") == []
+    requests_made = world.cluster.requests(USER)
+    assert [one["path"] for one in requests_made if one["status"] == 403 and "quota" not in one["path"]] == []
+    used = {(verb, one["group"], resource_of(one)) for one in requests_made for verb in (one["verb"], one["also"]) if verb}
+    assert rights.all() - used == SELDOM.keys(), "rights of the chart that nothing used, or that are used by now"
+
+
+def resource_of(request: dict[str, Any]) -> str:
+    return request["resource"] + (f"/{request['subresource']}" if request["subresource"] else "")
+
+
+def run_job_without_room(world: World, tenant: Tenant) -> None:
+    """The Job is there, its pod is refused: the cluster is asked why."""
+    tenant.post("jobs", {"name": "large", "runtime": "python3.11", "run_id": 1, "memory_mb": 8192})
+    tenant.upload("large", HELLO, "job")
+    wait_until(lambda: tenant.get("jobs/large").json()["phase"] == "Failed", "the job was refused", 60)
+    assert "quota" in tenant.get("jobs/large").json()["message"]
