@@ -12,7 +12,8 @@ _RUN_FAILED = re.compile(
     r"failed to execute command|error building stage.*(exit status|waiting for process)|building at STEP \"RUN|exit status \d+$"
 )
 _NOISE = re.compile(
-    r"^(INFO|DEBU|WARN)\[|^time=|^STEP \d+|^Trying to pull|^Getting image source|^Copying (blob|config)|^Writing manifest|^Storing"
+    r"^(INFO|DEBU|WARN)\[|^\[try \d+\]$|^time=|^STEP \d+|^Trying to pull|^Getting image source|^Copying (blob|config)"
+    r"|^Writing manifest|^Storing"
 )
 _MAX_FIRST_CHARS = 300
 

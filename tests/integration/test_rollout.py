@@ -105,6 +105,18 @@ def test_five_versions_and_a_roll_back_without_a_failed_call(tenant: Tenant) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_rebuild_without_a_failed_call(tenant: Tenant) -> None:
+    path = tenant.deploy("f", handler(1))
+    with calling(tenant, path) as callers:
+        wait_until(lambda: callers.newest(1), "it answers")
+        assert tenant.post("functions/f/rebuild").status_code == 202
+        assert tenant.settled("f", version=2)["active_version"] == 2
+        wait_until(lambda: len(callers.pids) == 2, "a new instance answers")
+    assert callers.failures == []
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_replicas_share_the_calls_and_change_without_a_failed_one(tenant: Tenant) -> None:
     path = tenant.deploy("s", handler(1), kind="service", replicas=2)

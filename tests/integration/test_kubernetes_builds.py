@@ -1,0 +1,73 @@
+"""Functions with dependencies in a cluster, as a user meets them: image, calls, rebuild, deletion. The builder's context comes from
+S3 by a presigned URL; S3 and the registry are real."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.contract.builder_harness import wheel_of
+from tests.contract.builder_harness_kube import chart_rights, push_secret
+from tests.integration.test_rollout import calling
+from tests.kube.cluster import KubeCluster, running_cluster
+from tests.kube.image_builder import image_of
+from tests.services.product import Product, new_place, wait_until
+from tests.services.registry import RegistryServer
+from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.timeout(240)]
+REQUIREMENTS = "--no-index\n--find-links ./wheels\ngreeting==1.0\n"
+HANDLER = "import os\nimport greeting\ndef handle(event):\n    return {'version': greeting.N, 'pid': os.getpid(), 'n': event['n']}\n"
+
+
+@dataclass
+class World:
+    cluster: KubeCluster
+    product: Product
+    registry: RegistryServer
+
+
+@pytest.fixture
+def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) -> Iterator[World]:
+    with running_cluster() as cluster, new_place(tmp_path) as place:
+        cluster.create(push_secret(registry_server.host))
+        cluster.add_image("image-builder", image_of(cluster._control, tmp_path / "images"))
+        cluster.enforce("sless", chart_rights().cluster, chart_rights().local)
+        environ = {
+            "BACKEND": "kubernetes", "KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": "default", "AUTH_MODE": "local",
+            "REGISTRY_HOST": registry_server.host, "REGISTRY_INSECURE": "true", "REGISTRY_SECRET": "registry",
+            "BUILDER_IMAGE": "image-builder", "S3_ENDPOINT": f"http://{s3_server.endpoint}", "S3_BUCKET": BUCKET,
+            "S3_ACCESS_KEY": ACCESS_KEY, "S3_SECRET_KEY": SECRET_KEY,
+        }  # fmt: skip
+        product = Product(place, **{f"SLESS_{name}": value for name, value in environ.items()})
+        try:
+            yield World(cluster, product, registry_server)
+        finally:
+            product.close()
+
+
+def test_a_function_with_dependencies_is_built_called_rebuilt_and_deleted(world: World) -> None:
+    world.product.start()
+    tenant = world.product.tenant("ada")
+    wheel = wheel_of("greeting", "1.0", "N = 1\n")
+    path = tenant.deploy(
+        "hello", {"handler.py": HANDLER, "requirements.txt": REQUIREMENTS, "wheels/greeting-1.0-py3-none-any.whl": _json(wheel)}
+    )
+    repository = f"{tenant.namespace}-hello"
+    (tag,) = world.registry.tags(repository)
+    assert tenant.get("functions/hello").json()["image_ref"] == f"{world.registry.host}/{repository}:{tag}"
+    assert "Successfully installed greeting-1.0" in tenant.get("functions/hello/versions/1").json()["build_log"]
+    with calling(tenant, path) as callers:
+        wait_until(lambda: callers.versions[1] > 20, "it answers")
+        assert tenant.post("functions/hello/rebuild").status_code == 202
+        assert tenant.settled("hello", version=2, timeout_sec=90)["active_version"] == 2
+        wait_until(lambda: len(callers.pids) == 2, "a new instance answers", 60)
+    assert callers.failures == []
+    assert world.registry.tags(repository) == sorted([tag, f"{tag}-v2"])
+
+
+def _json(content: bytes) -> dict[str, str]:
+
+    return {"base64": base64.b64encode(content).decode()}
