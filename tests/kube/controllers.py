@@ -451,8 +451,12 @@ class Jobs:
         self._end(job, active, counts, ending)
 
     def _ending(self, job: Object, failed: int, succeeded: int) -> Object | None:
-        """The condition that ends it, if it is at its end."""
+        """The condition that ends it, if it is at its end. What was decided stays, whatever becomes of the pods."""
         spec = job["spec"]
+        finals = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+        for decided in (job.get("status") or {}).get("conditions") or []:
+            if decided["type"] in finals:
+                return {**decided, "type": finals[decided["type"]]}
         if succeeded >= spec["completions"]:
             return condition("Complete", True, "CompletionsReached", "Reached expected number of succeeded pods")
         if failed > spec["backoffLimit"]:
