@@ -3,17 +3,25 @@
 import base64
 import functools
 import json
+import shutil
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sless.build.kubernetes import KubernetesBuilder, make_kubernetes_builder
 from sless.build.references import RegistryName, find_reference
-from sless.code.contexts import FolderContextStore
-from sless.config import Settings
+from sless.code.contexts import FolderContextStore, open_context_store
+from sless.config import Settings, load
 from sless.domain.ports import BuildSpec, BuildStatus
+from sless.ids import new_id
 from sless.kube import Kube
 from sless.kube.names import namespace_of
 from tests.contract.builder_harness import LocalBuilderHarness
+from tests.kube import real
 from tests.kube.chart_rights import Rights, rights_of_chart
 from tests.kube.cluster import KubeCluster
 from tests.kube.image_builder import folder_of, image_of
@@ -78,6 +86,45 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
     @property
     def tenant(self) -> str:
         return namespace_of("sless-0123456789abcdef")
+
+
+class RealBuilderHarness(LocalBuilderHarness):
+    """A real cluster. Small code needs SLESS_TEST_KUBECONFIG and the runtime images alone; images also a registry (SLESS_TEST_REGISTRY_HOST
+    …) and S3 that pods reach (SLESS_TEST_S3_ENDPOINT …); without these their tests are skipped."""
+
+    def make(self, **settings: Any) -> None:
+        given = load(real.settings(), data_dir=self.root / "data", run_dir=self.root / "run")
+        self.settings = replace(given, **settings)
+        self.namespace = f"sless-{new_id(16)}"
+        self.kube = Kube.connect(self.settings)
+        self.builder = make_kubernetes_builder(self.settings, self.kube, new_id(8), self.code, open_context_store(self.settings))  # type: ignore[assignment]
+
+    def start(self, spec: BuildSpec) -> None:
+        with self.code.open(spec.code_key) as package, zipfile.ZipFile(package) as archive:
+            asked = {"requirements.txt", "package.json"} & set(archive.namelist())
+        if asked and not (self.settings.registry_host and self.settings.s3_endpoint):
+            pytest.skip("images in a real cluster need SLESS_TEST_REGISTRY_HOST and SLESS_TEST_S3_ENDPOINT")
+        super().start(spec)
+
+    def spec(self, files: Mapping[str, str | bytes], **fields: Any) -> BuildSpec:
+        return super().spec(files, **{"namespace": self.namespace, **fields})
+
+    def wait(self, spec: BuildSpec, timeout_sec: float = 240) -> BuildStatus:
+        return super().wait(spec, timeout_sec)
+
+    def is_unbuilt(self, status: BuildStatus) -> bool:
+        return status.artifact.startswith("configmap:")
+
+    def deps_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
+        pytest.skip("the image is in the cluster's registry; that its code can be imported was seen")
+
+    code_of = deps_of
+
+    def close(self) -> None:
+        self.builder.close()
+        self.kube.delete("Namespace", namespace_of(self.namespace))
+        self.kube.close()
+        shutil.rmtree(self.root)
 
 
 @functools.cache

@@ -14,17 +14,20 @@ from sless.domain.ports import BuildStatus
 from sless.ids import new_id
 from tests.contract.backend_harness import wait_until
 from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
-from tests.contract.builder_harness_kube import KubernetesBuilderHarness
+from tests.contract.builder_harness_kube import KubernetesBuilderHarness, RealBuilderHarness
+from tests.kube import real
 
 HELLO = {"handler.py": "def handle(event):\n    return 1\n"}
 USES_GREETING = {"handler.py": "import greeting\ndef handle(event):\n    return greeting.TEXT\n"}
 OFFLINE = "--no-index\n--find-links ./wheels\n"
 
 
-@pytest.fixture(params=["local", "kubernetes"])
+@pytest.fixture(params=["local", "kubernetes", *(["cluster"] if real.kubeconfig() else [])])
 def harness(request: pytest.FixtureRequest) -> Iterator[LocalBuilderHarness]:
     if request.param == "local":
         made = LocalBuilderHarness()
+    elif request.param == "cluster":
+        made = RealBuilderHarness()
     else:
         KubernetesBuilderHarness.cluster = request.getfixturevalue("kube_cluster")
         KubernetesBuilderHarness.registry = request.getfixturevalue("registry_server")
@@ -33,6 +36,8 @@ def harness(request: pytest.FixtureRequest) -> Iterator[LocalBuilderHarness]:
     made.close()
 
 
+near = pytest.mark.parametrize("harness", ["local", "kubernetes"], indirect=True)
+"""Builds that touch files of this machine."""
 here = pytest.mark.parametrize("harness", ["local"], indirect=True)
 """About this machine's own folders and processes; the cluster's counterpart is in test_builder_kubernetes."""
 
@@ -235,6 +240,7 @@ def test_a_build_that_hangs_ends(harness):
     assert time.monotonic() - began < 10
 
 
+@near
 def test_cancel_ends_every_process_and_forgets(harness, tmp_path):
     pid_file = tmp_path / "pid"
     hang = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
@@ -256,6 +262,7 @@ def test_a_cancelled_installation_does_not_spoil_the_next(harness):
     assert harness.wait(again).ready
 
 
+@near
 def test_the_log_comes_as_it_is_written(harness, tmp_path):
     gate = tmp_path / "gate"
     wait = f"import os, time\n    while not os.path.exists({str(gate)!r}): time.sleep(0.02)"
