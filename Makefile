@@ -77,6 +77,10 @@ types: $(VENV)/.dev-stamp ## mypy, strict where the charters say so
 check: lint types test-deps ## before a commit: linter, types, architecture, unit and contract tests
 	$(PYTEST) tests/test_architecture.py tests/unit tests/contract
 
+.PHONY: test-kube
+test-kube: test-deps ## the backend and builder suites over the real cluster of SLESS_TEST_KUBECONFIG (CONTRIBUTING.md)
+	$(PYTEST) tests/contract/test_backend.py tests/contract/test_builder.py -k cluster -rs
+
 .PHONY: format
 format: $(VENV)/.dev-stamp ## bring the code into the house's format
 	$(BIN)/ruff check --fix .
