@@ -68,7 +68,6 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
 # Library (import name) → the modules that may import it. Whoever swaps a library then has one place to look at.
 LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "a2wsgi": ("sless.asgi",),
-    "aio_pika": ("sless.broker",),
     "aiormq": ("sless.broker",),
     "alembic": ("sless.store",),
     "apscheduler": ("sless.reconcile",),
