@@ -61,7 +61,7 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
             code=open_code_store(settings),
             folder=settings.data_dir,
             signing_key=settings.data_dir / SIGNING_KEY if settings.auth_mode == "local" else None,
-            is_usable=_Usable(settings),
+            is_usable=Usable(settings),
         )
         if source.seekable():
             return backup.restore(source, target, force=force, tell=tell)
@@ -74,17 +74,15 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
 
 
 @dataclass(frozen=True, slots=True)
-class _Usable:
-    """Installed dependencies lie in the data folder of one machine, small code in a ConfigMap of one cluster: neither is in a backup. An
-    image is where it was."""
+class Usable:
+    """Installed dependencies lie in the data folder of one machine and are in no backup. An image is where it was, and the ConfigMap of
+    small code is made again when it is missing."""
 
     settings: Settings
 
     def __call__(self, version: Version) -> bool:
         artifact = version.artifact
-        is_image = "/" in artifact and find_code_map(artifact) is None
-        if self.settings.backend == "kubernetes":
-            return is_image
-        if is_image or find_code_map(artifact) is not None:
-            return False
+        of_cluster = "/" in artifact or find_code_map(artifact) is not None
+        if self.settings.backend == "kubernetes" or of_cluster:
+            return of_cluster and self.settings.backend == "kubernetes"
         return not artifact or (self.settings.data_dir / _DEPS / artifact).is_dir()

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pytest
 from sqlalchemy import insert, inspect, select, text
 
-from sless.app.backup import write_backup
+from sless.app.backup import Usable, write_backup
 from sless.backup import BrokenBackup, Restored, Target, archive, restore, write
 from sless.code.folder import FolderCodeStore
 from sless.config import Settings
@@ -20,6 +20,7 @@ from sless.errors import ConfigError, SlessError
 from sless.store import Store, dump, migrate, open_store
 from sless.store.tables import metadata, versions, workloads
 from sless.store.types import UtcDateTime
+from tests.builders import make_version
 
 SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 INTO_SQLITE = pytest.mark.parametrize("empty_database_url", ["sqlite"], indirect=True)
@@ -397,3 +398,22 @@ class TestFile:
     def test_a_folder_that_is_not_there(self, here, tmp_path):
         with pytest.raises(ConfigError, match="cannot be written"):
             write_backup(self.settings(here), tmp_path / "nowhere" / "x.tar", here.said.append)
+
+
+@pytest.mark.parametrize(
+    ("backend", "artifact", "usable"),
+    [
+        ("local", "", True),
+        ("local", "deps-here", True),
+        ("local", "deps-elsewhere", False),
+        ("local", "configmap:code-1", False),
+        ("local", "registry.test/ns-f:1", False),
+        ("kubernetes", "", False),
+        ("kubernetes", "deps-here", False),
+        ("kubernetes", "configmap:code-1", True),
+        ("kubernetes", "registry.test/ns-f:1", True),
+    ],
+)
+def test_what_was_built_elsewhere(tmp_path, backend, artifact, usable):
+    (tmp_path / "deps" / "deps-here").mkdir(parents=True)
+    assert Usable(Settings(data_dir=tmp_path, backend=backend))(make_version(artifact=artifact)) is usable
