@@ -26,6 +26,8 @@ PUSH_SECRET = {
 }  # fmt: skip
 SELDOM = {
     ("delete", "", "pods"): "an instance that hangs",
+    ("patch", "", "pods"): "the same: its ReplicaSet is to make another one before",
+    ("patch", "batch", "jobs"): "a run over its time",
     ("delete", "", "configmaps"): "code that no version has needed for a quarter of an hour",
 }
 """Rights that this file's scenarios do not need, and what does."""
