@@ -1,0 +1,77 @@
+"""Who leads, over both databases: one at a time, handed over at once, taken over after the lease has expired."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from sless.reconcile.leader import RENEW_SEC, TTL_SEC, Leader
+
+
+class Time:
+    """One clock for the leaders and the database."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+@pytest.fixture
+def leaders(make_store, time):
+    stores = [make_store(holder=name, read_time=lambda conn: datetime.fromtimestamp(time.now, UTC)) for name in ("a", "b")]
+    return [Leader(store, store.holder, monotonic=time) for store in stores]
+
+
+def test_one_leads_until_it_resigns(leaders, time):
+    first, second = leaders
+    assert first.keep()
+    assert not second.keep()
+    assert (first.is_leader(), second.is_leader()) == (True, False)
+    first.resign()
+    assert second.keep()  # with the next look, not after the lease's time
+    assert (first.is_leader(), second.is_leader()) == (False, True)
+
+
+def test_a_lease_is_renewed_when_it_is_time_and_not_before(leaders, time):
+    first, second = leaders
+    first.keep()
+    for _ in range(60):
+        time.now += 1
+        assert not first.keep()
+        assert not second.keep()
+        assert first.is_leader()
+
+
+def test_looking_renews_nothing(leaders, time):
+    """Neither by who leads, before it is time, nor by who does not."""
+    first, second = leaders
+    first.keep()
+    time.now += RENEW_SEC - 1
+    first.keep()
+    second.keep()
+    time.now += TTL_SEC - RENEW_SEC + 1
+    assert second.keep()
+
+
+def test_a_killed_leader_is_replaced_when_its_lease_expires(leaders, time):
+    first, second = leaders
+    first.keep()
+    began = time.now
+    while not second.keep():
+        time.now += 1
+    assert time.now - began <= TTL_SEC + 1 < 15
+    assert not first.is_leader()  # it stopped by its own clock before the other began
+
+
+def test_who_comes_back_under_its_name_goes_on_at_once(leaders, make_store, time):
+    first, second = leaders
+    first.keep()
+    again = Leader(make_store(holder="a", read_time=lambda conn: datetime.fromtimestamp(time.now, UTC)), "a", monotonic=time)
+    assert again.keep()
+    assert not second.keep()
