@@ -5,7 +5,7 @@
     server      listens, drains; the main thread           crew        threads that take turns; accepts, waits
     connection  one connection: requests in, answers out   streaming   answers piece by piece
     wire        HTTP/1.1 requests off the socket           exchange    an answer onto it
-    control     health and log requests
+    control     health and log requests                    pace        which calls are likely to take time
     events      request → event                            forms       query strings, forms, multipart
     context     what a handler sees as `context`           aws         event of an AWS HTTP API
     execute     event → Answer (runs the handler)          aloop       coroutines and async iterators
@@ -20,7 +20,7 @@ Decisions that bind:
   whose Python halves (re, enum, selectors) cost more than the rest of the start. `threading` is imported early all the same, because
   it must be imported by the main thread.
 - One thread leads: it waits for all connections and runs quick calls itself. A call that takes time goes on in its thread while another
-  leads, so that a blocked handler holds up nobody; one event loop runs all coroutines. A thread for each connection took three times the
+  leads, so that a blocked handler holds up nobody; one event loop runs all coroutines. A thread for each connection took twice the
   processor time at 32 connections, because the interpreter's lock went from thread to thread, and its slowest calls took 100 ms.
 - Control requests need no slot, so health is answered while every slot is taken.
 - sys.path is the user's folder, then the standard library, then their packages: as `python file.py` would have it.

@@ -15,15 +15,18 @@ from .wire import BadRequest, Wire
 
 QUICK_SEC = 0.0005
 """What a call may hold up others for. Below it handing over would cost more than it saves."""
+HELD_BYTES = 16384
+"""What is larger may have to wait for the client, and is sent at once."""
 
 
 class Connection:
-    """`watched` tells whether the leader waits for it; see `crew`."""
+    """`watched` tells whether the leader waits for it, `held` whether it keeps back an answer; see `crew`."""
 
     def __init__(self, sock, peer, server):
         self.sock = sock
         self.descriptor = sock.fileno()
         self.watched = False
+        self.held = False
         self._wire = Wire(sock, peer)
         self._exchange = Exchange(sock, self.step_aside)
         self._server = server
@@ -50,6 +53,15 @@ class Connection:
             log_traceback(error)
             return False
 
+    def send(self, worker, data):
+        """Sends an answer that was held back. False when the client has gone."""
+        self._worker = worker
+        try:
+            self._exchange.send(data)
+        except OSError:
+            return False
+        return True
+
     def close(self):
         self.sock.close()
         self._exchange = None  # it knows this connection: neither waits for the collector of cycles, which a function may turn off
@@ -71,7 +83,13 @@ class Connection:
         self.finish(call)
         if self._server.draining:
             exchange.keep_alive = False
-        exchange.send_whole(answer)
+        plain = exchange.plain_bytes_of(answer)
+        if plain is None:
+            exchange.send_whole(answer)
+        elif self._worker.lease and not self._wire.buffer and len(plain) <= HELD_BYTES:
+            self._server.crew.hold(self, plain)
+        else:
+            exchange.send(plain)
 
     def _answer(self, request):
         exchange = self._exchange
@@ -122,14 +140,14 @@ class Connection:
 
     def _execute(self, request, call):
         crew = self._server.crew
-        if crew.spread:
+        if crew.pace.spread:
             crew.make_way(self._worker)
         began = monotonic()
         answer = self._server.executor.execute_request(request, call, self.descriptor)
         if monotonic() - began > QUICK_SEC:
             crew.note_slow(self._worker)
-        else:
-            crew.quick_calls += 1
+        elif self._worker.lease:
+            crew.pace.quick_calls += 1
         return answer
 
 

@@ -25,7 +25,7 @@ REASONS = {
 }
 """For people who read the wire; programs read the number."""
 
-PLAIN_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: %b\r\n\r\n%b"
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: %b\r\n\r\n%b"
 
 
 class Exchange:
@@ -49,49 +49,49 @@ class Exchange:
         self.keep_alive = request.keeps_alive()
         self._minor_version = request.minor_version
 
+    def plain_bytes_of(self, answer):
+        """Head and body of an answer whose head is a known one but for type and length, as most are; None for all others."""
+        if (
+            answer.status != 200
+            or answer.headers
+            or not self.keep_alive
+            or self._minor_version != 1
+            or self.is_head
+            or answer.fault is not None
+            or answer.content_type is None
+            or len(answer.body) > SINGLE_SEND_BYTES
+        ):
+            return None
+        return PLAIN % (len(answer.body), answer.content_type.encode("latin-1"), answer.body)
+
     def send_whole(self, answer):
         status, body = answer.status, answer.body
-        if status == 200 and self._is_plain(answer):
-            self._send(PLAIN_HEAD % (len(body), answer.content_type.encode("latin-1"), body))
-            return
         if status in STATUS_WITHOUT_BODY:
-            self._send(self._head(answer, "", False))
+            self.send(self._head(answer, "", False))
             return
         head = self._head(answer, f"Content-Length: {len(body)}\r\n", True)
         if self.is_head:
-            self._send(head)
+            self.send(head)
         elif len(body) <= SINGLE_SEND_BYTES:
-            self._send(head + body)
+            self.send(head + body)
         else:
-            self._send(head)
-            self._send(body)
-
-    def _is_plain(self, answer):
-        """Whether the head of a 200 is one that is known but for the length; most are."""
-        return (
-            self.keep_alive
-            and self._minor_version == 1
-            and not answer.headers
-            and not self.is_head
-            and answer.fault is None
-            and answer.content_type is not None
-            and len(answer.body) <= SINGLE_SEND_BYTES
-        )
+            self.send(head)
+            self.send(body)
 
     def start_stream(self, answer, first):
         self._chunked = self._minor_version == 1
         if not self._chunked:
             self.keep_alive = False
         head = self._head(answer, "Transfer-Encoding: chunked\r\n" if self._chunked else "", True)
-        self._send(head + self._framed(first))
+        self.send(head + self._framed(first))
 
     def send_chunk(self, data):
         if data:
-            self._send(self._framed(data))
+            self.send(self._framed(data))
 
     def end_stream(self):
         if self._chunked:
-            self._send(b"0\r\n\r\n")
+            self.send(b"0\r\n\r\n")
 
     def _framed(self, data):
         return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
@@ -118,7 +118,7 @@ class Exchange:
         lines.append("\r\n")
         return "".join(lines).encode("latin-1")
 
-    def _send(self, data):
+    def send(self, data):
         try:
             try:
                 sent = self._sock.send(data, MSG_DONTWAIT)
