@@ -110,6 +110,11 @@ quick: $(VENV)/.dev-stamp ## every test but the slow ones
 soak: $(VENV)/.dev-stamp test-deps ## 10,000 messages with a broker that dies meanwhile
 	TEST_SOAK_MESSAGES=10000 $(PYTEST) tests/integration/test_events_soak.py
 
+.PHONY: test-kube
+test-kube: $(VENV)/.dev-stamp ## the cluster's suites over a real cluster, which SLESS_TEST_KUBECONFIG names: see CONTRIBUTING.md
+	@test -n "$${SLESS_TEST_KUBECONFIG:-}" || { echo "SLESS_TEST_KUBECONFIG: expected the path of a kubeconfig, found nothing; see CONTRIBUTING.md" >&2; exit 2; }
+	$(PYTEST) --timeout 900 -k cluster tests/contract/test_backend.py tests/integration/test_real_cluster.py
+
 .PHONY: test-deps
 test-deps: $(VENV)/.dev-stamp ## the services that tests run for real: installs them, or says what to install
 	@bash tests/install_services.sh $(VENV)

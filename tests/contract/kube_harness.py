@@ -84,4 +84,4 @@ def _can_see(backend: KubernetesBackend) -> bool:
 
 
 def real_harness() -> KubeHarness:
-    return KubeHarness(kubeconfig=Path(real.kubeconfig()), **real.images())
+    return KubeHarness(**real.settings())

@@ -25,7 +25,7 @@ HELLO = "def handle(event):\n    return {'hello': event}\n"
 WHO = "import os\ndef handle(event):\n    return os.getpid()\n"
 
 
-@pytest.fixture(params=["local", "stand-in", *(["cluster"] if real.kubeconfig() else [])])
+@pytest.fixture(params=["local", "stand-in", *(["cluster"] if real.is_given() else [])])
 def harness(request: pytest.FixtureRequest) -> Iterator[BackendHarness]:
     """Processes of this machine, pods of the stand-in cluster, pods of a real one."""
     harness: Any

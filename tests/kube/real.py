@@ -1,22 +1,29 @@
 """A real cluster, when SLESS_TEST_KUBECONFIG names one. CONTRIBUTING.md says what it needs."""
 
 import os
+from typing import Any
+
+from sless.config import load
 
 # Read when the module is: a test's own environment holds nothing of the developer's.
-GIVEN = {name: value for name, value in os.environ.items() if name.startswith(("SLESS_TEST_", "SLESS_RUNTIME_IMAGE_"))}
+_GIVEN = {name: value for name, value in os.environ.items() if name.startswith(("SLESS_TEST_", "SLESS_RUNTIME_IMAGE_"))}
 
 
-def kubeconfig() -> str:
-    return GIVEN.get("SLESS_TEST_KUBECONFIG", "")
+def is_given() -> bool:
+    return bool(_GIVEN.get("SLESS_TEST_KUBECONFIG"))
 
 
-def settings() -> dict[str, str]:
-    """SLESS_TEST_X of any setting X, as the server's own variables: what builds need of a registry, S3 and a builder."""
-    return {f"SLESS_{name.removeprefix('SLESS_TEST_')}": value for name, value in GIVEN.items() if name.startswith("SLESS_TEST_")} | {
-        name: value for name, value in GIVEN.items() if name.startswith("SLESS_RUNTIME_IMAGE_")
-    }
+def has_registry() -> bool:
+    return bool(_GIVEN.get("SLESS_TEST_REGISTRY_HOST"))
 
 
-def images() -> dict[str, str]:
-    """SLESS_RUNTIME_IMAGE_* as settings: `runtime_image_python311` → reference."""
-    return {name.removeprefix("SLESS_").lower(): value for name, value in GIVEN.items() if name.startswith("SLESS_RUNTIME_IMAGE_")}
+def environ() -> dict[str, str]:
+    """For a server: SLESS_TEST_X is SLESS_X, SLESS_RUNTIME_IMAGE_* are themselves."""
+    return {"SLESS_BACKEND": "kubernetes", **{name.replace("SLESS_TEST_", "SLESS_"): value for name, value in _GIVEN.items()}}
+
+
+def settings() -> dict[str, Any]:
+    """The same as fields of Settings."""
+    given = environ()
+    loaded = load(given)
+    return {name: getattr(loaded, name) for name in (key.removeprefix("SLESS_").lower() for key in given) if name != "backend"}
