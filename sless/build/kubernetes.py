@@ -11,7 +11,7 @@ from sless.build.build_steps import Steps
 from sless.build.builder_fit import builder_fit_of
 from sless.build.builder_namespace import docker_config_of
 from sless.build.references import find_reference
-from sless.build.registry import RegistryFailed, make_harbor, make_registry
+from sless.build.registry import DeletionNotAllowed, RegistryFailed, make_harbor, make_registry
 from sless.build.work import BuildCancelled, BuildFailed, Work
 from sless.config import Settings
 from sless.domain.lifecycle import OPEN_VERSION_STATES
@@ -99,6 +99,8 @@ class KubernetesBuilder:
         try:
             if registry.delete(image):
                 _log.info("image %s is not needed any more: removed", image)
+        except DeletionNotAllowed as error:
+            _log.warning("image %s stays: %s", image, error)
         except (RegistryFailed, KubeError) as error:
             raise BuilderUnavailable(str(error)) from error
 

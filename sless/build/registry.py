@@ -31,6 +31,10 @@ class RegistryFailed(Exception):
     """The registry cannot be asked, or refuses; the sentence names it and what it said."""
 
 
+class DeletionNotAllowed(RegistryFailed):
+    """A registry that never deletes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     user: str
@@ -72,8 +76,8 @@ class Registry:
         return answer.headers.get("Docker-Content-Digest", "")
 
     def delete(self, image: Reference) -> bool:
-        """Whether the image was there and is gone. The blobs go when the registry collects its garbage. Raises RegistryFailed, also for a
-        registry that does not allow it (405)."""
+        """Whether the image was there and is gone. The blobs go when the registry collects its garbage. Raises RegistryFailed,
+        DeletionNotAllowed."""
         digest = self.find_digest(image)
         if digest is None:
             return False
@@ -82,6 +86,8 @@ class Registry:
         answer = self._ask("DELETE", image.repository, f"manifests/{digest}", _DELETE)
         if answer.status_code == 404:
             return False
+        if answer.status_code == 405:
+            raise DeletionNotAllowed(f"the registry {self.name.host} does not allow that images are deleted")
         self._check(answer, image)
         return True
 
@@ -129,7 +135,7 @@ class Registry:
             return
         with self._lock:
             self._tokens.clear()
-        reason = {401: "does not accept the registry secret", 403: "forbids it", 405: "does not allow deletion"}
+        reason = {401: "does not accept the registry secret", 403: "forbids it"}
         raise RegistryFailed(f"the registry {reason.get(answer.status_code, f'answers {answer.status_code}')} for {image}")
 
 

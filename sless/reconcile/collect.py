@@ -57,14 +57,17 @@ class Collector:
 
     def _built(self, kept: Collection[Version]) -> None:
         """A registry or cluster that does not answer is asked again at the next tick; what is to go stays noted until then."""
-        try:
-            for artifact in self.store.discards.list(DISCARDS_AT_ONCE):
-                if self.stopping():
-                    return
-                # Again: the same code may have been uploaded in this moment, and its build have found the image there.
-                if not self.store.discards.is_used(artifact):
-                    self.builder.discard(artifact)
-                self.store.discards.remove(artifact)
-            self.builder.collect(kept, YOUNG_SEC)
-        except BuilderUnavailable as error:
-            _log.warning("what is not needed any more cannot be removed now: %s", error)
+        for step in (self._discard, lambda: self.builder.collect(kept, YOUNG_SEC)):
+            try:
+                step()
+            except BuilderUnavailable as error:
+                _log.warning("what is not needed any more cannot be removed now: %s", error)
+
+    def _discard(self) -> None:
+        for artifact in self.store.discards.list(DISCARDS_AT_ONCE):
+            if self.stopping():
+                return
+            # Again: the same code may have been uploaded in this moment, and its build have found the image there.
+            if not self.store.discards.is_used(artifact):
+                self.builder.discard(artifact)
+            self.store.discards.remove(artifact)

@@ -24,7 +24,7 @@ from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
 from tests.services import unavailable
 from tests.services.registry import PASSWORD, USER, RegistryServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 RUNTIME_IMAGE = "localhost/runtime-python3.11:tests"
 TOOLS = ("sh", "mkdir", "chown", "rm", "id", "cat")
 

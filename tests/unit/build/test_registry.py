@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from sless.build.references import Reference, RegistryName
-from sless.build.registry import Credentials, Harbor, Registry, RegistryFailed, find_credentials
+from sless.build.registry import Credentials, DeletionNotAllowed, Harbor, Registry, RegistryFailed, find_credentials
 from tests.services.registry import PASSWORD, USER, RegistryServer, push_empty
 
 NAME = RegistryName(host="r.example:5000", path="p")
@@ -96,6 +96,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.answer()
 
+    def do_DELETE(self) -> None:
+        self.seen.append((self.command, self.path, ""))
+        self.reply(405, {})
+
     def do_POST(self) -> None:
         self.answer()
 
@@ -159,6 +163,11 @@ def test_a_bearer_token_is_fetched_with_the_credentials_and_kept(server: str):
         "/v2/p/a/manifests/t",
         "/v2/p/a/manifests/t",
     ]
+
+
+def test_a_registry_that_never_deletes_says_so(server: str):
+    with pytest.raises(DeletionNotAllowed, match="does not allow that images are deleted"):
+        registry(server, config(server)).delete(Reference(host=server, repository="p/a", tag="t"))
 
 
 def test_a_token_that_is_refused_says_where(server: str):
