@@ -27,7 +27,7 @@ PIECE = 100
 """Triggers whose next times are worked out in one go, some milliseconds."""
 PAUSE_SEC = 0.002
 READ_AT_ONCE = 250
-CLAIM_AT_ONCE = 250
+CLAIM_AT_ONCE = 500
 ABSENT_AFTER = timedelta(seconds=10)
 """A pause between ticks after which others may have fired: what is in memory is read anew."""
 

@@ -63,9 +63,14 @@ class FiringStore:
         ordered = sorted(dues, key=lambda due: (due.trigger_id, due.due_at))
         with self._db.write() as conn:
             rows = _rows_of(conn, {due.trigger_id for due in ordered})
-            running = _running(conn, rows.keys())
+            specs = {key: codec.decode(row.spec) for key, row in rows.items()}
+            # Whether something runs is asked for those that care.
+            running = _running(conn, [key for key, spec in specs.items() if spec["overlap"] == "forbid"])
             now = clock.now()
-            claimed = [Claimed(due=due, run=_run_of(due, rows.get(due.trigger_id), due.trigger_id in running, now)) for due in ordered]
+            claimed = [
+                Claimed(due=due, run=_run_of(due, rows[key], specs[key], key in running, now) if (key := due.trigger_id) in rows else None)
+                for due in ordered
+            ]
             made = [item.run for item in claimed if item.run is not None]
             _new_runs.run(conn, made)
             _new_invocations.run(conn, [Invocation(**invocation_values_of(run)) for run in made])
@@ -115,12 +120,11 @@ def _running(conn: Connection, trigger_ids: Collection[str]) -> set[str]:
     return {name for part in _parts(trigger_ids) for (name,) in conn.execute(open_runs.where(runs.c.trigger_id.in_(part)))}
 
 
-def _run_of(due: Due, row: Any, running: bool, now: datetime) -> Run | None:
-    if row is None or row.generation != due.generation or due.due_at < row.created_at:
+def _run_of(due: Due, row: Any, spec: dict[str, Any], running: bool, now: datetime) -> Run | None:
+    if row.generation != due.generation or due.due_at < row.created_at:
         return None
     if row.last_schedule_time is not None and due.due_at <= row.last_schedule_time:
         return None
-    spec = codec.decode(row.spec)
     facts = Facts(
         target=f'{row.kind} "{row.name}"', has_version=row.active_version is not None, overlap=spec["overlap"], running=running
     )  # fmt: skip
