@@ -7,7 +7,6 @@ from typing import TypeVar
 from flask import Response, request
 
 from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, DEFAULT_ATTEMPTS, MOST_ATTEMPTS
-from sless.domain.callback import MAX_URL_CHARS
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.errors import Detail, Invalid
 from sless.http.call import Call
@@ -22,20 +21,17 @@ E = TypeVar("E", bound=StrEnum)
 TEXT = "text/plain"
 DEFAULT_PAGE = 100
 ACCEPTED = shown("Fired", "accepted", "Location")
-ASYNC = (
-    Parameter(name="Prefer", text="respond-async: answer with 202 as soon as the call is durable, and run it later", place="header"),
-    Parameter(
-        name=ATTEMPTS_HEADER,
-        text="of an asynchronous call: how often it is tried in all, while it ends with 5xx, 429 or not at all",
-        place="header",
-        schema={"type": "integer", "minimum": 1, "maximum": MOST_ATTEMPTS, "default": DEFAULT_ATTEMPTS},
-    ),
-    Parameter(
-        name=CALLBACK_HEADER,
-        text="of an asynchronous call: http or https URL that is told how it ended, by a signed POST (see /callback-key)",
-        place="header",
-        schema={"type": "string", "format": "uri", "maxLength": MAX_URL_CHARS},
-    ),
+# Plain strings: without Prefer they are read by nobody, so no value of them is wrong by itself.
+ASYNC = tuple(
+    Parameter(name=name, text=text, place="header")
+    for name, text in (
+        ("Prefer", "respond-async: answer with 202 as soon as the call is durable, and run it later"),
+        (
+            ATTEMPTS_HEADER,
+            f"with respond-async: tries in all, 1 to {MOST_ATTEMPTS} ({DEFAULT_ATTEMPTS}), while they end with 5xx, 429 or not at all",
+        ),
+        (CALLBACK_HEADER, "with respond-async: http or https URL that is told how it ended, by a signed POST (see /callback-key)"),
+    )
 )
 _CAUSES = [str(cause) for cause in Cause]
 

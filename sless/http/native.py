@@ -1,6 +1,6 @@
 """Rows of what `asgi` serves by itself, for the document: the call itself, health."""
 
-from sless.http.history import ACCEPTED, ASYNC
+from sless.http.history import ACCEPTED
 from sless.http.operation import JSON, Operation, Reply, shown
 
 _FN = "/fn/{ns}/{name}"
@@ -16,10 +16,9 @@ def _call(method: str) -> Operation:
         path=_FN,
         view=None,
         tag="calls",
-        summary="The call itself; any sub-path and query reach the handler as they are",
+        summary="The call itself; any sub-path and query reach the handler as they are; `Prefer: respond-async` as with …/invoke",
         bodies={JSON: ("Event",)} if body else {},
         body_required=False,
-        parameters=ASYNC if method == "POST" else (),
         replies=_REPLIES | ({202: ACCEPTED} if method == "POST" else {}),
         open=True,
         any_status=True,
