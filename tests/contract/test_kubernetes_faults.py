@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from sless.backend.kubernetes import look, run_seen, tenants
-from sless.domain.model import CallStatus, Kind
-from sless.domain.ports import BackendUnavailable, Deployment, Program
+from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.ports import BackendUnavailable, Deployment, Program, RunSpec
 from sless.ids import new_id
 from sless.kube.names import namespace_of
 from tests.contract.backend_harness import wait_until
@@ -41,8 +41,8 @@ def harness(kube_cluster: KubeCluster, quick: None) -> Iterator[KubeHarness]:
 def built(harness: KubeHarness, **fields) -> Program:
     """A program whose pods act by script, so that hundreds of them cost nothing."""
     given = {
-        "workload_id": new_id(), "namespace": harness.namespace, "name": "hello", "kind": Kind.FUNCTION, "version": 1,
-        "runtime": "python3.11", "entrypoint": "handler.handle", "code_key": "", "artifact": "scripted:1", "memory_mb": 64, "timeout_sec": 5,
+        "workload_id": new_id(), "namespace": harness.namespace, "name": "hello", "kind": Kind.FUNCTION, "version": 1, "timeout_sec": 5,
+        "runtime": "python3.11", "entrypoint": "handler.handle", "code_key": "", "artifact": "scripted:1", "memory_mb": 64,
     }  # fmt: skip
     return Program(**{**given, **fields})
 
@@ -93,10 +93,20 @@ def test_the_next_server_writes_nothing_either(harness, kube_cluster):
     assert harness.endpoints(program) == [endpoint]
 
 
-def test_two_hundred_functions_cost_no_more_calls_than_one(harness, kube_cluster, monkeypatch):
+@pytest.mark.parametrize("functions", [30, pytest.param(200, marks=pytest.mark.slow)])
+def test_many_functions_cost_no_more_calls_than_one(kube_cluster, functions):
+    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+    try:
+        many_functions(harness, kube_cluster, functions)
+    finally:
+        harness.close()
+
+
+def many_functions(harness: KubeHarness, kube_cluster: KubeCluster, functions: int) -> None:
     kube_cluster.script("ready", image="scripted")
-    harness.backend.keep_namespaces([f"{harness.namespace[:14]}{number}" for number in range(20)])
-    programs = [built(harness, name=f"f{number}", namespace=f"{harness.namespace[:14]}{number % 20}") for number in range(200)]
+    tenants_of = [f"{harness.namespace[:14]}{number}" for number in range(functions // 10)]
+    harness.backend.keep_namespaces(tenants_of)
+    programs = [built(harness, name=f"f{number}", namespace=tenants_of[number % len(tenants_of)]) for number in range(functions)]
     for program in programs:
         harness.apply(program)
     ids = {program.workload_id for program in programs}
@@ -106,7 +116,7 @@ def test_two_hundred_functions_cost_no_more_calls_than_one(harness, kube_cluster
             return {key for key, seen in harness.backend.observe().items() if seen.generation == 1} == ids
         return False
 
-    wait_until(all_ready, "all ready", 90)
+    wait_until(all_ready, "all ready", 180)
     looks(harness, 2)
     kube_cluster.clear_requests()
     before = harness.backend._look._looked_at
@@ -122,24 +132,26 @@ def test_two_hundred_functions_cost_no_more_calls_than_one(harness, kube_cluster
 # --- what is gone comes back ---
 
 
-@pytest.mark.parametrize(
-    "kind", ["Secret", "Service", "ConfigMap", "Deployment", "Pod", "NetworkPolicy", "ResourceQuota", "LimitRange", "ServiceAccount"]
-)
-def test_what_somebody_deletes_comes_back(harness, kube_cluster, kind):
+BESIDE = ("Secret", "Service", "ConfigMap", "NetworkPolicy", "ResourceQuota", "LimitRange", "ServiceAccount")
+
+
+@pytest.mark.parametrize("kinds", [BESIDE, ("Deployment",), ("Pod",)], ids=lambda kinds: kinds[0])
+def test_what_somebody_deletes_comes_back(harness, kube_cluster, kinds):
     program = harness.python(HELLO, env={"A": "1"})
     harness.deploy(program)
     home = namespace_of(harness.namespace)
-    before = {item["metadata"]["name"]: item["metadata"]["uid"] for item in ours(kube_cluster, kind, home)}
-    assert before
-    for name in before:
-        kube_cluster.delete(kind, home, name)
+    before = {kind: uids_of(kube_cluster, kind, home) for kind in kinds}
+    assert all(before.values())
+    for kind, names in before.items():
+        for name in names:
+            kube_cluster.delete(kind, home, name)
 
     def back() -> bool:
         tick(harness, program)
-        found = {item["metadata"]["uid"] for item in ours(kube_cluster, kind, home) if not item["metadata"].get("deletionTimestamp")}
-        return len(found) == len(before) and not found & set(before.values())
+        found = {kind: uids_of(kube_cluster, kind, home) for kind in kinds}
+        return all(len(found[kind]) == len(names) and not {*found[kind].values()} & {*names.values()} for kind, names in before.items())
 
-    wait_until(back, f"a new {kind}", 15)
+    wait_until(back, "all of them anew", 20)
     wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready again", 15)
     assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
 
@@ -171,8 +183,7 @@ def test_the_pull_secret_follows_its_source(kube_cluster, quick):
         home = namespace_of(harness.namespace)
         assert kube_cluster.get("Secret", home, "sless-pull")["data"] == {"a": "MQ=="}
         kube_cluster.apply({**secret, "data": {"b": "Mg=="}})
-        wait_until(lambda: harness.backend.observe() is not None and kube_cluster.get("Secret", home, "sless-pull")["data"] == {"b": "Mg=="},
-                   "the new one", 15)  # fmt: skip
+        wait_until(lambda: can_see(harness) and kube_cluster.get("Secret", home, "sless-pull")["data"] == {"b": "Mg=="}, "the new one", 15)
     finally:
         harness.close()
 
@@ -221,7 +232,7 @@ def test_a_run_that_is_started_while_the_api_is_away_runs_when_it_is_back(harnes
     assert results[0].status is CallStatus.SUCCEEDED
 
 
-@pytest.mark.parametrize("fault", [{"status": 409}, {"status": 500}, {"status": 429}, {"status": 503, "after": True}], ids=str)
+@pytest.mark.parametrize("fault", [{"status": 409}, {"status": 503, "after": True}], ids=str)
 def test_a_refused_write_is_made_again(harness, kube_cluster, fault):
     program = harness.python(HELLO)
     kube_cluster.fault(times=2, verbs=["patch", "create"], resources=["deployments", "secrets", "jobs"], **fault)
@@ -332,7 +343,7 @@ def test_a_run_may_begin_again_under_its_id(harness):
     program = harness.python(HELLO)
     first = harness.run(program, 1)
     ended = threading.Event()
-    spec = harness.spec_of(program, first.id, 2) if hasattr(harness, "spec_of") else _spec(program, first.id)
+    spec = RunSpec(id=first.id, program=program, event="2", request_id="r", cause=Cause.JOB)
     harness.backend.remove_run(first.id)
     results = []
     harness.backend.start_run(spec, lambda run: (results.append(run), ended.set()))
@@ -360,13 +371,6 @@ def test_a_large_result_comes_whole(kube_cluster, quick):
 # --- small steps ---
 
 
-def _spec(program: Program, run_id: str):
-    from sless.domain.model import Cause
-    from sless.domain.ports import RunSpec
-
-    return RunSpec(id=run_id, program=program, event="2", request_id="r", cause=Cause.JOB)
-
-
 def can_see(harness: KubeHarness) -> bool:
     with contextlib.suppress(BackendUnavailable):
         harness.backend.observe()
@@ -384,5 +388,7 @@ def tick(harness: KubeHarness, program: Program) -> bool:
     return True
 
 
-def ours(cluster: KubeCluster, kind: str, namespace: str) -> list[dict]:
-    return cluster.list(kind, namespace, "app.kubernetes.io/managed-by=sless")
+def uids_of(cluster: KubeCluster, kind: str, namespace: str) -> dict[str, str]:
+    """By name, of ours that stay."""
+    found = [item["metadata"] for item in cluster.list(kind, namespace, "app.kubernetes.io/managed-by=sless")]
+    return {item["name"]: item["uid"] for item in found if not item.get("deletionTimestamp")}

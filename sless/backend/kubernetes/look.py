@@ -19,6 +19,7 @@ ACTIVE_SEC = 15.0
 WANTED_SEC = 30.0
 """How long after the last question it goes on looking: other replicas than the leader ask only while they have runs."""
 STALE_SEC = 15.0
+FIRST_SEC = 2.0
 PARTS_SEC = 15.0
 """Each such time, the next group of `view.PART_KINDS` is listed: what was deleted by hand is noticed after two of them."""
 
@@ -41,6 +42,7 @@ class Look:
         self._parts_at = float("-inf")
         self._wanted_until = self._leading_until = self._active_until = float("-inf")
         self._failed = 0
+        self._asked = False
         self._wake = threading.Event()
         self._turn = threading.Condition()
         self._stopping = False
@@ -59,6 +61,10 @@ class Look:
         """What was last seen. `leading`: who asks is the leader, so all kinds are to be watched. Raises BackendUnavailable when the last
         look failed or is too old."""
         self.want(leading=leading)
+        if not self._asked:
+            # A server that begins waits a moment for its first look, rather than to say that it is blind.
+            self._asked = True
+            self.refresh(0.0, FIRST_SEC)
         if self._view is None or self._error or time.monotonic() - self._looked_at > STALE_SEC or (leading and not self._parts.complete):
             self._wake.set()
             raise BackendUnavailable(self._error or "the cluster has not been looked at for a while")

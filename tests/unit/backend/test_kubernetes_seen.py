@@ -1,0 +1,166 @@
+"""What a cluster shows, as users are told it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sless.backend.kubernetes.run_manifests import MEMORY, TIMEOUT
+from sless.backend.kubernetes.run_seen import run_state_of
+from sless.backend.kubernetes.seen import Memory, ended_instances_of, endpoint_of, is_rolled_out, observed_deployment, replaced_pods
+from sless.backend.kubernetes.words import trouble_of_pod
+from sless.domain.model import CallStatus
+from sless.kube.errors import Conflict, KubeError, Refused, Unavailable, error_of, plain
+from sless.kube.names import ROLE, ROLE_STUCK, VERSION, WORKLOAD
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+
+
+def at(sec: float) -> str:
+    return (NOW - timedelta(seconds=sec)).isoformat().replace("+00:00", "Z")
+
+
+def pod(status: dict | None = None, *, age_sec: float = 60, leaving: bool = False, labels: dict | None = None, **more) -> dict:
+    metadata = {"uid": "u1", "name": "p", "namespace": "n", "creationTimestamp": at(age_sec),
+                "labels": {WORKLOAD: "w", VERSION: "3", **(labels or {})}}  # fmt: skip
+    if leaving:
+        metadata["deletionTimestamp"] = at(1)
+    container = {"name": "function", "image": "x:1", "resources": {"limits": {"memory": "64Mi"}}}
+    statuses = [{"name": "function", "restartCount": 0, **status}] if status else []
+    return {"metadata": metadata, "spec": {"containers": [container]},
+            "status": {"podIP": "10.0.0.9", "containerStatuses": statuses, **more}}  # fmt: skip
+
+
+RUNNING = {"state": {"running": {"startedAt": at(50)}}, "ready": True}
+CRASHED = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 3}}, "ready": False}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}}, "image x:1 cannot be pulled: no such"),
+        ({"state": {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "s" not found'}}},
+         'the container cannot be made: secret "s" not found'),
+        (CRASHED, "function exited with code 3"),
+        ({"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}, "out of memory: over the limit of 64 MB"),
+        ({"state": {"terminated": {"exitCode": 139}}}, "function was ended by SIGSEGV (segmentation fault)"),
+        ({"state": {"waiting": {"reason": "ContainerCreating"}}}, None),
+        (RUNNING, None),
+    ],
+)  # fmt: skip
+def test_trouble_of_a_pod(status, words):
+    trouble = trouble_of_pod(pod(status), NOW)
+    assert (trouble.text if trouble else None) == words
+
+
+def test_an_unschedulable_pod_is_told_after_a_moment():
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    assert trouble_of_pod(pod(conditions=[condition], age_sec=1), NOW) is None
+    assert trouble_of_pod(pod(conditions=[condition], age_sec=9), NOW).text == "no node of the cluster can take it: 0/1 nodes"
+
+
+def test_endpoints_are_ready_pods_and_those_that_leave():
+    found = endpoint_of(pod(RUNNING))
+    assert (found.id, found.address, found.version, found.draining) == ("u1-0", "10.0.0.9:8080", 3, False)
+    assert endpoint_of(pod(RUNNING, leaving=True)).draining
+    assert endpoint_of(pod({**RUNNING, "ready": False})) is None
+    assert endpoint_of(pod(CRASHED)) is None
+    assert endpoint_of(pod(RUNNING, podIP="fd00::9")).address == "[fd00::9]:8080"
+
+
+def test_a_container_that_starts_again_is_another_instance():
+    again = {**RUNNING, "restartCount": 2, "lastState": {"terminated": {"exitCode": 1}}}
+    assert endpoint_of(pod(again)).id == "u1-2"
+    assert ended_instances_of(pod(again)) == {"u1-1": "function exited with code 1"}
+    assert ended_instances_of(pod({**CRASHED, "restartCount": 4})) == {"u1-4": "function exited with code 3"}
+
+
+def deployment(**status) -> dict:
+    return {"metadata": {"generation": 2, "annotations": {}}, "spec": {"replicas": 2}, "status": {"observedGeneration": 2, **status}}
+
+
+@pytest.mark.parametrize(
+    ("status", "done"),
+    [
+        ({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}, True),
+        ({"replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}, False),
+        ({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}, False),
+        ({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "observedGeneration": 1}, False),
+        ({}, False),
+    ],
+)
+def test_a_roll_out_has_ended(status, done):
+    assert is_rolled_out(deployment(**status)) is done
+
+
+def test_a_crash_is_told_together_with_its_last_lines():
+    seen = observed_deployment("w", deployment(), [pod(CRASHED)], Memory(tails={}), NOW)
+    assert (seen.failing, seen.message) == (False, "")
+    seen = observed_deployment("w", deployment(), [pod(CRASHED)], Memory(tails={"u1-0": ("a", "b")}), NOW)
+    assert (seen.failing, seen.message) == (True, "function exited with code 3\na\nb")
+
+
+def test_what_was_refused_is_shown_though_nothing_is_there():
+    seen = observed_deployment("w", None, [], Memory(tails={}, failure="no"), NOW)
+    assert (seen.generation, seen.endpoints, seen.message, seen.failing) == (0, (), "no", True)
+    assert observed_deployment("w", None, [], Memory(tails={}), NOW) is None
+
+
+def test_a_stuck_pod_goes_when_its_successors_serve():
+    stuck, fresh = pod(RUNNING, labels={ROLE: ROLE_STUCK}), pod(RUNNING)
+    one = {**deployment(), "spec": {"replicas": 1}}
+    assert replaced_pods(one, [stuck]) == []
+    assert replaced_pods(one, [stuck, fresh]) == [stuck]
+    assert replaced_pods(None, [stuck]) == [stuck]
+
+
+# --- runs ---
+
+
+def job(age_sec: float = 60, **status) -> dict:
+    return {"metadata": {"creationTimestamp": at(age_sec), "annotations": {MEMORY: "64", TIMEOUT: "30"}}, "status": status}
+
+
+def failed(reason: str) -> dict:
+    return {"conditions": [{"type": "Failed", "status": "True", "reason": reason}]}
+
+
+@pytest.mark.parametrize(
+    ("item", "pods", "refusal", "status", "message"),
+    [
+        (job(), pod({"state": {"running": {"startedAt": at(10)}}}), "", CallStatus.RUNNING, ""),
+        (job(), pod({"state": {"running": {"startedAt": at(40)}}}), "", CallStatus.TIMEOUT, "timed out after 30 s"),
+        (job(), pod({"state": {"terminated": {"exitCode": 9}}}), "", CallStatus.FAILED, "function exited with code 9"),
+        (job(), pod({"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}), "", CallStatus.FAILED,
+         "out of memory: over the limit of 64 MB"),
+        (job(**failed("DeadlineExceeded")), pod({"state": {"terminated": {"exitCode": 143}}}), "", CallStatus.TIMEOUT, "timed out after 30 s"),
+        (job(**failed("DeadlineExceeded")), None, "", CallStatus.TIMEOUT, "timed out after 30 s"),
+        (job(**failed("BackoffLimitExceeded")), None, "", CallStatus.FAILED,
+         "the run's pod was removed from the cluster before it had ended"),
+        (job(), pod({"state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}), "", CallStatus.FAILED,
+         "image x:1 cannot be pulled: no"),
+        (job(5), pod({"state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}), "", CallStatus.RUNNING, ""),
+        (job(), None, "exceeded quota: q, requested: pods=1, used: pods=20, limited: pods=20", CallStatus.FAILED,
+         "the cluster refuses a new pod: the quota of the namespace is used up (pods: 1 more asked, 20 of 20 in use)"),
+        (job(5), None, "exceeded quota", CallStatus.RUNNING, ""),
+    ],
+)  # fmt: skip
+def test_how_a_run_goes(item, pods, refusal, status, message):
+    state = run_state_of(item, pods, refusal, NOW)
+    assert (state.status, state.message) == (status, message)
+
+
+# --- what the API says ---
+
+
+@pytest.mark.parametrize(
+    ("status", "type_"),
+    [(409, Conflict), (403, Refused), (422, Refused), (500, Unavailable), (429, Unavailable), (401, Unavailable), (404, KubeError)],
+)
+def test_a_status_is_an_error_of_its_kind(status, type_):
+    assert type(error_of(status, b'{"kind": "Status", "message": "m", "reason": "R"}')) is type_
+    assert error_of(status, b"<html>").message == "<html>"
+
+
+def test_a_refusal_is_told_plainly():
+    assert plain('pods "hello-1" is forbidden: violates PodSecurity "restricted:latest"') == 'violates PodSecurity "restricted:latest"'
+    assert plain("anything else") == "anything else"
