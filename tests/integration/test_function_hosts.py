@@ -58,7 +58,9 @@ def test_a_function_that_is_not_there_is_404(front):
     assert ask(front, f"g-{TENANT}.fn.example.org", "/")[0] == 404
 
 
-@pytest.mark.parametrize("host", ["fn.example.org", "console.fn.example.org", "f-sless-0123.fn.example.org", f"f-{TENANT}.example.org", "x"])
+@pytest.mark.parametrize(
+    "host", ["fn.example.org", "console.fn.example.org", "f-sless-0123.fn.example.org", f"f-{TENANT}.example.org", "x"]
+)
 def test_other_hosts_are_sless_itself(front, host):
     assert ask(front, host, "/healthz")[0] == 200
 
