@@ -51,7 +51,7 @@ class Steps:
         spec = work.spec
         job = self.kube.find("Job", build_of(spec.id), self.fit.namespace)
         if job is not None:
-            work.log("the server was started anew: following the build that goes on; its log from the beginning")
+            work.log("following the build that goes on; its log from the beginning")
             artifact = str(job["metadata"]["annotations"][ARTIFACT])
             self._await_image(work, artifact, None)
         else:

@@ -17,7 +17,7 @@ from sless.config import Settings
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version
 from sless.domain.ports import BuilderUnavailable, BuildSpec, BuildStatus, CodeStore, ContextStore
-from sless.errors import SlessError
+from sless.errors import Code, SlessError
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.code_map import MAX_ARCHIVE_BYTES
 from sless.kube.names import BUILD, ROLE_BUILD, ROLE_CODE, find_code_map, selector_of
@@ -68,7 +68,6 @@ class KubernetesBuilder:
         self._timeout_sec = timeout_sec
         self._works: dict[str, Work] = {}
         self._threads: set[threading.Thread] = set()
-        self._closing = False
         self._lock = threading.Lock()
 
     def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
@@ -115,7 +114,6 @@ class KubernetesBuilder:
             raise BuilderUnavailable(str(error)) from error
 
     def close(self) -> None:
-        self._closing = True
         with self._lock:
             works, threads = list(self._works.values()), list(self._threads)
         for work in works:
@@ -146,14 +144,21 @@ class KubernetesBuilder:
             work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
 
     def _make(self, work: Work) -> str:
-        """Begun again while the API is away or the tenant's old namespace goes: each step finds what an earlier try has done."""
+        """Begun again while the API or the code store is away or the tenant's old namespace goes: each step finds what an earlier try has
+        done."""
         while True:
             try:
                 return self._steps.make(work)
             except KubeError as error:
                 if not isinstance(error, Unavailable) and "because it is being terminated" not in error.message:
                     raise
-                _log.warning("build %s waits: %s", work.spec.id, error.message)
+                reason = error.message
+            except SlessError as error:
+                if error.code is not Code.UNAVAILABLE:
+                    raise
+                reason = error.message
+            _log.warning("build %s waits: %s", work.spec.id, reason)
+            work.log(f"waiting: {reason}")
             work.check_time()
             if work.cancelled.wait(AWAY_SEC):
                 raise BuildCancelled

@@ -167,6 +167,14 @@ def test_a_missing_push_secret_is_named(harness):
     assert "nosuch" in status.message and status.ready is False
 
 
+def test_a_build_that_begins_while_the_api_is_away_waits_for_it(harness):
+    spec = harness.spec(HELLO)
+    harness.cluster.away(1.5)
+    harness.start(spec)
+    assert harness.wait(spec).ready
+    assert any(line.startswith("waiting: the Kubernetes API does not answer") for line in harness.log[spec.id])
+
+
 def test_an_api_that_is_away_for_a_while_ends_no_build(harness):
     harness.cluster.script("complete", namespace=harness.tenant, after_sec=2.0)
     spec = harness.spec(HELLO)
