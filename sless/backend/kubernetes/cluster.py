@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from sless.backend.kubernetes.crash_logs import CrashLogs
 from sless.backend.kubernetes.fit import fit_of
@@ -100,12 +101,8 @@ class KubernetesBackend:
         return self._instances.reasons.get(endpoint_id)
 
     def report_stuck(self, endpoint_id: str) -> None:
-        for workload_id, seen in self._instances.seen.items():
-            for endpoint in seen.endpoints:
-                if endpoint.id == endpoint_id:
-                    pods = [pod for pod in self._view.pods.get(workload_id, ()) if instance_id_of(pod) == endpoint_id]
-                    for pod in pods:
-                        self._stuck.report(endpoint_id, endpoint.address, pod)
+        """Any replica's call may hang, also one whose server does not look at the cluster otherwise."""
+        self._stuck.report(endpoint_id, lambda: self._find_pod(endpoint_id))
 
     def close(self) -> None:
         """What runs in the cluster goes on: the next server finds it."""
@@ -118,6 +115,11 @@ class KubernetesBackend:
         self._objects.kube.close()
 
     # --- from other threads ---
+
+    def _find_pod(self, endpoint_id: str) -> dict[str, Any] | None:
+        self._look.refresh(WHY_WAIT_SEC, WHY_WAIT_SEC)
+        pods = (pod for group in self._view.pods.values() for pod in group)
+        return next((pod for pod in pods if instance_id_of(pod) == endpoint_id), None)
 
     def _find_view(self) -> View | None:
         try:

@@ -55,7 +55,7 @@ class Look:
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=40)
+            self._thread.join(timeout=10)
 
     def view(self, *, leading: bool = False) -> View:
         """What was last seen. `leading`: who asks is the leader, so all kinds are to be watched. Raises BackendUnavailable when the last

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sless.backend.health import Health
+from sless.backend.kubernetes.seen import endpoint_of
 from sless.backend.plan import MUTE_GRACE_SEC, OVERDUE_GRACE_SEC
 from sless.kube import Kube, KubeError
 from sless.kube.names import ROLE, ROLE_STUCK
@@ -37,22 +38,25 @@ class Stuck:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
-    def report(self, instance_id: str, address: str, pod: Json) -> None:
+    def report(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
+        """`find_pod` may take its time: it is called in a thread of this object."""
         with self._lock:
             if instance_id in self._looking or self._stopping.is_set():
                 return
             self._looking.add(instance_id)
-        self._pool.submit(self._look, instance_id, address, pod)
+        self._pool.submit(self._look, instance_id, find_pod)
 
     def close(self) -> None:
         self._stopping.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _look(self, instance_id: str, address: str, pod: Json) -> None:
+    def _look(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
         """The top of a pool thread."""
         try:
-            reason = self._find_reason(address)
-            if reason:
+            pod = find_pod()
+            endpoint = endpoint_of(pod) if pod is not None else None
+            reason = self._find_reason(endpoint.address) if endpoint is not None else None
+            if reason and pod is not None:
                 _log.info("instance %s: %s", instance_id, reason)
                 self._kube.patch("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], {"metadata": {"labels": {ROLE: ROLE_STUCK}}})
                 self._ended(instance_id, reason)
