@@ -266,7 +266,7 @@ class TestInTheImage:
         script = re.sub(r"/tmp\b", str(short_folder / "tmp"), script).replace("/opt/sless/sless.pyz", str(short_folder / "sless.pyz"))
         run_both = (
             'python "$FOLDER/sless.pyz" serve & server=$!; '
-            "until python -c 'import os, urllib.request as u; u.urlopen(os.environ[\"SLESS_URL\"] + \"/readyz\")' 2> /dev/null; "
+            'until python -c \'import os, urllib.request as u; u.urlopen(os.environ["SLESS_URL"] + "/readyz")\' 2> /dev/null; '
             'do kill -0 $server; sleep 0.2; done; sh -euc "$TEST_SCRIPT"; kill $server; wait $server'
         )
         url = f"http://127.0.0.1:{free_port()}"
