@@ -77,10 +77,6 @@ types: $(VENV)/.dev-stamp ## mypy, strict where the charters say so
 check: lint types test-deps ## before a commit: linter, types, architecture, unit and contract tests
 	$(PYTEST) tests/test_architecture.py tests/unit tests/contract
 
-.PHONY: test-kube
-test-kube: test-deps ## the backend and builder suites over the real cluster of SLESS_TEST_KUBECONFIG (CONTRIBUTING.md)
-	$(PYTEST) tests/contract/test_backend.py tests/contract/test_builder.py -k cluster -rs
-
 .PHONY: format
 format: $(VENV)/.dev-stamp ## bring the code into the house's format
 	$(BIN)/ruff check --fix .
@@ -113,7 +109,7 @@ soak: $(VENV)/.dev-stamp test-deps ## 10,000 messages with a broker that dies me
 .PHONY: test-kube
 test-kube: $(VENV)/.dev-stamp ## the cluster's suites over a real cluster, which SLESS_TEST_KUBECONFIG names: see CONTRIBUTING.md
 	@test -n "$${SLESS_TEST_KUBECONFIG:-}" || { echo "SLESS_TEST_KUBECONFIG: expected the path of a kubeconfig, found nothing; see CONTRIBUTING.md" >&2; exit 2; }
-	$(PYTEST) --timeout 900 -k cluster tests/contract/test_backend.py tests/integration/test_real_cluster.py
+	$(PYTEST) --timeout 900 -k cluster tests/contract/test_backend.py tests/contract/test_builder.py tests/integration/test_real_cluster.py
 
 .PHONY: test-deps
 test-deps: $(VENV)/.dev-stamp ## the services that tests run for real: installs them, or says what to install

@@ -93,7 +93,7 @@ class RealBuilderHarness(LocalBuilderHarness):
     …) and S3 that pods reach (SLESS_TEST_S3_ENDPOINT …); without these their tests are skipped."""
 
     def make(self, **settings: Any) -> None:
-        given = load(real.settings(), data_dir=self.root / "data", run_dir=self.root / "run")
+        given = load(real.environ(), data_dir=self.root / "data", run_dir=self.root / "run")
         self.settings = replace(given, **settings)
         self.namespace = f"sless-{new_id(16)}"
         self.kube = Kube.connect(self.settings)

@@ -22,7 +22,7 @@ USES_GREETING = {"handler.py": "import greeting\ndef handle(event):\n    return 
 OFFLINE = "--no-index\n--find-links ./wheels\n"
 
 
-@pytest.fixture(params=["local", "kubernetes", *(["cluster"] if real.kubeconfig() else [])])
+@pytest.fixture(params=["local", "kubernetes", *(["cluster"] if real.is_given() else [])])
 def harness(request: pytest.FixtureRequest) -> Iterator[LocalBuilderHarness]:
     if request.param == "local":
         made = LocalBuilderHarness()
