@@ -139,4 +139,7 @@ schema = schemathesis.openapi.from_dict(prepared_document())
 @pytest.mark.timeout(600)
 def test_api(case: Any, running: Running) -> None:
     response = case.call(base_url=running.url, headers=running.headers, timeout=60)
-    case.validate_response(response, checks=CHECKS)
+    # Below /fn every method is the handler's business, also those that OpenAPI has no word for.
+    any_method = case.operation.path.startswith("/fn")
+    checks = [check for check in CHECKS if not (any_method and check is openapi_checks.unsupported_method)]
+    case.validate_response(response, checks=checks)
