@@ -18,28 +18,6 @@ has_node() {
     command -v npm >/dev/null && [ "$(node --version 2>/dev/null | sed -E 's/^v([0-9]+).*/\1/')" -ge 20 ] 2>/dev/null
 }
 
-install_postgres() {
-    # Debian's package would start a cluster of its own; the tests start theirs.
-    mkdir -p /etc/postgresql-common
-    [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null
-}
-
-install_rabbitmq() {
-    # Nothing is started by the package: the tests start their own, with ports and data of their own.
-    local policy=/usr/sbin/policy-rc.d own=
-    if [ ! -e "$policy" ]; then
-        own=yes
-        printf '#!/bin/sh\nexit 101\n' >"$policy"
-        chmod 755 "$policy"
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rabbitmq-server >/dev/null || failed=$?
-    [ -z "$own" ] || rm -f "$policy"
-    return "${failed:-0}"
-}
-
 install_quietly() {
     # Debian's packages start what they install as a service: here nothing is to run but what a test starts itself.
     local policy=/usr/sbin/policy-rc.d own=
@@ -48,6 +26,9 @@ install_quietly() {
         printf '#!/bin/sh\nexit 101\n' >"$policy"
         chmod 755 "$policy"
     fi
+    # Nor a cluster of PostgreSQL.
+    mkdir -p /etc/postgresql-common
+    [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || failed=$?
     [ -z "$own" ] || rm -f "$policy"
@@ -62,27 +43,19 @@ install_node() {
     ln -sf "$root/lib/node_modules/npm/bin/npm-cli.js" "$venv/bin/npm"
 }
 
-if ! has_postgres; then
+# need PACKAGE TESTS: installs what is missing, or says what to install for those tests.
+need() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        install_postgres
+        install_quietly "$1"
     else
-        echo "sless: tests on PostgreSQL need its server; on Debian and Ubuntu: apt-get install postgresql" >&2
+        echo "sless: tests $2; on Debian and Ubuntu: apt-get install $1" >&2
     fi
-fi
-if [ ! -e "$debian_rabbitmq" ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        install_rabbitmq
-    else
-        echo "sless: tests of event triggers need RabbitMQ; on Debian and Ubuntu: apt-get install rabbitmq-server" >&2
-    fi
-fi
+}
+
+has_postgres || need postgresql "on PostgreSQL need its server"
+[ -e "$debian_rabbitmq" ] || need rabbitmq-server "of event triggers need RabbitMQ"
 for program in docker-registry buildah; do
-    command -v "$program" >/dev/null && continue
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        install_quietly "$program"
-    else
-        echo "sless: tests of image builds need $program; on Debian and Ubuntu: apt-get install $program" >&2
-    fi
+    command -v "$program" >/dev/null || need "$program" "of image builds need $program"
 done
 PATH="$PWD/$venv/bin:$PATH"
 has_node || install_node
