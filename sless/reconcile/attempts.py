@@ -26,14 +26,19 @@ _NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """The attempt that is to be made, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `copy_id` is
-    unique per copy, "" for a message that comes for the first time. `request_id` is the same for all attempts."""
+    """The attempt that is to be made, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `chain` names
+    what began with a first attempt, "" before that one has ended. `request_id` is the same for all attempts."""
 
     message: Message
     number: int = 1
-    copy_id: str = ""
+    chain: str = ""
     due_ms: int = 0
     request_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The same for all copies that mean this attempt: one whose confirmation was lost is published again. "" for a first attempt."""
+        return f"{self.chain}.{self.number}" if self.chain else ""
 
 
 def attempt_of(message: Message) -> Attempt:
@@ -52,7 +57,7 @@ def attempt_of(message: Message) -> Attempt:
     return Attempt(
         message=original,
         number=number if isinstance(number, int) and 1 <= number <= 1000 else 1,
-        copy_id=_text(note.get("id")),
+        chain=_text(note.get("id")),
         due_ms=due_ms if isinstance(due_ms, int) else 0,
         request_id=valid_request_id(_text(note.get("request_id"))),
     )
@@ -98,32 +103,34 @@ class Source:
     max_attempts: int
 
 
-def verdict_of(attempt: Attempt, outcome: MessageOutcome, source: Source, *, now: datetime, copy_id: str) -> Verdict:
-    """What the end of an attempt means. `copy_id` names the copy if there will be one."""
+def verdict_of(attempt: Attempt, outcome: MessageOutcome, source: Source, *, now: datetime, chain: str) -> Verdict:
+    """What the end of an attempt means. `chain` is the attempt's, or a new one."""
     if not outcome.served:
         return Hold(reason=outcome.error)
     if outcome.ok:
         return Acknowledge()
     if outcome.hopeless or attempt.number >= source.max_attempts:
-        return Bury(queue=dead_queue_of(source.queue), copy=_dead_copy_of(attempt, outcome, source, now))
+        return Bury(queue=dead_queue_of(source.queue), copy=_dead_copy_of(attempt, outcome, source, chain, now))
     delay_sec = retry_delay_sec_of(attempt.number)
     due_ms = int(now.timestamp() * 1000) + delay_sec * 1000
-    return Retry(queue=retry_queue_of(source.queue, delay_sec), delay_sec=delay_sec, copy=_retry_copy_of(attempt, outcome, copy_id, due_ms))
+    return Retry(queue=retry_queue_of(source.queue, delay_sec), delay_sec=delay_sec, copy=_retry_copy_of(attempt, outcome, chain, due_ms))
 
 
-def _retry_copy_of(attempt: Attempt, outcome: MessageOutcome, copy_id: str, due_ms: int) -> Message:
+def _retry_copy_of(attempt: Attempt, outcome: MessageOutcome, chain: str, due_ms: int) -> Message:
     original = attempt.message
     note = {
-        "attempt": attempt.number + 1, "id": copy_id, "due_ms": due_ms, "request_id": outcome.request_id, "exchange": original.exchange,
+        "attempt": attempt.number + 1, "id": chain, "due_ms": due_ms, "request_id": outcome.request_id, "exchange": original.exchange,
         "routing_key": original.routing_key, "has_id": original.message_id is not None, "error": outcome.error[:MAX_REASON_CHARS],
     }  # fmt: skip
     return replace(original, headers=_copied(original.headers) | {RETRY_HEADER: note})
 
 
-def _dead_copy_of(attempt: Attempt, outcome: MessageOutcome, source: Source, now: datetime) -> Message:
-    """A message that had no id gets the request id, by which history shows its attempts."""
+def _dead_copy_of(attempt: Attempt, outcome: MessageOutcome, source: Source, chain: str, now: datetime) -> Message:
+    """A message that had no id gets the request id, by which history shows its attempts. Two dead letters of one `x-sless-id` are one:
+    the confirmation of the first was lost."""
     original = attempt.message
     told = {
+        "x-sless-id": chain,
         "x-sless-reason": outcome.error[:MAX_REASON_CHARS], "x-sless-attempts": attempt.number, "x-sless-queue": source.queue,
         "x-sless-trigger": source.trigger, "x-sless-function": source.function, "x-sless-request-id": outcome.request_id,
         "x-sless-exchange": original.exchange, "x-sless-routing-key": original.routing_key,

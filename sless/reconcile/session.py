@@ -24,21 +24,21 @@ RETURN_SEC = 600
 
 
 class Settled:
-    """Copies that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and a broker that
-    is killed forgets those it had not written yet. Their messages come again, not even marked as redelivered: a copy is known by its name,
-    which is unique. A message that comes for the first time has no such name; it may be worked on twice."""
+    """Names of attempts that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and a
+    broker that is killed forgets those it had not written yet; their messages come again, not even marked as redelivered. A first attempt
+    has no name, and may be made twice."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
 
-    def add(self, copy_id: str) -> None:
-        if copy_id:
-            self._known[copy_id] = None
+    def add(self, name: str) -> None:
+        if name:
+            self._known[name] = None
             if len(self._known) > SETTLED_KEPT:
                 self._known.popitem(last=False)
 
-    def __contains__(self, copy_id: str) -> bool:
-        return copy_id in self._known
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,8 @@ class Session:
     _waiting: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
     """Tasks whose message has not reached the function, with its tag."""
     _quiet: bool = False
+    _names: set[str] = field(default_factory=set)
+    """Attempts that are being made, or wait to be."""
     _failed: "asyncio.Future[str]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _ensured: set[str] = field(default_factory=set)
     _ensuring: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -138,20 +140,30 @@ class Session:
 
     async def _attempt(self, delivery: Delivery, delay_sec: int) -> None:
         attempt = attempt_of(delivery.message)
-        if attempt.copy_id in self.parts.settled:
+        name = attempt.name
+        # A twin: its confirmation was lost. One of this channel is not acknowledged yet, so nothing is lost whatever becomes of it.
+        if name in self.parts.settled or name in self._names:
             await self.channel.ack(delivery.tag)
             return
+        if name:
+            self._names.add(name)
+        try:
+            await self._make(attempt, delivery.tag, delay_sec)
+        finally:
+            self._names.discard(name)
+
+    async def _make(self, attempt: Attempt, tag: int, delay_sec: int) -> None:
         if delay_sec:
             await asyncio.sleep(wait_sec_of(attempt, delay_sec, clock.now()))
         async with self.parts.slots:
             task = asyncio.current_task()
             assert task is not None
             self._waiting.pop(task, None)
-            outcome = await self._served(attempt, task, delivery.tag)
+            outcome = await self._served(attempt, task, tag)
         if outcome is None:
-            await self.channel.requeue(delivery.tag)
+            await self.channel.requeue(tag)
         else:
-            await self._settle(delivery.tag, attempt, outcome)
+            await self._settle(tag, attempt, outcome)
 
     async def _served(self, attempt: Attempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
         """Asks until the function can be asked; in between the message counts as one that waits. None: all is to be quiet meanwhile."""
@@ -174,7 +186,7 @@ class Session:
 
     async def _settle(self, tag: int, attempt: Attempt, outcome: MessageOutcome) -> None:
         """Elsewhere first, acknowledged last. Raises BrokerError: then the message comes again."""
-        verdict = verdict_of(attempt, outcome, self.parts.source, now=clock.now(), copy_id=ids.new_id())
+        verdict = verdict_of(attempt, outcome, self.parts.source, now=clock.now(), chain=attempt.chain or ids.new_id())
         match verdict:
             case Acknowledge():
                 status = "succeeded"
@@ -188,7 +200,7 @@ class Session:
                 await self.channel.publish(queue, copy)
             case Hold():
                 return
-        self.parts.settled.add(attempt.copy_id)
+        self.parts.settled.add(attempt.name)
         await self.channel.ack(tag)
         metrics.messages.labels(status).inc()
         self.parts.told(status)

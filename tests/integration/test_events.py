@@ -297,3 +297,29 @@ async def test_any_message_survives_its_way(rabbit_server: RabbitServer, body: b
         assert dead.body == body
         assert dead.header.properties.headers["x-sless-reason"] == "boom"
         assert all(call.shown.isascii() and call.shown.isprintable() for call in desk.function.calls)
+
+
+async def test_twins_of_an_attempt_are_one(rabbit_server: RabbitServer) -> None:
+    """A copy whose confirmation was lost is published again; a broker that was killed delivers again what was acknowledged."""
+    go = asyncio.Event()
+
+    async def fail(call: MessageCall) -> MessageOutcome:
+        await go.wait()
+        return failed()
+
+    note = {"attempt": 2, "id": "chain", "due_ms": 0, "request_id": "r", "exchange": "", "routing_key": "", "has_id": False}
+    async with open_desk(rabbit_server, fail) as desk:
+        listener = await desk.listening(max_attempts=2)
+        for _ in range(3):
+            await desk.publish(b"x", headers={"x-sless-retry": note})
+        await desk.publish(b"x", headers={"x-sless-retry": note | {"id": "other"}})
+        await until(lambda: desk.function.running == 2)
+        go.set()
+        await until(lambda: holds(desk, 2, f"{desk.queue}.dead"))
+        await desk.publish(b"x", headers={"x-sless-retry": note})
+        await until(lambda: holds(desk, 0))
+        await listener.stop(5)
+        assert len(desk.function.calls) == 2
+        assert await desk.counts() == (0, 0)
+        letters = await desk.take_all(f"{desk.queue}.dead")
+        assert {message.header.properties.headers["x-sless-id"] for message in letters} == {"chain", "other"}

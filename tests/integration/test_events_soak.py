@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,50 +39,47 @@ def numbers_of(done: Path) -> set[int]:
     return {int(number) for number in done.read_text().split()} if done.exists() else set()
 
 
-def dead_of(server: RabbitServer, queue: str) -> list[str]:
-    """Reasons of all dead letters, which are taken."""
+def dead_of(server: RabbitServer, queue: str) -> list[tuple[str, str]]:
+    """(reason, id) of all dead letters, which are taken."""
 
-    async def work(channel):  # type: ignore[no-untyped-def]
+    async def work(channel: Any) -> list[tuple[str, str]]:
         found = []
         while (message := await channel.basic_get(queue, no_ack=True)).delivery.name == "Basic.GetOk":
-            found.append(message.header.properties.headers["x-sless-reason"])
+            headers = message.header.properties.headers
+            found.append((headers["x-sless-reason"], headers["x-sless-id"]))
         return found
 
-    reasons: list[str] = on_broker(server, work)
-    return reasons
+    letters: list[tuple[str, str]] = on_broker(server, work)
+    return letters
 
 
-def test_soak(start_product: Callable[..., Product], tmp_path: Path) -> None:
-    server = RabbitServer()
+def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path) -> None:
+    server = rabbit_server
+    product = start_product(SLESS_RABBITMQ_URL=server.url())
+    tenant = product.tenant("soak")
+    queue, done = f"{tenant.namespace}.soak", tmp_path / "done"
+    begun_path = tmp_path / "begun"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False, env_vars={"DONE": str(done), "BEGUN": str(begun_path)})
+    publish(server, queue, *(b'{"n": %d}' % number for number in range(MESSAGES)))
+    listen(tenant, queue, prefetch=20, max_attempts=4)
+    wait_until(lambda: len(numbers_of(done)) > MESSAGES // 10, "the first tenth", 120)
+    server.kill()
+    time.sleep(0.5)  # calls end meanwhile, and cannot be acknowledged
     server.start()
-    try:
-        product = start_product(SLESS_RABBITMQ_URL=server.url())
-        tenant = product.tenant("soak")
-        queue, done = f"{tenant.namespace}.soak", tmp_path / "done"
-        begun_path = tmp_path / "begun"
-        tenant.deploy("f", {"handler.py": HANDLER}, http=False, env_vars={"DONE": str(done), "BEGUN": str(begun_path)})
-        publish(server, queue, *(b'{"n": %d}' % number for number in range(MESSAGES)))
-        listen(tenant, queue, prefetch=20, max_attempts=4)
-        wait_until(lambda: len(numbers_of(done)) > MESSAGES // 10, "the first tenth", 120)
-        server.kill()
-        time.sleep(0.5)  # calls end meanwhile, and cannot be acknowledged
-        server.start()
-        await_message(tenant, "listening")
-        wait_until(lambda: len(numbers_of(done)) > MESSAGES // 2, "the first half", 300)
-        server.stop()
-        server.start()
-        good = {number for number in range(MESSAGES) if number % 50}
-        wait_until(lambda: numbers_of(done) >= good, f"all, missing {sorted(good - numbers_of(done))[:20]}", 600)
-        poisoned = sorted(f"poisoned {number}" for number in range(0, MESSAGES, 50))
-        wait_until(lambda: waiting(server, f"{queue}.dead")[0] >= len(poisoned), "the dead", 60)
-        wait_until(lambda: all(waiting(server, name)[0] == 0 for name in (queue, f"{queue}.retry.1s", f"{queue}.retry.4s")), "empty")
-        assert product.end() == 0
-        assert waiting(server, queue) == (0, 0)
-        assert numbers_of(done) == good
-        dead = dead_of(server, f"{queue}.dead")
-        assert sorted(set(dead)) == poisoned
-        # A broker that is killed forgets acknowledgements, and a message may begin anew. Each that began ends at most once.
-        begun = Counter(begun_path.read_text().splitlines())
-        assert Counter(dead) <= begun
-    finally:
-        server.close()
+    await_message(tenant, "listening")
+    wait_until(lambda: len(numbers_of(done)) > MESSAGES // 2, "the first half", 300)
+    server.stop()
+    server.start()
+    good = {number for number in range(MESSAGES) if number % 50}
+    wait_until(lambda: numbers_of(done) >= good, f"all, missing {sorted(good - numbers_of(done))[:20]}", 600)
+    poisoned = sorted(f"poisoned {number}" for number in range(0, MESSAGES, 50))
+    wait_until(lambda: waiting(server, f"{queue}.dead")[0] >= len(poisoned), "the dead", 60)
+    wait_until(lambda: all(waiting(server, name)[0] == 0 for name in (queue, f"{queue}.retry.1s", f"{queue}.retry.4s")), "empty")
+    assert product.end() == 0
+    assert waiting(server, queue) == (0, 0)
+    assert numbers_of(done) == good
+    dead = dead_of(server, f"{queue}.dead")
+    assert sorted({reason for reason, _ in dead}) == poisoned
+    # A broker that is killed forgets acknowledgements, and a message may begin anew. Each that began ends once.
+    begun = Counter(begun_path.read_text().splitlines())
+    assert Counter(reason for reason, _ in set(dead)) <= begun

@@ -31,7 +31,7 @@ FAILED = MessageOutcome(ok=False, request_id="r", error="boom")
 
 
 def verdict(attempt: Attempt, outcome: MessageOutcome, source: Source = SOURCE) -> Any:
-    return verdict_of(attempt, outcome, source, now=AT, copy_id="c1")
+    return verdict_of(attempt, outcome, source, now=AT, chain=attempt.chain or "c1")
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,15 @@ def test_a_copy_carries_everything_to_the_next_attempt() -> None:
     came_back = replace(retry.copy, exchange="", routing_key=retry.queue, redelivered=True)
     again = attempt_of(came_back)
     assert again.message == replace(message, headers={"a": 1}, redelivered=True)
-    assert (again.number, again.copy_id, again.request_id) == (2, "c1", "r")
+    assert (again.number, again.chain, again.name, again.request_id) == (2, "c1", "c1.2", "r")
     assert wait_sec_of(again, 1, AT) == 1.0
     assert wait_sec_of(again, 1, AT + timedelta(seconds=0.4)) == pytest.approx(0.6)
     assert wait_sec_of(again, 1, AT + timedelta(hours=1)) == 0.0
     assert wait_sec_of(again, 1, AT - timedelta(hours=1)) == 1.0
     dead = verdict(replace(again, number=3), FAILED).copy
     assert dead.headers == {
-        "a": 1, "x-sless-reason": "boom", "x-sless-attempts": 3, "x-sless-queue": "q", "x-sless-trigger": "t", "x-sless-function": "f",
+        "a": 1, "x-sless-id": "c1",
+        "x-sless-reason": "boom", "x-sless-attempts": 3, "x-sless-queue": "q", "x-sless-trigger": "t", "x-sless-function": "f",
         "x-sless-request-id": "r", "x-sless-exchange": "e", "x-sless-routing-key": "k", "x-sless-dead-at": AT.replace(microsecond=0),
     }  # fmt: skip
     assert (dead.body, dead.message_id, dead.correlation_id, dead.priority) == (b"x", "m", "c", 3)
@@ -86,7 +87,7 @@ def test_a_message_without_an_id_has_none_at_its_next_attempt_and_the_request_id
 
 def test_a_message_that_comes_back_from_the_dead_begins_anew() -> None:
     dead = verdict(Attempt(message=MESSAGE, number=3), FAILED).copy
-    assert (attempt_of(dead).number, attempt_of(dead).copy_id) == (1, "")
+    assert (attempt_of(dead).number, attempt_of(dead).name) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_message_that_comes_back_from_the_dead_begins_anew() -> None:
 )  # fmt: skip
 def test_a_header_that_makes_no_sense_is_ignored(note: Any) -> None:
     found = attempt_of(replace(MESSAGE, headers={RETRY_HEADER: note}))
-    assert (found.number, found.copy_id, found.due_ms) == (1, "", 0)
+    assert (found.number, found.chain, found.due_ms) == (1, "", 0)
     assert wait_sec_of(replace(found, due_ms=2**62), 4, AT) == 4.0
 
 
