@@ -233,7 +233,7 @@ class Invoker(Protocol):
 
 class Waker(Protocol):
     def wake(self, topic: "str") -> None:
-        """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `collect`) tick now. Never needed for correctness."""
+        """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `cron` …) tick now. Never needed for correctness."""
 
 
 # --- what is followed -----------------------------------------------------------------------------------------------------------------
