@@ -199,4 +199,3 @@ def extra_of(asked: Asked, table: RouteTable) -> Headers:
     """A browser may read an error only when it carries the CORS headers too."""
     entry = table.find(asked.namespace, asked.name)
     return (cors_headers(entry, asked) if entry else None) or []
-

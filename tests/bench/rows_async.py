@@ -25,7 +25,7 @@ def asynchronous(seconds: int, pairs: int) -> Iterator[Row]:
 
 
 def accepted(called: str, later: str, authorization: str, seconds: int, pairs: int) -> Iterator[Row]:
-    """The function behind `later` has no code, so that what is accepted stays queued: accepting alone is measured, over a queue that grows."""
+    """The function behind `later` has no code, so that all stays queued: accepting alone is measured, over a queue that grows."""
     for connections in (1, 32):
         measured = alternate(
             lambda count=connections: wrk(later, connections=count, seconds=seconds, script=LATER, authorization=authorization),

@@ -66,9 +66,7 @@ def _create_callbacks() -> None:
 
 
 def _create_discards() -> None:
-    op.create_table(
-        "discards", sa.Column("artifact", KEY, nullable=False), sa.PrimaryKeyConstraint("artifact", name="pk_discards")
-    )
+    op.create_table("discards", sa.Column("artifact", KEY, nullable=False), sa.PrimaryKeyConstraint("artifact", name="pk_discards"))
 
 
 def upgrade() -> None:
