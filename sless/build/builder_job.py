@@ -163,7 +163,8 @@ def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
 
 def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
     """Isolation by chroot: it mounts, so it has to have CAP_SYS_ADMIN, which no container runtime's default profile lets it use. What the
-    Dockerfile runs has neither. On clusters with user namespaces SLESS_BUILDER_POD={"hostUsers": false} makes it root of nothing else."""
+    Dockerfile runs has neither: to take it away needs SETPCAP, and what buildah leaves to a RUN by root includes NET_BIND_SERVICE, which it
+    cannot give if it has not got it. On clusters with user namespaces SLESS_BUILDER_POD={"hostUsers": false} makes it root of nothing else."""
     verify = f"--tls-verify={'false' if fit.insecure_registry else 'true'}"
     auth = [f"--authfile={_CONFIG_FOLDERS['buildah']}/config.json"] if fit.push_secret else []
     bud = [
@@ -175,7 +176,7 @@ def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
     security = {
         "allowPrivilegeEscalation": True,
         "runAsUser": 0,
-        "capabilities": {"drop": ["ALL"], "add": sorted([*_CAPABILITIES, "MKNOD", "SYS_ADMIN"])},
+        "capabilities": {"drop": ["ALL"], "add": sorted([*_CAPABILITIES, "MKNOD", "NET_BIND_SERVICE", "SETPCAP", "SYS_ADMIN"])},
         "seccompProfile": {"type": "Unconfined"},
         "appArmorProfile": {"type": "Unconfined"},
     }

@@ -12,6 +12,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.services.registry import PASSWORD, USER, RegistryServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 RUNTIME_IMAGE = "localhost/runtime-python3.11:tests"
+CAP_SYS_ADMIN = 21
 TOOLS = ("sh", "mkdir", "chown", "rm", "id", "cat")
 
 
@@ -161,9 +163,32 @@ def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, fold
         # As the left side of --volume and elsewhere; what the Dockerfile sees keeps its name.
         script = script.replace(f"{name}:{name}:ro", f"{place}:{name}:ro") if name == "/sless-build" else script.replace(name, str(place))
     script = script.replace("buildah --storage-driver=vfs", " ".join(["buildah", *buildah.storage]))
-    done = subprocess.run([shell, option, script], capture_output=True, text=True, check=False)
+    done = as_container(pod["containers"][0], [shell, option, script])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Successfully installed greeting-1.0" in done.stdout + done.stderr
+
+
+def as_container(container: dict[str, Any], command: list[str]) -> subprocess.CompletedProcess[str]:
+    """The command with the capabilities of this container, and none besides."""
+    capabilities = container["securityContext"]["capabilities"]
+    assert capabilities["drop"] == ["ALL"]
+    kept = ",".join(["-all", *(f"+{name.lower()}" for name in capabilities["add"])])
+    return subprocess.run(["setpriv", f"--bounding-set={kept}", *command], capture_output=True, text=True, check=False)
+
+
+def test_what_a_dockerfile_does_as_root_needs_no_more_rights_than_the_jobs(buildah: Buildah, tmp_path: Path) -> None:
+    """As the Go runtime's does before its first USER."""
+    (tmp_path / "Dockerfile").write_text(
+        "FROM localhost/base:tests\nRUN mkdir -p /src && chown 65532:65532 /src && cat /proc/self/status\n"
+    )
+    fit = BuilderFit(installation="i", namespace="builds", pod_namespace="sless", builder="buildah", image="buildah",
+                     images={"python3.11": RUNTIME_IMAGE})  # fmt: skip
+    build = BuildJob(id="b", workload_id="w", namespace="sless-1", name="hello", version=1, reference="r/x:1", url="http://x", sha256="0")
+    container = job_of(fit, build)["spec"]["template"]["spec"]["containers"][0]
+    done = as_container(container, ["buildah", *buildah.storage, "bud", "--isolation=chroot", str(tmp_path)])
+    assert done.returncode == 0, done.stdout + done.stderr
+    left = int(re.findall(r"CapBnd:\s*([0-9a-f]+)", done.stdout)[0], 16)
+    assert not left & 1 << CAP_SYS_ADMIN, "buildah mounts; what the Dockerfile runs may not"
 
 
 def test_small_code_runs_on_the_runtime_image(buildah: Buildah, tmp_path: Path) -> None:
