@@ -86,7 +86,7 @@ SLESS_{{ upper $name }}: {{ $text | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Secrets that were given as values; those that lie in Secrets of their own are in sless.secretEnv. */}}
+{{/* Secrets that were given as values, in base64; those that lie in Secrets of their own are in sless.secretEnv. */}}
 {{- define "sless.secrets" -}}
 {{- $values := .Values -}}
 {{- $given := dict
@@ -100,7 +100,7 @@ SLESS_{{ upper $name }}: {{ $text | quote }}
 -}}
 {{- range $name, $value := $given }}
 {{- if $value }}
-SLESS_{{ $name }}: {{ $value | quote }}
+SLESS_{{ $name }}: {{ $value | b64enc | quote }}
 {{- end }}
 {{- end }}
 {{- end -}}

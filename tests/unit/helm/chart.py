@@ -1,5 +1,6 @@
 """The chart as Helm renders it, and sets of values to render it with."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ def environment_of(objects: list[dict[str, Any]]) -> dict[str, str]:
         if "configMapRef" in source:
             found |= one(objects, "ConfigMap", source["configMapRef"]["name"])["data"]
         else:
-            found |= one(objects, "Secret", source["secretRef"]["name"])["stringData"]
+            data = one(objects, "Secret", source["secretRef"]["name"])["data"]
+            found |= {key: base64.b64decode(value).decode() for key, value in data.items()}
     for item in container["env"]:
         reference = item.get("valueFrom", {}).get("secretKeyRef")
         found[item["name"]] = f"{reference['name']}/{reference['key']}" if reference else item["value"]

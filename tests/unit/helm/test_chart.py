@@ -1,7 +1,10 @@
 """The chart: what it renders is valid on every supported Kubernetes, safe, and says everything that sless can be told."""
 
+import base64
 import json
 import re
+import subprocess
+import sys
 from dataclasses import fields
 
 import helm_python
@@ -119,7 +122,10 @@ def test_secrets_are_never_in_a_config_map(rendered, name):
 def test_no_secret_is_readable_outside_a_secret(rendered):
     secrets = ("pw-database", "ak-s3", "sk-s3", "pw-rabbit", "pw-registry", "pw-harbor", "tok-metrics", "s" * 40)
     outside = json.dumps([item for item in rendered["full"] if item["kind"] != "Secret"])
-    inside = json.dumps([item for item in rendered["full"] if item["kind"] == "Secret"])
+    # Not stringData: what an upgrade leaves away there stays in the cluster, and in the server's environment.
+    assert not [item for item in rendered["full"] if "stringData" in item]
+    values = [value for item in rendered["full"] if item["kind"] == "Secret" for value in item["data"].values()]
+    inside = b"\n".join(base64.b64decode(value) for value in values).decode()
     assert [text for text in secrets if text in outside] == []
     assert [text for text in secrets[:4] if text not in inside] == []
 
@@ -183,7 +189,11 @@ def test_maintenance_serves_nothing(rendered):
     container = pod_of(rendered["maintenance"])["containers"][0]
     assert "args" not in container
     assert not [name for name in container if name.endswith("Probe")]
-    compile(container["command"][2], "command", "exec")
+    # It ends at once when it is asked to: the first process of a container gets no signal that it neither blocks nor handles.
+    script = container["command"][2]
+    mask = "import signal; old = signal.sigwait; signal.sigwait = lambda what: print(sorted(signal.pthread_sigmask(0, ())), sorted(what))"
+    said = subprocess.run([sys.executable, "-c", f"{mask}; {script}"], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["[<Signals.SIGTERM:", "15>]", "[15]"]
 
 
 @pytest.mark.parametrize(
@@ -223,10 +233,11 @@ def test_urls(rendered):
     assert per_function["SLESS_INGRESS_HOST"] == "apps.example.net"
 
 
-def test_builds_reach_sless_through_its_network_policy(rendered):
+def test_builds_and_the_chart_s_test_reach_sless_through_its_network_policy(rendered):
     (rule,) = one(rendered["full"], "NetworkPolicy")["spec"]["ingress"]
     assert rule["from"] == [
         *FULL["networkPolicy"]["from"],
+        {"podSelector": {"matchLabels": one(rendered["full"], "Pod", "sless-test")["metadata"]["labels"]}},
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "builds"}}},
     ]
     (open_rule,) = one(render({"networkPolicy": {"enabled": True}}), "NetworkPolicy")["spec"]["ingress"]
@@ -234,8 +245,6 @@ def test_builds_reach_sless_through_its_network_policy(rendered):
 
 
 def test_the_registry_login():
-    import base64
-
     def servers(host):
         objects = render({"registry": {"host": host, "username": "u", "password": "p"}})
         text = one(objects, "Secret", "sless-registry")["data"][".dockerconfigjson"]
@@ -253,6 +262,11 @@ def test_objects_of_two_releases_do_not_meet():
 
     assert not names("sless", "one") & names("sless", "two")
     assert not names("blue", "one") & names("green", "one")
+
+
+def test_the_log_of_the_test_pod_can_be_read_after_it(rendered):
+    """`helm test --logs` reads it when the hook is over, and so after its deletion by hook-succeeded."""
+    assert one(rendered["default"], "Pod", "sless-test")["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
 
 
 def test_notes_have_three_commands():
