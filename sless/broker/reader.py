@@ -5,8 +5,12 @@ import errno
 import struct
 from dataclasses import dataclass
 
-_HEADER_FRAME = 2
+from sless.broker.readable import HEADER_FRAME, readable
+
 _HEADER_BYTES = 15
+_HEARTBEAT = b"\x08" + b"\0\0" + b"\0\0\0\0" + b"\xce"
+BEAT_SEC = 10.0
+"""Well below the time without a frame after which the library takes a connection for dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,30 +45,51 @@ class Budget:
     def full(self) -> bool:
         return not self._room.is_set()
 
-    async def room(self) -> None:
-        await self._room.wait()
+    async def has_room(self, within_sec: float) -> bool:
+        try:
+            async with asyncio.timeout(within_sec):
+                return await self._room.wait()
+        except TimeoutError:
+            return False
 
 
 class BoundedReader(asyncio.StreamReader):
     """The library reads a frame in three pieces: its type (1 byte), channel and length (6), the rest. A header's rest tells how long the
-    body behind it will be. Raises OSError for one that is too long."""
+    body behind it will be. Raises OSError for one that is too long.
 
-    def __init__(self, budget: Budget, loop: asyncio.AbstractEventLoop) -> None:
+    While there is no room, the library is told that the broker lives: functions may take longer than its patience, and a connection that
+    it gives up would have them all called again."""
+
+    def __init__(self, budget: Budget, loop: asyncio.AbstractEventLoop, beat_sec: float = BEAT_SEC) -> None:
         super().__init__(loop=loop)
         self._budget = budget
+        self._beat_sec = beat_sec
+        self._piece = 0
         self._type = 0
+        self._made = b""
 
     async def readexactly(self, n: int) -> bytes:
-        if self._budget.full:
-            await self._budget.room()
+        piece, self._piece = self._piece, (self._piece + 1) % 3
+        if piece == 0 and self._budget.full and not await self._budget.has_room(self._beat_sec):
+            self._made = _HEARTBEAT
+        if self._made:
+            data, self._made = self._made[:n], self._made[n:]
+            return data
         data = await super().readexactly(n)
-        if n == 1:
-            self._type = data[0]
-        elif self._type == _HEADER_FRAME and n >= _HEADER_BYTES:
-            (size,) = struct.unpack_from(">Q", data, 4)
-            if size > (most := self._budget.limits.message_bytes):
-                raise OSError(errno.EMSGSIZE, f"a message of {size:,} bytes is over the limit of {most:,}; take it out of the queue")
+        match piece:
+            case 0:
+                self._type = data[0]
+            case 2:
+                self._check_size(data)
+                return readable(self._type, data[:-1]) + data[-1:]
         return data
+
+    def _check_size(self, data: bytes) -> None:
+        if self._type != HEADER_FRAME or len(data) < _HEADER_BYTES:
+            return
+        (size,) = struct.unpack_from(">Q", data, 4)
+        if size > (most := self._budget.limits.message_bytes):
+            raise OSError(errno.EMSGSIZE, f"a message of {size:,} bytes is over the limit of {most:,}; take it out of the queue")
 
 
 async def open_stream(host: str, port: int, budget: Budget, **tls: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
