@@ -162,9 +162,11 @@ def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
-    """Isolation by chroot: it mounts, so it has to have CAP_SYS_ADMIN, which no container runtime's default profile lets it use. What the
-    Dockerfile runs has neither: to take it away needs SETPCAP, and what buildah leaves to a RUN by root includes NET_BIND_SERVICE, which it
-    cannot give if it has not got it. On clusters with user namespaces SLESS_BUILDER_POD={"hostUsers": false} makes it root of nothing else."""
+    """Isolation by chroot: it mounts, so it has to have CAP_SYS_ADMIN, which no container runtime's default profile lets it use.
+
+    SETPCAP takes that away from what the Dockerfile runs; NET_BIND_SERVICE is among what buildah leaves to a RUN by root, and it cannot
+    leave what it has not got. With user namespaces SLESS_BUILDER_POD={"hostUsers": false} makes it root of nothing else.
+    """
     verify = f"--tls-verify={'false' if fit.insecure_registry else 'true'}"
     auth = [f"--authfile={_CONFIG_FOLDERS['buildah']}/config.json"] if fit.push_secret else []
     bud = [

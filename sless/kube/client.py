@@ -1,6 +1,7 @@
 """The Kubernetes API over plain dicts: apply, create, find, list, delete, logs. Raises KubeError alone, within the time-outs below."""
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,10 @@ from sless.kube.kinds import KindOf, Use, kind_of
 FIELD_MANAGER = "sless"
 CONNECT_SEC = 5.0
 READ_SEC = 30.0
-STREAM_READ_SEC = 600.0
-"""How long a followed log may be silent before the connection is given up."""
+LOG_BYTES = 16 * 2**20
+"""What is kept in memory of a container's log. A node keeps about 10 MB of it, but looks at its size only each few seconds, and a container
+may write hundreds of megabytes in that time."""
+CHUNK_BYTES = 1 << 16
 _JSON = "application/json, */*"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 PAGE_ITEMS = 500
@@ -125,24 +128,16 @@ class Kube:
         self, namespace: str, pod: str, *, container: str | None = None, previous: bool = False,
         tail_lines: int | None = None, since_sec: int | None = None, timestamps: bool = False,
     ) -> str:  # fmt: skip
-        """Text of one container's log; raises KubeError 400 while it has not started, 404 when the pod is gone."""
+        """Text of one container's log, of a longer one the last LOG_BYTES; raises KubeError 400 while it has not started, 404 when the pod
+        is gone."""
         query = _log_query(container=container, previous=previous, tailLines=tail_lines, sinceSeconds=since_sec, timestamps=timestamps)
-        response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query)
-        return bytes(response.data).decode(errors="replace")
-
-    def stream_pod_logs(
-        self, namespace: str, pod: str, *, container: str | None = None, since_sec: int | None = None,
-        tail_lines: int | None = None, timestamps: bool = False,
-    ) -> Iterator[bytes]:  # fmt: skip
-        """Bytes of one container's log as they come, until it ends. Closing the generator closes the connection."""
-        query = _log_query(container=container, follow=True, tailLines=tail_lines, sinceSeconds=since_sec, timestamps=timestamps)
         response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query, stream=True)
         try:
-            yield from response.stream(16384)
+            return _end_of(response.stream(CHUNK_BYTES)).decode(errors="replace")
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise Unavailable(0, "Disconnected", f"the log of {pod} broke off: {error}") from error
         finally:
-            response.close()
+            response.release_conn()
 
     def _pages(self, path: str, use: Use, query: dict[str, str], accept: str) -> Manifests:
         found: Manifests = []
@@ -178,7 +173,7 @@ class Kube:
                 body=None if body is None else json.dumps(body).encode(),
                 # A request may have been done although its answer was lost, so only a connection that never stood is tried again.
                 retries=urllib3.Retry(total=None, connect=1, read=False, redirect=0, status=0, other=0),
-                timeout=urllib3.Timeout(connect=CONNECT_SEC, read=STREAM_READ_SEC if stream else READ_SEC),
+                timeout=urllib3.Timeout(connect=CONNECT_SEC, read=READ_SEC),
                 preload_content=not stream,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -224,6 +219,17 @@ def _log_query(**values: Any) -> dict[str, str]:
 def _query_of(query: Mapping[str, str]) -> str:
     text = urlencode({name: value for name, value in query.items() if value})
     return f"?{text}" if text else ""
+
+
+def _end_of(chunks: Iterator[bytes]) -> bytes:
+    kept: deque[bytes] = deque()
+    size = 0
+    for chunk in chunks:
+        kept.append(chunk)
+        size += len(chunk)
+        while size - len(kept[0]) >= LOG_BYTES:
+            size -= len(kept.popleft())
+    return b"".join(kept)
 
 
 def _cause_of(error: BaseException) -> str:

@@ -14,6 +14,8 @@ PORT = 8080
 LEAST_MEMORY_MIB = 32
 """Below this, a container does not get as far as its own first line: the container runtime itself needs some."""
 TMP_SIZE = "256Mi"
+CODE_SIZE = "512Mi"
+"""Of small code as unpacked, and of what the function writes beside it: it must not be able to fill its node."""
 
 CODE_DIR = "/app/function"
 ARCHIVE_DIR = "/app/archive"
@@ -166,6 +168,6 @@ def small_code_of(code_map: str) -> tuple[list[Json], dict[str, str], dict[str, 
     """Small code that is not built: (volumes, mounts, env) of a pod whose runtime image unpacks it at start."""
     volumes: list[Json] = [
         {"name": "archive", "configMap": {"name": code_map}},
-        {"name": "code", "emptyDir": {}},
+        {"name": "code", "emptyDir": {"sizeLimit": CODE_SIZE}},
     ]
     return volumes, {ARCHIVE_DIR: "archive", CODE_DIR: "code"}, {ARCHIVE_ENV: f"{ARCHIVE_DIR}/{ARCHIVE_KEY}"}

@@ -1,4 +1,4 @@
-"""What a tenant's namespace in the cluster consists of, as manifests: pure, but for `ensure_tenant` at the end, which applies them."""
+"""What a tenant's namespace in the cluster consists of, as manifests: pure, but for `ensure_tenant` and `check_owner` at the end."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from sless.config import Settings
 from sless.domain.addresses import Allowed, parse_allowed
 from sless.errors import ConfigError
 from sless.kube.client import Kube
-from sless.kube.names import NAMESPACE, PULL_SECRET, ROLE_TENANT, SERVER_LABEL, SERVICE_ACCOUNT, labels_of, namespace_of
+from sless.kube.errors import Refused
+from sless.kube.names import INSTALLATION, NAMESPACE, PULL_SECRET, ROLE_TENANT, SERVER_LABEL, SERVICE_ACCOUNT, labels_of, namespace_of
 from sless.kube.stamp import stamped
 
 Json = dict[str, Any]
@@ -142,9 +143,20 @@ def _metadata(policy: TenantPolicy, namespace: str, name: str) -> Json:
 
 def ensure_tenant(kube: Kube, policy: TenantPolicy, namespace: str) -> None:
     """Applies all of it, whatever is there. Raises KubeError; a namespace that is being deleted refuses."""
+    check_owner(kube, namespace_of(namespace), policy.installation)
     for manifest in tenant_manifests(policy, namespace):
         kube.apply(manifest)
     if policy.pull_secret:
         source = kube.find("Secret", policy.pull_secret, policy.pod_namespace)
         if source is not None:
             kube.apply(pull_secret_manifest(policy, namespace, source))
+
+
+def check_owner(kube: Kube, name: str, installation: str) -> None:
+    """Raises Refused when the namespace belongs to another installation of sless: a tenant has the same one in each of them, and who would
+    apply his own objects there would take those of the other, and delete them with his tenant."""
+    for item in kube.list("Namespace", fields=f"metadata.name={name}", metadata_only=True):
+        owner = (item["metadata"].get("labels") or {}).get(INSTALLATION, installation)
+        if owner != installation:
+            text = f"namespace {name} belongs to another installation of sless ({owner}; this one is {installation})"
+            raise Refused(403, "OtherInstallation", text)

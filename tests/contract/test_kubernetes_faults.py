@@ -205,6 +205,29 @@ def test_a_namespace_without_workloads_goes_and_another_installations_stays(harn
     assert kube_cluster.find("Namespace", "", "sless-fn-other") is not None
 
 
+def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluster):
+    """A subject has the same namespace in each: the second may neither change nor, later, delete what is the first's."""
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    home = namespace_of(harness.namespace)
+    before = kube_cluster.get("Namespace", "", home)["metadata"]
+    other = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+    try:
+        other.namespace = harness.namespace
+        words = f"namespace {home} belongs to another installation of sless ({harness.installation}; this one is {other.installation})"
+        theirs = other.python(HELLO)
+        wait_until(lambda: other.apply(theirs) or ((seen := observed(other, theirs)) and words in seen.message), "told", 10)
+        assert not kube_cluster.list("Deployment", home, f"sless.dev/installation={other.installation}")
+        assert kube_cluster.get("Namespace", "", home)["metadata"]["labels"] == before["labels"]
+        other.backend.remove(theirs.workload_id)
+        other.backend.keep_namespaces([])
+        looks(other, 6)
+        assert kube_cluster.get("Namespace", "", home)["metadata"]["uid"] == before["uid"]
+        assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
+    finally:
+        other.backend.close()
+
+
 # --- the API does not do as it is told ---
 
 

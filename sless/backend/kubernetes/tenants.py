@@ -10,7 +10,7 @@ from sless.backend.kubernetes.view import Part, Parts
 from sless.kube import Kube
 from sless.kube.names import NAMESPACE, namespace_of
 from sless.kube.stamp import stamp_of
-from sless.kube.tenant import TenantPolicy, pull_secret_manifest, tenant_manifests
+from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, tenant_manifests
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,10 @@ class Tenants:
         self._parts.drop_namespace(namespace_of(namespace))
 
     def mend(self, namespace: str) -> None:
-        """Applies what is not there as it should be."""
+        """Applies what is not there as it should be. Raises KubeError, also when the namespace is another installation's."""
+        home = namespace_of(namespace)
+        if self._parts.find(f"Namespace//{home}") is None:
+            check_owner(self._kube, home, self._policy.installation)
         for manifest in self._wanted(namespace):
             kind, metadata = manifest["kind"], manifest["metadata"]
             part = self._parts.find(f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}")
