@@ -42,13 +42,15 @@ class MessageCall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOutcome:
     """`served` False: the function could not be asked at all, which says nothing about the message. `hopeless`: the same message would
-    fail again for the same reason. `error` is empty when it is `ok`."""
+    fail again for the same reason. `crashed`: the instance ended meanwhile, be it for this message or for another one that it had.
+    `error` is empty when it is `ok`."""
 
     ok: bool
     request_id: str = ""
     error: str = ""
     served: bool = True
     hopeless: bool = False
+    crashed: bool = False
 
 
 class MessageInvoker(Protocol):

@@ -15,6 +15,7 @@ _UNSERVED = frozenset(
     }
 )  # fmt: skip
 _HOPELESS = frozenset({b"invalid_json"})
+_CRASHED = frozenset({Code.FUNCTION_EXITED, Code.OUT_OF_MEMORY, Code.FUNCTION_BROKE_OFF})
 
 
 class MessageCalls:
@@ -33,7 +34,7 @@ class MessageCalls:
         request = _request_of(call)
         record = _Record(entry.route, request, call)
         answer = _Answer(call.body)
-        hopeless = False
+        hopeless = crashed = False
         try:
             entry.check_served()
             await self._forwarder.forward(Forwarding(entry=entry, call=record, request=request, caller=answer, extra_headers=[]))
@@ -42,7 +43,7 @@ class MessageCalls:
                 return _unserved(error.message)
             record.http_status = error.status
             record.finish(CallStatus.TIMEOUT if error.code is Code.TIMEOUT else CallStatus.FAILED, error.message)
-            hopeless = error.code is Code.TOO_LARGE
+            hopeless, crashed = error.code is Code.TOO_LARGE, error.code in _CRASHED
         except BaseException:
             record.finish(CallStatus.CANCELLED, "the server stopped")
             self._recorder.add(record)
@@ -52,7 +53,8 @@ class MessageCalls:
             record.status = CallStatus.DEAD
         self._recorder.add(record)
         ok = record.status is CallStatus.SUCCEEDED
-        return MessageOutcome(ok=ok, request_id=record.request_id, error="" if ok else record.error or "", hopeless=hopeless)
+        error = "" if ok else record.error or ""
+        return MessageOutcome(ok=ok, request_id=record.request_id, error=error, hopeless=hopeless, crashed=crashed)
 
 
 def _unserved(reason: str) -> MessageOutcome:

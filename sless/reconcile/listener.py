@@ -102,7 +102,7 @@ class Listener:
         return SessionParts(
             source=Source(queue=listen.queue, trigger=listen.trigger, function=listen.function, max_attempts=listen.max_attempts),
             workload_id=listen.workload_id, prefetch=listen.prefetch, invoker=self.invoker,
-            slots=asyncio.Semaphore(listen.max_concurrency), settled=Settled(), told=self._told, held=self._hold,
+            slots=asyncio.Semaphore(listen.max_concurrency), alone=asyncio.Lock(), settled=Settled(), told=self._told, held=self._hold,
         )  # fmt: skip
 
     def _told(self, status: str) -> None:

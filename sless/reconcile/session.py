@@ -44,13 +44,15 @@ class Settled:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
     """What the sessions of one listener share. `told` hears of each settled message's status; `held` of a reason why the function cannot
-    be asked, "" when it can again."""
+    be asked, "" when it can again. `alone` is held by a message that may end instances: were all that an instance had when it ended tried
+    again side by side, one of them would take the others with it each time, and all would be dead."""
 
     source: Source
     workload_id: str
     prefetch: int
     invoker: MessageInvoker
     slots: asyncio.Semaphore
+    alone: asyncio.Lock
     settled: Settled
     told: Callable[[str], None]
     held: Callable[[str], None]
@@ -155,7 +157,7 @@ class Session:
     async def _make(self, attempt: Attempt, tag: int, delay_sec: int) -> None:
         if delay_sec:
             await asyncio.sleep(wait_sec_of(attempt, delay_sec, clock.now()))
-        async with self.parts.slots:
+        async with self.parts.alone if attempt.alone else contextlib.nullcontext(), self.parts.slots:
             task = asyncio.current_task()
             assert task is not None
             self._waiting.pop(task, None)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pamqp.commands import Basic
 
 from sless.domain.amqp import parse_broker_url
 from sless.domain.messages import MessageCall, MessageOutcome
@@ -282,6 +283,25 @@ async def test_who_may_only_read_listens_and_loses_nothing(rabbit_server: Rabbit
 
 
 ODD_HEADERS: dict[str, Any] = {"big": "ä" * 63_000, "n": 2**62, "at": datetime(2026, 1, 1, tzinfo=UTC), "deep": {"a": [{"b": True}]}}
+
+
+class Raw(Basic.Properties):
+    """Text as a publisher of another encoding sends it."""
+
+    def encode_property(self, name: str, value: Any) -> bytes:
+        raw = value.encode("latin-1") if name == "message_id" else None
+        return super().encode_property(name, value) if raw is None else bytes([len(raw)]) + raw
+
+
+async def test_names_in_another_encoding_hold_up_nothing(rabbit_server: RabbitServer) -> None:
+    async with open_desk(rabbit_server) as desk:
+        await desk.listening()
+        async with desk.channel() as channel:
+            await channel.basic_publish(b"odd", routing_key=desk.queue, properties=Raw(message_id="caf\xe9"))
+        await desk.publish(b"next")
+        await until(lambda: desk.function.bodies == {b"odd": 1, b"next": 1}, lambda: desk.function.bodies)
+        assert '"message_id": "caf?"' in desk.function.calls[0].shown
+        await until(lambda: holds(desk, 0))
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff" * 200_000, "ü".encode()], ids=["empty", "binary", "text"])

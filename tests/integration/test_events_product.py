@@ -22,6 +22,9 @@ import json, os, time
 def handle(event, context):
     if event == {"fail": True}:
         raise ValueError("no luck today")
+    if event == {"exit": True}:
+        time.sleep(0.2)
+        os._exit(3)
     if isinstance(event, dict) and "sleep" in event:
         time.sleep(event["sleep"])
         if "DONE" in os.environ:
@@ -126,6 +129,20 @@ def test_from_a_message_to_the_record(mq_tenant: Tenant, rabbit_server: RabbitSe
     assert 'sless_messages_total{status="dead"}' in metrics and 'trigger="event"' in metrics
     usage = tenant.get("usage").json()
     assert sum(day["invocations"] for day in usage["days"]) == 3
+
+
+def test_a_message_that_ends_the_instance_takes_no_other_with_it(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+    tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False)
+    listen(tenant, queue, max_attempts=3)
+    for number in range(3):
+        publish(rabbit_server, queue, b'{"sleep": 0.5, "n": %d}' % number)
+    publish(rabbit_server, queue, b'{"exit": true}')
+    wait_until(lambda: [call["status"] for call in calls_of(tenant)].count("dead") >= 1, "a dead letter", 60)
+    wait_until(lambda: waiting(rabbit_server, queue)[0] == 0, "nothing waits")
+    statuses = [call["status"] for call in calls_of(tenant)]
+    assert (statuses.count("succeeded"), statuses.count("dead")) == (3, 1), calls_of(tenant)
+    assert statuses.count("failed") >= 5, "the others were tried side by side with it at first"
 
 
 def test_a_disabled_trigger_consumes_nothing(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:

@@ -54,6 +54,14 @@ def test_verdict(number: int, outcome: MessageOutcome, kind: type, queue: str | 
     assert getattr(found, "queue", None) == queue
 
 
+def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
+    crashed = verdict(Attempt(message=MESSAGE), replace(FAILED, crashed=True)).copy
+    again = attempt_of(crashed)
+    assert (again.number, again.alone) == (2, True)
+    assert attempt_of(verdict(again, FAILED).copy).alone, "it stays a suspect"
+    assert not attempt_of(verdict(Attempt(message=MESSAGE), FAILED).copy).alone
+
+
 def test_the_waits_double_up_to_a_limit() -> None:
     assert [retry_delay_sec_of(number) for number in (1, 2, 3, 8, 9, 10, 99)] == [1, 2, 4, 128, 256, 256, 256]
 
