@@ -31,11 +31,12 @@ class RunningServer:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """`sless serve` on a free port, with a token for the tenant `e2e`."""
+    """`sless serve` on a free port, with a token for the tenant `e2e`; brokers and callbacks of this machine are allowed."""
     with new_place(tmp_path_factory.mktemp("server")) as place:
         port = free_port()
         log_file = place.run_dir.with_suffix(".log")
         with open(log_file, "w") as log:
+            place.environ["SLESS_OUTBOUND_ALLOW"] = "127.0.0.0/8"
             process = place.popen("serve", "--port", str(port), stdout=log, stderr=log)
         try:
             url = f"http://127.0.0.1:{port}"

@@ -1,19 +1,23 @@
 """Each example, deployed by the command line to the real server and called as its README says."""
 
+import asyncio
 import json
 import time
 import urllib.error
 import urllib.request
 
+import aio_pika
 import pytest
 
 from sless import assets
 from sless.cli import main
-from tests.e2e.conftest import wait_until
+from tests.e2e.conftest import free_port, wait_until
 
 pytestmark = [pytest.mark.xdist_group("examples"), pytest.mark.timeout(180)]
 
-TESTED = {"hello-python", "hello-node", "hello-go", "simple-python", "notes-python", "sse-node", "lambda-python"}
+TESTED = {
+    "hello-python", "hello-node", "hello-go", "simple-python", "notes-python", "sse-node", "lambda-python", "report-python", "queue-node",
+}  # fmt: skip
 
 
 class Answer:
@@ -160,3 +164,53 @@ def test_lambda_python(deploy, server):
     assert call(url, "{no").status == 400
     assert call(url, method="DELETE").status == 405
     wait_until(lambda: "GET /shop " in server.sless("logs", "lambda-python").stdout, "its line is in the log")
+
+
+def test_report_python(deploy, server):
+    deploy("report-python", "report", "--no-http")
+    event = json.dumps({"urls": [f"{server.url}/healthz"]})
+    made = server.sless("trigger", "create", "cron", "watch", "report", "*/5 * * * *", "--overlap", "forbid", "--event", event)
+    assert made.returncode == 0, made.stderr
+    told = json.loads(server.sless("trigger", "fire", "watch").stdout)
+    assert (told["by"], [line["status"] for line in told["report"]]) == ("cron", [200])
+
+    away = f"http://127.0.0.1:{free_port()}/"
+    failed = server.sless("trigger", "fire", "watch", "-d", json.dumps({"urls": [away, f"{server.url}/nothing"]}))
+    assert failed.returncode == 1 and f"no 200 from {away}, {server.url}/nothing" in failed.stdout + failed.stderr
+    (row,) = json.loads(server.sless("invocations", "report", "--status", "failed", "--output", "json").stdout)
+    assert (row["trigger"], row["http_status"]) == ("cron", 500)
+
+
+def test_queue_node(deploy, server, node_binary, rabbit_server, tmp_path):
+    deploy("queue-node", "orders", "--no-http")
+    (tmp_path / "url").write_text(rabbit_server.url())
+    made = server.sless(
+        "trigger", "create", "event", "orders", "orders", "example-orders", "--amqp-url", f"@{tmp_path / 'url'}", "--max-attempts", "1"
+    )
+    assert made.returncode == 0, made.stderr
+    wait_until(lambda: "listening on queue" in server.sless("trigger", "show", "orders").stdout, "the trigger listens")
+    asyncio.run(publish(rabbit_server.url(), "example-orders", {"a1": {"item": "pear", "count": 2}, "b2": {"item": "plum"}}))
+
+    def ended() -> dict[str, str]:
+        rows = json.loads(server.sless("invocations", "orders", "--output", "json").stdout)
+        return {row["request_id"]: row["status"] for row in rows}
+
+    wait_until(lambda: ended() == {"a1": "succeeded", "b2": "dead"}, "one is done, one is dead")
+    assert "order a1: 2 × pear, attempt 1" in server.sless("logs", "orders").stdout
+    assert asyncio.run(take(rabbit_server.url(), "example-orders.dead")) == "b2"
+
+
+async def publish(url: str, queue: str, bodies: dict[str, object]) -> None:
+    async with await aio_pika.connect(url) as connection:
+        channel = await connection.channel()
+        for message_id, body in bodies.items():
+            message = aio_pika.Message(json.dumps(body).encode(), content_type="application/json", message_id=message_id)
+            await channel.default_exchange.publish(message, routing_key=queue)
+
+
+async def take(url: str, queue: str) -> str | None:
+    """The id of its first message."""
+    async with await aio_pika.connect(url) as connection:
+        message = await (await (await connection.channel()).get_queue(queue)).get(timeout=10)
+        await message.ack()
+        return message.message_id
