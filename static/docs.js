@@ -22,11 +22,15 @@ function nameOf(schema) {
   return schema?.$ref ? schema.$ref.split('/').pop() : '';
 }
 
+function itemOf(items) {
+  return items.properties ? `{${Object.keys(items.properties).join(', ')}}` : typeOf(items);
+}
+
 function typeOf(schema) {
   if (schema.$ref) return nameOf(schema);
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
-  const type = [schema.type ?? 'any'].flat().join(' | ');
+  const type = [schema.type ?? 'any'].flat().map((one) => (one === 'array' && schema.items ? `array of ${itemOf(schema.items)}` : one)).join(' | ');
   const range = schema.minimum !== undefined ? ` ${schema.minimum}–${schema.maximum ?? '…'}` : '';
   return type + range;
 }

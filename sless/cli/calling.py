@@ -45,6 +45,8 @@ def invoke(session: Session, name: str, data: str | None, content_type: str, is_
     workloads, _ = get_workload(session.client, name, "service" if service else None)
     headers = {"Content-Type": content_type} if body else {}
     answer = workloads.invoke(name, body, headers | (_later_headers(later) if is_async else {}))
+    if is_async and answer.status >= 400:  # nothing was called: stdout stays empty, as who takes the id from it expects
+        raise answer.refusal
     if is_async and answer.status == 202:
         _accepted(session, workloads, name, answer, later["wait"])
     elif session.as_json:

@@ -21,9 +21,9 @@ _NOT_COPIED = ("__pycache__", "node_modules", "*.pyc")
 @click.argument("name")
 @click.option("--runtime", type=click.Choice(list(RUNTIMES)), default="python3.11", show_default=True, metavar="R", help="Language.")
 def init(name: str, runtime: str) -> None:
-    """Make a folder NAME with a function to begin with: a handler, a test, a file for dependencies.
+    """Make a folder NAME with a function to begin with.
 
-    Needs no server. The folder must not exist yet, or be empty.
+    It has a handler, a test and a file for dependencies. Needs no server. The folder must not exist yet, or be empty.
 
     \b
     Examples:

@@ -138,6 +138,9 @@ def retry(session: Session, name: str, invocation: str, service: bool, wait: boo
 def callback_key(session: Session, rotate: bool) -> None:
     """Print the key that callbacks of asynchronous calls are signed with.
 
+    The text itself is the key. A callback is genuine if its header X-Sless-Signature has v1= and the hex HMAC-SHA256 of its header
+    X-Sless-Timestamp, a dot and its body.
+
     \b
     Examples:
       sless callback-key

@@ -59,7 +59,7 @@ def create() -> None:
     Examples:
       sless trigger create http front hello --method POST --rate-limit 60
       sless trigger create cron nightly report '30 2 * * *'
-      sless trigger create event orders ship-order orders.new
+      sless trigger create event orders ship-order orders.new --amqp-url @amqp-url.txt
     """
 
 
@@ -110,10 +110,13 @@ def create_cron(session: Session, name: str, function: str, schedule: str, disab
 def create_event(session: Session, name: str, function: str, queue: str, disabled: bool, **options: Any) -> None:
     """Call FUNCTION (or a service) for each message of an AMQP QUEUE.
 
+    The file of the examples holds amqps://user:password@host/vhost. Without --amqp-url it is the operator's broker, where the names of your
+    queues start with your namespace and a dot.
+
     \b
     Examples:
-      sless trigger create event orders ship-order orders.new --prefetch 20
-      sless trigger create event orders ship-order orders.new --amqp-url @amqp-url.txt --max-attempts 3
+      sless trigger create event orders ship-order orders.new --amqp-url @amqp-url.txt
+      sless trigger create event orders ship-order orders.new --amqp-url @amqp-url.txt --prefetch 20 --max-attempts 3
     """
     known = {"name": name, "type": "event", "function_ref": function, "queue": queue, "enabled": not disabled}
     _create(session, known | fields_of(options))

@@ -1,5 +1,6 @@
 """The answers of calls, and how an error answer is read."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,15 @@ class CallAnswer:
     def invocation_path(self) -> str:
         """Where an asynchronous call can be looked up (`Location`), else ""."""
         return self.headers.get("Location", "")
+
+    @property
+    def refusal(self) -> ClientError:
+        """Of an answer that sless gave instead of what it was asked for."""
+        try:
+            parsed = json.loads(self.body)
+        except ValueError:
+            parsed = None
+        return error_of(self.status, self.headers, self.body, parsed)
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, parsed: Any) -> ClientError:

@@ -7,7 +7,7 @@ from sless.config import Settings
 from sless.http.serialize import call_url
 from sless.usecases.overview import OverviewItem
 
-_LABELS = ("kind", "runtime", "phase", "active", "url", "schedule", "created", "built", "message")
+_LABELS = ("kind", "runtime", "phase", "active", "url", "schedule", "queue", "created", "built", "message")
 
 
 def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[str, str]:
@@ -19,6 +19,7 @@ def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[st
         f"version {item.active}" if item.active is not None else "",
         call_url(settings, namespace, item.name) if item.reachable else "",
         item.schedule,
+        item.queue,
         _minute(rfc3339_of(item.created_at)),
         _minute(rfc3339_of(item.built_at)) if item.built_at else "",
         " ".join(item.message.split())[:200],

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sless.domain.model import Kind, Phase, Trigger, TriggerType
+from sless.domain.model import Kind, Phase, Trigger, TriggerType, Workload
 from sless.usecases.parts import Parts
 from sless.usecases.views import JobView, WorkloadView, view_jobs, view_workloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewItem:
-    """`schedule` joins those of its cron triggers."""
+    """`schedule` and `queue` join those of its cron and event triggers."""
 
     kind: Kind
     name: str
@@ -19,6 +19,7 @@ class OverviewItem:
     active: int | None
     reachable: bool
     schedule: str
+    queue: str
     created_at: datetime
     built_at: datetime | None
     message: str
@@ -45,7 +46,8 @@ class Overview:
                 phase=view.phase.phase,
                 active=view.phase.active_version,
                 reachable=reachable,
-                schedule=_schedule_of(view.workload.name, triggers) if view.workload.kind is not Kind.JOB else "",
+                schedule=_joined(view.workload, triggers, TriggerType.CRON, "{schedule} {timezone}"),
+                queue=_joined(view.workload, triggers, TriggerType.EVENT, "{queue}"),
                 created_at=view.workload.created_at,
                 built_at=view.phase.last_built_at,
                 message=view.phase.message,
@@ -54,6 +56,7 @@ class Overview:
         ]
 
 
-def _schedule_of(name: str, triggers: list[Trigger]) -> str:
-    mine = [item for item in triggers if item.function_ref == name and item.type is TriggerType.CRON]
-    return ", ".join(f"{item.spec['schedule']} {item.spec['timezone']}" + ("" if item.enabled else " (off)") for item in mine)
+def _joined(workload: Workload, triggers: list[Trigger], kind: TriggerType, form: str) -> str:
+    """One piece per trigger that refers to it; nothing refers to a job."""
+    mine = [item for item in triggers if item.function_ref == workload.name and item.type is kind and workload.kind is not Kind.JOB]
+    return ", ".join(form.format_map(item.spec) + ("" if item.enabled else " (off)") for item in mine)

@@ -318,6 +318,10 @@ def test_funcs_as_text(rest: Rest) -> None:
     rest.function("web", "service")
     rest.built()
     rest.post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/5 * * * *"})
+    rest.post(
+        "triggers",
+        {"name": "in", "type": "event", "function_ref": "hello", "queue": "orders", "amqp_url": "amqp://mq.example.org", "enabled": False},
+    )
     rest.post("jobs", {"name": "job", "function_ref": "hello"})
     text = rest.get("/funcs").text
     blocks = text.split("\n\n")
@@ -327,6 +331,7 @@ def test_funcs_as_text(rest: Rest) -> None:
         "Ready",
         "version 1",
         "*/5 * * * * UTC",
+        "orders (off)",
         "runtime",
         "python3.11",
         "created",

@@ -138,6 +138,13 @@ class TestInvoke:
         sent = state.calls("POST", "/invoke")[-1][1]
         assert (sent["x-sless-callback-url"], sent["x-sless-max-attempts"]) == ("https://example.com/x", "5")
 
+    def test_async_prints_no_id_of_a_refused_call(self, run, state, deployed):
+        refused = json.dumps({"error": "X-Sless-Callback-Url: expected a public address", "code": "invalid", "details": []}).encode()
+        reply = (400, {"Content-Type": "application/json", "X-Sless-Error": "invalid"}, refused)
+        state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke")] = reply
+        outcome = run("invoke", "hello", "--async", "--callback-url", "http://10.0.0.1/x")
+        assert (outcome.code, outcome.out, outcome.err) == (1, "", "Error: X-Sless-Callback-Url: expected a public address\n")
+
     @pytest.mark.parametrize("option", [("--callback-url", "https://x"), ("--max-attempts", "2"), ("--wait",)])
     def test_options_of_async_calls_alone(self, run, state, deployed, option):
         outcome = run("invoke", "hello", *option)
