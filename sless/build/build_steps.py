@@ -18,7 +18,7 @@ from sless.build.references import Reference, repository_of, tag_of
 from sless.build.registry import Harbor, Registry
 from sless.build.work import BuildFailed, Work
 from sless.domain.ports import BuildSpec, CodeStore, ContextStore
-from sless.kube import Conflict, Kube
+from sless.kube import Exists, Kube
 from sless.kube.code_map import MAX_ARCHIVE_BYTES, code_map_manifest
 from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, check_of, code_artifact_of, namespace_of, selector_of
 from sless.kube.tenant import check_owner
@@ -92,7 +92,7 @@ class Steps:
         manifest = code_map_manifest(self.fit.installation, namespace_of(spec.namespace), spec.workload_id, context.path.read_bytes())
         try:
             self.kube.create(manifest)
-        except Conflict:
+        except Exists:
             pass  # equal code has an equal name
         work.log(f"small code without dependencies: {context.size_bytes} bytes, kept as they are; nothing to build")
         return code_artifact_of(manifest["metadata"]["name"])
@@ -119,7 +119,7 @@ class Steps:
         self.kube.apply(env_secret_of(self.fit, build))
         try:
             self.kube.create(job_of(self.fit, build))
-        except Conflict:
+        except Exists:
             pass  # the answer to an earlier try was lost
 
     def _await_image(self, work: Work, artifact: str, context: Context | None) -> None:
@@ -143,7 +143,7 @@ class Steps:
         self.kube.apply(check_secret_of(fit, spec))
         try:
             self.kube.create(check_job_of(fit, Check(spec=spec, artifact=artifact)))
-        except Conflict:
+        except Exists:
             pass  # an earlier process began it
         work.begin()
         place = Place(

@@ -18,7 +18,7 @@ from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version
 from sless.domain.ports import BuilderUnavailable, BuildSpec, BuildStatus, CodeStore, ContextStore
 from sless.errors import Code, SlessError
-from sless.kube import Kube, KubeError, Unavailable
+from sless.kube import Conflict, Kube, KubeError, Unavailable
 from sless.kube.code_map import MAX_ARCHIVE_BYTES
 from sless.kube.names import BUILD, ROLE_BUILD, ROLE_CODE, find_code_map, selector_of
 from sless.kube.tenant import ensure_tenant, tenant_policy_of
@@ -144,13 +144,12 @@ class KubernetesBuilder:
             work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
 
     def _make(self, work: Work) -> str:
-        """Begun again while the API or the code store is away or the tenant's old namespace goes: each step finds what an earlier try has
-        done."""
+        """Begun again after what passes by itself: each step finds what an earlier try has done."""
         while True:
             try:
                 return self._steps.make(work)
             except KubeError as error:
-                if not isinstance(error, Unavailable) and "because it is being terminated" not in error.message:
+                if not _passes(error):
                     raise
                 reason = error.message
             except SlessError as error:
@@ -184,3 +183,8 @@ class KubernetesBuilder:
             metadata = item["metadata"]
             if metadata["name"] not in used and clock.parse_rfc3339(metadata["creationTimestamp"]) < old:
                 self._steps.kube.delete("ConfigMap", metadata["name"], metadata["namespace"])
+
+
+def _passes(error: KubeError) -> bool:
+    """The API is away, somebody changed something at the same moment, or the tenant's old namespace goes or has just gone."""
+    return isinstance(error, Unavailable | Conflict) or error.status == 404 or "because it is being terminated" in error.message

@@ -11,7 +11,7 @@ ClusterRole is compared with what the tests recorded there: no right is granted 
 """
 
 from sless.kube.client import Kube
-from sless.kube.errors import Conflict, KubeError, Refused, Unavailable
+from sless.kube.errors import Conflict, Exists, KubeError, Refused, Unavailable
 from sless.kube.kinds import Use
 
-__all__ = ["Conflict", "Kube", "KubeError", "Refused", "Unavailable", "Use"]
+__all__ = ["Conflict", "Exists", "Kube", "KubeError", "Refused", "Unavailable", "Use"]

@@ -71,7 +71,7 @@ class Kube:
                           namespace=namespace or ""), query=query, body=manifest, content_type="application/apply-patch+yaml")  # fmt: skip
 
     def create(self, manifest: Manifest) -> Manifest:
-        """Raises Conflict when it exists."""
+        """Raises Exists when it is there."""
         kind, _, namespace = _place_of(manifest)
         use = Use(verb="create", group=kind.group, resource=kind.plural, namespace=namespace or "")
         return self._json("POST", kind.path(namespace), use, query={"fieldManager": FIELD_MANAGER}, body=manifest)

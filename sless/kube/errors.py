@@ -19,7 +19,11 @@ class KubeError(Exception):
 
 
 class Conflict(KubeError):
-    """409: it exists already, or somebody changed it meanwhile."""
+    """409: somebody changed something at the same moment, often the quota's count. Nothing was done; the same again may succeed."""
+
+
+class Exists(Conflict):
+    """409: an object of this name is there already."""
 
 
 class Refused(KubeError):
@@ -36,7 +40,7 @@ def error_of(status: int, body: bytes) -> KubeError:
     reason = str(said.get("reason") or "")
     message = plain(str(said.get("message") or body[:300].decode(errors="replace").strip() or f"the API answered {status}"))
     if status == 409:
-        return Conflict(status, reason, message)
+        return (Exists if reason == "AlreadyExists" else Conflict)(status, reason, message)
     if status in (403, 422):
         return Refused(status, reason, message)
     if status >= 500 or status in (401, 429):

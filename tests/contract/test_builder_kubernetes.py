@@ -49,6 +49,22 @@ def left(harness: KubernetesBuilderHarness) -> list[str]:
 # --- small code ------------------------------------------------------------------------------------------------------------------------
 
 
+def test_what_others_change_at_the_same_moment_fails_no_build(harness):
+    """A cluster's quota answers 409 when it counts several new objects at once; none of them is there then."""
+    harness.cluster.fault(409, times=1, verbs=["patch"], resources=["namespaces"])
+    harness.cluster.fault(409, times=1, verbs=["create"], resources=["configmaps"])
+    harness.cluster.fault(409, times=1, verbs=["create"], resources=["jobs"])
+    _, status = harness.build(HELLO)
+    assert status.ready, status.message
+    assert harness.cluster.find("ConfigMap", harness.tenant, status.artifact.removeprefix("configmap:"))
+
+
+def test_a_tenants_namespace_that_goes_meanwhile_fails_no_build(harness):
+    harness.cluster.fault(404, times=1, verbs=["create"], resources=["configmaps"], message='namespaces "sless-fn-x" not found')
+    _, status = harness.build(HELLO)
+    assert status.ready, status.message
+
+
 def test_small_code_is_an_immutable_config_map_and_needs_no_registry(harness):
     harness.make(registry_host="", registry_secret="")
     spec, status = harness.build(HELLO)

@@ -264,6 +264,16 @@ def test_a_refused_write_is_made_again(harness, kube_cluster, fault):
     assert harness.run(program, 1).status is CallStatus.SUCCEEDED
 
 
+def test_a_run_whose_start_lost_its_answer_runs_once(harness, kube_cluster):
+    program = harness.python(HELLO)
+    harness.deploy(program)
+    kube_cluster.clear_requests()
+    kube_cluster.fault(503, after=True, times=1, verbs=["create"], resources=["jobs"])
+    assert harness.run(program, 1).status is CallStatus.SUCCEEDED
+    asked = [(request["verb"], request["status"]) for request in kube_cluster.requests() if request["resource"] == "jobs"]
+    assert [verb for verb, _ in asked if verb in WRITES] == ["create"], asked
+
+
 def test_a_slow_api_does_not_hold_the_caller(harness, kube_cluster):
     program = harness.python(HELLO)
     kube_cluster.fault(times=5, delay_sec=1.0)

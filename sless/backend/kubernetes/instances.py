@@ -29,7 +29,7 @@ from sless.clock import parse_rfc3339
 from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Program
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
-from sless.kube import Conflict, Kube, KubeError
+from sless.kube import Exists, Kube, KubeError
 from sless.kube.code_map import archive_of, code_map_manifest
 from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, namespace_of
 from sless.kube.stamp import stamp_of
@@ -89,7 +89,7 @@ class Objects:
         manifest["metadata"]["name"] = code_map
         try:
             self.parts.put("ConfigMap", self.kube.create(manifest))
-        except Conflict:
+        except Exists:
             self.parts.put("ConfigMap", manifest)
 
     def delete(self, key: str) -> None:

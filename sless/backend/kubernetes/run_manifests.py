@@ -23,6 +23,8 @@ END_GRACE_SEC = 2
 TIMEOUT = "sless.dev/timeout-sec"
 MEMORY = "sless.dev/memory-mb"
 """Annotations of a Job: what its messages need, also for a server that did not start it."""
+ATTEMPT = "sless.dev/attempt"
+"""Annotation of a Job: which start of the run made it."""
 
 
 def event_secret(fit: Fit, run: RunSpec) -> Json:

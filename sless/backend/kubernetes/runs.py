@@ -10,7 +10,7 @@ from typing import Any
 from sless import clock
 from sless.backend.kubernetes.instances import Objects
 from sless.backend.kubernetes.run_log import RunLogs
-from sless.backend.kubernetes.run_manifests import MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
+from sless.backend.kubernetes.run_manifests import ATTEMPT, MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
 from sless.backend.kubernetes.run_seen import RunState, run_state_of
 from sless.backend.kubernetes.view import Part, View
 from sless.backend.kubernetes.words import created_at_of
@@ -19,6 +19,7 @@ from sless.clock import parse_rfc3339
 from sless.domain.model import CallStatus
 from sless.domain.ports import ObservedRun, RunSpec
 from sless.errors import Code, SlessError
+from sless.ids import new_id
 from sless.kube import Conflict
 from sless.kube.names import ROLE, ROLE_RUN, RUN, find_code_map, namespace_of, run_of
 
@@ -46,6 +47,8 @@ class Record:
     spec: RunSpec | None = None
     done: Done | None = None
     since: datetime = field(default_factory=clock.now)
+    attempt: str = field(default_factory=new_id)
+    """By which a Job that was made although the answer was lost is known for ours, rather than for what is left of an earlier one."""
     seen: bool = False
     ending: bool = False
     ended: ObservedRun | None = None
@@ -201,7 +204,11 @@ class Runs:
             text = f"event is {len(run.event.encode())} bytes, over the limit of {MAX_EVENT_BYTES} for a run without instances"
             raise SlessError(Code.TOO_LARGE, text + "; an http trigger gives the function instances")
         job = job_of(self._objects.fit, run)
+        job["metadata"]["annotations"][ATTEMPT] = record.attempt
         found = self._objects.kube.find("Job", job["metadata"]["name"], job["metadata"]["namespace"]) if again else None
+        if found is not None and (found["metadata"].get("annotations") or {}).get(ATTEMPT) == record.attempt:
+            record.uid = str(found["metadata"]["uid"])
+            return
         if found is not None:
             self._delete(record)
             raise Conflict(409, "Deleting", "what is left of the attempt before is being deleted")
