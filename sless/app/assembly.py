@@ -153,7 +153,11 @@ class Assembly:
             invoker=self.plane.invoker,
             waker=self,
             holder=self.holder,
-            limits=Limits(max_runs=self.settings.max_runs, per_workload=self.settings.async_per_function),
+            limits=Limits(
+                max_runs=self.settings.max_runs,
+                per_workload=self.settings.async_per_function,
+                result_bytes=self.settings.max_result_bytes,
+            ),
         )
         self.instances = InstancesLoop(
             store=self.store, backend=self.backend, code=self.code, waker=self, held=lambda: builds.holds() | self.runs.holds()

@@ -76,15 +76,20 @@ class RunRecord:
         running = ObservedRun(id=spec["id"], status=CallStatus.RUNNING, started_at=clock.parse_rfc3339(spec["started_at"]))
         if end is None and owner_lives:
             return running
+        outcome, too_large = None, ""
         try:
             outcome = read_outcome(self.result, limits.of(Kind(spec["kind"])))
-        except (NoOutcome, ResultTooLarge):
-            outcome = None
+        except ResultTooLarge as error:
+            too_large = str(error)
+        except NoOutcome:
+            pass
         if end is not None:
             return replace(
                 running, status=CallStatus(end["status"]), outcome=outcome, message=end["message"], exit_code=end["exit_code"],
-                ended_at=clock.parse_rfc3339(end["ended_at"]),
+                ended_at=clock.parse_rfc3339(end["ended_at"]), hopeless=bool(too_large),
             )  # fmt: skip
+        if too_large:
+            return replace(running, status=CallStatus.FAILED, message=too_large, ended_at=clock.now(), hopeless=True)
         if outcome is None:
             return None
         return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=clock.now())

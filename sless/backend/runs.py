@@ -67,12 +67,15 @@ class Runs:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-runs")
 
     def start(self, spec: RunSpec, done: Done) -> None:
-        """Raises BackendUnavailable when the server is stopping."""
+        """Raises BackendUnavailable when the server is stopping, or a run of this id has been removed and has not ended yet."""
         record = RunRecord(path=self._folder / spec.id)
         with self._lock:
             if self._closing:
                 raise BackendUnavailable("the server is stopping")
-            if spec.id in self._runs or record.path.exists():
+            known = self._runs.get(spec.id)
+            if known is not None and known.removed:
+                raise BackendUnavailable("what is left of the attempt before is being ended")
+            if known is not None or record.path.exists():
                 return
             reader = LineReader(spec.id, spec.program.workload_id, self._starter.sink, invocation_id=spec.id)
             run = self._runs[spec.id] = _Run(spec=spec, done=done, record=record, reader=reader)
@@ -207,7 +210,7 @@ class Runs:
         except ResultTooLarge as error:
             return ObservedRun(
                 id=run.spec.id, status=CallStatus.FAILED, message=str(error), exit_code=code,
-                started_at=run.started_at, ended_at=clock.now(),
+                started_at=run.started_at, ended_at=clock.now(), hopeless=True,
             )  # fmt: skip
         except NoOutcome:
             return self._ended(run, CallStatus.FAILED, exit_words_of(code), exit_code=code)

@@ -86,7 +86,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRun:
     """`status` running, succeeded, failed, timeout or cancelled. `outcome` is None when the process left none (killed, exited); then
-    `message` says why in a user's words, with the last log lines."""
+    `message` says why in a user's words, with the last log lines. `hopeless`: the same run would end the same way again."""
 
     id: str
     status: CallStatus
@@ -95,6 +95,7 @@ class ObservedRun:
     message: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    hopeless: bool = False
 
 
 class Backend(Protocol):

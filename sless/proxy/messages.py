@@ -53,8 +53,8 @@ class MessageCalls:
             record.status = CallStatus.DEAD
         self._recorder.add(record)
         ok = record.status is CallStatus.SUCCEEDED
-        error = "" if ok else record.error or ""
-        return MessageOutcome(ok=ok, request_id=record.request_id, error=error, hopeless=hopeless, crashed=crashed)
+        why = "" if ok else record.error or ""
+        return MessageOutcome(ok=ok, request_id=record.request_id, error=why, hopeless=hopeless, crashed=crashed)
 
 
 def _unserved(reason: str) -> MessageOutcome:

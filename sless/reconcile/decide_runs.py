@@ -1,6 +1,7 @@
 """The rules of runs, pure: whose turn it is, and what an ended attempt means."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -37,17 +38,51 @@ class RetryRun:
 RunVerdict = FinishRun | RetryRun
 
 
-def in_turn(due: Iterable[Run], running: Mapping[str, int], most: int) -> Iterator[Run]:
-    """`due` in the order in which they begin: the workload of which least goes on comes first, the older one among equals. Of each
-    workload no more than `most` together with what is `running` (counts by workload id)."""
-    taken: dict[str, int] = {}
-    ranked = []
+def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
+    """`due` in the order in which they begin: the tenant of whom least goes on comes first, then the workload, the older one among equals.
+    Of each workload no more than `most` together with what is `going`."""
+    on = list(going)
+    of_workload, of_tenant = Counter(run.workload_id for run in on), Counter(run.namespace for run in on)
+    within = []
     for run in sorted(due, key=lambda run: (run.not_before, run.created_at, run.id)):
-        rank = running.get(run.workload_id, 0) + taken.get(run.workload_id, 0)
-        taken[run.workload_id] = taken.get(run.workload_id, 0) + 1
-        if rank < most:
-            ranked.append((rank, run))
-    return (run for _, run in sorted(ranked, key=lambda pair: pair[0]))
+        if of_workload[run.workload_id] < most:
+            within.append((of_workload[run.workload_id], run))
+        of_workload[run.workload_id] += 1
+    ranked = []
+    for _, run in sorted(within, key=lambda pair: pair[0]):
+        ranked.append((of_tenant[run.namespace], run))
+        of_tenant[run.namespace] += 1
+    return [run for _, run in sorted(ranked, key=lambda pair: pair[0])]
+
+
+@dataclass(slots=True, kw_only=True)
+class Places:
+    """Free places, taken one by one. Of calls on instances a tenant has no more than it leaves free to others: somebody who comes while
+    another's long calls go on finds room."""
+
+    calls: int
+    runs: int
+    calls_of: Counter[str]
+    """By namespace."""
+
+    def take(self, namespace: str, *, on_instances: bool) -> bool:
+        if not on_instances:
+            self.runs -= (free := self.runs > 0)
+            return free
+        free = self.calls > 0 and self.calls_of[namespace] <= self.calls
+        self.calls -= free
+        self.calls_of[namespace] += free
+        return free
+
+
+def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
+    """As it was, unless its result is over the limit: then it is a failure that says so, with the status that it had."""
+    outcome = observed.outcome
+    if outcome is None or outcome.result is None or len(outcome.result.encode(errors="replace")) <= most_bytes:
+        return observed
+    message = f"the result is over the limit of {most_bytes} bytes (max_result_bytes)"
+    kept = replace(outcome, ok=False, result=None, error=message, body=b"")
+    return replace(observed, status=CallStatus.FAILED, outcome=kept, message=message)
 
 
 def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0.0) -> RunVerdict:
@@ -56,7 +91,7 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
     outcome = observed.outcome
     http_status = outcome.status if outcome else None
     refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
-    if run.cause is Cause.JOB or observed.status is CallStatus.CANCELLED or not refused:
+    if run.cause is Cause.JOB or observed.status is CallStatus.CANCELLED or observed.hopeless or not refused:
         return _end_of(run, observed, observed.status)
     # A 429 of the function's own is no failure of its code, but the call has not been served.
     attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status

@@ -3,7 +3,7 @@
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
@@ -13,7 +13,7 @@ from sless.domain.model import CallStatus, Run
 from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
 from sless.errors import Code, SlessError
-from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.decide_runs import FinishRun, Places, RetryRun, RunVerdict, bounded, in_turn, verdict_of, verdict_of_lost
 from sless.reconcile.invoked import Invoked
 from sless.reconcile.run_plans import Plans, Ready, Waits
 from sless.store import Store
@@ -35,10 +35,12 @@ _NOT_NOW = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL, Code.SHUTTING_DOWN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """`max_runs` bounds one-shot runs and jobs together, `per_workload` what goes on of one function, service or job."""
+    """`max_runs` bounds one-shot runs and jobs together, `per_workload` what goes on of one function, service or job, `result_bytes` what
+    is kept of what a handler returned."""
 
     max_runs: int
     per_workload: int
+    result_bytes: int = 2**20
     calls_at_once: int = CALLS_AT_ONCE
 
 
@@ -83,7 +85,7 @@ class RunsLoop:
         observed = self.backend.observe_runs()
         ended = self._settle(running, observed, now)
         self._stop_cancelled(observed, {run.id for run in running})
-        self._begin([run for run in running if run.id not in ended], now)
+        self._begin([run for run in running if run.id not in ended], observed.keys() - ended, now)
         self._drop_orphans(observed, {run.id for run in running}, now)
         if monotonic() >= self._gauge_at:
             metrics.queue_depth.labels("runs").set(self.store.runs.count(CallStatus.QUEUED))
@@ -110,7 +112,7 @@ class RunsLoop:
         # A run that is cancelled on purpose is no longer running in the database: this one was ended with the server's loop.
         if seen is None or seen.status is CallStatus.CANCELLED:
             return verdict_of_lost(run, now)
-        return verdict_of(run, seen, now, self.rng.uniform(-1, 1))
+        return verdict_of(run, bounded(seen, self.limits.result_bytes), now, self.rng.uniform(-1, 1))
 
     def _write(self, verdicts: list[tuple[Run, RunVerdict]]) -> None:
         """All in one transaction: a busy server writes as often as a calm one."""
@@ -124,7 +126,7 @@ class RunsLoop:
                             "message": verdict.message, "result": verdict.result, "exit_code": verdict.exit_code,
                             "http_status": verdict.http_status,
                         }  # fmt: skip
-                        moves.finish(run.id, status, verdict.attempt or status, values)
+                        moves.finish(run.id, status, verdict.attempt or status, values, was=run.status)
         for run, verdict in verdicts:
             _count(run, verdict)
             if not self._invoked.drop(run.id):
@@ -133,11 +135,12 @@ class RunsLoop:
             self.waker.wake("callbacks")
 
     def _stop_cancelled(self, observed: dict[str, ObservedRun], running: set[str]) -> None:
-        """What goes on of runs that the database shows as ended: somebody cancelled them. Synchronous calls have no row and are let be."""
+        """What goes on, or is left, of runs of which nothing should: somebody cancelled them, and may have asked for them again since; or
+        a server was killed after it had written what came of an attempt. Synchronous calls have no row and are let be."""
         for run_id in self._invoked.ids() - running:
             self._invoked.drop(run_id)
         unknown = observed.keys() - running
-        for run_id in self.store.runs.ended_of(unknown) if unknown else ():
+        for run_id in self.store.runs.resting_of(unknown) if unknown else ():
             self.backend.remove_run(run_id)
 
     def _drop_orphans(self, observed: dict[str, ObservedRun], running: set[str], now: datetime) -> None:
@@ -148,19 +151,20 @@ class RunsLoop:
 
     # --- beginnings ---
 
-    def _begin(self, going: list[Run], now: datetime) -> None:
-        calls = sum(run.id in self._invoked for run in going)
-        free = {True: self.limits.calls_at_once - calls, False: self.limits.max_runs - (len(going) - calls)}
-        if self._stopping or max(free.values()) <= 0:
+    def _begin(self, going: list[Run], left: Set[str], now: datetime) -> None:
+        """`left`: ids of which an earlier attempt is still being cleared away."""
+        calls = Counter(run.namespace for run in going if run.id in self._invoked)
+        free_runs = self.limits.max_runs - (len(going) - calls.total())
+        places = Places(calls=self.limits.calls_at_once - calls.total(), runs=free_runs, calls_of=calls)
+        if self._stopping or max(places.calls, places.runs) <= 0:
             return
-        due = self.store.runs.list_due(now, self.limits.per_workload)
+        due = [run for run in self.store.runs.list_due(now, self.limits.per_workload) if run.id not in left]
         plans = Plans(self.store, {run.workload_id for run in due})
         chosen: list[tuple[Run, Ready]] = []
         finished: list[tuple[Run, RunVerdict]] = []
-        for run in in_turn(due, Counter(run.workload_id for run in going), self.limits.per_workload):
+        for run in in_turn(due, going, self.limits.per_workload):
             match plans.of(run.workload_id):
-                case Ready() as plan if free[plan.on_instances] > 0:
-                    free[plan.on_instances] -= 1
+                case Ready() as plan if places.take(run.namespace, on_instances=plan.on_instances):
                     chosen.append((run, plan))
                 case FinishRun() as verdict:
                     finished.append((run, verdict))
@@ -203,7 +207,7 @@ class RunsLoop:
 
     def _postpone(self, run: Run, message: str) -> None:
         _log.warning("run %s of %s: %s", run.id, run.name, message)
-        self.store.runs.requeue(run.id, clock.now() + _AGAIN_AFTER, message)
+        self.store.runs.unclaim(run.id, clock.now() + _AGAIN_AFTER, message)
 
 
 def call_of(run: Run) -> AcceptedCall:

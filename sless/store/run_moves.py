@@ -16,6 +16,7 @@ from sless.store.engine import Database
 from sless.store.stats import StatsStore, bucket_of
 from sless.store.tables import attempts, callbacks, invocations, runs, workloads
 from sless.store.triggers import note_end
+from sless.store.types import KeyText
 from sless.store.workloads import find_by_id
 
 _LIGHT = [column for column in runs.c if column.name not in ("event", "request")]
@@ -39,9 +40,14 @@ _CLAIM = _move_statement(
 )  # fmt: skip
 _REQUEUE = _move_statement((CallStatus.RUNNING,), ("not_before", "message", "http_status"), status=CallStatus.QUEUED, claimed_by=None)
 _FINISH = {
-    status: _move_statement(lifecycle.call_sources_of(status), ("result", "message", "exit_code", "http_status", "ended_at"), status=status)
+    status: _move_statement(
+        lifecycle.call_sources_of(status), ("result", "message", "exit_code", "http_status", "ended_at"), status=status
+    ).where(runs.c.status == func.coalesce(bindparam("v_was", type_=KeyText), runs.c.status))
     for status in lifecycle.ENDED_CALL_STATUSES
 }
+_UNCLAIM = _move_statement(
+    (CallStatus.RUNNING,), ("not_before", "message"), status=CallStatus.QUEUED, claimed_by=None, attempts=runs.c.attempts - 1
+)
 _RERUN = _move_statement(
     lifecycle.RERUNNABLE_CALL_STATUSES, ("not_before",), status=CallStatus.QUEUED, attempts_before=runs.c.attempts, message="",
     claimed_by=None, result=None, exit_code=None, http_status=None, started_at=None, ended_at=None,
@@ -94,13 +100,21 @@ class RunMoves:
         self._end_attempt(run, attempt, clock.now())
         return True
 
-    def finish(self, run_id: str, status: CallStatus, attempt: CallStatus, values: dict[str, Any]) -> bool:
+    def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:
+        """Takes a claim back of which nothing came: it was no attempt."""
+        run = self._move(_UNCLAIM, run_id, {"not_before": not_before, "message": message})
+        if run is None:
+            return False
+        self._conn.execute(delete(attempts).where(attempts.c.run_id == run_id, attempts.c.number > run.attempts))
+        return True
+
+    def finish(self, run_id: str, status: CallStatus, attempt: CallStatus, values: dict[str, Any], was: CallStatus | None = None) -> bool:
         """`attempt` is how its last attempt ended: one that failed for the last time makes the run dead. `values` are result, message,
-        exit_code and http_status."""
+        exit_code and http_status. `was`: moves it only from there; the end of an attempt is none of a round that began meanwhile."""
         if status not in _FINISH:
             return False  # no end
         ended_at = clock.now()
-        run = self._move(_FINISH[status], run_id, values | {"ended_at": ended_at})
+        run = self._move(_FINISH[status], run_id, values | {"ended_at": ended_at, "was": was})
         if run is None:
             return False
         if self._end_attempt(run, attempt, ended_at):

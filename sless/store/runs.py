@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import Select, and_, func, select
 
 from sless import clock
-from sless.domain import lifecycle
 from sless.domain.attempt import Attempt
 from sless.domain.model import CallStatus, Run
 from sless.errors import NotFound
@@ -92,14 +91,13 @@ class RunStore:
         with self._db.read() as conn:
             return set(conn.execute(select(runs.c.workload_id).where(runs.c.status == CallStatus.RUNNING)).scalars())
 
-    def ended_of(self, run_ids: Collection[str]) -> set[str]:
-        """Those of these ids that are runs which have ended."""
+    def resting_of(self, run_ids: Collection[str]) -> set[str]:
+        """Those of these ids that are runs of which no attempt goes on."""
         wanted, found = sorted(run_ids), set[str]()
         with self._db.read() as conn:
             for start in range(0, len(wanted), _ID_BATCH):
                 part = runs.c.id.in_(wanted[start : start + _ID_BATCH])
-                ended = runs.c.status.in_(lifecycle.ENDED_CALL_STATUSES)
-                found.update(conn.execute(select(runs.c.id).where(and_(part, ended))).scalars())
+                found.update(conn.execute(select(runs.c.id).where(and_(part, runs.c.status != CallStatus.RUNNING))).scalars())
         return found
 
     def count(self, status: CallStatus) -> int:
@@ -132,6 +130,11 @@ class RunStore:
         """Running → queued, to begin again not before then. `attempt` is how this one ended."""
         with self.moves() as moves:
             return moves.requeue(run_id, not_before, message, attempt, http_status)
+
+    def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:
+        """Running → queued, as if it had not been claimed."""
+        with self.moves() as moves:
+            return moves.unclaim(run_id, not_before, message)
 
     def finish(
         self, run_id: str, *, status: CallStatus, result: str | None = None, message: str = "", exit_code: int | None = None,

@@ -353,7 +353,9 @@ def test_a_run_over_its_memory(harness):
 def test_a_jobs_result_has_a_limit_and_a_calls_another(harness):
     program = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
     run = harness.run(program)
-    assert (run.status, run.outcome, run.message) == (CallStatus.FAILED, None, "result is 2002 bytes, over the limit of 1000")
+    assert (run.status, run.outcome, run.message, run.hopeless) == (
+        CallStatus.FAILED, None, "result is 2002 bytes, over the limit of 1000", True,
+    )  # fmt: skip
     assert harness.run(replace(program, kind=Kind.FUNCTION)).status is CallStatus.SUCCEEDED
 
 
@@ -428,6 +430,27 @@ def test_a_run_id_is_free_again_after_it_was_removed(harness):
     again = RunSpec(id=first.id, program=program, event="2", request_id="r", cause=Cause.JOB)
     harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
     assert ended.wait(20) and results[0].outcome.result == "2"
+
+
+def test_a_run_that_was_removed_while_it_ran_may_begin_again(harness):
+    program = harness.python(
+        "import time\ndef handle(event):\n    print('on', flush=True)\n    time.sleep(60 if event == 1 else 0)\n    return event\n"
+    )
+    run_id, _, _ = harness.start_run(program, 1)
+    wait_until(lambda: harness.lines, "it runs")
+    harness.backend.remove_run(run_id)
+    ended, results = threading.Event(), []
+    again = RunSpec(id=run_id, program=program, event="2", request_id="r", cause=Cause.JOB)
+
+    def begins():
+        try:
+            harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
+        except BackendUnavailable:
+            return False
+        return True
+
+    wait_until(begins, "what is left of the first has ended")
+    assert ended.wait(30) and results[0].outcome.result == "2"
 
 
 def test_a_closed_backend_starts_no_run(harness):

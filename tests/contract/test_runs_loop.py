@@ -116,7 +116,7 @@ def make_stage(store: Store, backend: Backend, limits: Limits) -> Stage:
 
 @pytest.fixture
 def stage(store: Store) -> Iterator[Stage]:
-    yield make_stage(store, Backend(), Limits(max_runs=3, per_workload=2, calls_at_once=4))
+    yield make_stage(store, Backend(), Limits(max_runs=3, per_workload=2, calls_at_once=7))  # of which one tenant gets 4
 
 
 def test_a_run_from_begin_to_end(stage: Stage) -> None:
@@ -220,6 +220,29 @@ def test_cancelled_while_it_runs_it_is_stopped(stage: Stage, stands: bool) -> No
     assert stage.status(run) is CallStatus.CANCELLED
 
 
+def test_cancelled_and_run_again_the_old_attempt_is_ended_first(stage: Stage) -> None:
+    run = stage.accept(stage.function("f"))
+    stage.loop.tick()
+    assert stage.store.runs.cancel(run.id) and stage.store.runs.rerun(run.id)
+    stage.loop.tick()
+    assert (stage.backend.removed, stage.status(run)) == ([run.id], QUEUED)
+    stage.loop.tick()
+    assert (stage.status(run), stage.store.runs.get(run.id).attempts) == (RUNNING, 2)
+
+
+def test_what_is_left_of_an_attempt_is_not_taken_for_the_next(stage: Stage) -> None:
+    """A server that is killed between the two: the attempt is written, its outcome lies there still."""
+    run = stage.accept(stage.function("f"))
+    stage.loop.tick()
+    stage.backend.end(run.id, SUCCEEDED, 200)
+    stage.store.runs.requeue(run.id, clock.now(), "status 500", http_status=500)
+    after = stage.again()
+    after.loop.tick()
+    assert (after.backend.removed, after.status(run)) == ([run.id], QUEUED)
+    after.loop.tick()
+    assert (after.status(run), after.backend.runs[run.id].status) == (RUNNING, RUNNING)
+
+
 def test_a_synchronous_run_of_the_proxy_is_let_be(stage: Stage) -> None:
     stage.backend.runs["sync"] = ObservedRun(id="sync", status=RUNNING)
     stage.loop.tick()
@@ -275,6 +298,7 @@ def test_what_cannot_be_started_now_is_started_later(stage: Stage, error: Except
     stage.loop.tick()
     found = stage.store.runs.get(run.id)
     assert found.status is QUEUED and found.not_before > clock.now() + timedelta(seconds=1) and str(error) in found.message
+    assert (found.attempts, stage.store.runs.attempts_of(run.id)) == (0, []), "nothing was tried"
 
 
 @pytest.mark.parametrize("error", [SlessError(Code.INVALID, "broken code"), RuntimeError("broken code")])

@@ -337,6 +337,31 @@ class TestRerun:
 
 
 class TestMoves:
+    def test_a_claim_of_which_nothing_came_is_no_attempt(self, store, accept):
+        run = accept()
+        store.runs.claim(run.id, "h", 1)
+        store.runs.requeue(run.id, AT, "500")
+        store.runs.claim(run.id, "h", 1)
+        later = clock.now() + timedelta(seconds=5)
+        assert store.runs.unclaim(run.id, later, "the cluster is away") and not store.runs.unclaim(run.id, later, "again")
+        found = store.runs.get(run.id)
+        assert (found.status, found.attempts, found.not_before, found.message) == (QUEUED, 1, later, "the cluster is away")
+        assert [attempt.number for attempt in store.runs.attempts_of(run.id)] == [1]
+        assert store.history.find_invocation(run.workload_id, run.id).attempts == 1
+        assert store.runs.claim(run.id, "h", 1) and store.runs.attempts_of(run.id)[1].number == 2
+
+    def test_the_end_of_an_attempt_is_none_of_a_round_that_began_meanwhile(self, store, accept):
+        run = accept()
+        store.runs.claim(run.id, "h", 1)
+        assert store.runs.cancel(run.id) and store.runs.rerun(run.id)
+        values = {"result": "1", "message": "", "exit_code": None, "http_status": 200}
+        with store.runs.moves() as moves:
+            assert not moves.finish(run.id, CallStatus.SUCCEEDED, CallStatus.SUCCEEDED, values, was=RUNNING)
+        assert store.runs.get(run.id).status is QUEUED
+        store.runs.claim(run.id, "h", 1)
+        with store.runs.moves() as moves:
+            assert moves.finish(run.id, CallStatus.SUCCEEDED, CallStatus.SUCCEEDED, values, was=RUNNING)
+
     def test_all_or_none(self, store, accept):
         first, second = accept(), accept()
         with pytest.raises(ZeroDivisionError), store.runs.moves() as moves:
@@ -347,12 +372,12 @@ class TestMoves:
             assert moves.claim(first.id, "h", 1) and moves.claim(second.id, "h", 1) and not moves.claim(first.id, "h", 1)
         assert store.runs.count(RUNNING) == 2
 
-    def test_what_has_ended(self, store, accept):
+    def test_of_what_no_attempt_goes_on(self, store, accept):
         first, second, third = accept(), accept(), accept()
         store.runs.claim(second.id, "h", 1)
         store.runs.cancel(third.id)
         assert store.runs.running_workloads() == {second.workload_id}
-        assert store.runs.ended_of([first.id, second.id, third.id, "nobody"]) == {third.id}
+        assert store.runs.resting_of([first.id, second.id, third.id, "nobody"]) == {first.id, third.id}
 
 
 class TestCallbacks:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,12 @@ class RunLogs:
         try:
             outcome = outcome_of(lines, self._limits.of(Kind(label_of(job, KIND))))
         except ResultTooLarge as error:
-            return _observed(job, state, None, str(error))
+            return _hopeless(_observed(job, state, None, str(error)))
         except NoOutcome:
             lost = len(raw) >= KEPT_BYTES * 9 // 10
             text = f"result is over what the cluster keeps of a log ({KEPT_BYTES // 2**20} MB)" if lost else ""
-            return _observed(job, state, None, text or "\n".join([state.message, *tail]))
+            found = _observed(job, state, None, text or "\n".join([state.message, *tail]))
+            return _hopeless(found) if lost else found
         said = [] if tail == [outcome.error] else tail  # one line that is the error itself is not said twice
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
 
@@ -144,6 +146,11 @@ def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
         path = Path(folder, "result.json")
         path.write_bytes(marked[len(MARK) :].strip().removesuffix(b"}"))
         return read_outcome(path, limit_bytes)
+
+
+def _hopeless(observed: ObservedRun) -> ObservedRun:
+    """The result would be as large the next time."""
+    return replace(observed, hopeless=True)
 
 
 def _observed(job: Json, state: RunState, outcome: Outcome | None, message: str) -> ObservedRun:

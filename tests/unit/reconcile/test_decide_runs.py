@@ -1,13 +1,14 @@
 """The rules of runs as tables: whose turn it is, and what an ended attempt means."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from sless.domain.model import CallStatus, Cause, Kind, Run, VersionState
 from sless.domain.ports import ObservedRun, Outcome
-from sless.reconcile.decide_runs import FinishRun, RetryRun, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.decide_runs import FinishRun, Places, RetryRun, bounded, in_turn, verdict_of, verdict_of_lost
 from sless.reconcile.run_plans import Ready, Waits, plan_of
 from tests.builders import make_run, make_version, make_workload, make_workload_spec
 
@@ -110,10 +111,58 @@ def test_turns():
     flood = [make_run(id=f"a{n:02}", workload_id="a", not_before=NOW + timedelta(seconds=n)) for n in range(20)]
     other = [make_run(id=f"b{n}", workload_id="b", not_before=NOW + timedelta(seconds=100 + n)) for n in range(3)]
     late = [make_run(id="c0", workload_id="c", not_before=NOW + timedelta(seconds=200))]
-    order = [item.id for item in in_turn([*flood, *other, *late], Counter(), 4)]
+    order = [item.id for item in in_turn([*flood, *other, *late], [], 4)]
     assert order == ["a00", "b0", "c0", "a01", "b1", "a02", "b2", "a03"]
-    order = [item.id for item in in_turn([*flood, *other, *late], Counter({"a": 3, "b": 4}), 4)]
+    going = [make_run(id=f"{name}{n}", workload_id=name) for name, count in (("a", 3), ("b", 4)) for n in range(count)]
+    order = [item.id for item in in_turn([*flood, *other, *late], going, 4)]
     assert order == ["c0", "a00"]
+
+
+def of_tenant(name: str, workloads: int, later_sec: int = 0) -> list[Run]:
+    at = NOW + timedelta(seconds=later_sec)
+    return [make_run(id=f"{name}{n}", namespace=name, workload_id=f"{name}{n}", not_before=at) for n in range(workloads)]
+
+
+def test_tenants_take_turns_however_many_functions_they_have() -> None:
+    many, one = of_tenant("many", 6), of_tenant("one", 1, 100)
+    assert [item.id for item in in_turn([*many, *one], [], 4)][:3] == ["many0", "one0", "many1"]
+    assert next(iter(in_turn([*many[2:], *one], many[:2], 4))).id == "one0"
+
+
+def test_a_tenant_leaves_as_many_places_for_calls_as_it_takes() -> None:
+    places = Places(calls=8, runs=2, calls_of=Counter())
+    assert [places.take("greedy", on_instances=True) for _ in range(8)] == [True] * 5 + [False] * 3
+    assert [places.take("late", on_instances=True) for _ in range(4)] == [True] * 2 + [False] * 2
+    assert [places.take("greedy", on_instances=False) for _ in range(3)] == [True, True, False]
+    assert Places(calls=1, runs=0, calls_of=Counter()).take("only", on_instances=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "expected"),
+    [
+        (200, '"1234567"', "failed"),
+        (200, '"12345678"', "failed: the result is over the limit of 9 bytes (max_result_bytes)"),
+        (200, '"ééééé"', "failed: the result is over the limit of 9 bytes (max_result_bytes)"),
+        (503, '"12345678"', "retry 2 failed"),
+    ],
+    ids=["as long as allowed", "too long", "too long in bytes", "an error is tried again"],
+)
+def test_a_result_over_the_limit_is_a_failure_that_is_final(status: int, result: str, expected: str) -> None:
+    given = ended(SUCCEEDED, status, result)
+    found = bounded(given, 9)
+    verdict = verdict_of(run(), found, NOW)
+    if expected == "failed":
+        assert found is given and verdict.result == result
+    elif isinstance(verdict, FinishRun):
+        assert f"{verdict.status}: {verdict.message}" == expected and (verdict.result, verdict.http_status) == (None, status)
+    else:
+        assert told(verdict) == expected
+
+
+def test_what_would_end_the_same_way_again_is_not_tried_again() -> None:
+    hopeless = replace(ended(FAILED), hopeless=True)
+    assert told(verdict_of(run(), hopeless, NOW)) == "failed"
+    assert told(verdict_of(run(), ended(FAILED), NOW)) == "retry 2 failed"
 
 
 VERSION = make_version(number=1, state=VersionState.READY)
