@@ -76,11 +76,12 @@ class Steps:
                 return self._keep_code(work, context)
             reference = self._reference_of(spec, context)
             assert self.registry is not None
+            if self.harbor is not None and self.registry.name.project:
+                # Before all else: Harbor answers 401 for an image of a project that does not exist, whoever asks.
+                self.harbor.ensure_project(self.registry.name.project)
             if self.registry.find_digest(reference) is not None:
                 work.log(f"image {reference} is there already")
                 return str(reference)
-            if self.harbor is not None and self.registry.name.project:
-                self.harbor.ensure_project(self.registry.name.project)
             work.check_time()
             self._start_image(work, reference, context)
         self._await_image(work, str(reference), context)

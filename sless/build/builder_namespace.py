@@ -69,19 +69,20 @@ def _namespace_labels(fit: BuilderFit) -> dict[str, str]:
 def _isolation(fit: BuilderFit) -> Json:
     """Nobody gets in. Out: everything but link-local addresses (cloud metadata), or, when SLESS_BUILDER_EGRESS_ALLOW names what else may be
     reached, public addresses, name resolution, sless itself and that."""
+    # To any address: a node's own resolver has a link-local one.
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     if not fit.egress_allow:
         everything: list[Json] = [
             {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL_4]}},
             {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
         ]
         # An address block takes no pod of the cluster with some network plug-ins.
-        return {**_CLOSED, "egress": [{"to": [*everything, {"namespaceSelector": {}}]}]}
+        return {**_CLOSED, "egress": [dns, {"to": [*everything, {"namespaceSelector": {}}]}]}
     public = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_PRIVATE_4)}},
         {"ipBlock": {"cidr": "::/0", "except": list(_PRIVATE_6)}},
     ]
     server = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": fit.pod_namespace}}}
-    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     allowed = [
         {
             "to": [{"ipBlock": {"cidr": str(item.network)}}],

@@ -24,7 +24,8 @@ MANIFESTS = ", ".join(
     )
 )
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_PULL, _DELETE = "pull", "pull,delete"
+_PUSH, _DELETE = "pull,push", "pull,delete"
+"""Of a repository that does not exist yet, some registries tell only who may push that it is not there; others are refused."""
 
 
 class RegistryFailed(Exception):
@@ -69,7 +70,7 @@ class Registry:
 
     def find_digest(self, image: Reference) -> str | None:
         """Digest of the manifest, None when there is no such image. Raises RegistryFailed."""
-        answer = self._ask("HEAD", image.repository, f"manifests/{image.tag}", _PULL)
+        answer = self._ask("HEAD", image.repository, f"manifests/{image.tag}", _PUSH)
         if answer.status_code == 404:
             return None
         self._check(answer, image)

@@ -122,7 +122,9 @@ def test_the_quota_has_room_for_the_builds_at_once():
 
 def test_nobody_calls_into_the_namespace_and_nothing_reaches_the_clouds_metadata():
     policy = next(item for item in namespace_manifests(fit()) if item["kind"] == "NetworkPolicy")["spec"]
-    assert policy["ingress"] == [] and "169.254.0.0/16" in policy["egress"][0]["to"][0]["ipBlock"]["except"]
+    assert policy["ingress"] == [] and "169.254.0.0/16" in policy["egress"][1]["to"][0]["ipBlock"]["except"]
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    assert policy["egress"][0] == dns, "also at 169.254.20.10, where nodes have a resolver of their own"
     closed = next(item for item in namespace_manifests(fit(builder_egress_allow=("10.1.0.0/16:5000",))) if item["kind"] == "NetworkPolicy")
     assert {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 5000, "protocol": "TCP"}]} in closed["spec"]["egress"]
     assert "10.0.0.0/8" in closed["spec"]["egress"][1]["to"][0]["ipBlock"]["except"]

@@ -159,7 +159,7 @@ def test_a_bearer_token_is_fetched_with_the_credentials_and_kept(server: str):
     assert client.find_digest(image) == client.find_digest(image) == "sha256:1"
     assert [path for _, path, _ in Handler.seen] == [
         "/v2/p/a/manifests/t",
-        "/token?scope=repository%3Ap%2Fa%3Apull&service=harbor",
+        "/token?scope=repository%3Ap%2Fa%3Apull%2Cpush&service=harbor",
         "/v2/p/a/manifests/t",
         "/v2/p/a/manifests/t",
     ]
