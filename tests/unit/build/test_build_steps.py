@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from sless.build.build_steps import Steps
 from sless.build.builder_fit import builder_fit_of
 from sless.build.references import RegistryName
