@@ -36,4 +36,19 @@ def test_five_minutes_by_command_line(server, tmp_path):
 def test_the_same_by_curl(server, tmp_path):
     shown = run_block(block_after("The same by curl"), server, tmp_path)
     assert '{"hi": {"n": 1}}' in shown
+    assert '"result": "{\\"hi\\": {\\"n\\": 2}}"' in shown
+    assert '"trigger": "http"' in shown, "the call is on record"
     assert '"error"' not in shown.replace('"error": null', "").replace('"error":null', "")
+
+
+def test_triggers_and_asynchronous_calls(server, tmp_path):
+    shown = run_block(block_after("Triggers"), server, tmp_path)
+    assert '{"report": 2026, "trigger": "cron"}' in shown
+    assert re.search("^sk-[-A-Za-z0-9_]{40,}$", shown, re.MULTILINE)
+    assert re.search("^nightly +cron +report +yes +yes .* succeeded", shown, re.MULTILINE)
+
+    shown = run_block(block_after("Asynchronous calls"), server, tmp_path)
+    assert '{"report": 2026, "trigger": "invoke"}' in shown
+    assert re.search(r"^\S+Z  dead +500 .* invoke +1 +1 +i[0-9a-f]{20}$", shown, re.MULTILINE)
+    assert re.search("^Invocation i[0-9a-f]{20} is queued$", shown, re.MULTILINE)
+    assert re.search("^[0-9a-f]{64}$", shown, re.MULTILINE), "the key of the callbacks"

@@ -11,7 +11,11 @@ import pytest
 from sless.cli.main import HOMES, group
 from sless.config import PREFIX, Settings, shown
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHART_README = (ROOT / "helm" / "sless" / "README.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(SLESS_\w+)` \| ([^|]*) \| (.*) \|$", README + CHART_README, re.MULTILINE)
+"""name, default and meaning of each setting; those of a cluster stand with the chart."""
 OLDER_NAMES = (
     "S3_ENDPOINT",
     "S3_BUCKET",
@@ -20,6 +24,8 @@ OLDER_NAMES = (
     "S3_SECRET_KEY",
     "S3_USE_SSL",
     "POSTGRES_DSN",
+    "HARBOR_URL",
+    "HARBOR_USER",
     "HARBOR_PASS",
     "EXTERNAL_URL",
 )
@@ -34,21 +40,29 @@ def command_lines() -> list[list[str]]:
 
 
 def test_every_setting_is_named():
-    rows = re.findall(r"^\| `(SLESS_\w+)` \|", README, re.MULTILINE)
-    assert sorted(rows) == sorted(PREFIX + item.name.upper() for item in fields(Settings))
+    assert sorted(name for name, _, _ in ROWS) == sorted(PREFIX + item.name.upper() for item in fields(Settings))
 
 
 def test_defaults_in_the_table_are_the_real_ones():
-    table = {name: default.strip().strip("`") for name, default in re.findall(r"^\| `(SLESS_\w+)` \| ([^|]*) \|", README, re.MULTILINE)}
+    table = {name: default.strip().strip("`") for name, default, _ in ROWS}
     for name, value, _ in shown(Settings()):
         assert table[name] == value, name
 
 
+def test_every_choice_is_named():
+    meanings = {name: default + meaning for name, default, meaning in ROWS}
+    for item in fields(Settings):
+        for choice in filter(None, item.metadata["choices"]):
+            assert f"`{choice}`" in meanings[PREFIX + item.name.upper()], (item.name, choice)
+
+
 @pytest.mark.parametrize("name", OLDER_NAMES)
 def test_older_names_are_mapped(name):
-    match = re.search(rf"^\| `{name}` \| `SLESS_(\w+)` \|", README, re.MULTILINE)
-    assert match, name
-    assert match[1] in {item.name.upper() for item in fields(Settings)}
+    text = README.split("Older names are not read: ")[1].split("\n\n")[0]
+    prefixed, _, renamed = text.partition("have got `SLESS_` in front")
+    others = dict(re.findall(r"`(\w+)` is `SLESS_(\w+)`", renamed))
+    now = others.get(name) or (name if f"`{name}`" in prefixed else "")
+    assert now in {item.name.upper() for item in fields(Settings)}
 
 
 def test_every_command_is_mentioned():
