@@ -44,7 +44,6 @@ _log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 AT_ONCE_PER_NAMESPACE = 4
-CONNECT_SEC = 5.0
 _BUSY = frozenset({429, 503})
 
 
@@ -68,6 +67,7 @@ class CallbacksLoop:
     waker: Waker
     tls: SSLContext | None = None
     whole_sec: float = 15.0
+    connect_sec: float = 5.0
     rng: random.Random = field(default_factory=random.Random)
     _pool: ThreadPoolExecutor = field(init=False)
     _going: dict[str, str] = field(default_factory=dict)
@@ -125,7 +125,19 @@ class CallbacksLoop:
             "X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id, "X-Sless-Timestamp": str(now_sec),
             "X-Sless-Signature": signature_of(keys, now_sec, body), "Connection": "close",
         }  # fmt: skip
-        return _post(_connection_of(url, address, self.tls), url, body, headers, self.whole_sec)
+        return _post(self._connection_of(url, address), url, body, headers, self.whole_sec)
+
+    def _connection_of(self, url: CallbackUrl, address: str) -> HTTPConnection:
+        if not url.secure:
+            return HTTPConnection(address, url.port, timeout=self.connect_sec)
+        context = self.tls
+        if context is None:
+            context = create_urllib3_context()
+            context.load_default_certs()
+        return HTTPSConnection(
+            address, url.port, timeout=self.connect_sec, ssl_context=context, server_hostname=url.host, assert_hostname=url.host,
+            cert_reqs="CERT_REQUIRED",
+        )  # fmt: skip
 
     def _note(self, sent: Callback, told: Told) -> None:
         if told.http_status is not None and 200 <= told.http_status < 300:
@@ -149,7 +161,7 @@ def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: di
     guard = threading.Timer(whole_sec, lambda: _break_off(connection))
     try:
         connection.connect()
-        connection.sock.settimeout(whole_sec)
+        connection.timeout = whole_sec  # which urllib3 sets anew with each request
         guard.start()
         connection.request("POST", url.target, body=body, headers=headers, preload_content=False)
         answer = connection.getresponse()
@@ -159,21 +171,6 @@ def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: di
     finally:
         guard.cancel()
         connection.close()
-
-
-def _connection_of(url: CallbackUrl, address: str, tls: SSLContext | None) -> HTTPConnection:
-    if not url.secure:
-        connection = HTTPConnection(address, url.port, timeout=CONNECT_SEC)
-    else:
-        context = tls
-        if context is None:
-            context = create_urllib3_context()
-            context.load_default_certs()
-        connection = HTTPSConnection(
-            address, url.port, timeout=CONNECT_SEC, ssl_context=context, server_hostname=url.host, assert_hostname=url.host,
-            cert_reqs="CERT_REQUIRED",
-        )  # fmt: skip
-    return connection
 
 
 def _break_off(connection: HTTPConnection) -> None:

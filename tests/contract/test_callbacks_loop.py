@@ -221,6 +221,13 @@ def test_a_server_that_says_nothing_is_left_alone(store: Store, receiver: Receiv
     assert (found.status, found.http_status) == (PENDING, None)
 
 
+def test_an_answer_may_take_longer_than_a_connection(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+    loop.connect_sec = 0.2
+    receiver.hold = threading.Event()
+    threading.Timer(0.5, receiver.hold.set).start()
+    assert sent(loop, make_end(store, f"http://h:{receiver.port}/")).status is CallbackStatus.DELIVERED
+
+
 def test_no_answer_of_http(store: Store, loop: CallbacksLoop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
