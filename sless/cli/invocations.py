@@ -52,7 +52,9 @@ def invocations() -> None:
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def list_(session: Session, name: str, invocation: str | None, service: bool, limit: int, **filters: Any) -> None:
-    """List calls, newest first; with an ID (or request id), show that one.
+    """List calls, newest first.
+
+    With an ID (or request id) it shows that one.
 
     \b
     Example:
@@ -94,7 +96,9 @@ def show(session: Session, name: str, invocation: str, service: bool) -> None:
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def cancel(session: Session, name: str, invocation: str, service: bool) -> None:
-    """Cancel an asynchronous call: one that waits never begins, one that runs is stopped.
+    """Cancel an asynchronous call.
+
+    One that waits never begins, one that runs is stopped.
 
     \b
     Example:
@@ -115,7 +119,9 @@ def cancel(session: Session, name: str, invocation: str, service: bool) -> None:
 @click.option("--wait", is_flag=True, help="Wait for its end and print its result, as `sless invoke --async --wait` does.")
 @client_command
 def retry(session: Session, name: str, invocation: str, service: bool, wait: bool) -> None:
-    """Run an asynchronous call again that is dead, failed or was cancelled. Its attempts are counted on.
+    """Run an asynchronous call again.
+
+    One that is dead, failed, timed out or was cancelled; its attempts are counted on.
 
     \b
     Examples:

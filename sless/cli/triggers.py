@@ -171,7 +171,9 @@ def update(session: Session, name: str, all_methods: bool, no_cors: bool, **opti
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
 def enable(session: Session, names: tuple[str, ...]) -> None:
-    """Let triggers work again; what a cron trigger has missed since is not made up for.
+    """Let triggers work again.
+
+    What a cron trigger has missed since is not made up for.
 
     \b
     Example:
@@ -225,7 +227,9 @@ def fire(session: Session, name: str, data: str | None, no_wait: bool) -> None:
 @click.argument("name")
 @client_command
 def rotate_key(session: Session, name: str) -> None:
-    """Print a new API key of an http trigger with --auth key, this once. The old one ends at once.
+    """Print a new API key of an http trigger.
+
+    It is shown this once, and the old one ends at once. The trigger has --auth key.
 
     \b
     Example:
