@@ -279,6 +279,15 @@ def test_notes_have_three_commands():
     assert "WARNING" not in notes_of()
 
 
+@pytest.mark.parametrize(("tls", "scheme"), [("wild", "https"), ("", "http")])
+def test_notes_tell_where_functions_are(tls, scheme):
+    hosts = {"functions": {"ingress": {"host": "fn.example.org", "tlsSecret": tls}}}
+    assert f"of its own: {scheme}://NAME-NAMESPACE.fn.example.org" in notes_of(hosts)
+    text = notes_of(hosts | {"externalUrl": "https://sless.example.org"})
+    assert "functions at https://sless.example.org/fn/" in text
+    assert "WARNING: functions.ingress.host has no effect" in text
+
+
 def test_versions_are_the_product_s():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == __version__
