@@ -97,7 +97,9 @@ class Assembly:
 
     def application(self) -> Application:
         verifier = TokenVerifier(self.settings)
-        usecases = Usecases(settings=self.settings, store=self.store, code=self.code, waker=_RequestWaker(self))
+        usecases = Usecases(
+            settings=self.settings, store=self.store, code=self.code, waker=_RequestWaker(self), freshen_logs=self.plane.freshen_logs
+        )
         parts = Parts(
             plane=self.plane,
             verifier=verifier,

@@ -1,4 +1,4 @@
-"""Log lines of instances: asked for every 200 ms while an instance has calls, and once more when it starts draining."""
+"""Log lines of instances: asked for every 200 ms while an instance has calls, when somebody reads them, and when it starts draining."""
 
 import asyncio
 import json
@@ -19,6 +19,8 @@ _TICK_SEC = 0.2
 _LINGER_SEC = 3.0
 """An instance is asked this long after its last call: threads that a call left behind still print."""
 _REST_SEC = 30.0
+_FRESH_SEC = 0.4
+"""How old lines may be for who reads them."""
 _MOST_AT_ONCE = 8
 _FULL_PAGE = 1000
 
@@ -45,6 +47,7 @@ class LogPuller:
         self._task: asyncio.Task[None] | None = None
         self._last: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._fresh_at: dict[str, float] = {}
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="log puller")
@@ -59,10 +62,19 @@ class LogPuller:
     def draining(self, target: Target) -> None:
         """It gets no more calls and will end: its lines are fetched now and when its last call has ended."""
         source = self._sources.pop(target.endpoint.id, None) or _Source(target)
-        if target.calls:
-            task = asyncio.get_running_loop().create_task(self._pull_to_the_end(source))
-            self._last.add(task)
-            task.add_done_callback(self._last.discard)
+        task = asyncio.get_running_loop().create_task(self._pull_to_the_end(source))
+        self._last.add(task)
+        task.add_done_callback(self._last.discard)
+
+    async def freshen(self, workload_id: str) -> None:
+        """Asks its instances now, whether or not they have calls: programs print by themselves, too."""
+        now = monotonic()
+        if now - self._fresh_at.get(workload_id, float("-inf")) < _FRESH_SEC:
+            return
+        self._fresh_at = {known: at for known, at in self._fresh_at.items() if now - at < _FRESH_SEC} | {workload_id: now}
+        targets = [target for target in self._targets() if target.endpoint.workload_id == workload_id]
+        sources = [self._sources.setdefault(target.endpoint.id, _Source(target)) for target in targets]
+        await asyncio.gather(*(self._pull(source) for source in sources if now >= source.rest_until))
 
     async def _run(self) -> None:
         while True:

@@ -1,7 +1,9 @@
 """The data plane: the proxy's parts put together, started and stopped on an event loop."""
 
 import asyncio
+import contextlib
 from collections import Counter
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +26,9 @@ from sless.proxy.relay import Relays
 from sless.proxy.routes import RouteTable
 from sless.proxy.sweep import Sweep
 from sless.proxy.target import Target
+
+FRESH_LOGS_SEC = 1.0
+"""How long who reads a log waits for the instances' newest lines."""
 
 
 class PlaneBackend(RunBackend, Protocol):
@@ -89,6 +94,14 @@ class DataPlane:
         await asyncio.to_thread(self.acceptor.close)
         await asyncio.to_thread(self.oneshot.close)
         await asyncio.to_thread(self.recorder.stop)
+
+    def freshen_logs(self, workload_id: str) -> None:
+        """From any thread but the loop's: the history gets what the instances of a workload have written by now, if they answer soon."""
+        if self.logs is None or self.loop is None or not self.loop.is_running():
+            return
+        with contextlib.suppress(TimeoutError, CancelledError):
+            asyncio.run_coroutine_threadsafe(self.logs.freshen(workload_id), self.loop).result(FRESH_LOGS_SEC)
+            self.recorder.flush()
 
     def _draining(self, target: Target) -> None:
         if self.logs is not None:

@@ -8,6 +8,8 @@ Nothing here waits for a build or a backend. Whoever writes twice (a spec, then 
 loses nothing that was answered.
 """
 
+from collections.abc import Callable
+
 from sless.code.intake import Intake
 from sless.config import Settings
 from sless.domain.package import PackageLimits
@@ -29,7 +31,11 @@ __all__ = ["Usecases"]
 
 
 class Usecases:
-    def __init__(self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker) -> None:
+    """`freshen_logs` is told the workload whose lines somebody is about to read."""
+
+    def __init__(
+        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None
+    ) -> None:
         limits = PackageLimits(zip_bytes=settings.max_zip_bytes, unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = Parts(settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits))
         self.tenants = Tenants(self._parts)
@@ -38,13 +44,14 @@ class Usecases:
         self.triggers = Triggers(self._parts)
         self.uploads = Uploads(self._parts)
         self.versions = Versions(self._parts)
-        self.history = History(self._parts)
+        self.history = History(self._parts, freshen_logs)
+        self._freshen_logs = freshen_logs
         self.invocations = Invocations(self._parts)
         self.overview = Overview(self._parts)
 
     def follow_logs(self, request: FollowRequest) -> Follower:
         """Raises NotFound; Invalid for bad parameters."""
-        return LogFollower(self._parts.store, request)
+        return LogFollower(self._parts.store, request, self._freshen_logs)
 
     def follow_build(self, request: FollowRequest) -> Follower:
         """Raises NotFound."""

@@ -1,6 +1,6 @@
 """Logs that grow, read page by page (ports.Follower)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from sless.clock import parse_rfc3339, rfc3339_of
@@ -23,8 +23,9 @@ def line_text(line: LogLine) -> str:
 class LogFollower:
     """Never ends by itself."""
 
-    def __init__(self, store: Store, request: FollowRequest) -> None:
+    def __init__(self, store: Store, request: FollowRequest, freshen: Callable[[str], None]) -> None:
         self._store = store
+        self._freshen = freshen
         self._workload = store.workloads.get(request.namespace, request.kind, request.name)
         self._since = since_of(request.query)
         self._after = request.after or 0
@@ -32,6 +33,7 @@ class LogFollower:
         self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
 
     def read(self) -> FollowPage:
+        self._freshen(self._workload.id)
         found = self._store.history.log_tail(self._workload.id, tail=self._tail, since=self._since, after_id=self._after)
         self._tail = None
         if found:

@@ -1,6 +1,7 @@
 """What happened: invocations, log lines, statistics."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -25,7 +26,8 @@ class InvocationFilter:
 
 
 class History:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, freshen_logs: Callable[[str], None]) -> None:
+        self._freshen_logs = freshen_logs
         self._store = parts.store
         self._stats_days = parts.settings.stats_days
 
@@ -41,6 +43,7 @@ class History:
 
     def logs(self, namespace: str, kind: Kind, name: str, *, tail: int = DEFAULT_TAIL, since: datetime | None = None) -> list[LogLine]:
         workload = self._workload(namespace, kind, name)
+        self._freshen_logs(workload.id)
         return [line for _, line in self._store.history.log_tail(workload.id, tail=tail, since=since)]
 
     def stats(self, namespace: str, kind: Kind, name: str, window: str) -> Series:

@@ -92,6 +92,34 @@ def test_small_code_serves_in_seconds_and_its_calls_have_logs(world):
     assert ingress["spec"]["rules"][0]["host"] == f"hello-{tenant.namespace}.fn.test"
 
 
+PRINTS = """import threading, time
+print("imported")
+def tick():
+    while True:
+        print("tick")
+        time.sleep(0.2)
+threading.Thread(target=tick, daemon=True).start()
+def handle(event):
+    return 1
+"""
+
+
+def test_what_a_program_prints_without_a_call_is_in_its_log(world):
+    """Nobody calls it: the log is read from its pod when somebody asks for it, and while somebody follows."""
+    tenant = world.product.tenant("annie")
+    tenant.deploy("alone", PRINTS)
+    wait_until(lambda: "imported" in tenant.get("functions/alone/logs").text, "the line of the import", 10)
+    ticks = 0
+    with tenant.get("functions/alone/logs?follow=1&tail=0", stream=True) as answer:
+        for line in answer.iter_lines():
+            ticks += line.endswith(b"tick")
+            if ticks >= 5:
+                break
+    assert ticks >= 5
+    lines = tenant.get("functions/alone/logs").text.splitlines()
+    assert len(lines) == len(set(lines)), "each line once"
+
+
 def test_runs_and_jobs(world):
     tenant = world.product.tenant("grace")
     tenant.deploy("once", "def handle(event):\n    return event['n'] + 1\n", http=False)
