@@ -215,6 +215,8 @@ class Run:
     attempts_before: int = 0
     request: str | None = None
     """A call over /fn: its head and body (`domain.request`), from which the event is made."""
+    alone: bool = False
+    """An instance ended while it had this call: it is tried again with none of its like beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRun:
     """`status` running, succeeded, failed, timeout or cancelled. `outcome` is None when the process left none (killed, exited); then
-    `message` says why in a user's words, with the last log lines. `hopeless`: the same run would end the same way again."""
+    `message` says why in a user's words, with the last log lines. `hopeless`: the same run would end the same way again.
+    `crashed`: the instance ended meanwhile, be it for this call or for another one that it had."""
 
     id: str
     status: CallStatus
@@ -96,6 +97,7 @@ class ObservedRun:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     hopeless: bool = False
+    crashed: bool = False
 
 
 class Backend(Protocol):

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 
@@ -108,7 +109,7 @@ class LoopInvoker:
                 return _too_large(run, error.status, self._max_result_bytes, started_at)
             except BrokenOff as error:
                 told = await broken_off(entry.route, target, error, options.why_gone)
-                return _failed(run, CallStatus.FAILED, told.message, started_at)
+                return replace(_failed(run, CallStatus.FAILED, told.message, started_at), crashed=True)
             except OverTime:
                 await self._stuck(target)
                 return _failed(run, CallStatus.TIMEOUT, over_time(entry.route, timeout_sec).message, started_at)

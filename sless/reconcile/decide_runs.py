@@ -29,10 +29,14 @@ class FinishRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRun:
+    """`alone`: an instance ended while it had this call, which may be the one that ends instances. Were all that the instance had tried
+    again side by side, one would take the others with it each time, and all would be dead."""
+
     not_before: datetime
     message: str
     attempt: CallStatus = CallStatus.FAILED
     http_status: int | None = None
+    alone: bool = False
 
 
 RunVerdict = FinishRun | RetryRun
@@ -40,11 +44,16 @@ RunVerdict = FinishRun | RetryRun
 
 def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
     """`due` in the order in which they begin: the tenant of whom least goes on comes first, then the workload, the older one among equals.
-    Of each workload no more than `most` together with what is `going`."""
+    Of each workload no more than `most` together with what is `going`, and no more than one that is to be alone among its like."""
     on = list(going)
+    suspects = {run.workload_id for run in on if run.alone}
     of_workload, of_tenant = Counter(run.workload_id for run in on), Counter(run.namespace for run in on)
     within = []
     for run in sorted(due, key=lambda run: (run.not_before, run.created_at, run.id)):
+        if run.alone and run.workload_id in suspects:
+            continue
+        if run.alone:
+            suspects.add(run.workload_id)
         if of_workload[run.workload_id] < most:
             within.append((of_workload[run.workload_id], run))
         of_workload[run.workload_id] += 1
@@ -100,7 +109,8 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
     if tried < run.max_attempts:
         headers = {name.lower(): value for name, value in outcome.headers} if outcome else {}
         delay = timedelta(seconds=delay_sec_of(tried, jitter, headers, now))
-        return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status)
+        alone = run.alone or observed.crashed
+        return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status, alone=alone)
     # One attempt that nobody wanted repeated has failed or was too slow; only what was tried in vain is dead.
     dead = run.cause in _CALLS or run.max_attempts > 1
     end = _end_of(run, observed, CallStatus.DEAD if dead else attempt)
@@ -125,6 +135,6 @@ def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
     """The server stopped while the run went on and nothing of it is left: at least once means that it begins again."""
     tried = run.attempts - run.attempts_before
     if tried < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
-        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again")
+        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again", alone=run.alone)
     status = CallStatus.FAILED if run.cause is Cause.JOB else CallStatus.DEAD
     return FinishRun(status=status, message=f"interrupted by a stop of the server {tried} times", attempt=CallStatus.FAILED)

@@ -119,8 +119,9 @@ class RunsLoop:
         with self.store.runs.moves() as moves:
             for run, verdict in verdicts:
                 match verdict:
-                    case RetryRun(not_before=not_before, message=message):
-                        moves.requeue(run.id, not_before, message, verdict.attempt, verdict.http_status)
+                    case RetryRun():
+                        values = {name: getattr(verdict, name) for name in ("not_before", "message", "http_status", "alone")}
+                        moves.requeue(run.id, verdict.attempt, values)
                     case FinishRun(status=status):
                         values = {
                             "message": verdict.message, "result": verdict.result, "exit_code": verdict.exit_code,
@@ -158,7 +159,7 @@ class RunsLoop:
         places = Places(calls=self.limits.calls_at_once - calls.total(), runs=free_runs, calls_of=calls)
         if self._stopping or max(places.calls, places.runs) <= 0:
             return
-        due = [run for run in self.store.runs.list_due(now, self.limits.per_workload) if run.id not in left]
+        due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
         plans = Plans(self.store, {run.workload_id for run in due})
         chosen: list[tuple[Run, Ready]] = []
         finished: list[tuple[Run, RunVerdict]] = []

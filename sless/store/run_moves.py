@@ -38,7 +38,9 @@ _CLAIM = _move_statement(
     lifecycle.call_sources_of(CallStatus.RUNNING), ("claimed_by", "started_at"), status=CallStatus.RUNNING,
     attempts=runs.c.attempts + 1, version=func.coalesce(bindparam("v_version"), _ACTIVE),
 )  # fmt: skip
-_REQUEUE = _move_statement((CallStatus.RUNNING,), ("not_before", "message", "http_status"), status=CallStatus.QUEUED, claimed_by=None)
+_REQUEUE = _move_statement(
+    (CallStatus.RUNNING,), ("not_before", "message", "http_status", "alone"), status=CallStatus.QUEUED, claimed_by=None
+)
 _FINISH = {
     status: _move_statement(
         lifecycle.call_sources_of(status), ("result", "message", "exit_code", "http_status", "ended_at"), status=status
@@ -93,8 +95,9 @@ class RunMoves:
         self._conn.execute(_BEGIN_ATTEMPT, attempt)
         return True
 
-    def requeue(self, run_id: str, not_before: datetime, message: str, attempt: CallStatus, http_status: int | None) -> bool:
-        run = self._move(_REQUEUE, run_id, {"not_before": not_before, "message": message, "http_status": http_status})
+    def requeue(self, run_id: str, attempt: CallStatus, values: dict[str, Any]) -> bool:
+        """`attempt` is how this one ended. `values` are not_before, message, http_status and alone."""
+        run = self._move(_REQUEUE, run_id, values)
         if run is None:
             return False
         self._end_attempt(run, attempt, clock.now())

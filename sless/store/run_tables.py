@@ -1,6 +1,6 @@
 """Runs, their attempts, and the callbacks that tell of their ends. `tables` holds the rest and says what goes for all."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint, text
 
 from sless.store.base import metadata
 from sless.store.types import KeyText, UserText, UtcDateTime
@@ -37,6 +37,8 @@ runs = Table(
     Column("attempts_before", Integer, nullable=False, server_default="0"),
     # Head and body of a call over /fn, as JSON (`domain.request`); its event is made of it.
     Column("request", UserText),
+    # An instance ended while it had this call: it is tried again with none of its like beside it.
+    Column("alone", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("workload_id", "job_run_id"),
     UniqueConstraint("trigger_id", "due_at"),
     Index("ix_runs_status_not_before", "status", "not_before"),

@@ -125,11 +125,13 @@ class RunStore:
             return moves.claim(run_id, holder, version)
 
     def requeue(
-        self, run_id: str, not_before: datetime, message: str, *, attempt: CallStatus = CallStatus.FAILED, http_status: int | None = None
-    ) -> bool:
+        self, run_id: str, not_before: datetime, message: str, *, attempt: CallStatus = CallStatus.FAILED, http_status: int | None = None,
+        alone: bool = False,
+    ) -> bool:  # fmt: skip
         """Running → queued, to begin again not before then. `attempt` is how this one ended."""
         with self.moves() as moves:
-            return moves.requeue(run_id, not_before, message, attempt, http_status)
+            values = {"not_before": not_before, "message": message, "http_status": http_status, "alone": alone}
+            return moves.requeue(run_id, attempt, values)
 
     def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:
         """Running → queued, as if it had not been claimed."""

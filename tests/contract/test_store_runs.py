@@ -138,7 +138,8 @@ class TestClaim:
         assert not store.runs.requeue(run.id, AT, "not running")
         store.runs.claim(run.id, "h")
         later = clock.now() + timedelta(minutes=1)
-        assert store.runs.requeue(run.id, later, "429")
+        assert store.runs.requeue(run.id, later, "429", alone=True)
+        assert store.runs.get(run.id).alone
         waiting = store.runs.get(run.id)
         assert (waiting.status, waiting.not_before, waiting.message, waiting.claimed_by) == (QUEUED, later, "429", None)
         assert store.runs.list_due(clock.now(), 10) == []

@@ -172,6 +172,17 @@ def test_cancelled_stopped_and_run_again(product: Product) -> None:
     assert tenant.call("DELETE", path).status_code == 202
 
 
+def test_a_call_that_ends_the_instance_takes_no_other_with_it(product: Product) -> None:
+    tenant = product.tenant("crash")
+    tenant.deploy("f", "import os, time\ndef handle(event):\n    time.sleep(0.4)\n    if event.get('exit'):\n        os._exit(3)\n")
+    innocent = [tenant.invoke_later("f", {"n": number}) for number in range(5)]
+    poison = tenant.invoke_later("f", {"exit": True})
+    assert tenant.ended_call("f", poison)["status"] == "dead"
+    calls = [tenant.ended_call("f", call_id) for call_id in innocent]
+    assert {call["status"] for call in calls} == {"succeeded"}, calls
+    assert max(call["attempts"] for call in calls) > 1, "some ran beside it at first"
+
+
 # --- jobs, contract §2 ---
 
 

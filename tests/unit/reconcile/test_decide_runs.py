@@ -129,6 +129,24 @@ def test_tenants_take_turns_however_many_functions_they_have() -> None:
     assert next(iter(in_turn([*many[2:], *one], many[:2], 4))).id == "one0"
 
 
+def test_of_what_may_end_instances_one_goes_at_a_time() -> None:
+    suspects = [make_run(id=f"s{n}", workload_id="a", not_before=NOW, alone=True) for n in range(3)]
+    fresh = [make_run(id=f"f{n}", workload_id="a", not_before=NOW + timedelta(seconds=1)) for n in range(3)]
+    other = make_run(id="o", workload_id="b", not_before=NOW, alone=True)
+    assert {item.id for item in in_turn([*suspects, *fresh, other], [], 3)} == {"s0", "f0", "f1", "o"}
+    assert {item.id for item in in_turn([*suspects, *fresh], [make_run(id="g", workload_id="a", alone=True)], 3)} == {"f0", "f1"}
+
+
+def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
+    crashed = verdict_of(run(), replace(ended(FAILED), crashed=True), NOW)
+    assert isinstance(crashed, RetryRun) and crashed.alone
+    suspect = replace(run(attempts=2), alone=True)
+    for later in (verdict_of(suspect, ended(FAILED, 503), NOW), verdict_of_lost(suspect, NOW)):
+        assert isinstance(later, RetryRun) and later.alone, "it stays a suspect"
+    ordinary = verdict_of(run(), ended(FAILED, 503), NOW)
+    assert isinstance(ordinary, RetryRun) and not ordinary.alone
+
+
 def test_a_tenant_leaves_as_many_places_for_calls_as_it_takes() -> None:
     places = Places(calls=8, runs=2, calls_of=Counter())
     assert [places.take("greedy", on_instances=True) for _ in range(8)] == [True] * 5 + [False] * 3
