@@ -14,6 +14,7 @@ _log = logging.getLogger(__name__)
 
 THREADS = 4
 MAX_BACK_OFF_SEC = 30.0
+CLOSE_SEC = 2.0
 
 Work = Callable[[], None]
 
@@ -40,6 +41,7 @@ class Writer:
         self._running: set[str] = set()
         self._failures: dict[str, Failure] = {}
         self._closed = False
+        self._until = float("inf")
 
     def put(self, key: str, work: Work) -> None:
         """Does it soon; replaces what waits under this key, also a back-off's end is kept."""
@@ -71,10 +73,11 @@ class Writer:
             return dict(self._failures)
 
     def close(self) -> None:
-        """Ends when what is being written has been written; what waits is dropped: the next server sees that it is missing."""
+        """Ends when what was asked for has been written, as far as that takes CLOSE_SEC to begin with; the rest is dropped, since the next
+        server sees that it is missing."""
         with self._lock:
             self._closed = True
-            self._waiting.clear()
+            self._until = time.monotonic() + CLOSE_SEC
         self._pool.shutdown(wait=True)
 
     def _rests(self, key: str) -> bool:
@@ -86,7 +89,7 @@ class Writer:
         while True:
             with self._lock:
                 work = self._waiting.pop(key, None)
-                if work is None:
+                if work is None or time.monotonic() > self._until:
                     self._running.discard(key)
                     break
             self._do(key, work)

@@ -1,0 +1,45 @@
+"""What becomes of writes when the server stops."""
+
+import threading
+
+from sless.backend.kubernetes import writer
+from sless.backend.kubernetes.writer import THREADS, Writer
+
+
+def test_what_was_asked_for_is_written_before_the_end() -> None:
+    """A run that is removed is gone from what is observed at once: so its Job has to go before the next server looks."""
+    made, begun, go_on = Writer(lambda: None), threading.Semaphore(0), threading.Event()
+
+    def slow() -> None:
+        begun.release()
+        go_on.wait(10)
+
+    for number in range(THREADS):
+        made.put(f"slow:{number}", slow)
+    for _ in range(THREADS):
+        assert begun.acquire(timeout=10)
+    written: list[int] = []
+    for number in range(20):
+        made.put(f"run:{number}", lambda number=number: written.append(number))
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    closing.join(0.1)
+    go_on.set()
+    closing.join(10)
+    assert sorted(written) == list(range(20))
+    made.put("run:late", lambda: written.append(-1))
+    assert -1 not in written
+
+
+def test_an_end_does_not_take_long(monkeypatch) -> None:
+    monkeypatch.setattr(writer, "CLOSE_SEC", 0.0)
+    made, go_on, written = Writer(lambda: None), threading.Event(), []
+    for number in range(THREADS):
+        made.put(f"slow:{number}", lambda: go_on.wait(10) and None)
+    made.put("run:1", lambda: written.append(1))
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    go_on.wait(0.05)
+    go_on.set()
+    closing.join(10)
+    assert written == []
