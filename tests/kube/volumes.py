@@ -4,12 +4,15 @@ would meet them: in its arguments, its environment and its working folder."""
 import base64
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, Protocol
 
 from tests.kube.quantity import value_of
 
 Object = dict[str, Any]
+HERE = tuple({str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix})
+"""Folders of this machine that images are made of: what names them is no path of a container, also where the checkout lies under /tmp."""
 _VARIABLE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
@@ -86,10 +89,9 @@ def mounts_of(container: Object, volumes: dict[str, Path], folder: Path) -> dict
 
 def translated(text: str, paths: dict[str, str]) -> str:
     """Each path of the container in a text as the path here: as a whole, behind `=` or `:`, in quotes, in a list."""
-    if not paths:
-        return text
-    names = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
-    return re.sub(rf"(?<![\w./-])({names})(?=$|[/:,;'\"\s)])", lambda found: paths[found[1]], text)
+    known = {**paths, **{path: path for path in HERE}}
+    names = "|".join(re.escape(path) for path in sorted(known, key=len, reverse=True))
+    return re.sub(rf"(?<![\w./-])({names})(?=$|[/:,;'\"\s)])", lambda found: known[found[1]], text)
 
 
 def environment_of(stored: Stored, pod: Object, container: Object, base: dict[str, str]) -> dict[str, str]:
