@@ -21,7 +21,6 @@ from sless.domain.ports import BuildSpec, CodeStore, ContextStore
 from sless.kube import Exists, Kube
 from sless.kube.code_map import MAX_ARCHIVE_BYTES, code_map_manifest
 from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, check_of, code_artifact_of, namespace_of, selector_of
-from sless.kube.tenant import check_owner
 
 Json = dict[str, Any]
 
@@ -164,7 +163,6 @@ class Steps:
 
     def _ensure_namespace(self) -> None:
         """Each time: what somebody removed by hand is there again for the next build, and a changed password is copied."""
-        check_owner(self.kube, self.fit.namespace, self.fit.installation)
         for manifest in namespace_manifests(self.fit):
             self.kube.apply(manifest)
         if not self.fit.push_secret:

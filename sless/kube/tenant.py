@@ -159,4 +159,5 @@ def check_owner(kube: Kube, name: str, installation: str) -> None:
         owner = (item["metadata"].get("labels") or {}).get(INSTALLATION, installation)
         if owner != installation:
             text = f"namespace {name} belongs to another installation of sless ({owner}; this one is {installation})"
+            text += f"; if that one is gone, the operator deletes what it left: kubectl delete namespace {name}"
             raise Refused(403, "OtherInstallation", text)

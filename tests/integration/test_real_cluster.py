@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 import requests
 
+from sless.config import Settings
+from sless.ids import new_id
+from sless.kube import Kube
+from sless.kube.names import namespace_of
 from tests.contract.builder_harness import wheel_of
 from tests.kube import real
 from tests.services.product import Product, Tenant, new_place, wait_until
@@ -32,9 +36,14 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 @pytest.fixture
 def tenant(product: Product, request: pytest.FixtureRequest) -> Iterator[Tenant]:
-    made = product.tenant(f"real-{request.node.name}")
+    """Another one each time: what an earlier run has left belongs to its installation, which is gone."""
+    made = product.tenant(f"real-{request.node.name}-{new_id()}")
     yield made
     assert made.call("DELETE", f"/v1/namespaces/{made.namespace}?confirm={made.namespace}").status_code == 202
+    kube = Kube.connect(Settings(**real.settings()))
+    # The server would do it a minute later, but ends before.
+    kube.delete("Namespace", namespace_of(made.namespace))
+    kube.close()
 
 
 def deployed(tenant: Tenant, name: str, files: Mapping[str, Any] | str, **fields: str) -> str:
