@@ -27,12 +27,13 @@ class IngressFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """`images` by runtime: what small code runs on."""
+    """`images` by runtime: what small code runs on. `address`: what runtimes listen on, "" for their default, IPv4 alone."""
 
     installation: str
     placement: Placement = field(default_factory=Placement)
     images: Mapping[str, str] = field(default_factory=dict)
     ingress: IngressFit | None = None
+    address: str = ""
     template_hash: str = field(init=False)
     """Changes when the same function would become other objects."""
 
@@ -48,6 +49,8 @@ def fit_of(settings: Settings, installation: str) -> Fit:
         placement=placement_of(settings),
         images={name: image_of(settings, name) for name in RUNTIMES},
         ingress=_ingress_of(settings),
+        # Where sless itself has to listen on IPv6 to be reached, pods have no other addresses.
+        address="::" if ":" in settings.host else "",
     )
 
 

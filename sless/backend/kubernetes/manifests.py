@@ -121,7 +121,7 @@ def container_of_program(fit: Fit, program: Program, secret: str, more: Json, en
     container = Container(
         image=fit.images[program.runtime] if code_map else program.artifact,
         memory_mb=program.memory_mb,
-        env={**environment_of(program), **code_env, **(env or {})},
+        env={**environment_of(program), **({"SLESS_ADDRESS": fit.address} if fit.address else {}), **code_env, **(env or {})},
         env_secret=secret,
         mounts=mounts,
         more=more,

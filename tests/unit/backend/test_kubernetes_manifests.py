@@ -228,3 +228,14 @@ def test_the_template_hash_follows_the_settings():
     for more in ({"runtime_class": "gvisor"}, {"runtime_image_python311": "x"}, {"function_cpu": "2"}, {"ingress_host": "h"}):
         assert fit.template_hash != fit_of(settings(**more), "ins1").template_hash
     assert replace(fit, installation="other").template_hash != fit.template_hash
+
+
+def test_where_sless_listens_on_ipv6_its_functions_do():
+    """Pods of a cluster with IPv6 alone have no other address."""
+
+    def addresses(**more) -> list[str]:
+        deployment = wanted_of(fit_of(settings(**more), "ins1"), wish()).deployment
+        env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        return [item["value"] for item in env if item["name"] == "SLESS_ADDRESS"]
+
+    assert (addresses(), addresses(host="0.0.0.0"), addresses(host="::")) == ([], [], ["::"])
