@@ -35,13 +35,13 @@ class RunRecord:
     def event(self) -> Path:
         return self.path / "event.json"
 
-    def create(self, run: RunSpec, owner: str) -> datetime:
-        """Raises FileExistsError when the run is known."""
+    def create(self, run: RunSpec, owner: str, source: str) -> datetime:
+        """`source` names this attempt among those of the run, for its log lines. Raises FileExistsError when the run is known."""
         self.path.mkdir(mode=0o700)
         started_at = clock.now()
         program = run.program
         spec = {
-            "id": run.id, "owner": owner, "workload_id": program.workload_id, "name": program.name, "kind": program.kind,
+            "id": run.id, "owner": owner, "source": source, "workload_id": program.workload_id, "name": program.name, "kind": program.kind,
             "version": program.version, "timeout_sec": program.timeout_sec, "started_at": clock.rfc3339_of(started_at),
         }  # fmt: skip
         self.event.write_text(run.event)
@@ -100,7 +100,7 @@ class RunRecord:
         spec = _read(self.path / "spec.json") or {}
         log = self.path / "log"
         if spec and log.exists():
-            reader = LineReader(spec["id"], spec["workload_id"], sink, invocation_id=spec["id"])
+            reader = LineReader(spec["source"], spec["workload_id"], sink, invocation_id=spec["id"])
             reader.take("stdout", log.read_bytes().splitlines())
 
 

@@ -36,8 +36,9 @@ class _Run:
     done: Done
     record: RunRecord
     reader: LineReader
-    home: str = field(default_factory=new_id)
-    """Name of its home folder: not the run's id, since the same run may begin again while this one is cleared away."""
+    home: str
+    """Name of its home folder, and of its log lines: not the run's id, since the same run may begin again while this one is cleared away,
+    and its lines count from the beginning again."""
     started_at: datetime = field(default_factory=clock.now)
     child: Child | None = None
     ended: ObservedRun | None = None
@@ -77,8 +78,9 @@ class Runs:
                 raise BackendUnavailable("what is left of the attempt before is being ended")
             if known is not None or record.path.exists():
                 return
-            reader = LineReader(spec.id, spec.program.workload_id, self._starter.sink, invocation_id=spec.id)
-            run = self._runs[spec.id] = _Run(spec=spec, done=done, record=record, reader=reader)
+            source = new_id()
+            reader = LineReader(source, spec.program.workload_id, self._starter.sink, invocation_id=spec.id)
+            run = self._runs[spec.id] = _Run(spec=spec, done=done, record=record, reader=reader, home=source)
         self._pool.submit(self._guard, run, self._launch)
 
     def observe(self) -> dict[str, ObservedRun]:
@@ -149,7 +151,7 @@ class Runs:
         program = run.spec.program
         unpacked = self._starter.material.ensure(material_key_of(program))
         argv = self._starter.commands.command_of(program.runtime, unpacked.program)
-        run.started_at = run.record.create(run.spec, self._starter.run_dir.owner)
+        run.started_at = run.record.create(run.spec, self._starter.run_dir.owner, run.home)
         home = self._starter.run_dir.make_home(run.home)
         environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir) | {
             "SLESS_MODE": "job",

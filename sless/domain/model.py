@@ -233,7 +233,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """`seq` counts within `source_id` (an instance or a run); the pair is unique, so a line stored twice is stored once."""
+    """`seq` counts within `source_id` (an instance, or one attempt at a run); the pair is unique, so a line stored twice is stored once."""
 
     source_id: str
     seq: int

@@ -294,7 +294,7 @@ def test_a_run_answers(harness):
     assert json.loads(run.outcome.result) == {"got": {"x": [1, "ä"]}}
     assert run.outcome.status == 200 and run.started_at <= run.ended_at
     (line,) = harness.lines
-    assert (line.source_id, line.invocation_id, line.stream, line.text) == (run.id, run.id, "stdout", "working")
+    assert (line.invocation_id, line.stream, line.text) == (run.id, "stdout", "working")
     assert harness.backend.observe_runs()[run.id] == run
 
 
@@ -423,13 +423,15 @@ def _answers(harness, endpoint) -> bool:
 
 
 def test_a_run_id_is_free_again_after_it_was_removed(harness):
-    program = harness.python("def handle(event):\n    return event\n")
+    program = harness.python("def handle(event):\n    print(event)\n    return event\n")
     first = harness.run(program, 1)
     harness.backend.remove_run(first.id)
     ended, results = threading.Event(), []
     again = RunSpec(id=first.id, program=program, event="2", request_id="r", cause=Cause.JOB)
     harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
     assert ended.wait(20) and results[0].outcome.result == "2"
+    wait_until(lambda: {line.text for line in harness.lines} == {"1", "2"}, "the lines of both")
+    assert len({(line.source_id, line.seq) for line in harness.lines if line.invocation_id == first.id}) == 2, "one is stored twice"
 
 
 def test_a_run_that_was_removed_while_it_ran_may_begin_again(harness):
@@ -467,7 +469,7 @@ def test_node_runs_too(harness, node_binary):
     assert harness.call(endpoint, "/?a=1") == {"node": True, "event": {"a": "1"}}
     run = harness.run(replace(program, workload_id="other"), 5)
     assert json.loads(run.outcome.result) == {"node": True, "event": 5}
-    assert [line.text for line in harness.lines if line.source_id == run.id] == ["on"]
+    assert [line.text for line in harness.lines if line.invocation_id == run.id] == ["on"]
 
 
 @here

@@ -387,7 +387,7 @@ def test_a_run_may_begin_again_under_its_id(harness):
 def test_lines_of_a_run_are_there_while_it_runs(harness):
     program = harness.python("import time\ndef handle(event):\n    print('begun')\n    time.sleep(20)\n", timeout_sec=30)
     run_id, _, _ = harness.start_run(program)
-    wait_until(lambda: [line.text for line in harness.lines if line.source_id == run_id] == ["begun"], "its line", 15)
+    wait_until(lambda: [line.text for line in harness.lines if line.invocation_id == run_id] == ["begun"], "its line", 15)
     harness.backend.remove_run(run_id)
 
 

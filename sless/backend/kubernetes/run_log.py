@@ -133,8 +133,11 @@ class RunLogs:
         return self._kube.pod_logs(pod["metadata"]["namespace"], pod["metadata"]["name"], container=MAIN_CONTAINER).encode()
 
     def _reader(self, item: Json) -> LineReader:
-        run_id = label_of(item, RUN)
-        return LineReader(run_id, label_of(item, WORKLOAD), self._sink, invocation_id=run_id)
+        """Of a Job or its pod. Lines are counted per Job: a run that begins again has one of its own, and its lines count from 1 again."""
+        metadata = item["metadata"]
+        owners = metadata.get("ownerReferences") or ()
+        source = next((str(owner["uid"]) for owner in owners if owner.get("kind") == "Job"), str(metadata.get("uid") or ""))
+        return LineReader(source, label_of(item, WORKLOAD), self._sink, invocation_id=label_of(item, RUN))
 
 
 def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:

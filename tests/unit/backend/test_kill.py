@@ -62,7 +62,7 @@ def test_nothing_survives_and_runs_are_accounted_for(killed):
     assert [entry.name for entry in harness.settings.run_dir.iterdir()] == [harness.backend._starter.run_dir.owner]
     runs = harness.backend.observe_runs()
     assert told["run"] not in runs, "what was interrupted is begun again by the reconciler, which goes by its absence"
-    assert [line.text for line in harness.lines if line.source_id == told["run"]] == [str(job)]
+    assert [line.text for line in harness.lines if line.invocation_id == told["run"]] == [str(job)]
     ended = runs[told["ended"]]
     assert (ended.status, ended.outcome.result) == (CallStatus.SUCCEEDED, "8")
 
