@@ -12,8 +12,9 @@ from sless.proxy.failure import code_of
 from sless.proxy.heads import Answer, answer_of
 from sless.proxy.request import Call
 
-_GRACE_SEC = 15.0
-"""The backend ends runs that go over their time; this long after that it is taken to have forgotten one."""
+GRACE_SEC = 135.0
+"""The backend ends runs that go over their time or cannot begin; this long after that time it is taken to have forgotten one. A cluster
+may take two minutes to begin: a node is made, an image pulled. That is not the run's own time."""
 
 
 class RunBackend(Protocol):
@@ -59,7 +60,7 @@ class OneShotRunner:
         def done(observed: ObservedRun) -> None:
             loop.call_soon_threadsafe(end, observed)
 
-        limit_sec = spec.program.timeout_sec + _GRACE_SEC if spec.program.timeout_sec else None
+        limit_sec = spec.program.timeout_sec + GRACE_SEC if spec.program.timeout_sec else None
         try:
             await loop.run_in_executor(self._thread, self._backend.start_run, spec, done)
             async with asyncio.timeout(limit_sec):

@@ -132,6 +132,17 @@ def test_runs_and_jobs(world):
     assert ended["phase"] == "Failed" and ended["message"].startswith("no such thing")
 
 
+def test_why_a_call_without_instances_cannot_begin_is_told_also_when_its_own_time_is_short(world):
+    tenant = world.product.tenant("radia")
+    tenant.deploy("short", HELLO, http=False, timeout_sec=1)
+    labels = {"sless.dev/role": "run", "sless.dev/namespace": tenant.namespace}
+    world.cluster.script("unschedulable", labels=labels, message="1 Insufficient memory")
+    began = time.monotonic()
+    answer = tenant.post("functions/short/invoke", {})
+    assert "no node of the cluster can take it: 0/1 nodes are available" in answer.json()["error"], answer.text
+    assert time.monotonic() - began < 30
+
+
 def run_job(tenant: Tenant, name: str, code: str) -> dict[str, Any]:
     made = tenant.post("jobs", {"name": name, "runtime": "python3.11", "event_json": {"x": 1}, "run_id": 1})
     assert made.status_code == 201, made.text
