@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.client import HTTPException
+from http.client import BadStatusLine, HTTPException
 from ssl import SSLContext
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -186,6 +186,8 @@ def _retry_after_of(answer: BaseHTTPResponse) -> str:
 
 
 def _words_of(error: Exception) -> str:
-    """urllib3 puts objects in front of what happened."""
+    """urllib3 puts objects in front of what happened; of what is no HTTP the library tells nothing but the bytes."""
+    if type(error) is BadStatusLine:
+        return "what answers there does not speak HTTP"
     text = str(error) or type(error).__name__
     return text.rpartition(">: ")[2] or text
