@@ -8,7 +8,7 @@ import click
 
 from sless.cli.connection import Session, client_command
 from sless.cli.output import print_json, say
-from sless.client.client import Workloads
+from sless.client.client import Client, Workloads
 from sless.client.deployment import DeployFailed, get_workload, wait_built, wait_ready
 
 WAIT_SEC = 900.0
@@ -24,10 +24,13 @@ class Target:
 @click.argument("name", required=False)
 @click.option("--all", "every", is_flag=True, help="Every function and service that has a working version.")
 @click.option("--runtime", metavar="R", help="Every one of this runtime.")
+@click.option("--all-namespaces", "-A", is_flag=True, help="Of all tenants; for operators.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the new versions serve.")
 @client_command
-def rebuild(session: Session, name: str | None, every: bool, runtime: str | None, service: bool, no_wait: bool) -> None:
+def rebuild(
+    session: Session, name: str | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool, no_wait: bool
+) -> None:
     """Build the active code again, on the runtime image of today.
 
     No call fails: the old version serves until the new one is ready, and goes on serving when the build fails.
@@ -36,14 +39,18 @@ def rebuild(session: Session, name: str | None, every: bool, runtime: str | None
     Examples:
       sless rebuild hello
       sless rebuild --runtime python3.11
+      sless rebuild --all --all-namespaces --no-wait
     """
     if (name is not None) + every + (runtime is not None) != 1:
         raise click.UsageError("expected exactly one of NAME, --all and --runtime")
+    if name is not None and all_namespaces:
+        raise click.UsageError("--all-namespaces goes with --all or --runtime")
     if name is not None:
         workloads, _ = get_workload(session.client, name, "service" if service else None)
         targets = [Target(workloads=workloads, name=name)]
     else:
-        targets = _all_of(session, runtime)
+        clients = [session.client.within(item["namespace"]) for item in session.client.namespaces()] if all_namespaces else [session.client]
+        targets = [target for client in clients for target in _all_of(client, runtime)]
     begun = [(target, target.workloads.rebuild(target.name)) for target in targets]
     versions = [version if no_wait else _await(target, version, session) for target, version in begun]
     if session.as_json:
@@ -57,11 +64,11 @@ def rebuild(session: Session, name: str | None, every: bool, runtime: str | None
         raise SystemExit(1)
 
 
-def _all_of(session: Session, runtime: str | None) -> list[Target]:
+def _all_of(client: Client, runtime: str | None) -> list[Target]:
     """What has a version that works."""
     return [
         Target(workloads=workloads, name=resource["name"])
-        for workloads in (session.client.functions, session.client.services)
+        for workloads in (client.functions, client.services)
         for resource in workloads.list()
         if resource.get("active_version") and runtime in (None, resource.get("runtime"))
     ]

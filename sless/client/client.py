@@ -28,6 +28,14 @@ class Client:
         self.transport = transport
         self._namespace = namespace
 
+    def namespaces(self) -> Iterator[Json]:
+        """Of all tenants; for operators."""
+        return self.transport.pages("/v1/namespaces", {})
+
+    def within(self, namespace: str) -> "Client":
+        """The same caller in another namespace; closing one closes both."""
+        return Client(self.transport, namespace)
+
     def whoami(self) -> Json:
         return self.transport.json("GET", "/v1/whoami")
 

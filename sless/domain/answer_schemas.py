@@ -202,6 +202,7 @@ ANSWERS: dict[str, Schema] = {
     ),
     "Runtimes": _array("Runtime"),
     "Namespace": answer({"namespace": _STRING, "limits": _COUNTS, "created_at": _TIME}),
+    "Namespaces": _array("Namespace"),
     "Deleting": answer({"name": _STRING, "phase": _STRING, "message": _STRING}),
     "Usage": answer({"namespace": _STRING, "counts": _COUNTS, "limits": _COUNTS, "days": {"type": "array", "items": _DAY}}),
     "Function": answer(_SPEC | WORKLOAD_FIELDS),

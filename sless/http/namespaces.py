@@ -1,11 +1,15 @@
 """Who am I, what can run here, and the namespace as a whole."""
 
+from typing import Any
+
 from flask import Response
 
 from sless.clock import rfc3339_of
+from sless.domain.model import Tenant
 from sless.domain.runtimes import RUNTIMES
 from sless.http.call import Call
-from sless.http.operation import JSON, Operation, Parameter, Reply, shown
+from sless.http.operation import CURSOR, JSON, LIMIT, Operation, Parameter, Reply, shown
+from sless.http.paging import namespace_cursor, paged
 from sless.http.serialize import json_response, runtime_json
 from sless.usecases.parts import limits_of
 
@@ -23,10 +27,22 @@ def runtimes(call: Call) -> Response:
     return json_response([runtime_json(runtime) for runtime in RUNTIMES.values()])
 
 
+def list_all(call: Call) -> Response:
+    after = namespace_cursor(call)
+    return paged(
+        call,
+        lambda limit: call.usecases.tenants.list(call.caller, limit=limit, after=after),
+        lambda tenant: tenant.namespace,
+        _tenant_json,
+    )
+
+
 def ensure(call: Call) -> Response:
-    tenant = call.usecases.tenants.ensure(call.caller, call.namespace)
-    created_at = rfc3339_of(tenant.created_at)
-    return json_response({"namespace": tenant.namespace, "limits": limits_of(tenant), "created_at": created_at})
+    return json_response(_tenant_json(call.usecases.tenants.ensure(call.caller, call.namespace)))
+
+
+def _tenant_json(tenant: Tenant) -> dict[str, Any]:
+    return {"namespace": tenant.namespace, "limits": limits_of(tenant), "created_at": rfc3339_of(tenant.created_at)}
 
 
 def delete(call: Call) -> Response:
@@ -60,6 +76,16 @@ OPERATIONS = (
         tag="namespaces",
         summary="Languages and versions, with their end of life",
         replies={200: shown("Runtimes", "all runtimes")},
+    ),
+    Operation(
+        id="listNamespaces",
+        method="GET",
+        path="/v1/namespaces",
+        view=list_all,
+        tag="namespaces",
+        summary="Namespaces of all tenants, for operators",
+        parameters=(LIMIT, CURSOR),
+        replies={200: shown("Namespaces", "the namespaces, by name")},
     ),
     Operation(
         id="ensureNamespace",

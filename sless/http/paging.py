@@ -15,11 +15,16 @@ from sless.http.serialize import json_response
 T = TypeVar("T")
 
 MAX_PAGE = 1000
+_NAMESPACE = re.compile(r"[a-z0-9-]{1,63}")
 _ID = re.compile(r"[a-z0-9]{1,64}")
 
 
 def name_cursor(call: Call) -> str | None:
     return _cursor(call, re.compile(NAME_PATTERN.removeprefix("^").removesuffix("$")), "a name")
+
+
+def namespace_cursor(call: Call) -> str | None:
+    return _cursor(call, _NAMESPACE, "a namespace")
 
 
 def id_cursor(call: Call) -> str | None:

@@ -28,6 +28,14 @@ class TenantStore:
             row = conn.execute(select(tenants).where(tenants.c.namespace == namespace)).one_or_none()
             return _tenant_of(row) if row else None
 
+    def list(self, limit: int | None = None, after: str | None = None) -> list[Tenant]:
+        """By namespace."""
+        query = select(tenants).order_by(tenants.c.namespace).limit(limit)
+        if after is not None:
+            query = query.where(tenants.c.namespace > after)
+        with self._db.read() as conn:
+            return [_tenant_of(row) for row in conn.execute(query)]
+
     def delete(self, namespace: str) -> None:
         """Raises CONFLICT while the namespace holds anything, also what is being deleted. An absent one is no error."""
         full = SlessError(Code.CONFLICT, f'namespace "{namespace}" is not empty')

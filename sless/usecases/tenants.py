@@ -31,6 +31,12 @@ class Tenants:
     def find(self, namespace: str) -> Tenant | None:
         return self._store.tenants.find(namespace)
 
+    def list(self, caller: Caller, *, limit: int | None, after: str | None) -> list[Tenant]:
+        """Of all tenants. Raises FORBIDDEN unless the caller is an operator."""
+        if not caller.operator:
+            raise SlessError(Code.FORBIDDEN, "namespaces: expected an operator (SLESS_OPERATOR_SUBS), found another subject")
+        return self._store.tenants.list(limit, after)
+
     def delete(self, namespace: str, confirm: str | None) -> int:
         """Everything in it; how many resources. Raises Invalid unless `confirm` repeats the name. What runs is stopped afterwards."""
         if confirm != namespace:

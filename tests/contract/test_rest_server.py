@@ -247,8 +247,22 @@ def test_methods_beside_those_that_asgi_serves_are_405(rest: Rest) -> None:
 # --- errors of the framework -------------------------------------------------------------------------------------------------------------
 
 
+def test_an_operator_sees_all_namespaces(rest: Rest) -> None:
+    assert rest.get("/v1/namespaces").status_code == 403
+    names = []
+    for sub in ("alice", "bob", "carol"):
+        name = namespace_of(sub)
+        assert rest.post(f"/v1/namespaces/{name}/ensure", sub=sub).status_code == 200
+        names.append(name)
+    first = rest.get("/v1/namespaces?limit=2", sub=OPERATOR)
+    assert [item["namespace"] for item in first.json] == sorted(names)[:2]
+    rest_of_them = rest.get(first.headers["Link"].split(";")[0].strip("<>"), sub=OPERATOR)
+    assert [item["namespace"] for item in rest_of_them.json] == sorted(names)[2:]
+    assert rest.get("/v1/namespaces?cursor=%2F", sub=OPERATOR).status_code == 400
+
+
 def test_unknown_paths_and_methods_have_the_one_shape(rest: Rest) -> None:
-    for path in ("/nope", "/v1", "/v1/namespaces", "functions/", "functions//x", "/v1/whoami/"):
+    for path in ("/nope", "/v1", "/v1/runtime", "functions/", "functions//x", "/v1/whoami/"):
         response = rest.get(path)
         assert (response.status_code, response.json["code"]) == (404, "not_found"), path
     for method in ("DELETE", "OPTIONS", "TRACE", "PATCH"):

@@ -120,6 +120,8 @@ class Handler(BaseHTTPRequestHandler):
             raise Problem(401, "token_bad_signature", "the token's signature is wrong")
         if path == "/v1/whoami":
             return self.answer_json({"sub": "me", "namespace": NAMESPACE, "operator": False})
+        if path == "/v1/namespaces":
+            return self.answer_json([{"namespace": NAMESPACE}])
         parts = path.removeprefix(f"/v1/namespaces/{NAMESPACE}/").split("/")
         kind, rest = parts[0], parts[1:]
         if kind not in ("functions", "services", "triggers", "jobs"):

@@ -62,7 +62,8 @@ def test_rebuild_waits_until_the_same_code_serves_anew(run, state, deployed):
     assert run("rebuild", "--runtime", "nodejs20").err == "Nothing to rebuild\n"
     assert run("rebuild", "--all", "--no-wait").err == 'Version 4 of function "hello" is being built\n'
     assert [version["version"] for version in run("rebuild", "--all", "--output", "json").json] == [5]
-    assert run("rebuild").code == run("rebuild", "hello", "--all").code == 2
+    assert run("rebuild", "--runtime", "python3.11", "-A").err == 'Version 6 of function "hello" serves\n'
+    assert run("rebuild").code == run("rebuild", "hello", "--all").code == run("rebuild", "hello", "-A").code == 2
 
 
 def test_a_rebuild_that_fails_is_told_with_its_reason(run, state, deployed):
