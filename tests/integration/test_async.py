@@ -1,6 +1,7 @@
 """Asynchronous calls on the real server: to their end through kill -9 of everything, with callbacks; and jobs as the contract says."""
 
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -109,7 +110,7 @@ def accept(tenant: Tenant, path: str, event: dict[str, Any], callback_url: str) 
     return str(answer.json()["id"])
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [150, 1000] if "TEST_SOAK_MESSAGES" in os.environ else [150])
 def test_accepted_calls_all_end_though_everything_is_killed_half_way(
     product: Product, receiver: Receiver, tmp_path: Path, count: int
 ) -> None:

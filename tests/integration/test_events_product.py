@@ -94,7 +94,16 @@ def listen(tenant: Tenant, queue: str, **fields: Any) -> None:
 
 
 def await_message(tenant: Tenant, text: str) -> None:
-    wait_until(lambda: text in tenant.get("triggers/mail").json()["message"], f"{text}; {tenant.get('triggers/mail').json()['message']}")
+    found = [""]
+
+    def told() -> bool:
+        found.append(tenant.get("triggers/mail").json()["message"])
+        return text in found[-1]
+
+    try:
+        wait_until(told, text, 60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; found {sorted(set(found))}") from None
 
 
 def calls_of(tenant: Tenant) -> list[dict[str, Any]]:
