@@ -136,7 +136,15 @@ def test_a_change_reaches_the_other_in_two_seconds(replicas):
 
 def test_calls_logs_runs_and_jobs_work_on_who_does_not_lead(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
-    called = requests.get(f"{replicas.two.url}/fn/{follower.namespace}/hello?from=two", timeout=30).headers["X-Request-Id"]
+    answers = []
+
+    def answered() -> bool:
+        """Not at once when rules have just changed."""
+        answers.append(requests.get(f"{replicas.two.url}/fn/{follower.namespace}/hello?from=two", timeout=30))
+        return answers[-1].status_code == 200
+
+    wait_until(answered, "a call on who does not lead", ROUTES_SEC)
+    called = answers[-1].headers["X-Request-Id"]
     for tenant in (follower, leader):
         wait_until(lambda: bool(tenant.invocation("hello", called).get("logs")), "the line of the call")  # noqa: B023
         assert "got {'from': 'two'}" in tenant.get("functions/hello/logs").text
