@@ -26,7 +26,7 @@ _BODY = "sless.body"
 class Mount:
     def __init__(self, app: WSGIApplication, settings: Settings) -> None:
         self._settings = settings
-        self._inner: Any = WSGIMiddleware(_with_body(app), workers=_THREADS)  # type: ignore[arg-type]
+        self._inner: Any = WSGIMiddleware(_with_body(app), workers=_THREADS)  # type: ignore[arg-type]  # its own WSGI types
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Returns the status Flask answered. Raises SlessError before Flask was asked, CallerGone when the body broke off."""

@@ -162,7 +162,7 @@ def _manifest_of(member: Member) -> tuple[dict[str, Any], str]:
     if member.name != MANIFEST:
         raise BrokenBackup(f"this is no backup of sless: expected {MANIFEST} first, found {member.name}")
     hashed = _Hashed(member.source)
-    manifest = Member(member.name, member.size, hashed).json()  # type: ignore[arg-type]
+    manifest = Member(member.name, member.size, cast(IO[bytes], hashed)).json()
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BrokenBackup(f'this is no backup of sless: expected format "{FORMAT}" in {MANIFEST}')
     if manifest.get("format_version") != FORMAT_VERSION:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 from sless.broker.readable import HEADER_FRAME, readable
 
@@ -92,10 +93,10 @@ class BoundedReader(asyncio.StreamReader):
             raise OSError(errno.EMSGSIZE, f"a message of {size:,} bytes is over the limit of {most:,}; take it out of the queue")
 
 
-async def open_stream(host: str, port: int, budget: Budget, **tls: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_stream(host: str, port: int, budget: Budget, **tls: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """As asyncio.open_connection, with a reader of ours. Raises OSError."""
     loop = asyncio.get_running_loop()
     reader = BoundedReader(budget, loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    transport, _ = await loop.create_connection(lambda: protocol, host, port, **tls)  # type: ignore[call-overload]
+    transport, _ = await loop.create_connection(lambda: protocol, host, port, **tls)
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)

@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -45,4 +45,4 @@ def client_command(command: Command) -> Command:
     )
     for option in reversed(options):
         wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value]
+    return cast(Command, wrapped)

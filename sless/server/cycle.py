@@ -32,7 +32,7 @@ class Cycle(RequestResponseCycle):
         finally:
             self.on_response = _nothing
 
-    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]
+    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]  # uvicorn names its own message types
         if self.scope["http_version"] == "1.0" and await self._send_to_1_0(message):
             return
         await super().send(message)  # type: ignore[arg-type]

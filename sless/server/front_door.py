@@ -163,7 +163,7 @@ class FrontDoor(Limited):
             request = self._short_request(method)
             if request is not None:
                 short = ShortCall(self, request, keep_alive=self.parser.should_keep_alive() and not self._last)
-                self.cycle = self._running = short  # type: ignore[assignment]
+                self.cycle = self._running = short  # type: ignore[assignment]  # has of a cycle what uvicorn asks of it
                 if request.length:
                     short.wait_for_body()
                 return

@@ -10,7 +10,11 @@ import pytest
 
 
 def unavailable(what: str, install: str) -> NoReturn:
-    text = f"{what} is not here; on Debian and Ubuntu: apt-get install {install}"
+    lacking(f"{what} is not here; on Debian and Ubuntu: apt-get install {install}")
+
+
+def lacking(text: str) -> NoReturn:
+    """What a test needs cannot be had, and why."""
     if os.environ.get("CI") == "true":
         pytest.fail(text, pytrace=False)
     pytest.skip(text)

@@ -74,7 +74,7 @@ def scan_value(text, start):
         return scan(text, start)
     except SystemError:
         # The C scanner finds the exception for a syntax error in json.decoder, which must then be imported by somebody
-        import json.decoder  # noqa: F401
+        import json.decoder  # noqa: F401 - that it is imported is all that is wanted
 
         return scan(text, start)
 

@@ -12,6 +12,7 @@ import pytest
 from sless.client import PackingError, pack_folder
 from sless.client.guess import check_entrypoint, guess_runtime
 from sless.client.ignore import IgnoreRules
+from tests.services import unavailable
 
 
 def make(folder: Path, *paths: str) -> None:
@@ -70,8 +71,9 @@ IGNORE_PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge here")
 def test_rules_decide_as_git_does(tmp_path):
+    if shutil.which("git") is None:
+        unavailable("git, the judge of this test,", "git")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text(IGNORE_TEXT)
     make(tmp_path, *IGNORE_PATHS)
