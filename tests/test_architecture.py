@@ -1,5 +1,6 @@
 """The repository keeps the rules of the house; and each rule is shown a violation, so that none is a rule on paper."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -266,3 +267,10 @@ class TestTheOtherRulesBite:
     def test_a_long_block_is_no_function(self):
         text = "if (x) {\n" + "  y()\n" * 60 + "}\nfor (const a of b) {\n" + "  y()\n" * 60 + "} \n"
         assert rules.function_length_violations([source("static/x.js", text)]) == []
+
+
+@pytest.mark.parametrize("part", ["domain", "store", "kube", "backend", "backend/kubernetes", "proxy", "reconcile"])
+def test_a_charter_that_lists_modules_lists_them_all(part: str):
+    folder = ROOT / "sless" / part
+    charter = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    assert [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__" and f"`{path.stem}`" not in charter] == []

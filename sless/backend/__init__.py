@@ -1,7 +1,8 @@
 """Backend: where user code runs; implementations of `domain.ports.Backend`.
 
-`local` child processes of this server: `plan` decides (pure), `supervisor` applies, `instances` are its nouns, `health` asks an instance,
-`runs` the things that run once, `outcome` reads what they left.
+`kubernetes/` pods of a cluster, with a charter of its own. `local` child processes of this server: `plan` decides (pure), `supervisor`
+applies, `instances` are its nouns, `starter` starts one, `health` asks one, `runs` the things that run once, `records` their folders,
+`outcome` reads what they left, `split_result` (a program of its own) what is too large to be parsed here.
 
 Decision: a deployment is held by the same loop that a cluster would use: `decide(wish, instances, now)` is a table of rules without I/O,
 called again after everything that happens; nothing else starts or stops an instance. So a crash in the middle of a roll-out in the middle

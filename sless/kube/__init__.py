@@ -1,7 +1,8 @@
 """Kubernetes as a place where things are kept: the API, our names in it, and pods as we build them; shared by `backend` and `build`.
 
 `client` the only import of the library `kubernetes` (0.7 s and 40 MB, so this package imports it inside `Kube.connect` alone), `kinds` the
-kinds we speak of, `errors` what can go wrong, `names` labels and object names, `pods` pure builders of pod parts.
+kinds we speak of, `errors` what can go wrong, `names` labels and object names, `pods` pure builders of pod parts, `tenant` what a tenant's
+namespace consists of, `code_map` small code in a ConfigMap, `stamp` hashes by which nothing is written twice.
 
 Decision: manifests are plain dicts, sent as server-side apply under the field manager `sless`. Model classes would cost a copy of each
 object per list, refuse fields of newer clusters, and make the tests compare classes instead of what is sent.

@@ -1,8 +1,9 @@
 """Store: desired state, what happened once, and history, in SQLite (default) or PostgreSQL. The one home of SQLAlchemy and alembic.
 
 `store` the doors · one module per aggregate: `tenants`, `workloads`, `versions` + `build_log`, `triggers` + `firings`, `runs`, `history` +
-`stats` + `bulk` + `cleaning`, `routes` + `snapshot` · `lease` one leader · `revision` what changed · `engine` transactions · `faults`
-database errors → SlessError · `codec` secrets and JSON → text · `types`, `tables`, `migrations/`.
+`stats` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `discards` · `run_moves` moves of runs, `fair` whose turn it is · `lease`
+one leader · `revision` what changed · `engine` transactions · `faults` database errors → SlessError · `codec` secrets and JSON → text ·
+`types`, `base`, `tables`, `run_tables`, `migrations/`, `migrate` · `dump` all rows, for backups.
 
 Decisions:
 - Core, no ORM: rows come out as the frozen dataclasses of `domain.model`, so nothing is loaded later and nobody holds a session.

@@ -1,8 +1,9 @@
 """The cluster as a place where functions run: ports.Backend over Deployments and Jobs.
 
-`fit` what settings mean for objects, `manifests` and `run_manifests` wishes as objects, `words` what a pod's state means to a user,
-`seen` what the cluster shows as what the port speaks of (all of these pure); `view` reads the cluster, `writer` changes it, `runs` follows
-Jobs, `stuck` asks instances that were reported, `cluster` joins them behind the port.
+`fit` what settings mean for objects, `manifests` and `run_manifests` wishes as objects, `words` what a pod's state means to a user, `seen`
+what the cluster shows as what the port speaks of (all of these pure); `view` reads the cluster, `look` when, `writer` changes it,
+`instances` and `tenants` say what, `runs` follows Jobs with `run_seen` (pure) and `run_log`, `crash_logs` reads what containers left,
+`stuck` asks instances that were reported, `cluster` joins them behind the port.
 
 Decision: nothing that is wished is remembered here. What is in the cluster is compared with what it says of itself (annotations: hash,
 generation, what it needs beside itself); when something is missing, `observe` shows generation 0 and the reconciler wishes again. So a
