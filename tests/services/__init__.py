@@ -4,9 +4,16 @@ A service that is not installed is a skip on a laptop and a failure where CI=tru
 """
 
 import os
-from typing import NoReturn
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
 
 import pytest
+
+# Linux sends the signal of --pdeathsig when the thread that started the process ends, not when the process does: a server that a test
+# started with asyncio.to_thread() was killed with that test's event loop. This thread lives as long as the test run.
+_starter = ThreadPoolExecutor(1, "services")
 
 
 def unavailable(what: str, install: str) -> NoReturn:
@@ -18,3 +25,10 @@ def lacking(text: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(text, pytrace=False)
     pytest.skip(text)
+
+
+def start_following(command: list[str], signal_name: str, **options: Any) -> "subprocess.Popen[bytes]":
+    """Starts a server that gets the signal, of the name INT or KILL, when this test run is killed."""
+    setpriv = shutil.which("setpriv")
+    command = [setpriv, "--pdeathsig", signal_name, "--", *command] if setpriv else command
+    return _starter.submit(subprocess.Popen, command, **options).result()

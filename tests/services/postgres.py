@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.services import unavailable
+from tests.services import start_following, unavailable
 
 START_TIMEOUT_SEC = 30
 STOP_TIMEOUT_SEC = 20
@@ -50,7 +50,7 @@ class PostgresServer:
             made = subprocess.run(self._initdb(), check=False, **options)
             if made.returncode:
                 raise RuntimeError(f"initdb failed: {log.read_text()}")
-            self.process = subprocess.Popen(self._command(), **options)
+            self.process = start_following(self._command(), "INT", **options)
         self._await(log)
 
     def create_database(self) -> str:
@@ -93,9 +93,7 @@ class PostgresServer:
         command = [str(self.binaries / "postgres"), "-D", str(self.folder / "data"), "-k", str(self.folder)]
         for name, value in SETTINGS.items():
             command += ["-c", f"{name}={value}"]
-        # The server follows a test run that was killed.
-        setpriv = shutil.which("setpriv")
-        return [setpriv, "--pdeathsig", "INT", "--", *command] if setpriv else command
+        return command
 
     def _await(self, log: Path) -> None:
         assert self.process is not None

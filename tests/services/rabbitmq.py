@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.services import unavailable
+from tests.services import start_following, unavailable
 
 START_TIMEOUT_SEC = 60
 STOP_TIMEOUT_SEC = 30
@@ -99,12 +99,9 @@ class RabbitServer:
     def _spawn(self, command: list[str], log: str) -> "subprocess.Popen[bytes]":
         user = unprivileged_user()
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-        # The server follows a test run that was killed.
-        setpriv = shutil.which("setpriv")
-        command = [setpriv, "--pdeathsig", "KILL", "--", *command] if setpriv else command
         with (self.folder / log).open("ab") as output:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder, env=self._environment(),
+            return start_following(
+                command, "KILL", stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder, env=self._environment(),
                 process_group=0, **as_user,
             )  # fmt: skip
 

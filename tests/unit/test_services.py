@@ -1,0 +1,22 @@
+"""The services that tests start: they live as long as the test run, whoever started them."""
+
+import signal
+import subprocess
+import threading
+import time
+
+from tests.services import start_following
+
+
+def test_a_server_outlives_the_thread_that_asked_for_it():
+    started: list[subprocess.Popen[bytes]] = []
+    thread = threading.Thread(target=lambda: started.append(start_following(["sleep", "60"], "KILL")))
+    thread.start()
+    thread.join()
+    [process] = started
+    try:
+        time.sleep(0.2)  # the kernel's signal would be there by now
+        assert process.poll() is None
+    finally:
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
