@@ -4,13 +4,21 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 from tests.services import start_following
+from tests.services.product import wait_until
 
 
 def test_a_server_outlives_the_thread_that_asked_for_it():
     started: list[subprocess.Popen[bytes]] = []
-    thread = threading.Thread(target=lambda: started.append(start_following(["sleep", "60"], "KILL")))
+
+    def start() -> None:
+        started.append(start_following(["sleep", "60"], "KILL"))
+        comm = Path(f"/proc/{started[0].pid}/comm")
+        wait_until(lambda: comm.read_text() == "sleep\n", "the program runs")
+
+    thread = threading.Thread(target=start)
     thread.start()
     thread.join()
     [process] = started
