@@ -4,8 +4,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,30 @@ from tests.conformance.go_programs import go_program
 from tests.kube.cluster import _kube_server, kube_cluster  # noqa: F401 - fixtures
 from tests.services import unavailable
 from tests.services.postgres import PostgresServer
+from tests.services.product import Product
 from tests.services.rabbitmq import RabbitServer
 from tests.services.registry import RegistryServer
 from tests.services.s3 import S3Server
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
+LOG_CHARACTERS = 6000
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the servers that the test used have printed last."""
+    report = yield
+    if report.failed:
+        for log_file in _logs_of(getattr(item, "funcargs", {}).values()):
+            report.sections.append((f"end of {log_file}", log_file.read_text(errors="replace")[-LOG_CHARACTERS:]))
+    return report
+
+
+def _logs_of(used: Iterable[Any]) -> set[Path]:
+    """A tenant has a server, a pair of replicas has two."""
+    held = [item for value in used for item in (value, *getattr(value, "__dict__", {}).values())]
+    return {item.log_file for item in held if isinstance(item, Product) and item.log_file.exists()}
 
 
 @pytest.fixture(scope="session", autouse=True)

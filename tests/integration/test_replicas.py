@@ -126,12 +126,17 @@ def test_a_change_reaches_the_other_in_two_seconds(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     path = f"/fn/{leader.namespace}/hello"
     for here, there in ((leader, follower), (follower, leader)):
-        here.patch("triggers/hello", {"methods": ["POST"]})
+        set_methods(here, ["POST"])
         began = time.monotonic()
         wait_until(lambda: requests.get(there.product.url + path, timeout=30).status_code == 405, "the new rule", ROUTES_SEC)  # noqa: B023
-        here.patch("triggers/hello", {"methods": None})
+        set_methods(here, None)
         wait_until(lambda: requests.get(there.product.url + path, timeout=30).status_code == 200, "the old rule", ROUTES_SEC)  # noqa: B023
         assert time.monotonic() - began < 2 * ROUTES_SEC
+
+
+def set_methods(tenant: Tenant, methods: list[str] | None) -> None:
+    changed = tenant.patch("triggers/hello", {"methods": methods})
+    assert changed.status_code == 200, changed.text
 
 
 def test_calls_logs_runs_and_jobs_work_on_who_does_not_lead(replicas):
@@ -175,7 +180,9 @@ def test_a_call_is_cancelled_by_who_does_not_run_it(replicas):
 def test_following_a_log_sees_calls_of_the_other(replicas):
     follower = tenant_of(replicas.two, "ada")
     with follower.get("functions/hello/logs?follow=1&tail=0", stream=True) as stream:
-        requests.get(f"{replicas.one.url}/fn/{follower.namespace}/hello?seen=1", timeout=30)
+        assert stream.status_code == 200, stream.text
+        called = requests.get(f"{replicas.one.url}/fn/{follower.namespace}/hello?seen=1", timeout=30)
+        assert called.status_code == 200, called.text
         line = next(line for line in stream.iter_lines(decode_unicode=True) if "seen" in line)
     assert "got {'seen': '1'}" in line
 
