@@ -169,7 +169,6 @@ class Trigger:
     created_at: datetime
     updated_at: datetime
     last_schedule_time: datetime | None = None
-    next_schedule_time: datetime | None = None
     last_status: str | None = None
     observed_message: str = ""
     deleted_at: datetime | None = None

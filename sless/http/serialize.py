@@ -113,7 +113,7 @@ def trigger_json(view: TriggerView, settings: Settings) -> Json:
         "url": url,
         "message": message if there else f'function "{trigger.function_ref}" not found',
         "last_schedule_time": _time(trigger.last_schedule_time),
-        "next_schedule_time": _time(trigger.next_schedule_time),
+        "next_schedule_time": _time(view.next_schedule_time),
         "last_status": trigger.last_status,
         "created_at": rfc3339_of(trigger.created_at),
         "updated_at": rfc3339_of(trigger.updated_at),

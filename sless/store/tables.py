@@ -121,7 +121,6 @@ triggers = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("last_schedule_time", UtcDateTime),
-    Column("next_schedule_time", UtcDateTime),
     Column("last_status", KeyText),
     Column("observed_message", UserText, nullable=False, server_default=""),
     Column("deleted_at", UtcDateTime),

@@ -14,8 +14,6 @@ from sless.store import codec, revision
 from sless.store.engine import Database
 from sless.store.tables import triggers
 
-_UNSET: Any = object()
-
 
 class TriggerStore:
     def __init__(self, database: Database) -> None:
@@ -114,21 +112,11 @@ class TriggerStore:
             if conn.execute(delete(triggers).where(triggers.c.id == trigger_id)).rowcount:
                 _bump(conn)
 
-    def set_observed(
-        self, trigger_id: str, *, last_schedule_time: Any = _UNSET, next_schedule_time: Any = _UNSET, last_status: Any = _UNSET,
-        message: Any = _UNSET,
-    ) -> None:  # fmt: skip
-        """Writes what is given. Serves nothing else, so the revision stays."""
-        given = {
-            "last_schedule_time": last_schedule_time,
-            "next_schedule_time": next_schedule_time,
-            "last_status": last_status,
-            "observed_message": message,
-        }
-        values = {name: value for name, value in given.items() if value is not _UNSET}
-        if values:
-            with self._db.write() as conn:
-                conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
+    def set_observed(self, trigger_id: str, *, message: str, last_status: str | None) -> None:
+        """What its consumer does. Serves nothing else, so the revision stays."""
+        values = {"observed_message": message, "last_status": last_status}
+        with self._db.write() as conn:
+            conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
 
     def _all(self, query: Select[Any]) -> "list_[Trigger]":
         with self._db.read() as conn:

@@ -1,7 +1,8 @@
 """What is shown of a resource: its row together with what is computed from others."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import datetime
 
 from sless import clock
 from sless.domain.cron import next_time_of
@@ -27,11 +28,11 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerView:
-    """`target` None: what it refers to does not exist. `api_key` is set once, when it was made. The trigger's `next_schedule_time` is as
-    of now."""
+    """`target` None: what it refers to does not exist. `next_schedule_time` is as of now. `api_key` is set once, when it was made."""
 
     trigger: Trigger
     target: Workload | None
+    next_schedule_time: datetime | None
     api_key: str | None = None
 
 
@@ -72,8 +73,8 @@ def view_trigger(store: Store, trigger: Trigger, api_key: str | None = None) -> 
 def trigger_view_of(trigger: Trigger, target: Workload | None, api_key: str | None = None) -> TriggerView:
     """Without a target nothing fires, so nothing is next."""
     there = target is not None and target.deleted_at is None
-    comes = replace(trigger, next_schedule_time=next_time_of(trigger, clock.now()) if there else None)
-    return TriggerView(trigger=comes, target=target, api_key=api_key)
+    following = next_time_of(trigger, clock.now()) if there else None
+    return TriggerView(trigger=trigger, target=target, next_schedule_time=following, api_key=api_key)
 
 
 def _workload_view(workload: Workload, newest: Version | None, active: Version | None, triggers: Sequence[Trigger]) -> WorkloadView:

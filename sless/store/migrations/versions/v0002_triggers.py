@@ -17,6 +17,8 @@ def _extend_tenants() -> None:
 
 def _extend_triggers() -> None:
     op.add_column("triggers", sa.Column("scheduled_since", sa.DateTime(timezone=True)))
+    # What comes next follows from the schedule and the clock: it is worked out whenever it is shown.
+    op.drop_column("triggers", "next_schedule_time")
     op.add_column("triggers", sa.Column("warm", sa.Boolean(), nullable=False, server_default=sa.text("false")))
     # Cron triggers did not fire until now: they have missed nothing.
     op.execute("UPDATE triggers SET scheduled_since = CURRENT_TIMESTAMP")
