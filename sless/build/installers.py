@@ -40,7 +40,7 @@ def environment_of(home: Home, build_env: dict[str, str]) -> dict[str, str]:
 def _pip_folder() -> Path:
     found = importlib.util.find_spec("pip")
     if found is None or not found.submodule_search_locations:
-        raise BuildFailed("requirements.txt cannot be installed: pip is missing on this server")
+        raise BuildFailed("requirements.txt cannot be installed: pip is missing on this machine")
     return Path(found.submodule_search_locations[0])
 
 
@@ -48,5 +48,5 @@ def _npm_path() -> str:
     node_path()
     path = shutil.which("npm", path=config.passed_on(("PATH",)).get("PATH"))
     if path is None:
-        raise BuildFailed("package.json cannot be installed: npm is missing on this server")
+        raise BuildFailed("package.json cannot be installed: npm is missing on this machine")
     return path

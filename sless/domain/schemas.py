@@ -148,7 +148,7 @@ TRIGGER_COMMON: dict[str, Schema] = {
     "type": {"type": "string", "enum": [str(kind) for kind in TriggerType], "description": "what sets it off; cannot be changed"},
     "function_ref": NAME | {"description": "function or service of the namespace; it need not exist yet"},
     "function": {"type": "string", "description": "alias of function_ref, which wins"},
-    "enabled": _or_null({"type": "boolean"}, True, "false on an http trigger scales its function to 0"),
+    "enabled": _or_null({"type": "boolean"}, True, "false: it sets nothing off"),
 }
 TRIGGER_FIELDS: dict[TriggerType, dict[str, Schema]] = {
     TriggerType.HTTP: {
@@ -190,8 +190,16 @@ TRIGGER_REQUIRED: dict[TriggerType, tuple[str, ...]] = {
 }
 
 
+_ENABLED = {
+    TriggerType.HTTP: "false: the URL answers 503, and the function has no instances",
+    TriggerType.CRON: "false: it does not fire; what it has missed when it is true again is not made up for",
+    TriggerType.EVENT: "false: nothing is taken from the queue, and the function has no instances for it",
+}
+
+
 def _trigger(kind: TriggerType, *required: str) -> Schema:
-    properties = TRIGGER_COMMON | {"type": {"type": "string", "const": str(kind)}} | TRIGGER_FIELDS[kind]
+    own = {"type": {"type": "string", "const": str(kind)}, "enabled": TRIGGER_COMMON["enabled"] | {"description": _ENABLED[kind]}}
+    properties = TRIGGER_COMMON | own | TRIGGER_FIELDS[kind]
     needed = (*required, *(TRIGGER_REQUIRED[kind] if required else ()))
     return _object(properties, required=needed, read_only=TRIGGER_STATUS)
 
@@ -239,3 +247,15 @@ REQUESTS: dict[str, Schema] = {
 }
 
 COMPONENTS: dict[str, Schema] = REQUESTS | ANSWERS
+
+_FAMILIES: tuple[dict[str, dict[str, Schema]], ...] = (
+    {"function": FUNCTION, "service": SERVICE, "job": JOB},
+    {f"{kind} trigger": TRIGGER_COMMON | fields for kind, fields in TRIGGER_FIELDS.items()},
+)
+
+
+def relatives_of(component: str) -> tuple[str, dict[str, dict[str, Schema]]]:
+    """What a request's component describes, and the fields by kind of it and its like: ("cron trigger", {"http trigger": …, …}). No
+    fields for a component that has no like."""
+    words = component.removesuffix("Create").removesuffix("Replace").removesuffix("Merge").replace("Trigger", " trigger").lower()
+    return words, next((family for family in _FAMILIES if words in family), {})

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from sless.domain.answer_schemas import Schema
-from sless.domain.schemas import REQUESTS
+from sless.domain.schemas import REQUESTS, relatives_of
 from sless.errors import Detail
 
 HIDDEN = frozenset({"secret_env", "build_env", "amqp_url"})
@@ -30,7 +30,7 @@ _TYPES = {
 def mistakes_of(component: str, value: Any) -> list[Detail]:
     """In the order of the fields, none twice."""
     errors = sorted(_validator(component).iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
-    return list(dict.fromkeys(detail for error in errors for detail in _details_of(error)))
+    return list(dict.fromkeys(detail for error in errors for detail in _details_of(error, component)))
 
 
 def found_of(value: Any) -> str:
@@ -59,7 +59,14 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Ite
 _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
-def _details_of(error: ValidationError) -> Iterator[Detail]:
+def _unknown(component: str, path: str, name: str, known: Mapping[str, Any]) -> str:
+    """What belongs to another kind of the same family is no typing mistake."""
+    kind, family = relatives_of(component)
+    owners = [f"{owner}s" for owner, fields in family.items() if name in fields and not path]
+    return f"belongs to {' and '.join(owners)}, this is a {kind}" if owners else "unknown field" + suggestion_of(name, known)
+
+
+def _details_of(error: ValidationError, component: str) -> Iterator[Detail]:
     path = ".".join(str(part) for part in error.absolute_path)
     value: Any = error.instance
     schema: Schema = dict(error.schema) if isinstance(error.schema, Mapping) else {}
@@ -70,7 +77,7 @@ def _details_of(error: ValidationError) -> Iterator[Detail]:
             known = schema.get("properties", {})
             for name in value:
                 if name not in known:
-                    yield Detail(field=_join(path, name), message="unknown field" + suggestion_of(name, known))
+                    yield Detail(field=_join(path, name), message=_unknown(component, path, name, known))
         case "required":
             for name in schema["required"]:
                 if name not in value:

@@ -15,7 +15,7 @@ from sless.domain.runtimes import RUNTIMES
 from sless.host.rundir import Home
 
 LEAST_NODE = 20
-_NO_NODE = "runtime nodejs20 is not available on this server"
+_NO_NODE = "runtime nodejs20 is not available on this machine"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -42,12 +42,12 @@ class Commands:
                 if program is None:
                     raise RuntimeMissing(f"this version has not been compiled for {runtime}: upload it again")
                 return (str(program),)
-        raise RuntimeMissing(f"runtime {runtime} is not available on this server")
+        raise RuntimeMissing(f"runtime {runtime} is not available on this machine")
 
     def _script(self, runtime: str, name: str) -> str:
         script = (self._folder or assets.runtimes_dir()).absolute() / runtime / name
         if not script.is_file():
-            raise RuntimeMissing(f"runtime {runtime} is not available on this server: its {name} is missing")
+            raise RuntimeMissing(f"runtime {runtime} is not available on this machine: its {name} is missing")
         return str(script)
 
 

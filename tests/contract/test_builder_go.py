@@ -267,7 +267,8 @@ def test_without_go_it_says_what_to_install(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     _, status = harness.build(HELLO, **GO)
-    assert message_lines(status)[0].startswith("go is missing on this server: expected Go 1.23 or newer on the PATH or beside Python")
+    assert message_lines(status)[0].startswith("go is missing on this machine: expected Go 1.23 or newer on the PATH or beside Python")
+    assert "upload" not in status.message, "`sless dev` has no uploads"
 
 
 def fake_go(folder: Path, script: str) -> None:
@@ -280,7 +281,7 @@ def test_an_old_go_is_named(harness, monkeypatch, tmp_path):
     fake_go(tmp_path, "echo /nowhere; echo go1.20.3")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     _, status = harness.build(HELLO, **GO)
-    assert status.message == "go is too old on this server: expected Go 1.23 or newer, found go1.20.3"
+    assert status.message == "go is too old on this machine: expected Go 1.23 or newer, found go1.20.3"
 
 
 SLEEPS = 'if [ "$1" = env ]; then echo /nowhere; echo go1.23.0; else echo $$ >"$MARK"; sleep 60; fi'

@@ -23,6 +23,16 @@ def test_whatever_is_read_may_be_sent_back(answer: str, requests: tuple[str, ...
         assert set(COMPONENTS[answer]["properties"]) <= set(REQUESTS[request]["properties"])
 
 
+def test_each_type_of_trigger_says_what_enabled_means_for_it() -> None:
+    found = {
+        kind: {REQUESTS[f"{kind}Trigger{mode}"]["properties"]["enabled"]["description"] for mode in ("Create", "Replace", "Merge")}
+        for kind in ("Http", "Cron", "Event")
+    }
+    assert all(len(texts) == 1 for texts in found.values())
+    texts = [text for texts in found.values() for text in texts]
+    assert [word in text for text, word in zip(texts, ("503", "fire", "queue"), strict=True)] == [True] * 3 and len(set(texts)) == 3
+
+
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name.endswith(("Merge", "Replace", "Create"))])
 def test_every_writable_field_is_nullable_or_required(name: str) -> None:
     """`null` restores the default, where there is one."""

@@ -57,6 +57,21 @@ def test_all_mistakes_at_once() -> None:
     assert "python3.11, nodejs20, go1.23" in found["runtime"] and '"python3"' in found["runtime"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "expected"),
+    [
+        (Kind.FUNCTION, "replicas", "belongs to services, this is a function"),
+        (Kind.SERVICE, "run_id", "belongs to jobs, this is a service"),
+        (Kind.JOB, "concurrency", "belongs to functions and services, this is a job"),
+        (Kind.FUNCTION, "queue", "unknown field"),
+    ],
+)
+def test_a_field_of_another_kind_is_said_to_be_one(kind: Kind, field: str, expected: str) -> None:
+    assert fields_of(MINIMAL | {field: 1}, kind=kind)[field] == expected
+    nested = fields_of(MINIMAL | {"env_vars": {"A": {"replicas": 1}}}, kind=kind)
+    assert "belongs" not in str(nested)
+
+
 @pytest.mark.parametrize("body", [None, [], "x", 3, True])
 def test_not_an_object(body: Any) -> None:
     assert fields_of(body).keys() == {""}

@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sless.domain.model import Trigger
+from sless.domain.model import Trigger, TriggerType
 from sless.domain.schedule import check_schedule, firings_of
+from sless.domain.schemas import TRIGGER_FIELDS
 from sless.domain.spec import Mode
 from sless.domain.trigger_spec import KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Invalid, SlessError
@@ -100,6 +101,15 @@ def test_defaults_of_each_type() -> None:
 )
 def test_mistakes(body: Any, field: str) -> None:
     assert field in fields_of(body)
+
+
+@pytest.mark.parametrize("kind", TriggerType)
+@pytest.mark.parametrize("mode", Mode)
+def test_a_field_of_another_type_is_said_to_be_one(kind: TriggerType, mode: Mode) -> None:
+    own = {TriggerType.HTTP: HTTP, TriggerType.CRON: CRON, TriggerType.EVENT: EVENT}[kind]
+    foreign = {name: other for other, fields in TRIGGER_FIELDS.items() if other is not kind for name in fields}
+    found = fields_of(own | dict.fromkeys(foreign), None if mode is Mode.CREATE else kept(parse_trigger(own)), mode)
+    assert found == {name: f"belongs to {other} triggers, this is a {kind} trigger" for name, other in foreign.items()}
 
 
 def test_mistakes_come_together_and_hide_secrets() -> None:
