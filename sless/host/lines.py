@@ -3,9 +3,9 @@
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from sless import clock
+from sless.domain.log_line import cut, log_line_of
 from sless.domain.model import LogLine
 
 OUTSIDE_SEQ = 1 << 30
@@ -49,15 +49,11 @@ class LineReader:
         self._outside += 1
         return LogLine(
             source_id=self._source_id, seq=self._outside, workload_id=self._workload_id, invocation_id=self._invocation_id,
-            at=clock.now(), stream="stderr", text=text,
+            at=clock.now(), stream="stderr", text=cut(text),
         )  # fmt: skip
 
     def _runtime_line_of(self, raw: bytes) -> LogLine | None:
         try:
-            item = json.loads(raw)
-            return LogLine(
-                source_id=self._source_id, seq=int(item["seq"]), workload_id=self._workload_id, invocation_id=str(item["id"] or ""),
-                at=datetime.fromisoformat(item["time"]), stream=str(item["stream"]), text=str(item["text"]),
-            )  # fmt: skip
-        except (ValueError, KeyError, TypeError):
+            return log_line_of(json.loads(raw), source_id=self._source_id, workload_id=self._workload_id)
+        except (ValueError, RecursionError):
             return None

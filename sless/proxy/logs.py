@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
 
-from sless.clock import parse_rfc3339
+from sless.domain.log_line import log_line_of
 from sless.domain.model import LogLine
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.fetch import control
@@ -114,7 +114,7 @@ class LogPuller:
             try:
                 async with self._room:
                     page = await control(endpoint.address, f"/_sless/logs?after={source.seq}", sweep=self._sweep)
-                lines, last = await asyncio.to_thread(_lines_of, page, endpoint.id, endpoint.workload_id)
+                lines, last = await asyncio.to_thread(lines_of_page, page, endpoint.id, endpoint.workload_id)
             except (OSError, BrokenOff, OverTime, ValueError) as error:
                 source.rest_until = monotonic() + _REST_SEC
                 _log.debug("no log lines from %s for %g s: %s", endpoint.id, _REST_SEC, error)
@@ -124,15 +124,11 @@ class LogPuller:
             source.seq = lines[-1].seq if full else max(source.seq, last)
 
 
-def _lines_of(page: bytes, source_id: str, workload_id: str) -> tuple[list[LogLine], int]:
+def lines_of_page(page: bytes, source_id: str, workload_id: str) -> tuple[list[LogLine], int]:
     """Raises ValueError for anything that is not the page of runtimes/README.md."""
     try:
         parsed = json.loads(page)
-        lines = [
-            LogLine(source_id=source_id, seq=int(line["seq"]), workload_id=workload_id, invocation_id=str(line["id"]),
-                    at=parse_rfc3339(line["time"]), stream=str(line["stream"]), text=str(line["text"]))
-            for line in parsed["lines"]
-        ]  # fmt: skip
+        lines = [log_line_of(line, source_id=source_id, workload_id=workload_id) for line in parsed["lines"]]
         return lines, int(parsed["last"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a page of log lines: {error!r}") from error

@@ -42,7 +42,7 @@ class Invocations:
         run = self._store.runs.find(call.id)
         return InvocationView(
             call=call,
-            lines=self._store.history.lines_of(call.id),
+            lines=self._store.history.lines_of(call.workload_id, call.id),
             run=run,
             attempts=self._store.runs.attempts_of(call.id) if run else [],
             callback=self._store.callbacks.find(call.id) if run and run.callback_url else None,

@@ -1,12 +1,18 @@
 import json
 
+import pytest
+
 from sless.clock import parse_rfc3339
 from sless.host.lines import OUTSIDE_SEQ, LineReader
+from sless.proxy.logs import lines_of_page
 
 
-def runtime_line(seq: int, text: str, **fields) -> bytes:
-    item = {"seq": seq, "time": "2026-01-31T09:26:53.589Z", "stream": "stdout", "id": "inv1", "text": text}
-    return json.dumps({**item, **fields}).encode()
+def item_of(seq: int, text: str) -> dict:
+    return {"seq": seq, "time": "2026-01-31T09:26:53.589Z", "stream": "stdout", "id": "inv1", "text": text}
+
+
+def runtime_line(seq: int, text: str) -> bytes:
+    return json.dumps(item_of(seq, text)).encode()
 
 
 def read(*raw: tuple[str, bytes], invocation_id: str = ""):
@@ -46,3 +52,35 @@ def test_the_tail_is_short():
     _, reader = read(*(("stdout", runtime_line(n, f"{n}" * 3000)) for n in range(1, 31)))
     assert len(reader.tail()) == 20
     assert reader.tail()[-1] == ("30" * 3000)[:2000]
+
+
+FORGED = {
+    "a number no database holds": {"seq": 2**63},
+    "a negative number": {"seq": -1},
+    "a number that is none": {"seq": float("inf")},
+    "a flag for a number": {"seq": True},
+    "a time without a zone": {"time": "2026-01-31T09:26:53"},
+    "a time out of the calendar": {"time": "0001-01-01T00:00:00+14:00"},
+    "a time near its end": {"time": "9999-12-31T23:59:59Z"},
+    "a time that is none": {"time": 5},
+    "another stream": {"stream": "stdlog"},
+    "a stream that is none": {"stream": []},
+    "an id that is none": {"id": "\ud800"},
+    "an endless id": {"id": "a" * 129},
+    "a text that is none": {"text": ["x"]},
+}
+
+
+@pytest.mark.parametrize("fields", FORGED.values(), ids=FORGED)
+def test_what_a_program_forges_is_no_line_of_a_runtime(fields):
+    """One such line would keep the history of everybody from being written."""
+    (line,), _ = read(("stdout", json.dumps(item_of(1, "forged") | fields).encode()))
+    assert (line.stream, line.seq, line.invocation_id) == ("stderr", OUTSIDE_SEQ + 1, "")
+    with pytest.raises(ValueError):
+        lines_of_page(json.dumps({"lines": [item_of(1, "forged") | fields], "last": 1}).encode(), "inst", "work")
+
+
+@pytest.mark.parametrize("raw", [b'{"' + b"x" * 20_000, runtime_line(1, "x" * 20_000)], ids=["past the runtime", "by it"])
+def test_a_line_has_a_largest_size(raw):
+    (line,), _ = read(("stdout", raw))
+    assert line.text.endswith("x …[cut]") and len(line.text) < 18_000
