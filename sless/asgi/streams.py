@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -14,6 +15,8 @@ from sless.proxy.request import Headers
 
 _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0
+_CURSOR = re.compile(r"[0-9]{1,18}")
+"""What a row's id can be. Anything else in Last-Event-ID was never ours, and is as good as none."""
 
 
 OpenFollower = Callable[[FollowRequest], Follower]
@@ -62,7 +65,8 @@ class Streams:
                 await send({"type": "http.response.body", "body": data.encode(), "more_body": True})
             if page.ended is not None:
                 break
-            done, _ = await asyncio.wait(ends, timeout=_POLL_SEC, return_when=asyncio.FIRST_COMPLETED)
+            # More may be there already: a page is not longer than memory allows.
+            done, _ = await asyncio.wait(ends, timeout=0 if page.lines else _POLL_SEC, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 break
             page = await loop.run_in_executor(self._threads, follower.read)
@@ -88,7 +92,7 @@ def _request_of(scope: Scope, found: Found) -> FollowRequest:
     last = _header(scope["headers"], b"last-event-id")
     return FollowRequest(
         namespace=found.namespace, kind=found.kind, name=found.name, version=found.version,
-        query=dict(parse_qsl(scope["query_string"].decode("latin-1"))), after=int(last) if last and last.isdigit() else None,
+        query=dict(parse_qsl(scope["query_string"].decode("latin-1"))), after=int(last) if last and _CURSOR.fullmatch(last) else None,
     )  # fmt: skip
 
 

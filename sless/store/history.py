@@ -16,7 +16,10 @@ from sless.store.tables import invocations, log_lines
 
 _LINES_LOCK = 0x736C6573_6C6F6773
 """Key of a PostgreSQL advisory lock."""
-
+LINES_AT_ONCE = 5_000
+BYTES_AT_ONCE = 8 * 2**20
+"""Of log lines read: a function may have kept gigabytes of them."""
+_ROWS_AT_ONCE = 500
 
 _new_invocations = BulkInsert(invocations, invocations.c.keys())
 _new_lines = BulkInsert(log_lines, (name for name in log_lines.c.keys() if name != "id"))  # noqa: SIM118 - not a dict
@@ -75,26 +78,29 @@ class HistoryStore:
             row = conn.execute(by_id).mappings().one_or_none() or conn.execute(by_request).mappings().one_or_none()
             return _invocation_of(row) if row else None
 
-    def lines_of(self, invocation_id: str) -> list[LogLine]:
-        """In the order in which they were written."""
-        query = select(log_lines).where(log_lines.c.invocation_id == invocation_id)
+    def lines_of(self, workload_id: str, invocation_id: str) -> list[LogLine]:
+        """In the order in which they were written. Only the workload's own: an instance may ascribe a line to any call it has heard of."""
+        query = select(log_lines).where(log_lines.c.invocation_id == invocation_id, log_lines.c.workload_id == workload_id)
         with self._db.read() as conn:
             return [_line_of(row) for row in conn.execute(query.order_by(log_lines.c.id)).mappings()]
 
     def log_tail(
-        self, workload_id: str, *, tail: int | None = None, since: datetime | None = None, after_id: int = 0,
-        invocation_id: str | None = None,
-    ) -> list[tuple[int, LogLine]]:  # fmt: skip
-        """(row id, line), oldest first; `tail` keeps the newest so many. Whoever follows passes the last row id as `after_id`."""
+        self, workload_id: str, *, tail: int | None = None, since: datetime | None = None, after_id: int = 0
+    ) -> list[tuple[int, LogLine]]:
+        """(row id, line), oldest first; `tail` keeps the newest so many. Who follows passes the last row id as `after_id`, and asks again until
+        there is nothing: one answer has at most LINES_AT_ONCE lines (`tail` may ask for more) and about BYTES_AT_ONCE."""
         columns = log_lines.c
         query = select(log_lines).where(columns.workload_id == workload_id, columns.id > after_id)
         if since is not None:
             query = query.where(columns.at >= since)
-        if invocation_id is not None:
-            query = query.where(columns.invocation_id == invocation_id)
-        query = query.order_by(columns.id) if tail is None else query.order_by(columns.id.desc()).limit(tail)
-        with self._db.read() as conn:
-            found = [(row["id"], _line_of(row)) for row in conn.execute(query).mappings()]
+        query = query.order_by(columns.id).limit(LINES_AT_ONCE) if tail is None else query.order_by(columns.id.desc()).limit(tail)
+        found, size = [], 0
+        with self._db.read() as conn, conn.execution_options(yield_per=_ROWS_AT_ONCE).execute(query) as rows:
+            for row in rows.mappings():
+                found.append((row["id"], _line_of(row)))
+                size += len(row["text"])
+                if size >= BYTES_AT_ONCE:
+                    break
         return found if tail is None else found[::-1]
 
     def stats(self, workload_id: str, since: datetime, until: datetime) -> list[CallStats]:

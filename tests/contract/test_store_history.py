@@ -8,9 +8,11 @@ from datetime import timedelta
 import pytest
 
 from sless import clock
+from sless.domain.log_line import MAX_SEQ, log_line_of
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.domain.statistics import DayUsage
 from sless.errors import Code, SlessError
+from sless.store.history import BYTES_AT_ONCE, LINES_AT_ONCE
 from tests.builders import AT, NAMESPACE, make_call_stats, make_invocation, make_log_line, make_run, make_workload_spec
 from tests.contract.store_steps import at_once
 
@@ -39,7 +41,7 @@ class TestBatches:
         store.history.add_history([call], [], [line])
         expected = replace(call, path="/ä\ufffd/%2F", error="\ufffd")
         assert store.history.find_invocation("w1", call.id) == expected
-        assert store.history.lines_of(call.id) == [replace(line, text="a\ufffdb ✓ \ufffd")]
+        assert store.history.lines_of("w1", call.id) == [replace(line, text="a\ufffdb ✓ \ufffd")]
 
     def test_twice_is_once(self, store):
         call, line = make_invocation(), make_log_line()
@@ -56,6 +58,13 @@ class TestBatches:
         with pytest.raises(SlessError):
             store.history.add_history([make_invocation()], [make_call_stats()], [broken])
         assert store.history.list_invocations("w1") == [] and read_stats(store) == []
+
+    @pytest.mark.parametrize("fields", [{"seq": 0}, {"seq": MAX_SEQ}, {"time": "1970-01-01T00:00:00Z"}, {"time": "9998-12-31T23:59:59Z"}])
+    def test_whatever_an_instance_may_say_can_be_stored(self, store, fields):
+        said = {"seq": 1, "time": "2026-01-31T09:26:53Z", "stream": "stdout", "id": "a" * 128, "text": "\0\ud800" * 9000}
+        line = log_line_of(said | fields, source_id="i1", workload_id="w1")
+        store.history.add_history([], [], [line])
+        assert [(found.seq, found.at) for _, found in store.history.log_tail("w1")] == [(line.seq, line.at)]
 
     def test_an_empty_one(self, store):
         store.history.add_history([], [], [])
@@ -139,14 +148,26 @@ class TestLogs:
 
     def test_oldest_first(self, store):
         assert self.texts(store) == ["1", "2", "3", "4", "5", "6"]
-        assert [line.text for line in store.history.lines_of("c1")] == ["1", "3", "5"]
+        assert [line.text for line in store.history.lines_of("w1", "c1")] == ["1", "3", "5"]
+
+    def test_a_call_shows_no_lines_that_anothers_instance_ascribes_to_it(self, store):
+        store.history.add_history([], [], [make_log_line(workload_id="other", source_id="i3", text="forged", invocation_id="c1")])
+        assert [line.text for line in store.history.lines_of("w1", "c1")] == ["1", "3", "5"]
+
+    def test_no_answer_is_longer_than_memory_allows(self, store):
+        lines = [make_log_line(seq=n, workload_id="w2", source_id="i4", text="x" * (BYTES_AT_ONCE // 4)) for n in range(10)]
+        store.history.add_history([], [], lines)
+        first = store.history.log_tail("w2")
+        assert [line.seq for _, line in first] == [0, 1, 2, 3]
+        assert [line.seq for _, line in store.history.log_tail("w2", after_id=first[-1][0])] == [4, 5, 6, 7]
+        assert [line.seq for _, line in store.history.log_tail("w2", tail=9)] == [6, 7, 8, 9]
+        store.history.add_history([], [], [make_log_line(seq=n, workload_id="w3", source_id="i5") for n in range(LINES_AT_ONCE + 1)])
+        assert len(store.history.log_tail("w3")) == LINES_AT_ONCE < len(store.history.log_tail("w3", tail=10_000))
 
     def test_filters(self, store):
         assert self.texts(store, tail=2) == ["5", "6"]
         assert self.texts(store, tail=0) == []
         assert self.texts(store, since=AT + timedelta(seconds=5)) == ["5", "6"]
-        assert self.texts(store, invocation_id="c1") == ["1", "3", "5"]
-        assert self.texts(store, invocation_id="c1", tail=2) == ["3", "5"]
 
     def test_following(self, store):
         last = store.history.log_tail("w1")[-1][0]

@@ -138,6 +138,15 @@ def test_as_server_sent_events() -> None:
     assert (lines.asked[0].after, lines.asked[0].query, lines.asked[0].kind) == (7, {"tail": "5", "follow": "1"}, "service")
 
 
+@pytest.mark.parametrize("cursor", ["\xb2", "9" * 19, "-1", "1e3", ""])
+def test_a_cursor_that_was_never_ours_is_none(cursor: str) -> None:
+    lines = Lines(pages())
+    with Front(follow_logs=lines.open) as front, front.connect() as client:
+        client.send(f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}last-event-id: {cursor}\r\n\r\n".encode("latin-1"))
+        assert client.reply().status == 200
+    assert lines.asked[0].after is None
+
+
 def test_streams_ask_for_a_token_and_say_what_is_not_there() -> None:
     with Front(follow_logs=Lines([]).open) as front:
         assert ask(front, f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n\r\n").status == 401
