@@ -68,6 +68,8 @@ class Calls:
         async def check_token(authorization: str | None) -> None:
             caller = await asyncio.to_thread(self._verifier.verify, authorization)
             caller.check(namespace)
+            # It was said to sless. The tenant whose code got an operator's token could do with it whatever an operator can.
+            request.headers = [pair for pair in request.headers if pair[0] != b"authorization"]
 
         if found.kind is not None:
             authorization = request.header(b"authorization")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sless.domain.addresses import Allowed
 from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, AsyncOptions, options_of
 from sless.domain.event import event_of
-from sless.domain.ports import AcceptedCall, AsyncQueue, Route
+from sless.domain.ports import AcceptedCall, AsyncQueue
 from sless.domain.request import StoredRequest
 from sless.proxy.request import Call, Headers, Request
 
@@ -97,7 +97,7 @@ def accepted_of(call: Call, request: Request, body: bytes, options: AsyncOptions
     """`keep_request`: it came over /fn, and its handler is to see it as it was. Raises SlessError INVALID_JSON."""
     route = call.route
     event = event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
-    stored = _stored_of(request, body, route).text() if keep_request else None
+    stored = _stored_of(request, body).text() if keep_request else None
     return AcceptedCall(
         id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
         cause=call.cause, event="" if stored else event, max_attempts=options.max_attempts, callback_url=options.callback_url,
@@ -117,10 +117,9 @@ def accepted_answer(call: Call) -> tuple[Headers, bytes]:
     return headers, body
 
 
-def _stored_of(request: Request, body: bytes, route: Route) -> StoredRequest:
-    # What is said to sless is not for the function, and a token of sless's own is not kept in the database.
-    ours = {_PREFER, b"authorization"} if route.http is not None and route.http.auth == "token" else {_PREFER}
-    headers = [pair for pair in request.headers if pair[0] not in ours and not pair[0].startswith(_SLESS)]
+def _stored_of(request: Request, body: bytes) -> StoredRequest:
+    # What is said to sless is not for the function.
+    headers = [pair for pair in request.headers if pair[0] != _PREFER and not pair[0].startswith(_SLESS)]
     return StoredRequest(
         method=request.method, target=request.target, full_path=request.full_path, query=request.query, headers=headers,
         client=request.client, scheme=request.scheme, body=body,

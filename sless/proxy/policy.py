@@ -12,7 +12,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Headers, Request
 
 TokenCheck = Callable[[str | None], Awaitable[None]]
-"""Takes the Authorization header; raises SlessError when it does not open this namespace."""
+"""Takes the Authorization header, and the request's headers lose it; raises SlessError when it does not open this namespace."""
 
 
 class MethodNotAllowed(SlessError):

@@ -205,6 +205,21 @@ def test_token(serve: Serve) -> None:
     assert front.call(head="authorization: Bearer good\r\n").status == 200
 
 
+@pytest.mark.parametrize(("auth", "invoke", "passed"), [("none", False, True), ("token", False, False), ("none", True, False)])
+def test_a_token_that_was_for_sless_is_not_passed_on(serve: Serve, auth: str, invoke: bool, passed: bool) -> None:
+    seen: list[bool] = []
+
+    def handle(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        seen.append("authorization" in dict(headers))
+        peer.send(OK)
+
+    front = serve(logs_or(handle), route={"http": HttpPolicy(auth=auth)})
+    path = f"{BASE}/functions/f/invoke" if invoke else f"/fn/{NAMESPACE}/f"
+    for _ in range(2):
+        assert request(front, "GET", path, "authorization: Bearer good\r\n").status == 200
+    assert seen == [passed] * 2
+
+
 def test_rate_limit(serve: Serve) -> None:
     front = serve(answering(), route={"http": HttpPolicy(rate_limit=3)})
     replies = [front.call() for _ in range(5)]
@@ -245,7 +260,7 @@ def test_cors(serve: Serve) -> None:
 def good_run(spec: RunSpec) -> ObservedRun:
     body = f'{{"got": {spec.event}}}'.encode()
     headers = (("content-type", "application/json"), ("x-sless-error", "forged"))
-    outcome = Outcome(ok=True, result=body.decode(), error=None, error_type=None, status=200, headers=headers, body=body)
+    outcome = Outcome(ok=True, error=None, error_type=None, status=200, headers=headers, body=body)
     return ObservedRun(id=spec.id, status=CallStatus.SUCCEEDED, outcome=outcome, exit_code=0)
 
 
