@@ -1,6 +1,8 @@
 """What a run left behind: the runtime's result file → an Outcome, within the limits."""
 
 import json
+import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,8 @@ SMALL_BYTES = 1 * 2**20
 """A result file up to this size is parsed here, a larger one by a child."""
 MAX_FILE_BYTES = 512 * 2**20
 """Larger result files are not even opened."""
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class ResultTooLarge(Exception):
@@ -40,9 +44,12 @@ class Limits:
 
 
 def read_outcome(path: Path, limit_bytes: int) -> Outcome:
-    """Raises NoOutcome, ResultTooLarge."""
+    """Raises NoOutcome, ResultTooLarge. The file is the tenant's: it may hold, and be, anything."""
     try:
-        size = path.stat().st_size
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise NoOutcome("unreadable result file: expected a regular file")
+        size = found.st_size
         if size > MAX_FILE_BYTES:
             raise ResultTooLarge(f"result is over {MAX_FILE_BYTES // 2**20} MB, over the limit of {limit_bytes} bytes")
         if size > SMALL_BYTES:
@@ -52,7 +59,7 @@ def read_outcome(path: Path, limit_bytes: int) -> Outcome:
         return _outcome_of(head, result, body)
     except FileNotFoundError:
         raise NoOutcome("no result file") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NoOutcome(f"unreadable result file: {error}") from error
 
 
@@ -80,10 +87,23 @@ def _outcome_of(head: dict[str, Any], result: bytes, body: bytes) -> Outcome:
         result=None if head["result_bytes"] is None else result.decode("utf-8", "replace"),
         error=_text_or_none(head.get("error")),
         error_type=_text_or_none(head.get("error_type")),
-        status=int(head["status"]),
-        headers=tuple((str(name), str(value)) for name, value in head.get("headers") or ()),
+        status=_status_of(head["status"]),
+        headers=tuple(_header_of(name, value) for name, value in head.get("headers") or ()),
         body=body,
     )
+
+
+def _status_of(value: Any) -> int:
+    if type(value) is not int or not 200 <= value <= 599:
+        raise ValueError("status: expected a whole number from 200 to 599")
+    return value
+
+
+def _header_of(name: Any, value: Any) -> tuple[str, str]:
+    """As it may stand in an answer's head: no line break, which would let a function say what only sless may."""
+    if not (isinstance(name, str) and _NAME.fullmatch(name) and isinstance(value, str) and _VALUE.fullmatch(value)):
+        raise ValueError("headers: expected pairs of a name and a value without control characters")
+    return name, value
 
 
 def _text_or_none(value: Any) -> str | None:
