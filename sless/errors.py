@@ -3,6 +3,7 @@
 `Code` is the slug in the answer's `code` field and in `X-Sless-Error`; its HTTP status has its home here and nowhere else.
 """
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -132,6 +133,14 @@ class Invalid(SlessError):
         more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
         text = f"{first.field}: {first.message}" if first.field else first.message
         super().__init__(code, text + more, details=details)
+
+
+FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""How the kernel says that a disk, a quota or a file is full."""
+
+
+def storage_full(consequence: str = "nothing was stored") -> SlessError:
+    return SlessError(Code.STORAGE_FULL, f"the server's disk is full; {consequence}")
 
 
 class ConfigError(Exception):

@@ -19,6 +19,7 @@ from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings
 from sless.domain.model import LogLine, Version
 from sless.domain.ports import Backend, Builder, CodeStore
+from sless.host.disk import is_full
 from sless.host.material import Material, MaterialKey
 from sless.http import create_app
 from sless.kube import Kube
@@ -207,7 +208,7 @@ class Assembly:
 
     def _find_unready(self) -> str | None:
         self.store.ping()
-        return None
+        return "no room on the disk of the data folder" if is_full(self.settings.data_dir) else None
 
     def _start(self) -> None:
         self.leader.renew()

@@ -1,7 +1,6 @@
 """Flask behind a2wsgi. The request's body is read whole before Flask hears of it: within its limit, without holding a thread."""
 
 import asyncio
-import errno
 import tempfile
 from collections.abc import Iterable
 from typing import IO, Any
@@ -12,7 +11,7 @@ from a2wsgi import WSGIMiddleware
 from sless.asgi.answers import request_id_of
 from sless.asgi.types import Message, Receive, Scope, Send
 from sless.config import Settings
-from sless.errors import Code, SlessError
+from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 from sless.ids import new_call_id
 from sless.proxy.request import CallerGone, Headers
 
@@ -61,8 +60,8 @@ class Mount:
                 body.write(data)
         except OSError as error:
             body.close()
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise SlessError(Code.STORAGE_FULL, "no room on the server's disk for the request body") from error
+            if error.errno in FULL_ERRNOS:
+                raise storage_full("there is no room for the request body") from error
             raise
         except BaseException:
             body.close()

@@ -49,7 +49,8 @@ class RunRecord:
         return started_at
 
     def append_log(self, lines: Sequence[bytes]) -> None:
-        with contextlib.suppress(FileNotFoundError), (self.path / "log").open("ab") as log:  # removed while it ran
+        # Removed while it ran, or on a disk that is full: what is here only matters when this server does not live to see the run's end.
+        with contextlib.suppress(OSError), (self.path / "log").open("ab") as log:
             log.write(b"".join(line + b"\n" for line in lines))
 
     def write_end(self, end: ObservedRun) -> None:

@@ -15,6 +15,8 @@ from sless.backend.records import RunRecord, status_of
 from sless.backend.starter import Starter, material_key_of
 from sless.domain.model import CallStatus
 from sless.domain.ports import BackendUnavailable, ObservedRun, RunSpec
+from sless.errors import storage_full
+from sless.host.disk import is_full
 from sless.host.lines import LineReader
 from sless.host.memory import out_of_memory_words_of
 from sless.host.process import Child, Launch, exit_words_of
@@ -68,7 +70,10 @@ class Runs:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-runs")
 
     def start(self, spec: RunSpec, done: Done) -> None:
-        """Raises BackendUnavailable when the server is stopping, or a run of this id has been removed and has not ended yet."""
+        """Raises BackendUnavailable when the server is stopping, or a run of this id has been removed and has not ended yet; SlessError
+        when the disk is full."""
+        if is_full(self._folder):
+            raise storage_full("no run can begin")
         record = RunRecord(path=self._folder / spec.id)
         with self._lock:
             if self._closing:
@@ -235,8 +240,8 @@ class Runs:
             self._starter.memory.remove(run.child.pid)
         if run.removed or run.interrupted:
             self._set_aside(run.record)
-        elif run.record.path.is_dir():
-            run.record.write_end(end)
+        else:
+            self._write_end(run, end)
         with self._lock:
             run.ended = end
             if run.removed:
@@ -248,6 +253,13 @@ class Runs:
             _log.exception("the end of run %s could not be handed over", run.spec.id)
         self._changed()
         remove_tree(self._starter.run_dir.home_root(run.home))
+
+    def _write_end(self, run: _Run, end: ObservedRun) -> None:
+        try:
+            if run.record.path.is_dir():
+                run.record.write_end(end)
+        except OSError as error:  # who waits for it hears of it all the same; after a stop of this server it begins again
+            _log.warning("the end of run %s cannot be written down: %s", run.spec.id, error)
 
     def _set_aside(self, record: RunRecord) -> None:
         aside = record.set_aside()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sless.backend.instances import Instance
 from sless.domain.ports import Program
-from sless.errors import SlessError
+from sless.errors import FULL_ERRNOS, SlessError, storage_full
 from sless.host.lines import LineReader, Sink
 from sless.host.material import Material, MaterialKey, MaterialLost
 from sless.host.memory import MemoryWatch
@@ -69,6 +69,8 @@ class Starter:
                 return str(error)
             case SlessError():
                 return error.message
+            case OSError() if error.errno in FULL_ERRNOS:
+                return storage_full("the function could not be started").message
             case OSError():
                 return f"function could not be started: {error.strerror or error}"
         return f"function could not be started: internal error ({type(error).__name__})"

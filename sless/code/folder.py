@@ -8,9 +8,7 @@ from typing import BinaryIO
 
 from sless import ids
 from sless.code.keys import check_key
-from sless.errors import Code, NotFound, SlessError
-
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+from sless.errors import FULL_ERRNOS, NotFound, storage_full
 
 
 class FolderCodeStore:
@@ -29,7 +27,7 @@ class FolderCodeStore:
             _sync_folder(target.parent)
         except OSError as error:
             fresh.unlink(missing_ok=True)
-            if error.errno in FULL:
+            if error.errno in FULL_ERRNOS:
                 raise storage_full() from error
             raise
 
@@ -47,10 +45,6 @@ class FolderCodeStore:
                 folder.rmdir()
             except OSError:  # not empty, or gone
                 return
-
-
-def storage_full() -> SlessError:
-    return SlessError(Code.STORAGE_FULL, "the server's disk is full; nothing was stored")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from sless import ids
-from sless.code.folder import FULL, storage_full
 from sless.code.intake_child import source_files
 from sless.domain.package import PackageLimits
-from sless.errors import Code, Detail, SlessError
+from sless.errors import FULL_ERRNOS, Code, Detail, SlessError, storage_full
 
 AT_ONCE = 3
 """Uploads read side by side; more wait."""
@@ -63,7 +62,7 @@ class Intake:
             folder.mkdir(mode=0o700)
             yield folder
         except OSError as error:
-            if error.errno in FULL:
+            if error.errno in FULL_ERRNOS:
                 raise storage_full() from error
             raise
         finally:

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from sless.code.archive import Archive, JsonFiles, ZipArchive
-from sless.code.folder import FULL, storage_full
 from sless.code.syntax import check_syntax
 from sless.domain.package import Entry, PackageLimits, content_hash, plan_of, too_large_unpacked, too_many_files
 from sless.domain.runtimes import RUNTIMES
-from sless.errors import Code, SlessError
+from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 
 MEMORY_BYTES = 2 << 30
 CPU_SEC = 100
@@ -36,7 +35,7 @@ def main() -> None:
     except SlessError as error:
         answer = {"code": str(error.code), "message": error.message, "details": [[item.field, item.message] for item in error.details]}
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in FULL_ERRNOS:
             raise
         answer = {"code": str(Code.STORAGE_FULL), "message": storage_full().message, "details": []}
     json.dump(answer, sys.stdout)

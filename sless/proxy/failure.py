@@ -17,7 +17,11 @@ WhyGone = Callable[[str], str | None]
 
 
 def code_of(reason: str) -> Code:
-    """Backend.why_gone's sentence → the code that a caller gets."""
+    """Backend.why_gone's sentence, or the first line of what is known of a run, → the code that a caller gets. Further lines are the
+    function's own words."""
+    reason = reason.partition("\n")[0]
+    if "disk is full" in reason:
+        return Code.STORAGE_FULL
     if "out of memory" in reason:
         return Code.OUT_OF_MEMORY
     if "exited" in reason:

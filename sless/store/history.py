@@ -87,8 +87,8 @@ class HistoryStore:
     def log_tail(
         self, workload_id: str, *, tail: int | None = None, since: datetime | None = None, after_id: int = 0
     ) -> list[tuple[int, LogLine]]:
-        """(row id, line), oldest first; `tail` keeps the newest so many. One answer has at most LINES_AT_ONCE lines (`tail` may ask for more) and
-        about BYTES_AT_ONCE: who follows passes the last row id as `after_id`, and asks again until there is nothing."""
+        """(row id, line), oldest first; `tail` keeps the newest so many. One answer has at most LINES_AT_ONCE lines (or `tail`)
+        and about BYTES_AT_ONCE: who follows passes the last row id as `after_id`, and asks again until there is nothing."""
         columns = log_lines.c
         query = select(log_lines).where(columns.workload_id == workload_id, columns.id > after_id)
         if since is not None:

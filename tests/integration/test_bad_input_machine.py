@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.integration.test_bad_input_requests import refused
 from tests.services import unavailable
@@ -145,6 +146,45 @@ def test_a_disk_that_is_full_before_anything_is_asked(tmp_path: Path) -> None:
         filler.unlink()
         assert tenant.upload("f", HANDLER + "# two\n").status_code == 202
         assert tenant.settled("f", version=2)["active_version"] == 2
+
+
+PATIENT = """
+import os, time
+def handle(event):
+    while event and not os.path.exists(event):
+        time.sleep(0.01)
+    return "x" * 100_000
+"""
+
+
+def test_runs_on_a_full_disk(tmp_path: Path) -> None:
+    """A run that cannot begin says so at once, one that cannot leave its result too; the server says that it is not ready."""
+    if not can_mount(tmp_path):
+        unavailable("the right to mount a file system", "nothing; run the tests as root")
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(new_place(tmp_path))
+        disk = stack.enter_context(small_disk(place.data_dir, 24))
+        product = Product(place)
+        stack.callback(product.close)
+        product.start()
+        tenant = product.tenant("t")
+        tenant.deploy("once", PATIENT, http=False)
+        assert tenant.post("functions/once/invoke").text == "x" * 100_000
+        answers: list[requests.Response] = []
+        go = tmp_path / "go"
+        caught = threading.Thread(target=lambda: answers.append(tenant.post("functions/once/invoke", str(go))))
+        caught.start()
+        wait_until(lambda: any((disk / "runs").glob("*/spec.json")), "the run goes on")
+        fill(disk / "filler")
+        go.touch()
+        caught.join(20)
+        assert answers[0].status_code == 502 and "exited" in answers[0].json()["error"], answers[0].text
+        assert "full" in refused(tenant.post("functions/once/invoke"), 507, "storage_full")["error"]
+        reply = tenant.get("/readyz")
+        assert (reply.status_code, tenant.get("/healthz").status_code) == (503, 200) and "disk" in reply.json()["reason"]
+        (disk / "filler").unlink()
+        assert tenant.post("functions/once/invoke").status_code == 200
+        assert tenant.get("/readyz").status_code == 200
 
 
 def fill(path: Path) -> None:

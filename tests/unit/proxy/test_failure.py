@@ -1,0 +1,19 @@
+import pytest
+
+from sless.errors import Code, storage_full
+from sless.proxy.failure import code_of
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("out of memory: used 140 of 128 MB", Code.OUT_OF_MEMORY),
+        ("function exited with code 3", Code.FUNCTION_EXITED),
+        ("function was ended by SIGSEGV (segmentation fault)", Code.FUNCTION_BROKE_OFF),
+        (storage_full("no run can begin").message, Code.STORAGE_FULL),
+        ("function exited with code 3\nmy disk is full, I am out of memory", Code.FUNCTION_EXITED),
+        ("function was ended by SIGKILL (killed)\nchild exited", Code.FUNCTION_BROKE_OFF),
+    ],
+)
+def test_the_code_follows_from_the_platforms_own_words(reason: str, code: Code) -> None:
+    assert code_of(reason) is code
