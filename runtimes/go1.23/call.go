@@ -70,13 +70,14 @@ func newCall(req *request) *call {
 }
 
 // run calls the handler and makes an answer of what comes of it; the value is the handler's own.
-func (c *call) run(invoke invoker) (reply *answer, value any) {
+func (c *call) run(invoke invoker) (reply *answer) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
-			reply, value = c.failure(panicked(thrown, debug.Stack())), nil
+			reply = c.failure(panicked(thrown, debug.Stack()))
 		}
 	}()
 	event, err := c.event()
+	var value any
 	if err == nil {
 		value, err = invoke(&callContext{Context: c.ctx, call: c}, event)
 	}
@@ -84,9 +85,9 @@ func (c *call) run(invoke invoker) (reply *answer, value any) {
 		reply, err = answerOf(value)
 	}
 	if err != nil {
-		return c.failure(err), nil
+		return c.failure(err)
 	}
-	return reply, value
+	return reply
 }
 
 // failure logs an error and makes it an answer.

@@ -1,13 +1,11 @@
 package runtime
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"sless.internal/runtime/early"
 )
@@ -58,7 +56,7 @@ func runJob(invoke invoker) {
 }
 
 func (c *call) outcome(invoke invoker) *early.Outcome {
-	made, value := c.run(invoke)
+	made := c.run(invoke)
 	if made.stream != nil {
 		collected := &collector{}
 		begun := false
@@ -69,40 +67,13 @@ func (c *call) outcome(invoke invoker) *early.Outcome {
 		if !begun {
 			c.begin(made, collected, false)
 		}
-		made.body, value = collected.body, collectedValue(collected.body)
+		made.body = collected.body
 	}
 	outcome := &early.Outcome{OK: made.failed == nil, Status: made.status, Headers: pairsOfHeaders(made.headers), Body: made.body}
 	if made.failed != nil {
 		outcome.Error, outcome.ErrorType = messageOf(made.failed), typeOf(made.failed)
-		return outcome
 	}
-	result, err := jsonOf(resultOf(value, made))
-	if err != nil { // such as a field beside statusCode that an HTTP answer would not show
-		return early.Failed(messageOf(err), typeOf(err), 500)
-	}
-	outcome.Result = string(result)
 	return outcome
-}
-
-// resultOf is what a job's result shows of the handler's value: bytes are base64, a body that was streamed is what came of it.
-func resultOf(value any, made *answer) any {
-	fields, isObject := value.(map[string]any)
-	if !isObject || made.stream == nil {
-		return value
-	}
-	shown := make(map[string]any, len(fields))
-	for name, field := range fields {
-		shown[name] = field
-	}
-	shown["body"] = collectedValue(made.body)
-	return shown
-}
-
-func collectedValue(body []byte) any {
-	if utf8.Valid(body) {
-		return string(body)
-	}
-	return base64.StdEncoding.EncodeToString(body)
 }
 
 func pairsOfHeaders(headers []header) [][2]string {

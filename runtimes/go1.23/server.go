@@ -130,7 +130,7 @@ func (s *server) call(req *request, reply *responder) {
 			reply.breakOff()
 		}
 	}()
-	made, _ := one.run(s.invoke)
+	made := one.run(s.invoke)
 	if made.stream != nil {
 		one.sendStream(made, reply, finish)
 	} else {

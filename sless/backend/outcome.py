@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sless.backend import split_result
+from sless.domain.event import own_failure_of
 from sless.domain.model import Kind
 from sless.domain.ports import Outcome
 
@@ -54,9 +55,9 @@ def read_outcome(path: Path, limit_bytes: int) -> Outcome:
             raise ResultTooLarge(f"result is over {MAX_FILE_BYTES // 2**20} MB, over the limit of {limit_bytes} bytes")
         if size > SMALL_BYTES:
             return _split_and_read(path, limit_bytes)
-        head, result, body = split_result.head_of(json.loads(path.read_bytes()))
+        head, body = split_result.head_of(json.loads(path.read_bytes()))
         _check_size(head, limit_bytes)
-        return _outcome_of(head, result, body)
+        return _outcome_of(head, body)
     except FileNotFoundError:
         raise NoOutcome("no result file") from None
     except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -71,23 +72,23 @@ def _split_and_read(path: Path, limit_bytes: int) -> Outcome:
             raise NoOutcome(f"unreadable result file: {done.stderr.strip()[-300:]}")
         head = json.loads(Path(folder, "head.json").read_bytes())
         _check_size(head, limit_bytes)
-        return _outcome_of(head, Path(folder, "result").read_bytes(), Path(folder, "body").read_bytes())
+        return _outcome_of(head, Path(folder, "body").read_bytes())
 
 
 def _check_size(head: dict[str, Any], limit_bytes: int) -> None:
-    """An answer's body may be larger than its result (base64 undone) or smaller; the larger of the two counts."""
-    used = max(head["result_bytes"] or 0, head["body_bytes"])
-    if used > limit_bytes:
+    if (used := head["body_bytes"]) > limit_bytes:
         raise ResultTooLarge(f"result is {used} bytes, over the limit of {limit_bytes}")
 
 
-def _outcome_of(head: dict[str, Any], result: bytes, body: bytes) -> Outcome:
+def _outcome_of(head: dict[str, Any], body: bytes) -> Outcome:
+    """Judged as the same answer of an instance is."""
+    status = _status_of(head["status"])
+    own_failure = own_failure_of(status, body)
     return Outcome(
-        ok=bool(head["ok"]),
-        result=None if head["result_bytes"] is None else result.decode("utf-8", "replace"),
-        error=_text_or_none(head.get("error")),
+        ok=bool(head["ok"]) and own_failure is None,
+        error=_text_or_none(head.get("error")) or own_failure,
         error_type=_text_or_none(head.get("error_type")),
-        status=_status_of(head["status"]),
+        status=status,
         headers=tuple(_header_of(name, value) for name, value in head.get("headers") or ()),
         body=body,
     )

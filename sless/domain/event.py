@@ -1,6 +1,7 @@
-"""An HTTP request's body and query → the event, contract §4, for calls that reach their handler as a run and not over HTTP.
+"""An HTTP request's body and query → the event, contract §4, for calls that reach their handler as a run and not over HTTP; and an HTTP
+answer → the result that history keeps, whichever way the call went.
 
-The runtimes hold the same rules for calls over HTTP; tests/unit/domain/test_event.py is the table of both.
+The runtimes hold the same rules of events for calls over HTTP; tests/unit/domain/test_event.py is the table of both.
 """
 
 import base64
@@ -13,6 +14,9 @@ from sless.errors import Code, SlessError
 
 _PARAMETER = r';\s*{}\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s]+))'
 _BOM = b"\xef\xbb\xbf"
+_MAX_SAID_CHARS = 1000
+OWN_FAILURE_STATUS = 500
+_BODILESS = frozenset({204, 304})
 
 
 def event_of(content_type: str, query: str, body: bytes) -> str:
@@ -26,6 +30,31 @@ def event_of(content_type: str, query: str, body: bytes) -> str:
         except ValueError as error:
             raise SlessError(Code.INVALID_JSON, f"the request body is not valid JSON: {error}") from None
     return _other_event(media_type, content_type, body)
+
+
+def result_of(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> str:
+    """JSON text of what a handler answered: JSON as it is, text as a string, bytes as a string of base64, nothing as null."""
+    content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
+    media_type = content_type.partition(";")[0].strip().lower()
+    if status in _BODILESS or (not body and not media_type.startswith("text/")):
+        return "null"
+    try:
+        text = base64.b64encode(body).decode() if media_type == "application/octet-stream" else body.decode()
+    except UnicodeDecodeError:
+        text = base64.b64encode(body).decode()
+    if media_type == "application/json" or media_type.endswith("+json"):
+        try:
+            return _json_text(body)
+        except ValueError:  # the handler's own header says what is not so
+            pass
+    return json.dumps(text, ensure_ascii=False)
+
+
+def own_failure_of(status: int, body: bytes) -> str | None:
+    """Why an answer that the handler meant is a failure: what it says itself, shortened. None below 500."""
+    if status < OWN_FAILURE_STATUS:
+        return None
+    return body[: 4 * _MAX_SAID_CHARS].decode(errors="replace")[:_MAX_SAID_CHARS] or f"status {status}"
 
 
 def _other_event(media_type: str, content_type: str, body: bytes) -> str:

@@ -11,6 +11,7 @@ from sless.domain.building import BuilderUnavailable as BuilderUnavailable
 from sless.domain.building import BuildSpec as BuildSpec
 from sless.domain.building import BuildStatus as BuildStatus
 from sless.domain.building import ContextStore as ContextStore
+from sless.domain.event import result_of
 from sless.domain.model import CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
 from sless.domain.statistics import CallStats
 from sless.errors import Code
@@ -72,15 +73,20 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a handler answered, or why it did not. `body` are the bytes server mode would have sent."""
+    """What a handler answered, or why it did not. `body` are the bytes server mode would have sent. `error_type` None with an error: the
+    answer was meant, and its status says that it is a failure."""
 
     ok: bool
-    result: str | None
     error: str | None
     error_type: str | None
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
+
+    @property
+    def result(self) -> str | None:
+        """JSON text, the same for a run and a call of an instance; None of a failure."""
+        return result_of(self.status, self.headers, self.body) if self.ok else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,8 @@ class Backend(Protocol):
         """The tenants' namespaces that hold workloads; what the backend made for others may go."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
-        """Starts one run; `done` is called from a thread of the backend when it has ended. A known id starts nothing."""
+        """Starts one run; `done` is called from a thread of the backend when it has ended. A known id starts nothing.
+        Raises errors.SlessError when this machine has no room for it."""
 
     def observe_runs(self) -> dict[str, ObservedRun]:
         """Runs that are going on or whose outcome has not been removed, also those of an earlier process."""

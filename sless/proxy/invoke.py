@@ -128,7 +128,7 @@ class Invocations:
             raise run_failure(observed, program)
         answer = outcome_answer(observed.outcome, call.request_id)
         call.http_status = answer.status
-        call.error = answer.error or observed.outcome.error
+        call.error = answer.error or (observed.outcome.error if observed.outcome.error_type else None)
         call.response_bytes = len(observed.outcome.body)
         await asked.caller.start(answer.status, answer.headers + extra)
         await asked.caller.write(b"" if asked.request.method == "HEAD" else observed.outcome.body, False)

@@ -4,7 +4,6 @@ Nothing is recorded here: whoever accepted the call keeps its row.
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from datetime import datetime
 from time import monotonic
 
 from sless import clock
+from sless.domain.event import own_failure_of
 from sless.domain.model import CallStatus
 from sless.domain.ports import AcceptedCall, ObservedRun, Outcome, Program, RunSpec
 from sless.domain.request import StoredRequest, stored_request_of
@@ -173,11 +173,11 @@ def _request_of(run: AcceptedCall, stored: StoredRequest, timeout_sec: float, tr
 def _observed(run: AcceptedCall, fetched: Fetched, started_at: datetime) -> ObservedRun:
     failed = any(name == b"x-sless-function-error" for name, _ in fetched.headers)
     answer = answer_of(fetched.status, fetched.headers, run.request_id.encode("latin-1"))
-    ok = fetched.status < 500 and not failed and answer.fault is None
-    text = fetched.body.decode("utf-8", "replace")
-    error = None if ok else (answer.error or text[:1000] or f"status {fetched.status}")
+    own_failure = own_failure_of(fetched.status, fetched.body)
+    ok = own_failure is None and not failed and answer.fault is None
+    error = None if ok else (answer.error or own_failure or f"status {fetched.status}")
     outcome = Outcome(
-        ok=ok, result=_result_of(text, fetched) if ok else None, error=error, error_type=answer.fault, status=fetched.status,
+        ok=ok, error=error, error_type=answer.fault, status=fetched.status,
         headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers), body=fetched.body,
     )  # fmt: skip
     status = CallStatus.SUCCEEDED if ok else CallStatus.FAILED
@@ -186,18 +186,10 @@ def _observed(run: AcceptedCall, fetched: Fetched, started_at: datetime) -> Obse
     )  # fmt: skip
 
 
-def _result_of(text: str, fetched: Fetched) -> str:
-    """JSON text of what the handler returned, as near as HTTP shows it."""
-    if fetched.status == 204 or not text:
-        return "null"
-    content_type = next((value for name, value in fetched.headers if name == b"content-type"), b"")
-    return text if content_type.startswith(b"application/json") else json.dumps(text, ensure_ascii=False)
-
-
 def _too_large(run: AcceptedCall, status: int, max_bytes: int, started_at: datetime) -> ObservedRun:
     """With an outcome: it would be as large the next time, so nobody needs to try."""
     message = f"the result is over the limit of {max_bytes} bytes (max_result_bytes)"
-    outcome = Outcome(ok=False, result=None, error=message, error_type=None, status=status, headers=(), body=b"")
+    outcome = Outcome(ok=False, error=message, error_type=None, status=status, headers=(), body=b"")
     return ObservedRun(
         id=run.id, status=CallStatus.FAILED, outcome=outcome, message=message, started_at=started_at, ended_at=clock.now()
     )  # fmt: skip

@@ -87,10 +87,10 @@ class Places:
 def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
     """As it was, unless its result is over the limit: then it is a failure that says so, with the status that it had."""
     outcome = observed.outcome
-    if outcome is None or outcome.result is None or len(outcome.result.encode(errors="replace")) <= most_bytes:
+    if outcome is None or not outcome.ok or len(outcome.body) <= most_bytes:
         return observed
     message = f"the result is over the limit of {most_bytes} bytes (max_result_bytes)"
-    kept = replace(outcome, ok=False, result=None, error=message, body=b"")
+    kept = replace(outcome, ok=False, error=message, body=b"")
     return replace(observed, status=CallStatus.FAILED, outcome=kept, message=message)
 
 
@@ -119,13 +119,14 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
 
 def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
     outcome = observed.outcome
+    result = outcome.result if outcome else None
     message = observed.message
-    if run.cause is Cause.JOB and observed.status is CallStatus.SUCCEEDED and outcome and outcome.result is not None:
-        message = outcome.result
+    if run.cause is Cause.JOB and observed.status is CallStatus.SUCCEEDED and result is not None:
+        message = result
     return FinishRun(
         status=status,
         message=message,
-        result=outcome.result if outcome else None,
+        result=result,
         exit_code=observed.exit_code,
         http_status=outcome.status if outcome else None,
     )

@@ -4,6 +4,7 @@ Every runtime is listed in `COMMANDS`; handlers live in `handlers/<runtime>/<gro
 each language.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -22,6 +23,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sless.build.work import BuildFailed
+from sless.domain.event import result_of
 from tests.conformance.go_programs import GO, go_entrypoint_of, go_program, require_go
 from tests.services import unavailable
 
@@ -369,6 +371,12 @@ class Outcome:
     stderr: str
 
 
+def _result_of(outcome: dict[str, Any]) -> str | None:
+    """As sless makes it."""
+    body = base64.b64decode(outcome["body_base64"]) if "body_base64" in outcome else outcome["body"].encode()
+    return result_of(outcome["status"], [(name, value) for name, value in outcome["headers"]], body) if outcome["ok"] else None
+
+
 def run_once(runtime: str, entrypoint: str, env: dict[str, str], *, mode: str = "job", result_file: bool = True) -> Outcome:
     """Runs job or check mode to its end. What cannot be compiled is what cannot be imported."""
     try:
@@ -393,6 +401,8 @@ def run_once(runtime: str, entrypoint: str, env: dict[str, str], *, mode: str = 
             outcome = json.loads(result_path.read_text())
         else:
             outcome = next((item["sless_outcome"] for item in objects if "sless_outcome" in item), None)
+        if outcome is not None:
+            outcome["result"] = _result_of(outcome)
         return Outcome(
             exit_code=done.returncode, outcome=outcome, lines=lines, stdout=stdout, stderr=done.stderr.decode("utf-8", "replace")
         )

@@ -1,7 +1,9 @@
 """What takes the whole product to show: handlers that cannot be imported, and instances that need too much memory."""
 
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -64,3 +66,58 @@ def test_call_over_its_memory_is_a_502_and_the_next_one_is_served(tenant: Tenant
     assert re.search(r"out of memory: used \d+ of 64 MB", answer.json()["error"])
     wait_until(lambda: tenant.invocation("eater", "too-much").get("status") == "failed", "the call is on record as failed")
     assert tenant.post(path, {}).json() == {"kept": 0}
+
+
+FORMS = {
+    # form → (status, http_status, result) of a call; only Python has pairs
+    "object": ("succeeded", 200, '{"a": 1, "b": [true, null]}'),
+    "text": ("succeeded", 200, '"Grüße"'),
+    "empty_text": ("succeeded", 200, '""'),
+    "nothing": ("succeeded", 204, "null"),
+    "binary": ("succeeded", 200, None),
+    "status": ("succeeded", 201, '"made"'),
+    "status_text": ("succeeded", 404, '"no"'),
+    "status_only": ("succeeded", 202, "null"),
+    "status_object_body": ("succeeded", 200, '{"ok": true}'),
+    "status_binary": ("succeeded", 200, None),
+    "status_304": ("succeeded", 304, "null"),
+    "pair": ("succeeded", 418, '"short"'),
+    "status_500": ("dead", 500, None),
+    "nan": ("dead", 500, None),
+    "status_too_high": ("dead", 502, None),
+}
+
+
+def ends_of(tenant: Tenant, form: str) -> dict[str, dict[str, Any]]:
+    """The end of one call of each way: an instance, a run of its own, a job."""
+    once = {"Prefer": "respond-async", "X-Sless-Max-Attempts": "1"}
+    calls = {}
+    for name in ("standing", "single"):
+        accepted = tenant.post(f"functions/{name}/invoke", {"form": form}, headers=once)
+        assert accepted.status_code == 202, accepted.text
+        calls[name] = accepted.json()["id"]
+    job = {"name": f"job-{form.replace('_', '-')}", "function_ref": "single", "event_json": {"form": form}, "run_id": 1}
+    assert tenant.post("jobs", job).status_code == 201
+    ended = tenant.ended_job(job["name"], 60)
+    seen = {name: tenant.ended_call(name, call, 60) for name, call in calls.items()}
+    return seen | {"job": {"status": ended["phase"].lower(), "result": ended["result"], "message": ended["message"]}}
+
+
+def test_a_result_is_the_same_whichever_way_the_call_went(tenant: Tenant, runtime: str) -> None:
+    """Of an instance, of a run of its own, of a job: result, status of the answer, and whether it succeeded."""
+    for name in ("standing", "single"):
+        entrypoint = entrypoint_of(runtime, "results.form")
+        tenant.deploy(name, files_of(runtime, "results"), http=name == "standing", runtime=runtime, entrypoint=entrypoint)
+    for form, (status, http_status, result) in FORMS.items():
+        if form == "pair" and runtime != "python3.11":
+            continue
+        ends = ends_of(tenant, form)
+        found = {name: (end["status"], end["http_status"], end["result"]) for name, end in ends.items() if name != "job"}
+        assert found["standing"] == found["single"], form
+        shown = found["single"][2]
+        assert found["single"][:2] == (status, http_status), form
+        assert result is None or json.loads(shown) == json.loads(result), form
+        assert (shown is None) == (status == "dead"), form
+        assert ends["job"]["status"] == ("failed" if status == "dead" else "succeeded"), form
+        assert ends["job"]["result"] == shown, form
+        assert status == "dead" or ends["job"]["message"] == shown, form

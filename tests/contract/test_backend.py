@@ -354,7 +354,7 @@ def test_a_jobs_result_has_a_limit_and_a_calls_another(harness):
     program = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
     run = harness.run(program)
     assert (run.status, run.outcome, run.message, run.hopeless) == (
-        CallStatus.FAILED, None, "result is 2002 bytes, over the limit of 1000", True,
+        CallStatus.FAILED, None, "result is 2000 bytes, over the limit of 1000", True,
     )  # fmt: skip
     assert harness.run(replace(program, kind=Kind.FUNCTION)).status is CallStatus.SUCCEEDED
 

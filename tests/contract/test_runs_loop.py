@@ -65,7 +65,8 @@ class Invoker:
 def ended(run_id: str, status: CallStatus, http_status: int | None) -> ObservedRun:
     outcome = None
     if http_status is not None:
-        outcome = Outcome(ok=http_status < 500, result="1", error=None, error_type=None, status=http_status, headers=(), body=b"1")
+        headers = (("content-type", "application/json"),)
+        outcome = Outcome(ok=http_status < 500, error=None, error_type=None, status=http_status, headers=headers, body=b"1")
     return ObservedRun(id=run_id, status=status, outcome=outcome, message="" if status is SUCCEEDED else "why")
 
 

@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Outcome is what a job leaves. Result is JSON text.
+// Outcome is what a job leaves.
 type Outcome struct {
 	OK               bool
-	Result           string
 	Error, ErrorType string
 	Status           int
 	Headers          [][2]string
@@ -58,10 +57,9 @@ func (o *Outcome) Report() {
 func (o *Outcome) json() []byte {
 	text := []byte(`{"ok": `)
 	if o.OK {
-		text = AppendQuoted(append(text, `true, "result": `...), o.Result, false)
-		text = append(text, `, "error": null, "error_type": null`...)
+		text = append(text, `true, "error": null, "error_type": null`...)
 	} else {
-		text = AppendQuoted(append(text, `false, "result": null, "error": `...), o.Error, false)
+		text = AppendQuoted(append(text, `false, "error": `...), o.Error, false)
 		text = AppendQuoted(append(text, `, "error_type": `...), o.ErrorType, false)
 	}
 	text = append(append(text, `, "status": `...), itoa(o.Status)...)

@@ -74,7 +74,7 @@ export class Call {
       this.#refuse(error);
       return;
     }
-    this.#deliver(answer, value);
+    this.#deliver(answer);
   }
 
   /** Answers with an error, unless the call has been answered; then a stream that is under way breaks off. */
@@ -97,10 +97,10 @@ export class Call {
 
   #refuse(error) {
     this.logError(error);
-    this.#deliver(failureAnswer(error, this.requestId), undefined);
+    this.#deliver(failureAnswer(error, this.requestId));
   }
 
-  #deliver(answer, value) {
+  #deliver(answer) {
     if (this.overdue) { // nobody waits for it any more
       this.finish();
       return;
@@ -109,7 +109,7 @@ export class Call {
       sendStream(this, answer);
       return;
     }
-    this.responder.send(answer, value);
+    this.responder.send(answer);
     this.finish();
   }
 

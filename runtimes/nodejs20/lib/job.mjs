@@ -4,7 +4,6 @@ import fs from 'node:fs';
 import { Call, newId } from './call.mjs';
 import { messageOf, traceOf, typeOf } from './failures.mjs';
 import { isStream } from './answer.mjs';
-import { jsonOf } from './json.mjs';
 import { endScope, writeStdout } from './loglines.mjs';
 import { runAs } from './scope.mjs';
 
@@ -13,7 +12,6 @@ class Collector {
   closed = false;
   #head = null;
   #chunks = [];
-  #allText = true;
   #report;
 
   /** `report(outcome)` is called once. */
@@ -23,8 +21,8 @@ class Collector {
 
   onClose() {}
 
-  send(answer, value) {
-    this.#report(outcomeOf(answer, () => jsonOf(value)));
+  send(answer) {
+    this.#report(outcomeOf(answer));
   }
 
   start(head) {
@@ -33,13 +31,11 @@ class Collector {
   }
 
   write(chunk) {
-    this.#allText &&= typeof chunk === 'string';
     this.#chunks.push(Buffer.from(chunk));
   }
 
   finish() {
-    const body = Buffer.concat(this.#chunks);
-    this.#report(outcomeOf({ ...this.#head, body }, () => jsonOf(this.#allText ? body.toString() : body)));
+    this.#report(outcomeOf({ ...this.#head, body: Buffer.concat(this.#chunks) }));
   }
 
   breakOff(error) {
@@ -60,19 +56,15 @@ function pairsOfRaw(headers) {
   return pairs;
 }
 
-function outcomeOf(answer, resultText) {
+function outcomeOf(answer) {
   const { error } = answer;
   const shape = { status: answer.status, headers: pairsOfRaw(answer.headers), ...bodyFieldOf(answer.body) };
-  if (error) return { ok: false, result: null, error: messageOf(error), error_type: typeOf(error), ...shape };
-  try {
-    return { ok: true, result: resultText(), error: null, error_type: null, ...shape };
-  } catch (unserializable) { // such as a field beside `statusCode` that an HTTP answer would not show
-    return failedOutcome(messageOf(unserializable), typeOf(unserializable), 500);
-  }
+  if (error) return { ok: false, error: messageOf(error), error_type: typeOf(error), ...shape };
+  return { ok: true, error: null, error_type: null, ...shape };
 }
 
 function failedOutcome(error, errorType, status) {
-  return { ok: false, result: null, error, error_type: errorType, status, headers: [], body: '' };
+  return { ok: false, error, error_type: errorType, status, headers: [], body: '' };
 }
 
 function writeOutcome(outcome, resultFile) {

@@ -119,10 +119,10 @@ class AsyncRun:
                 result = await result
             answer = answer_of(result)
             if answer.stream is None or not hasattr(type(answer.stream), "__aiter__"):
-                self._settle("answer", (answer, result))
+                self._settle("answer", answer)
                 return
             stream, answer.stream = answer.stream, self
-            self._messages.put(("answer", (answer, result)))
+            self._messages.put(("answer", answer))
             await self._pump(stream)
             self._settle("end", None)
         except BaseException as error:  # a handler may raise anything; the thread reports it
@@ -196,5 +196,5 @@ def client_left(descriptor):
 
 
 def run_async(result, call, descriptor):
-    """(answer, result) of an awaitable or of a result with an async stream."""
+    """The answer of an awaitable or of a result with an async stream."""
     return AsyncRun(result, call, descriptor).receive()[1]

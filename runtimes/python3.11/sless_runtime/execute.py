@@ -26,11 +26,10 @@ class Executor:
                 event = event_of(request)
         except InvalidJson as wrong:
             return refusal(400, "invalid_json", f"the request body says it is JSON and is not: {wrong}", call.request_id)
-        return self.execute(event, call, request=request, descriptor=descriptor)[0]
+        return self.execute(event, call, request=request, descriptor=descriptor)
 
     def execute(self, event, call, *, request=None, descriptor=None):
-        """(answer, what the handler returned). Raises only what ends the call without an answer: see `aloop.Abandoned`."""
-        from_handler = None
+        """The answer. Raises only what ends the call without an answer: see `aloop.Abandoned`."""
         try:
             if self._arguments == 2:
                 from_handler = self._function(event, Context(self._settings, call, request))
@@ -45,13 +44,13 @@ class Executor:
                 from .aloop import run_async
 
                 return run_async(from_handler, call, descriptor)
-            return answer, from_handler
+            return answer
         except (BadResult, NotSerializable) as wrong:
-            return failure_answer(wrong, call.request_id), from_handler
+            return failure_answer(wrong, call.request_id)
         except BaseException as error:  # a handler may raise anything, sys.exit included
             if is_abandoned(error):
                 raise
-            return failure_answer(error, call.request_id), None
+            return failure_answer(error, call.request_id)
 
 
 def is_async(result):

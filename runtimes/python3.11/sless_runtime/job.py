@@ -5,7 +5,7 @@ import sys
 
 from .answers import BINARY_TYPE, TEXT_TYPE, chunk_bytes
 from .calls import Call, current_call
-from .encode import InvalidJson, NotSerializable, base64_of, decode_json_text, encode_json
+from .encode import InvalidJson, base64_of, decode_json_text, encode_json
 from .failures import failure_answer, message_of
 from .settings import WrongEnvironment
 
@@ -40,11 +40,10 @@ def run_job(settings, executor, slots, capture):
     call = job_call(settings)
     slots.enter(call)
     current_call.set(call)
-    answer, result = executor.execute(job_event(settings), call)
-    streamed = answer.stream is not None
-    if streamed:
-        answer, result = collected(answer, call)
-    outcome = outcome_of(answer, result, call)
+    answer = executor.execute(job_event(settings), call)
+    if answer.stream is not None:
+        answer = collected(answer, call)
+    outcome = outcome_of(answer)
     capture.finish(call, capture.poller())
     slots.leave(call)
     current_call.set(None)
@@ -52,7 +51,7 @@ def run_job(settings, executor, slots, capture):
 
 
 def collected(answer, call):
-    """(answer with the whole body, that body as the result) of a stream."""
+    """The answer with the whole body of a stream."""
     pieces = []
     try:
         for chunk in answer.stream:
@@ -60,29 +59,18 @@ def collected(answer, call):
                 answer.content_type = TEXT_TYPE if isinstance(chunk, str) else BINARY_TYPE
             pieces.append(chunk_bytes(chunk))
     except BaseException as error:  # a generator may raise anything
-        return failure_answer(error, call.request_id), None
+        return failure_answer(error, call.request_id)
     answer.body, answer.stream = b"".join(pieces), None
-    try:
-        return answer, answer.body.decode("utf-8")
-    except UnicodeDecodeError:
-        return answer, answer.body
+    return answer
 
 
-def outcome_of(answer, result, call):
+def outcome_of(answer):
     """The outcome of `runtimes/README.md` as a dict."""
-    if answer.error is None:
-        try:
-            text = encode_json(result)
-        except NotSerializable as wrong:
-            answer, text = failure_answer(wrong, call.request_id), None
-    if answer.error is not None:
-        text = None
     headers = [[name.lower(), value] for name, value in answer.headers]
-    if answer.body and answer.content_type and not any(name == "content-type" for name, _ in headers):
+    if answer.content_type and not any(name == "content-type" for name, _ in headers):
         headers.append(["content-type", answer.content_type])
     outcome = {
         "ok": answer.error is None,
-        "result": text,
         "error": answer.error,
         "error_type": error_type_of(answer),
         "status": answer.status,
@@ -105,7 +93,7 @@ def error_type_of(answer):
 
 def failed_outcome(error):
     """The outcome of a job whose handler could not be imported."""
-    return {"ok": False, "result": None, "error": message_of(error), "error_type": "CannotLoad", "status": 500, "headers": [], "body": ""}
+    return {"ok": False, "error": message_of(error), "error_type": "CannotLoad", "status": 500, "headers": [], "body": ""}
 
 
 def deliver(outcome, settings, capture):

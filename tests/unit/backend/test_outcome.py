@@ -5,7 +5,7 @@ import pytest
 
 from sless.backend.outcome import SMALL_BYTES, NoOutcome, ResultTooLarge, read_outcome
 
-GOOD = {"ok": True, "result": '"x"', "error": None, "error_type": None, "status": 200, "headers": [["a", "b"]], "body": '"x"'}
+GOOD = {"ok": True, "error": None, "error_type": None, "status": 200, "headers": [["a", "b"]], "body": "x"}
 
 
 @pytest.fixture
@@ -20,11 +20,11 @@ def written(tmp_path):
 
 def test_an_outcome(written):
     outcome = read_outcome(written(), 100)
-    assert (outcome.ok, outcome.result, outcome.status, outcome.headers, outcome.body) == (True, '"x"', 200, (("a", "b"),), b'"x"')
+    assert (outcome.ok, outcome.result, outcome.status, outcome.headers, outcome.body) == (True, '"x"', 200, (("a", "b"),), b"x")
 
 
 def test_a_failure_has_no_result(written):
-    outcome = read_outcome(written(ok=False, result=None, error="bad", error_type="ValueError", status=500, body="{}"), 100)
+    outcome = read_outcome(written(ok=False, error="bad", error_type="ValueError", status=500, body="{}"), 100)
     assert (outcome.ok, outcome.result, outcome.error, outcome.error_type) == (False, None, "bad", "ValueError")
 
 
@@ -35,17 +35,19 @@ def test_bytes(written):
 @pytest.mark.parametrize("size", [1000, SMALL_BYTES + 1000], ids=["here", "in a child"])
 def test_sizes(written, size):
     text = "ä" + "x" * (size - 2)  # `size` bytes
-    path = written(result=text, body=text)
-    outcome = read_outcome(path, size)
-    assert outcome.result == text and outcome.body == text.encode()
+    path = written(body=text)
+    assert read_outcome(path, size).body == text.encode()
     with pytest.raises(ResultTooLarge, match=f"result is {size} bytes, over the limit of {size - 1}"):
         read_outcome(path, size - 1)
     assert [entry.name for entry in path.parent.iterdir()] == ["result.json"]
 
 
-def test_a_body_beyond_the_result_counts(written):
-    with pytest.raises(ResultTooLarge, match="result is 600 bytes"):
-        read_outcome(written(body="x" * 600), 599)
+@pytest.mark.parametrize(("body", "error"), [("no", "no"), ("", "status 503"), ("x" * 2000, "x" * 1000)])
+def test_a_status_of_the_functions_own_may_be_a_failure(written, body, error):
+    """As an instance's answer of that status is."""
+    outcome = read_outcome(written(status=503, body=body), 5000)
+    assert (outcome.ok, outcome.result, outcome.error, outcome.error_type) == (False, None, error, None)
+    assert read_outcome(written(status=499, body=body), 5000).ok
 
 
 NO_OUTCOMES = ["", "{", "[]", "{}", '{"ok": true}', "null", '"x"', '{"ok":1,"status":"x"}', "[" * 500_000, "[" * 2_000_000]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from sless.domain.event import event_of
+from sless.domain.event import event_of, result_of
 from sless.errors import Code, SlessError
 
 JSON = "application/json"
@@ -60,3 +60,30 @@ def test_what_says_it_is_json_and_is_not(body: bytes) -> None:
 
 def test_json_text_is_passed_on_as_it_is() -> None:
     assert event_of(JSON, "", b'{"a":1e400, "a":  2}') == '{"a":1e400, "a":  2}'
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "expected"),
+    [
+        ("application/json", b'{"a": [1, "\xc3\xbc"]}', '{"a": [1, "ü"]}'),
+        ("Application/JSON; charset=utf-8", b"[1]", "[1]"),
+        ("application/problem+json", b"{}", "{}"),
+        ("application/json", b"no", '"no"'),
+        ("application/json", b"NaN", '"NaN"'),
+        ("application/json", b"[" * 100_000, None),
+        ("application/json", b"", "null"),
+        ("text/plain; charset=utf-8", b"[1]", '"[1]"'),
+        ("text/plain; charset=utf-8", "Grüße".encode(), '"Grüße"'),
+        ("text/plain; charset=utf-8", b"", '""'),
+        ("application/octet-stream", b"ab", '"YWI="'),
+        ("image/png", b"\x89PNG", '"iVBORw=="'),
+        ("image/svg+xml", b"<svg/>", '"<svg/>"'),
+        (None, b"", "null"),
+        (None, b"x", '"x"'),
+    ],
+)
+def test_the_result_of_an_answer(content_type: str | None, body: bytes, expected: str | None) -> None:
+    headers = [("X-A", "b")] + ([("Content-Type", content_type)] if content_type is not None else [])
+    found = result_of(200, headers, body)
+    assert found == expected or (expected is None and json.loads(found) == body.decode())
+    assert result_of(304, headers, body) == result_of(204, headers, body) == "null"

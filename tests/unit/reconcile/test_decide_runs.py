@@ -20,11 +20,12 @@ def run(cause=Cause.INVOKE, attempts=1, max_attempts=3, before=0) -> Run:
     return make_run(cause=cause, status=CallStatus.RUNNING, attempts=attempts, max_attempts=max_attempts, attempts_before=before)
 
 
-def ended(status, http_status=None, result=None, **headers) -> ObservedRun:
+def ended(status, http_status=None, result="null", **headers) -> ObservedRun:
     outcome = None
     if http_status:
-        pairs = tuple((name.replace("_", "-").title(), value) for name, value in headers.items())
-        outcome = Outcome(ok=http_status < 500, result=result, error=None, error_type=None, status=http_status, headers=pairs, body=b"")
+        pairs = tuple((name.replace("_", "-").title(), value) for name, value in ({"content_type": "application/json"} | headers).items())
+        body = result.encode()
+        outcome = Outcome(ok=http_status < 500, error=None, error_type=None, status=http_status, headers=pairs, body=body)
     return ObservedRun(id="r", status=status, outcome=outcome, message="" if status is SUCCEEDED else "why")
 
 
