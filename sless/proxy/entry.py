@@ -139,7 +139,7 @@ class Entry:
 
     def release(self, target: Target) -> None:
         """Gives a slot back, to who waits first."""
-        while self._waiters and not target.gone and target.active <= target.slots:
+        while self._waiters and not target.gone and target.active <= target.slots and not target.suspended(monotonic()):
             _, waiter = self._waiters.pop(0)
             if not waiter.done():
                 waiter.set_result(target)
@@ -150,6 +150,11 @@ class Entry:
         """Gives a slot back on an instance that could not be reached: nobody gets it for a moment."""
         target.suspend(monotonic())
         target.active -= 1
+        self._wake_all()
+
+    def trust(self, target: Target) -> None:
+        """It has answered: calls may go there again."""
+        target.doubted = False
         self._wake_all()
 
     async def _wait(self, ticket: int, timeout_sec: float) -> Target | None:

@@ -12,6 +12,7 @@ from time import monotonic
 from sless.domain.model import CallStatus
 from sless.errors import SlessError
 from sless.proxy.connection import Connection
+from sless.proxy.doubts import Doubts
 from sless.proxy.entry import Entry
 from sless.proxy.exchange import BrokenOff, Exchange, OverTime
 from sless.proxy.failure import WhyGone, body_too_large, broken_off, over_time, status_of
@@ -46,6 +47,7 @@ class Forwarder:
     def __init__(self, options: ForwardOptions, sweep: Sweep) -> None:
         self.options = options
         self.sweep = sweep
+        self.doubts = Doubts(sweep)
 
     async def forward(self, job: Forwarding) -> None:
         if job.request.length > self.options.max_body_bytes:
@@ -92,6 +94,7 @@ class Forwarder:
             case BrokenOff():
                 return await broken_off(route, one.target, error, self.options.why_gone)
             case OverTime():
+                self.doubts.add(one.job.entry, one.target)
                 await asyncio.to_thread(self.options.report_stuck, one.target.endpoint.id)
                 return over_time(route, one.timeout_sec)
             case SlessError():

@@ -93,8 +93,9 @@ class LoopInvoker:
     async def _on_instance(self, entry: Entry, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
         options = self._forwarder.options
         message = _message_of(run, timeout_sec, options.trust)
+        deadline = monotonic() + options.instance_wait_sec
         while True:
-            target = await entry.target(options.instance_wait_sec)
+            target = await entry.target(options.instance_wait_sec, deadline)
             started_at = clock.now()
             try:
                 target.calls += 1
@@ -111,6 +112,7 @@ class LoopInvoker:
                 told = await broken_off(entry.route, target, error, options.why_gone)
                 return replace(_failed(run, CallStatus.FAILED, told.message, started_at), crashed=True)
             except OverTime:
+                self._forwarder.doubts.add(entry, target)
                 await self._stuck(target)
                 return _failed(run, CallStatus.TIMEOUT, over_time(entry.route, timeout_sec).message, started_at)
             finally:

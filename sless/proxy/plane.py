@@ -88,6 +88,7 @@ class DataPlane:
         self.invoker.stop()
         if self.logs is not None:
             await self.logs.stop()
+        await self.forwarder.doubts.stop()
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)

@@ -13,7 +13,7 @@ from sless import metrics
 from sless.domain.model import CallStatus, Cause
 from sless.errors import SlessError
 from sless.proxy.entry import Leased
-from sless.proxy.exchange import NEVER, BrokenOff, broken_at
+from sless.proxy.exchange import NEVER, BrokenOff, OverTime, broken_at
 from sless.proxy.failure import broken_off, over_time, status_of
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import answer_of, request_head
@@ -169,6 +169,8 @@ class Relay:
         if self.over:
             return
         self._connection.abort()
+        if isinstance(error, OverTime):
+            self._relays.forwarder.doubts.add(self._entry, self._target)
         self._leave()
         if isinstance(error, CallerGone):
             self.call.finish(CallStatus.CANCELLED, "the caller went away")

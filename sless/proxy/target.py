@@ -21,12 +21,14 @@ class Target:
         """Calls ever begun; the log puller compares."""
         self.gone = False
         """No longer in the table, or draining: no new call, connections are closed as they fall idle."""
+        self.doubted = False
+        """A call went over its time here, and nothing has been heard of it since (`doubts`)."""
         self._idle: list[Connection] = []
         self._suspended_until = 0.0
 
     def suspended(self, now: float) -> bool:
-        """It could not be reached a moment ago."""
-        return now < self._suspended_until
+        """It could not be reached a moment ago, or does not answer."""
+        return self.doubted or now < self._suspended_until
 
     def suspend(self, now: float) -> None:
         self._suspended_until = now + _SUSPENDED_SEC

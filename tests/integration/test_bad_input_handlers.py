@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -316,8 +318,17 @@ def test_what_a_failing_node_handler_answers(shared: Tenant, node: str, event: s
     answer = shared.post(node, event)
     assert answer.status_code == status, answer.text
     assert re.search(text, answer.text), answer.text
-    # The one that spins is found to be stuck by the calls after it.
-    wait_until(lambda: works(shared, node), "serves again")
+    # Also after the one that spins: the call waits until another instance stands in its place.
+    next_is_served(shared, node)
+
+
+def test_an_instance_that_is_stopped_costs_one_time_out(tenant: Tenant) -> None:
+    path = tenant.deploy("f", "import os\ndef handle(event):\n    return os.getpid()\n", timeout_sec=1)
+    stopped = tenant.post(path).json()
+    os.kill(stopped, signal.SIGSTOP)
+    assert tenant.post(path).status_code == 504
+    answer = tenant.post(path)
+    assert (answer.status_code, answer.json() != stopped) == (200, True), answer.text
 
 
 def test_a_node_handler_that_raises_in_a_timer_fails_alone(shared: Tenant, node: str) -> None:

@@ -211,3 +211,12 @@ def test_begun_without_waiting_and_stopped(serve: Serve) -> None:
     front.plane.invoker.begin(replace(accepted, workload_id="w-gone"), 30, ended.append)
     until(lambda: len(ended) == 3)
     assert (ended[2].status, "not found" in ended[2].message) == ("failed", True)
+
+
+def test_an_instance_that_cannot_be_reached_is_not_asked_for_ever(serve: Serve) -> None:
+    front = serve(settings=replace(SETTINGS, instance_wait_sec=1))
+    front.set_routes(route_of(addresses=["unix:/tmp/sless-no-such-socket"]))
+    later(front)
+    with pytest.raises(SlessError) as caught:
+        front.plane.invoker.invoke("w-f", front.fakes.queue.accepted[0], 5)
+    assert caught.value.code is Code.NO_INSTANCES

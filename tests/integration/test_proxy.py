@@ -493,6 +493,45 @@ def test_504_when_nothing_comes_in_time(serve: Serve) -> None:
     assert front.call("/warm").status == 200
 
 
+class Stopped:
+    """An instance that answers nothing, health checks neither, until it is let go."""
+
+    def __init__(self) -> None:
+        self.goes = threading.Event()
+        self.calls = 0
+
+    def __call__(self, peer: Peer) -> None:
+        while True:
+            _, headers = peer.head()
+            self.calls += ("x-sless-control", "1") not in headers
+            assert self.goes.wait(20)
+            peer.send(OK)
+
+
+def test_an_instance_that_answers_nothing_costs_no_second_time_out(serve: Serve) -> None:
+    stopped = Stopped()
+    front = serve(stopped, route=SHORT_TIME, settings=replace(SETTINGS, instance_wait_sec=20))
+    stopped.goes.set()
+    front.call("/warm")
+    stopped.goes.clear()
+    waits = threading.Thread(target=lambda: replies.append(front.call()))
+    replies: list[Reply] = []
+    waits.start()
+    assert front.call().status == 504
+    waits.join(5)
+    asked = stopped.calls
+    later = [threading.Thread(target=lambda: replies.append(front.call())) for _ in range(3)]
+    for thread in later:
+        thread.start()
+    until(lambda: front.plane.routes.entries()[0].waiting == 3)
+    time.sleep(1.2)
+    assert stopped.calls == asked, "a call was sent to an instance that hangs"
+    stopped.goes.set()
+    for thread in later:
+        thread.join(10)
+    assert [reply.status for reply in replies] == [504, 200, 200, 200]
+
+
 def test_time_runs_anew_with_each_chunk_and_then_the_answer_is_aborted(serve: Serve) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         if "warm" in first:
