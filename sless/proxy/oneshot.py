@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from sless.domain.model import CallStatus, Cause
+from sless.domain.places import Places
 from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Program, RunSpec
 from sless.errors import Code, SlessError
 from sless.proxy.failure import code_of
@@ -26,28 +27,34 @@ class RunBackend(Protocol):
 
 
 class OneShotRunner:
-    """At most `max_runs` at once; more wait up to `wait_sec`."""
+    """At most `max_runs` at once, of one tenant no more than it leaves to others; more wait up to `wait_sec`."""
 
     def __init__(self, backend: RunBackend, *, max_runs: int, wait_sec: float) -> None:
         self._backend = backend
         self._max_runs = max_runs
         self._wait_sec = wait_sec
-        self._free = asyncio.Semaphore(max_runs)
+        self._places = Places(free=max_runs)
+        self._freed = asyncio.Condition()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="one-shot")
 
     async def run(self, spec: RunSpec) -> ObservedRun:
         """Starts the run and waits for its end; cancelled, it stops the run. Raises SlessError."""
-        try:
-            async with asyncio.timeout(self._wait_sec):
-                await self._free.acquire()
-        except TimeoutError:
-            raise SlessError(
-                Code.NO_INSTANCES, f"all {self._max_runs} places for runs were taken for {self._wait_sec:g} s", retry_after_sec=5
-            ) from None
+        namespace = spec.program.namespace
+        await self._take_place(namespace)
         try:
             return await self._run(spec)
         finally:
-            self._free.release()
+            self._places.give_back(namespace)
+            async with self._freed:
+                self._freed.notify_all()
+
+    async def _take_place(self, namespace: str) -> None:
+        try:
+            async with asyncio.timeout(self._wait_sec), self._freed:
+                await self._freed.wait_for(lambda: self._places.take(namespace))
+        except TimeoutError:
+            message = f"all places for runs that one tenant gets of {self._max_runs} were taken for {self._wait_sec:g} s"
+            raise SlessError(Code.NO_INSTANCES, message, retry_after_sec=5) from None
 
     async def _run(self, spec: RunSpec) -> ObservedRun:
         loop = asyncio.get_running_loop()

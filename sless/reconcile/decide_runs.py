@@ -64,26 +64,6 @@ def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
     return [run for _, run in sorted(ranked, key=lambda pair: pair[0])]
 
 
-@dataclass(slots=True, kw_only=True)
-class Places:
-    """Free places, taken one by one. Of calls on instances a tenant has no more than it leaves free to others: somebody who comes while
-    another's long calls go on finds room."""
-
-    calls: int
-    runs: int
-    calls_of: Counter[str]
-    """By namespace."""
-
-    def take(self, namespace: str, *, on_instances: bool) -> bool:
-        if not on_instances:
-            self.runs -= (free := self.runs > 0)
-            return free
-        free = self.calls > 0 and self.calls_of[namespace] <= self.calls
-        self.calls -= free
-        self.calls_of[namespace] += free
-        return free
-
-
 def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
     """As it was, unless its result is over the limit: then it is a failure that says so, with the status that it had."""
     outcome = observed.outcome

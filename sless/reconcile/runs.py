@@ -10,10 +10,11 @@ from time import monotonic
 
 from sless import clock, metrics
 from sless.domain.model import CallStatus, Run
+from sless.domain.places import Places
 from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
 from sless.errors import Code, SlessError
-from sless.reconcile.decide_runs import FinishRun, Places, RetryRun, RunVerdict, bounded, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, verdict_of, verdict_of_lost
 from sless.reconcile.invoked import Invoked
 from sless.reconcile.run_plans import Plans, Ready, Waits
 from sless.store import Store
@@ -154,10 +155,8 @@ class RunsLoop:
 
     def _begin(self, going: list[Run], left: Set[str], now: datetime) -> None:
         """`left`: ids of which an earlier attempt is still being cleared away."""
-        calls = Counter(run.namespace for run in going if run.id in self._invoked)
-        free_runs = self.limits.max_runs - (len(going) - calls.total())
-        places = Places(calls=self.limits.calls_at_once - calls.total(), runs=free_runs, calls_of=calls)
-        if self._stopping or max(places.calls, places.runs) <= 0:
+        places = self._places(going)
+        if self._stopping or not any(sort.free > 0 for sort in places.values()):
             return
         due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
         plans = Plans(self.store, {run.workload_id for run in due})
@@ -165,7 +164,7 @@ class RunsLoop:
         finished: list[tuple[Run, RunVerdict]] = []
         for run in in_turn(due, going, self.limits.per_workload):
             match plans.of(run.workload_id):
-                case Ready() as plan if places.take(run.namespace, on_instances=plan.on_instances):
+                case Ready() as plan if places[plan.on_instances].take(run.namespace):
                     chosen.append((run, plan))
                 case FinishRun() as verdict:
                     finished.append((run, verdict))
@@ -175,6 +174,14 @@ class RunsLoop:
             self._write(finished[start : start + _BATCH])
         for start in range(0, len(chosen), _BATCH):
             self._start_all(chosen[start : start + _BATCH])
+
+    def _places(self, going: list[Run]) -> dict[bool, Places]:
+        """Those of calls on instances (True), and of runs of their own."""
+        taken = {True: Counter[str](), False: Counter[str]()}
+        for run in going:
+            taken[run.id in self._invoked][run.namespace] += 1
+        most = {True: self.limits.calls_at_once, False: self.limits.max_runs}
+        return {sort: Places(free=most[sort] - taken[sort].total(), taken=taken[sort]) for sort in most}
 
     def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
         with self.store.runs.moves() as moves:

@@ -85,8 +85,8 @@ class Stage:
         """The next server: it knows what is in the database and in the backend."""
         return make_stage(self.store, self.backend, self.loop.limits)
 
-    def function(self, name: str, *, stands: bool = False, ready: bool = True) -> str:
-        workload = self.store.workloads.insert(NAMESPACE, Kind.FUNCTION, name, make_workload_spec())
+    def function(self, name: str, *, stands: bool = False, ready: bool = True, namespace: str = NAMESPACE) -> str:
+        workload = self.store.workloads.insert(namespace, Kind.FUNCTION, name, make_workload_spec())
         if ready:
             build(self.store, workload)
         if stands:
@@ -117,7 +117,7 @@ def make_stage(store: Store, backend: Backend, limits: Limits) -> Stage:
 
 @pytest.fixture
 def stage(store: Store) -> Iterator[Stage]:
-    yield make_stage(store, Backend(), Limits(max_runs=3, per_workload=2, calls_at_once=7))  # of which one tenant gets 4
+    yield make_stage(store, Backend(), Limits(max_runs=5, per_workload=2, calls_at_once=7))  # of which one tenant gets 3 and 4
 
 
 def test_a_run_from_begin_to_end(stage: Stage) -> None:
@@ -190,6 +190,24 @@ def test_runs_and_calls_have_bounds_of_their_own(stage: Stage) -> None:
                 part.end(run.id, SUCCEEDED, 200)
     stage.loop.tick()
     assert (len(stage.backend.specs), len(stage.invoker.calls)) == (5, 1)
+
+
+def test_a_tenant_with_a_thousand_runs_keeps_nobody_waiting(stage: Stage) -> None:
+    """Also while those that began go on for long; and who comes third finds a place too."""
+    others = ["sless-2000000000000000", "sless-3000000000000000"]
+    for namespace in others:
+        stage.store.tenants.ensure(namespace, namespace)
+    flood = [stage.function(f"o{n}") for n in range(10)]
+    stage.store.runs.insert_all(
+        [make_run(id=f"r{n}", workload_id=flood[n % 10], not_before=clock.now(), created_at=clock.now()) for n in range(1000)]
+    )
+    for _ in range(3):
+        stage.loop.tick()
+    assert len(stage.backend.specs) == 3
+    for namespace in others:
+        late = stage.accept(stage.function("f", namespace=namespace), namespace=namespace)
+        stage.loop.tick()
+        assert stage.status(late) is RUNNING
 
 
 def test_what_waits_for_a_build_is_in_nobodys_way(stage: Stage) -> None:

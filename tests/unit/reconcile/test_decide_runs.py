@@ -1,6 +1,5 @@
 """The rules of runs as tables: whose turn it is, and what an ended attempt means."""
 
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +7,7 @@ import pytest
 
 from sless.domain.model import CallStatus, Cause, Kind, Run, VersionState
 from sless.domain.ports import ObservedRun, Outcome
-from sless.reconcile.decide_runs import FinishRun, Places, RetryRun, bounded, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.decide_runs import FinishRun, RetryRun, bounded, in_turn, verdict_of, verdict_of_lost
 from sless.reconcile.run_plans import Ready, Waits, plan_of
 from tests.builders import make_run, make_version, make_workload, make_workload_spec
 
@@ -146,14 +145,6 @@ def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
         assert isinstance(later, RetryRun) and later.alone, "it stays a suspect"
     ordinary = verdict_of(run(), ended(FAILED, 503), NOW)
     assert isinstance(ordinary, RetryRun) and not ordinary.alone
-
-
-def test_a_tenant_leaves_as_many_places_for_calls_as_it_takes() -> None:
-    places = Places(calls=8, runs=2, calls_of=Counter())
-    assert [places.take("greedy", on_instances=True) for _ in range(8)] == [True] * 5 + [False] * 3
-    assert [places.take("late", on_instances=True) for _ in range(4)] == [True] * 2 + [False] * 2
-    assert [places.take("greedy", on_instances=False) for _ in range(3)] == [True, True, False]
-    assert Places(calls=1, runs=0, calls_of=Counter()).take("only", on_instances=True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Runs in place of instances: how many at once, and whose."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from sless.domain.model import CallStatus, Cause
+from sless.domain.ports import ObservedRun, RunSpec
+from sless.errors import SlessError
+from sless.proxy.oneshot import OneShotRunner
+from tests.proxykit.fakes import program_of
+from tests.services.product import wait_until
+
+
+@dataclass
+class Backend:
+    """Runs go on until a test ends them."""
+
+    going: dict[str, Callable[[ObservedRun], None]] = field(default_factory=dict)
+
+    def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
+        self.going[run.id] = done
+
+    def remove_run(self, run_id: str) -> None:
+        self.going.pop(run_id, None)
+
+    def end(self, run_id: str) -> None:
+        self.going[run_id](ObservedRun(id=run_id, status=CallStatus.SUCCEEDED))
+
+
+def spec(run_id: str, namespace: str) -> RunSpec:
+    return RunSpec(id=run_id, program=program_of(namespace=namespace), event="{}", request_id=run_id, cause=Cause.INVOKE)
+
+
+async def until(check: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_until, check, "as many runs as expected", 10)
+
+
+def test_a_tenant_with_many_calls_leaves_places_to_others() -> None:
+    async def run() -> None:
+        backend = Backend()
+        runner = OneShotRunner(backend, max_runs=4, wait_sec=30)
+        greedy = [asyncio.create_task(runner.run(spec(f"g{number}", "greedy"))) for number in range(10)]
+        await until(lambda: set(backend.going) == {"g0", "g1"})
+        late = asyncio.create_task(runner.run(spec("late", "other")))
+        await until(lambda: "late" in backend.going)
+        backend.end("late")
+        assert (await late).status is CallStatus.SUCCEEDED
+        backend.end("g0")
+        await until(lambda: set(backend.going) == {"g1", "g2"})
+        for task in greedy:
+            task.cancel()
+        await asyncio.gather(*greedy, return_exceptions=True)
+        runner.close()
+
+    asyncio.run(run())
+
+
+def test_who_waits_in_vain_is_told() -> None:
+    async def run() -> None:
+        backend = Backend()
+        runner = OneShotRunner(backend, max_runs=2, wait_sec=0.05)
+        first = asyncio.create_task(runner.run(spec("first", "one")))
+        await until(lambda: "first" in backend.going)
+        with pytest.raises(SlessError, match=r"all places for runs that one tenant gets of 2 were taken for 0\.05 s"):
+            await runner.run(spec("second", "one"))
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        runner.close()
+
+    asyncio.run(run())
