@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from time import monotonic
 
@@ -23,6 +23,8 @@ _FRESH_SEC = 0.4
 """How old lines may be for who reads them."""
 _MOST_AT_ONCE = 8
 _FULL_PAGE = 1000
+_PULL_SEC = 10.0
+"""What an instance has to show all that it has, however it drips."""
 
 TakeLines = Callable[[Iterable[LogLine]], None]
 
@@ -34,10 +36,13 @@ class _Source:
     seen_calls: int = 0
     active_at: float = 0.0
     rest_until: float = 0.0
+    asked: bool = False
+    """An answer is still awaited."""
 
 
 class LogPuller:
-    """`targets` lists those in the table. What an instance keeps of its lines (4 MB) bounds what a pause may cost."""
+    """`targets` lists those in the table. What an instance keeps of its lines (4 MB) bounds what a pause may cost. Instances are the
+    tenants': none is waited for longer than its turn, and none makes another wait."""
 
     def __init__(self, targets: Callable[[], list[Target]], take: TakeLines, sweep: Sweep) -> None:
         self._targets = targets
@@ -45,7 +50,7 @@ class LogPuller:
         self._sweep = sweep
         self._sources: dict[str, _Source] = {}
         self._task: asyncio.Task[None] | None = None
-        self._last: set[asyncio.Task[None]] = set()
+        self._pulls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
         self._fresh_at: dict[str, float] = {}
 
@@ -57,14 +62,13 @@ class LogPuller:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.gather(*self._last, *self._pulls(monotonic()), return_exceptions=True)
+        self._pull_due(monotonic())
+        await asyncio.gather(*self._pulls, return_exceptions=True)
 
     def draining(self, target: Target) -> None:
         """It gets no more calls and will end: its lines are fetched now and when its last call has ended."""
         source = self._sources.pop(target.endpoint.id, None) or _Source(target)
-        task = asyncio.get_running_loop().create_task(self._pull_to_the_end(source))
-        self._last.add(task)
-        task.add_done_callback(self._last.discard)
+        self._begin(self._pull_to_the_end(source))
 
     async def freshen(self, workload_id: str) -> None:
         """Asks its instances now, whether or not they have calls: programs print by themselves, too."""
@@ -79,11 +83,16 @@ class LogPuller:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SEC)
-            await asyncio.gather(*self._pulls(monotonic()))
+            self._pull_due(monotonic())
 
-    def _pulls(self, now: float) -> list["asyncio.Task[None]"]:
-        loop = asyncio.get_running_loop()
-        return [loop.create_task(self._pull(source)) for source in self._due(now)]
+    def _pull_due(self, now: float) -> None:
+        for source in self._due(now):
+            self._begin(self._pull(source))
+
+    def _begin(self, pull: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(pull)
+        self._pulls.add(task)
+        task.add_done_callback(self._pulls.discard)
 
     def _due(self, now: float) -> list[_Source]:
         due = []
@@ -96,7 +105,7 @@ class LogPuller:
             if target.active or target.calls != source.seen_calls:
                 source.seen_calls = target.calls
                 source.active_at = now
-            if now - source.active_at < _LINGER_SEC and now >= source.rest_until:
+            if now - source.active_at < _LINGER_SEC and now >= source.rest_until and not source.asked:
                 due.append(source)
         return due
 
@@ -108,20 +117,28 @@ class LogPuller:
             await asyncio.sleep(_TICK_SEC)
 
     async def _pull(self, source: _Source) -> None:
-        endpoint = source.target.endpoint
-        full = True
-        while full:
-            try:
-                async with self._room:
-                    page = await control(endpoint.address, f"/_sless/logs?after={source.seq}", sweep=self._sweep)
-                lines, last = await asyncio.to_thread(lines_of_page, page, endpoint.id, endpoint.workload_id)
-            except (OSError, BrokenOff, OverTime, ValueError) as error:
-                source.rest_until = monotonic() + _REST_SEC
-                _log.debug("no log lines from %s for %g s: %s", endpoint.id, _REST_SEC, error)
-                return
-            self._take(lines)
-            full = len(lines) >= _FULL_PAGE
-            source.seq = lines[-1].seq if full else max(source.seq, last)
+        source.asked = True
+        try:
+            async with self._room, asyncio.timeout(_PULL_SEC):
+                while await self._take_page(source):
+                    pass
+        except (OSError, BrokenOff, OverTime, ValueError) as error:
+            source.rest_until = monotonic() + _REST_SEC
+            _log.debug("no log lines from %s for %g s: %s", source.target.endpoint.id, _REST_SEC, error)
+        finally:
+            source.asked = False
+
+    async def _take_page(self, source: _Source) -> bool:
+        """Whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
+        endpoint, after = source.target.endpoint, source.seq
+        page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep)
+        lines, last = await asyncio.to_thread(lines_of_page, page, endpoint.id, endpoint.workload_id)
+        full = len(lines) >= _FULL_PAGE
+        if lines and lines[0].seq <= after:
+            raise ValueError(f"expected lines after {after}, found line {lines[0].seq}")
+        self._take(lines)
+        source.seq = max(source.seq, lines[-1].seq if full else last)
+        return full
 
 
 def lines_of_page(page: bytes, source_id: str, workload_id: str) -> tuple[list[LogLine], int]:

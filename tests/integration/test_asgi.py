@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -248,3 +249,52 @@ def test_log_lines_of_an_instance_are_fetched_once_each(upstream_of: UpstreamOf)
     lines = front.fakes.history.lines
     assert [(line.seq, line.invocation_id, line.text) for line in lines] == [(n + 1, ids[n], f"line {n + 1}") for n in range(4)]
     assert {line.source_id for line in lines} == {"f-e0"} and lines[0].at.isoformat() == "2026-01-31T09:26:53.589000+00:00"
+
+
+def line_item(seq: int) -> dict[str, object]:
+    return {"seq": seq, "time": "2026-01-31T09:26:53.589Z", "stream": "stdout", "id": "", "text": f"line {seq}"}
+
+
+def endless(peer: Peer) -> None:
+    """A page of which a byte comes now and then, and no end."""
+    peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+    while True:
+        time.sleep(0.1)
+        peer.send(b" ")
+
+
+def again_and_again(peer: Peer) -> None:
+    """A full page, always the same."""
+    body = json.dumps({"lines": [line_item(seq) for seq in range(1, 1001)], "last": 1000, "dropped": 0}).encode()
+    peer.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+
+@pytest.mark.parametrize("answer_logs", [endless, again_and_again])
+def test_no_instance_holds_up_the_lines_of_another(upstream_of: UpstreamOf, answer_logs: Callable[[Peer], None]) -> None:
+    asked = threading.Event()
+
+    def bad(peer: Peer) -> None:
+        while True:
+            _, headers = peer.head()
+            if ("x-sless-control", "1") in headers:
+                asked.set()
+                answer_logs(peer)
+                return
+            peer.send(OK)
+
+    def good(peer: Peer) -> None:
+        while True:
+            _, headers = peer.head()
+            if ("x-sless-control", "1") in headers:
+                body = json.dumps({"lines": [line_item(7)], "last": 7, "dropped": 0}).encode()
+                peer.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+                return
+            peer.send(OK)
+
+    with Front(route_of("bad", [upstream_of(bad).address]), route_of("good", [upstream_of(good).address])) as front:
+        front.call(name="bad")
+        assert asked.wait(5)
+        front.call(name="good")
+        until(lambda: any(line.source_id == "good-e0" for line in front.flush().lines))
+        time.sleep(1)
+        assert len(front.flush().lines) <= 5_000

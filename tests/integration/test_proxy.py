@@ -9,7 +9,7 @@ import pytest
 from sless.config import Settings
 from tests.proxykit.fakes import NAMESPACE, program_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
-from tests.proxykit.server import SETTINGS, until
+from tests.proxykit.server import SETTINGS, Reply, until
 from tests.proxykit.upstream import OK, Peer, answering, logs_or, path_of
 
 __all__ = ["serve", "upstream_of"]
