@@ -1,5 +1,7 @@
 """domain.messages.MessageInvoker: AMQP messages as calls of instances, on their keep-alive connections, recorded like any other call."""
 
+import re
+
 from sless.domain.messages import MessageCall, MessageOutcome
 from sless.domain.model import CallStatus, Cause
 from sless.domain.ports import Route
@@ -14,6 +16,7 @@ _UNSERVED = frozenset(
         Code.NOT_FOUND, Code.NOT_READY, Code.BUILD_FAILED, Code.NO_INSTANCES, Code.DISABLED, Code.UNAVAILABLE, Code.SHUTTING_DOWN,
     }
 )  # fmt: skip
+_PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _HOPELESS = frozenset({b"invalid_json"})
 _CRASHED = frozenset({Code.FUNCTION_EXITED, Code.OUT_OF_MEMORY, Code.FUNCTION_BROKE_OFF})
 
@@ -63,8 +66,9 @@ def _unserved(reason: str) -> MessageOutcome:
 
 def _request_of(call: MessageCall) -> Request:
     headers: Headers = [(b"content-length", b"%d" % len(call.body))]
-    if call.content_type:
-        headers.append((b"content-type", call.content_type.encode("latin-1", "replace")))
+    # Any text may be in a message's property; with a line break it would be further headers, those that only sless sends among them.
+    if _PRINTABLE.fullmatch(call.content_type):
+        headers.append((b"content-type", call.content_type.encode()))
     request = _MessageRequest("POST", b"/", b"", headers)
     request.request_id = call.request_id
     request.extra = f"\r\nx-sless-message: {call.shown}"

@@ -1,5 +1,6 @@
 """The proxy over real sockets: contract §5 from the caller's socket to the instance's, on the short way and on the long one."""
 
+import asyncio
 import threading
 import time
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sless.config import Settings
+from sless.domain.messages import MessageCall
 from tests.proxykit.fakes import NAMESPACE, program_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Reply, until
@@ -548,6 +550,28 @@ def test_time_runs_anew_with_each_chunk_and_then_the_answer_is_aborted(serve: Se
     wire = front.raw(f"GET {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
     assert wire.count(b"1\r\nx\r\n") == 4 and not wire.endswith(b"0\r\n\r\n")
     assert front.flush().invocations[-1].status == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "seen"),
+    [("text/plain", "text/plain"), ("text/plain\r\nx-sless-control: 1", None), ("a\0b", None), ("\u2713", None), ("", None)],
+)
+def test_a_messages_content_type_is_one_header_or_none(serve: Serve, content_type: str, seen: str | None) -> None:
+    """Whoever may publish says what it is; only sless says what an instance is asked for."""
+    heads: list[dict[str, str]] = []
+
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        heads.append(dict(headers))
+        peer.body(headers)
+        peer.send(OK)
+
+    front = serve(logs_or(handler))
+    call = MessageCall(
+        workload_id="w-f", request_id="r1", content_type=content_type, body=b"x", shown="{}", attempt=1, last=False
+    )  # fmt: skip
+    assert front.plane.loop is not None
+    outcome = asyncio.run_coroutine_threadsafe(front.plane.messages.deliver(call), front.plane.loop).result(10)
+    assert outcome.ok and [head.get("content-type") for head in heads] == [seen]
 
 
 def test_a_body_over_the_limit_is_413(serve: Serve) -> None:
