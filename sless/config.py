@@ -6,6 +6,7 @@ names of the client and of the runtimes, and values that start with `tcp://` (Ku
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -36,7 +37,7 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 in the image")
     port: int = _setting(9090, "port to listen on; 0 picks a free one", least=0)
-    data_dir: Path = _setting(Path(), "folder of the database, code and caches; default: an XDG folder")
+    data_dir: Path = _setting(Path(), "folder of the database, code and caches; default: $XDG_DATA_HOME/sless or ~/.local/share/sless")
     run_dir: Path = _setting(Path(), "folder of unix sockets, short path; default: a private folder in the temporary directory")
     database_url: str = _setting("", "SQLAlchemy URL; default: SQLite in the data folder; postgres:// is accepted", secret=True)
     external_url: str = _setting("", "base URL that callers use; default: http://HOST:PORT")
@@ -108,7 +109,7 @@ class Settings:
     versions_kept: int = _setting(10, "versions kept per workload; the active one always is", least=1)
     build_timeout_sec: int = _setting(300, "seconds a build may take", least=1)
     builds_at_once: int = _setting(2, "builds that run side by side", least=1)
-    max_runs: int = _setting(20, "one-shot runs and jobs at once", least=1)
+    max_runs: int = _setting(20, "jobs and calls without instances at once", least=1)
     instance_wait_sec: int = _setting(30, "seconds a call waits for an instance before 503", least=0)
     graceful_timeout_sec: int = _setting(30, "seconds that running calls get when the server stops", least=6)
     max_zip_bytes: int = _setting(32 * 2**20, "uploaded zip", least=1)
@@ -166,12 +167,13 @@ def passed_on(names: tuple[str, ...], environ: Mapping[str, str] | None = None) 
 
 
 def shown(settings: Settings) -> list[tuple[str, str, str]]:
-    """(name, value, help) of every setting; secrets as `(set)`."""
+    """(name, value, meaning with its choices) of every setting; secrets as `(set)`."""
     rows = []
     for item in fields(Settings):
         value = getattr(settings, item.name)
         text = ("(set)" if value else "") if item.metadata["secret"] else _text_of(value)
-        rows.append((PREFIX + item.name.upper(), text, item.metadata["help"]))
+        choices = " | ".join(filter(None, item.metadata["choices"]))
+        rows.append((PREFIX + item.name.upper(), text, item.metadata["help"] + (f" ({choices})" if choices else "")))
     return rows
 
 
@@ -208,7 +210,7 @@ def _parse(item: "Field[Any]", text: str) -> Any:
                 raise ValueError("expected true or false")
             return text.lower() in ("1", "true", "yes")
         case int():
-            if not text.strip().lstrip("-").isdigit():
+            if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
                 raise ValueError("expected a whole number")
             if least is not None and int(text) < least:
                 raise ValueError(f"expected at least {least}")

@@ -126,13 +126,16 @@ def config(data_dir: Path | None, output: str) -> None:
     """
     settings = load_settings(data_dir=data_dir)
     rows = [
-        {"name": name, "value": value, "source": "option" if data_dir and name == "SLESS_DATA_DIR" else _source_of(name), "help": text}
-        for name, value, text in settings_table.shown(settings)
-    ]
+        {
+            "name": name, "value": value, "source": "option" if data_dir and name == "SLESS_DATA_DIR" else _source_of(name), "help": text,
+            "default": default,
+        }
+        for (name, value, text), (_, default, _) in zip(settings_table.shown(settings), settings_table.shown(Settings()), strict=True)
+    ]  # fmt: skip
     if output == "json":
         print_json(rows)
     else:
-        print_table(("NAME", "VALUE", "SOURCE", "MEANING"), [tuple(row.values()) for row in rows])
+        print_table(("NAME", "VALUE", "SOURCE", "MEANING"), [(row["name"], row["value"], row["source"], row["help"]) for row in rows])
 
 
 def _source_of(name: str) -> str:

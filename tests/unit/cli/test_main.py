@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from sless._version import __version__
 from sless.cli.main import COMMANDS, HOMES, group
+from sless.config import Settings
 from tests.unit.cli.contract_server import TOKEN
 
 HEAVY = (
@@ -135,8 +137,14 @@ class TestConfig:
         assert found["SLESS_JWT_SECRET"] == ("(set)", f"file {tmp_path}/secret")
         assert "s" * 40 not in json.dumps(rows)
 
+    def test_is_the_reference_of_all_settings(self, ask):
+        rows = {row["name"]: row for row in json.loads(ask("config", "--output", "json", SLESS_PORT=8081).stdout)}
+        assert len(rows) == len(fields(Settings)) and all(row["help"] for row in rows.values())
+        assert rows["SLESS_PORT"]["default"] == "9090"
+        assert rows["SLESS_AUTH_MODE"]["help"].endswith("(local | secret | jwks | public-key | perimeter)")
+
     def test_all_mistakes_at_once(self, ask):
-        ended = ask("config", SLESS_PORT="many", SLESS_HOTS="x")
+        ended = ask("config", SLESS_PORT="--80", SLESS_HOTS="x")
         assert ended.returncode == 1
         assert "SLESS_PORT: expected a whole number" in ended.stderr
         assert "did you mean SLESS_HOST?" in ended.stderr
