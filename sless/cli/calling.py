@@ -12,7 +12,7 @@ from sless.cli.ends import await_end, print_end
 from sless.cli.output import print_json, say
 from sless.cli.since import since_of
 from sless.client import CallAnswer
-from sless.client.client import Workloads
+from sless.client.client import Jobs, Workloads
 from sless.client.deployment import get_workload
 
 
@@ -75,12 +75,12 @@ def logs(session: Session, name: str, follow: bool, tail: int | None, since: str
       sless logs hello --tail 20
       sless logs hello -f --since 10m
     """
-    params: dict[str, Any] = {"tail": tail, "since": since_of(since), "follow": "1" if follow else None}
-    if job:
-        stream = session.client.jobs.logs(name, **params)
-    else:
-        stream = get_workload(session.client, name, "service" if service else None)[0].logs(name, **params)
-    with stream as lines:
+    source = session.client.jobs if job else get_workload(session.client, name, "service" if service else None)[0]
+    print_logs(session, source, name, follow=follow, tail=tail, since=since)
+
+
+def print_logs(session: Session, source: Workloads | Jobs, name: str, *, follow: bool, tail: int | None, since: str | None) -> None:
+    with source.logs(name, tail=tail, since=since_of(since), follow="1" if follow else None) as lines:
         for line in lines:
             click.echo(json.dumps({"text": line}, ensure_ascii=False) if session.as_json else line)
 

@@ -10,7 +10,7 @@ from sless.cli.connection import Session, client_command
 from sless.cli.output import TerminalReport, print_json, say
 from sless.client import Client, ClientError, DeployRequest
 from sless.client import deploy as deploy_folder
-from sless.client.client import Workloads
+from sless.client.client import Resources
 from sless.client.deployment import get_workload
 from sless.client.errors import WaitTimeout
 
@@ -114,7 +114,7 @@ def delete(session: Session, names: tuple[str, ...], service: bool, job: bool, t
         if resources.kind == "function":
             _delete_own_trigger(session.client, name)
         if not no_wait:
-            _wait_gone(resources, name)
+            await_gone(resources, name)
         deleted.append({"name": name, "kind": resources.kind})
         say(f'{resources.kind} "{name}" {"is being deleted" if no_wait else "deleted"}')
     if session.as_json:
@@ -141,7 +141,7 @@ def _delete_own_trigger(client: Client, name: str) -> None:
         say(f'http trigger "{name}" deleted')
 
 
-def _wait_gone(resources: Workloads, name: str) -> None:
+def await_gone(resources: Resources, name: str) -> None:
     deadline = time.monotonic() + DELETE_SEC
     while True:
         try:

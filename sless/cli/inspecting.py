@@ -1,11 +1,11 @@
-"""`list`, `describe`, `triggers`, `jobs`: what is there and how it is."""
+"""`list`, `describe`, `triggers`: what is there and how it is."""
 
 from typing import Any
 
 import click
 
 from sless.cli.connection import Session, client_command
-from sless.cli.output import age_of, print_fields, print_json, print_table
+from sless.cli.output import age_of, print_fields, print_json, print_table, say
 from sless.cli.trigger_output import print_triggers, table_of
 from sless.client import Client
 from sless.client.deployment import get_workload
@@ -39,9 +39,10 @@ def list_(session: Session) -> None:
          item.get("url") or item.get("message"))
         for item in sorted(found, key=lambda item: item["name"])
     ]  # fmt: skip
-    _print_rows(
-        ("NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"), rows, "no functions or services; `sless deploy` makes one"
-    )
+    if rows:
+        print_table(("NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"), rows)
+    else:
+        say("no functions or services; `sless deploy` makes one")
 
 
 @click.command()
@@ -77,30 +78,6 @@ def triggers(session: Session) -> None:
       sless triggers
     """
     print_triggers(session, list(session.client.triggers.list()))
-
-
-@click.command()
-@client_command
-def jobs(session: Session) -> None:
-    """List the jobs of the namespace.
-
-    \b
-    Example:
-      sless jobs
-    """
-    found = list(session.client.jobs.list())
-    if session.as_json:
-        print_json(found)
-        return
-    columns = ("name", "phase", "run_id", "function_ref", "start_time", "completion_time", "exit_code", "message")
-    _print_rows(tuple(map(str.upper, columns)), [[job.get(column) for column in columns] for job in found], "no jobs")
-
-
-def _print_rows(header: tuple[str, ...], rows: list[Any], nothing: str) -> None:
-    if rows:
-        print_table(header, rows)
-    else:
-        click.echo(nothing, err=True)
 
 
 def _triggers_of(client: Client, name: str) -> list[dict[str, Any]]:

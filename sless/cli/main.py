@@ -35,7 +35,7 @@ HOMES: dict[str, str] = {
     "describe": "inspecting:describe",
     "trigger": "triggers:trigger",
     "triggers": "inspecting:triggers",
-    "jobs": "inspecting:jobs",
+    "jobs": "jobs:jobs",
     "delete": "deploying:delete",
     "versions": "versions:versions",
     "rollback": "versions:rollback",
