@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -204,6 +205,23 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(store: Store, re
     assert sent(loop, make_end(store, f"http://name.invalid:{receiver.port}/")).status is DELIVERED
     loop.stop()
     assert asked == ["name.invalid"]
+
+
+def test_a_name_that_changes_its_answer_is_checked_each_time_and_reaches_no_other_address(store: Store, receiver: Receiver) -> None:
+    """127.0.0.1 stands for the world outside, 127.0.0.2 for the provider's inside, where the same port is open too."""
+    inside: list[str] = []
+    answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1", "127.0.0.2"]]
+    with socket.create_server(("127.0.0.2", receiver.port)) as listening:
+        listening.settimeout(0.05)
+        outbound = Outbound(allowed=parse_allowed(["127.0.0.1/32"]), resolve=lambda host, port: answers.pop(0))
+        loop = CallbacksLoop(store=store, outbound=outbound, waker=Waker())
+        ends = [sent(loop, make_end(store, f"http://rebound.example:{receiver.port}/")) for _ in range(3)]
+        loop.stop()
+        with suppress(TimeoutError):
+            inside.append(str(listening.accept()[1]))
+    assert [end.status for end in ends] == [DELIVERED, FAILED, FAILED]
+    assert all("127.0.0.2" in end.error and "not a public address" in end.error for end in ends[1:])
+    assert (len(receiver.got), inside, answers) == (1, [], [])
 
 
 def test_nobody_there(store: Store, loop: CallbacksLoop) -> None:

@@ -1,5 +1,8 @@
 """Asynchronous calls on the real server: to their end through kill -9 of everything, with callbacks; and jobs as the contract says."""
 
+import contextlib
+import hashlib
+import hmac
 import json
 import os
 import threading
@@ -7,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -47,19 +51,28 @@ def handle(event):
 
 
 class Receiver:
-    """What was posted to it, by invocation id; answers 500 to the first `refusals` of each."""
+    """What was posted to it, by invocation id; answers 500 to the first `refusals` of each, and nothing while `hold` is clear."""
 
     def __init__(self, refusals: int = 0) -> None:
         self.got: dict[str, list[dict[str, Any]]] = {}
+        self.sent: dict[str, list[tuple[Message, bytes]]] = {}
+        self.refusals = refusals
+        self.hold = threading.Event()
+        self.hold.set()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                told = json.loads(body)
                 seen = receiver.got.setdefault(told["id"], [])
+                receiver.sent.setdefault(told["id"], []).append((self.headers, body))
                 seen.append(told)
-                self.send_response(500 if len(seen) <= refusals else 204)
-                self.end_headers()
+                number = len(seen)
+                receiver.hold.wait(60)
+                with contextlib.suppress(ConnectionError):  # who was killed does not hear it
+                    self.send_response(500 if number <= receiver.refusals else 204)
+                    self.end_headers()
 
             def log_message(self, *args: object) -> None:
                 """Silent."""
@@ -146,6 +159,30 @@ def test_accepted_calls_all_end_though_everything_is_killed_half_way(
     wait_until(lambda: set(accepted) <= {key for key, told in receiver.got.items() if len(told) >= 2}, "all are told of", 200)
     one = receiver.got[accepted[0]][-1]
     assert one["status"] in ("succeeded", "dead") and one["finished_at"]
+
+
+def test_a_callback_that_a_kill_interrupts_is_sent_again_and_signed(product: Product, receiver: Receiver) -> None:
+    """The receiver has it and has not answered yet when everything is killed."""
+    tenant = product.tenant("t")
+    tenant.deploy("f", "def handle(event):\n    return {'n': event['n']}\n")
+    receiver.hold.clear()
+    call_id = accept(tenant, "functions/f/invoke", {"n": 1}, receiver.url)
+    assert call_id is not None
+    wait_until(lambda: len(receiver.got.get(call_id, ())) == 1, "the receiver has it")
+    assert tenant.invocation("f", call_id)["callback"]["status"] == "pending"
+    product.kill(master=True, worker=True)
+    wait_until(lambda: product.place.processes() == [], "nothing runs any more", 40)
+    receiver.hold.set()
+    receiver.refusals = 0
+    product.start()
+    wait_until(lambda: len(receiver.got[call_id]) == 2, "it is sent again")
+    wait_until(lambda: tenant.invocation("f", call_id)["callback"]["status"] == "delivered", "and noted")
+    first, second = receiver.got[call_id]
+    assert first == second and first["result"] == '{"n": 1}'
+    key = tenant.get("callback-key").json()["key"]
+    for headers, body in receiver.sent[call_id]:
+        signed = f"{headers['X-Sless-Timestamp']}.".encode() + body
+        assert headers["X-Sless-Signature"] == "v1=" + hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 
 def test_over_fn_the_handler_sees_the_request(product: Product) -> None:

@@ -7,10 +7,12 @@ import struct
 import pytest
 
 from sless.broker import BrokerError, Limits, Pool
+from sless.broker.connection import open_connection
 from sless.broker.pool import CHANNELS_PER_CONNECTION, rest_sec_of
 from sless.broker.reader import BoundedReader, Budget
+from sless.domain.addresses import parse_allowed
 from sless.domain.amqp import parse_broker_url
-from sless.outbound import outbound_of
+from sless.outbound import Outbound, outbound_of
 
 URL = parse_broker_url("amqp://u:p@h/")
 
@@ -59,6 +61,37 @@ async def test_one_that_failed_rests_and_says_the_same_again() -> None:
     assert connections == 1
     server.close()
     await server.wait_closed()
+
+
+async def test_a_name_that_changes_its_answer_reaches_no_address_that_was_not_checked() -> None:
+    """127.0.0.1 stands for the world outside, 127.0.0.2 for the provider's inside, where the same port is open too."""
+    reached: list[str] = []
+    asked: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.append(writer.get_extra_info("sockname")[0])
+        await reader.readexactly(8)
+        writer.close()
+        await writer.wait_closed()
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
+
+    outside = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = outside.sockets[0].getsockname()[1]
+    inside = await asyncio.start_server(serve, "127.0.0.2", port)
+    outbound = Outbound(allowed=parse_allowed(["127.0.0.1/32"]), resolve=resolve)
+    texts = []
+    for _ in range(2):
+        with pytest.raises(BrokerError) as raised:
+            await open_connection(parse_broker_url(f"amqp://u:p@rebound.example:{port}/"), outbound, Limits())
+        texts.append(str(raised.value))
+    assert "does not speak AMQP" in texts[0] and "127.0.0.2" in texts[1] and "not a public address" in texts[1]
+    assert (reached, asked) == (["127.0.0.1"], ["rebound.example"] * 2)
+    for server in (outside, inside):
+        server.close()
+        await server.wait_closed()
 
 
 def test_rests() -> None:
