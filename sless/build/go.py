@@ -6,72 +6,39 @@ vendor folder: no workspace, where GOFLAGS=-mod=mod is refused. -mod=mod, becaus
 build rather than teach. The compiler's cache is shared by all: its keys are the content of what was compiled.
 """
 
-import contextlib
 import hashlib
-import os
 import re
-import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from sless import assets
-from sless.build.go_sources import MAIN_FOLDER, Prepared, prepare
-from sless.build.go_toolchain import GoBuild, Toolchain, build_command_of, environment_of, find_toolchain, tags_of, write_overlay
+from sless.build.go_again import GoAgain
+from sless.build.go_compilation import Compilation, Source, lower_priority, make_compilation
+from sless.build.go_sources import MAIN_FOLDER
+from sless.build.go_toolchain import Toolchain, environment_of, find_toolchain
 from sless.build.work import BuildFailed, Command, Work
 from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM, Material
-from sless.host.process import Child, Processes
+from sless.host.process import Processes
 from sless.host.rundir import Home
 
 _LAST_LINES = 50
-_NICENESS = 10
 _NO_FUNCTION = re.compile(rf"{MAIN_FOLDER}/main\.go:\d+:\d+: undefined: entry\.\w+")
 _PLACE = re.compile(r"^(\./)?[^\s:]+\.go:\d+(:\d+)?: ")
 _NOISE = re.compile(r"^(# |go: (downloading|finding|found|added|upgraded) )|^$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """What is compiled: the user's code (which stays as it is) and a runtime, for a function."""
-
-    code_dir: Path
-    entrypoint: str
-    runtime_dir: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compilation:
-    """The command that compiles; it runs in `code`, a copy of the user's, and leaves the program at `made` / PROGRAM."""
-
-    code: Path
-    made: Path
-    prepared: Prepared
-    argv: tuple[str, ...]
-
-
-def make_compilation(source: Source, toolchain: Toolchain, folder: Path, environment: Mapping[str, str]) -> Compilation:
-    """Prepares in `folder`, which must be empty. Raises BuildFailed."""
-    code, made = folder / "code", folder / "made"
-    made.mkdir()
-    _copy(source.code_dir, code)
-    prepared = prepare(code, source.entrypoint, source.runtime_dir)
-    build = GoBuild(
-        target=f"./{MAIN_FOLDER}", output=made / PROGRAM, vendored=prepared.vendored, tags=tags_of(environment.get("GOFLAGS", "")),
-        overlay=write_overlay(toolchain, source.runtime_dir / "_hooks" / "os_hooks.go", folder),
-    )  # fmt: skip
-    return Compilation(code=code, made=made, prepared=prepared, argv=build_command_of(toolchain, build))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GoCompiler:
-    """`folder` keeps Go's caches, `runtimes` is another folder of runtimes than the bundled one."""
+    """`folder` keeps Go's caches, `runtimes` is another folder of runtimes than the bundled one. `again` is for who builds one function
+    over and over."""
 
     material: Material
     processes: Processes
     folder: Path
     runtimes: Path | None = None
+    again: GoAgain | None = None
 
     def ensure(self, work: Work, code_dir: Path, home: Home) -> str:
         """The artifact: the program's folder. Raises BuildFailed, BuildCancelled."""
@@ -88,21 +55,30 @@ class GoCompiler:
                 work.log("the same code has been compiled already")
             else:
                 with self.material.staging() as staged:
-                    self._compile(work, source, toolchain, Home(root=staged, home=home.home, tmp=home.tmp))
-                    self.material.keep_deps(staged / "made", artifact)
+                    compilation = self._compilation(work, source, toolchain, Home(root=staged, home=home.home, tmp=home.tmp))
+                    again = self.again is not None and self.again.compile(work, compilation)
+                    if not again:
+                        self._compile(work, compilation)
+                    self.material.keep_deps(compilation.made, artifact)
+                if self.again is not None and not again:
+                    self.again.note(compilation, folder / PROGRAM)
         finally:
             lock.release()
         return artifact
 
-    def _compile(self, work: Work, source: Source, toolchain: Toolchain, home: Home) -> None:
-        """Leaves the program in `made`."""
-        began = time.monotonic()
+    def _compilation(self, work: Work, source: Source, toolchain: Toolchain, home: Home) -> Compilation:
         environment = environment_of(self.folder, home, work.spec.namespace, work.spec.build_env)
         compilation = make_compilation(source, toolchain, home.root, environment)
         for folder, name in ((compilation.code, "."), (home.root, "<build>"), (toolchain.root, "<go>")):
             work.shorten(folder, name)
-        work.log(f"go build: compiling with {toolchain.version}{', vendored modules' if compilation.prepared.vendored else ''}")
-        command = Command(argv=compilation.argv, cwd=compilation.code, env=environment, on_started=_lower_priority)
+        return compilation
+
+    def _compile(self, work: Work, compilation: Compilation) -> None:
+        """Leaves the program in `made`."""
+        began = time.monotonic()
+        vendored = ", vendored modules" if compilation.prepared.vendored else ""
+        work.log(f"go build: compiling with {compilation.toolchain.version}{vendored}")
+        command = Command(argv=compilation.argv, cwd=compilation.code, env=compilation.environment, on_started=lower_priority)
         exit_code = work.run(self.processes, command)
         if exit_code:
             raise BuildFailed(failure_of(work.spec.entrypoint, work.tail(), compilation.prepared.functions, exit_code))
@@ -131,17 +107,3 @@ def failure_of(entrypoint: str, lines: list[str], functions: tuple[str, ...], co
         return f"entrypoint {entrypoint}: the package in {package} has no {function}, only: {', '.join(functions) or 'nothing exported'}"
     first = next((line for line in told if _PLACE.match(line)), told[0] if told else f"exit code {code}")
     return "\n".join([f"go build failed: {first}", *told[-_LAST_LINES:]])
-
-
-def _lower_priority(child: Child) -> None:
-    """The compiler takes every core for as long as it runs; calls go first."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.setpriority(os.PRIO_PGRP, child.pid, _NICENESS)
-
-
-def _copy(code_dir: Path, copy: Path) -> None:
-    """The unpacked code is shared and may be read-only; go works on a copy, to which files are added."""
-    shutil.copytree(code_dir, copy, symlinks=True, ignore=shutil.ignore_patterns("node_modules", ".git"))
-    for path in (copy, *copy.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode | 0o200)

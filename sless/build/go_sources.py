@@ -13,7 +13,7 @@ MAIN_FOLDER = "sless_entry_main"
 RUNTIME_FOLDER = "sless_runtime"
 DEFAULT_MODULE = "function"
 _RUNTIME_PARTS = ("", "early")
-_EARLY_FILE = "sless_early.go"
+EARLY_FILE = "sless_early.go"
 _LEAST_LANGUAGE = (1, 18)
 _PACKAGE = re.compile(r"^[ \t\ufeff]*package[ \t]+(\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -108,8 +108,15 @@ def package_sources_of(folder: Path) -> list[Path]:
 
 
 def find_package_name(source: Path) -> str | None:
-    found = _PACKAGE.search(_COMMENT.sub(_blank, source.read_text(encoding="utf-8", errors="replace")))
+    found = _find_package_clause(source.read_text(encoding="utf-8", errors="replace"))
     return found[1] if found else None
+
+
+def head_of(source: Path) -> str:
+    """The text up to the package clause, which build constraints stand before."""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    found = _find_package_clause(text)
+    return text[: found.end()] if found else text
 
 
 def _make_importable(folder: Path, sources: list[Path]) -> None:
@@ -118,9 +125,13 @@ def _make_importable(folder: Path, sources: list[Path]) -> None:
         if find_package_name(source) != "main":
             continue
         text = source.read_text(encoding="utf-8", errors="replace")
-        place = _PACKAGE.search(_COMMENT.sub(_blank, text))
+        place = _find_package_clause(text)
         assert place is not None
         source.write_text(text[: place.start(1)] + "handler" + text[place.end(1) :], encoding="utf-8")
+
+
+def _find_package_clause(text: str) -> re.Match[str] | None:
+    return _PACKAGE.search(_COMMENT.sub(_blank, text))
 
 
 def _blank(comment: re.Match[str]) -> str:
@@ -143,7 +154,7 @@ def _add_early(folder: Path) -> None:
     sources = package_sources_of(folder)
     name = next((found for source in sources if (found := find_package_name(source))), None)
     if name is not None:
-        (folder / _EARLY_FILE).write_text(f'package {name}\n\nimport _ "{RUNTIME_MODULE}/early"\n', encoding="utf-8")
+        (folder / EARLY_FILE).write_text(f'package {name}\n\nimport _ "{RUNTIME_MODULE}/early"\n', encoding="utf-8")
 
 
 def _copy_runtime(runtime_dir: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from sless.build.check import ImportCheck
 from sless.build.dependencies import Installation, Tool, WrongManifest, find_installation
 from sless.build.failures import install_message_of
 from sless.build.go import GoCompiler
+from sless.build.go_again import GoAgain
 from sless.build.installers import command_of, environment_of
 from sless.build.work import BuildCancelled, BuildFailed, Command, Work
 from sless.config import Settings
@@ -28,12 +29,15 @@ from sless.ids import new_id
 _log = logging.getLogger(__name__)
 
 
-def make_local_builder(settings: Settings, material: Material, *, runtimes: Path | None = None) -> "LocalBuilder":
-    """`runtimes`: another folder of runtimes than the bundled one."""
+def make_local_builder(settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False) -> "LocalBuilder":
+    """`runtimes`: another folder of runtimes than the bundled one. `again`: one function is built over and over, each time soon."""
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     check = ImportCheck(processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes))
-    go = GoCompiler(material=material, processes=check.processes, folder=settings.data_dir / "go", runtimes=runtimes)
+    go = GoCompiler(
+        material=material, processes=check.processes, folder=settings.data_dir / "go", runtimes=runtimes,
+        again=GoAgain(check.processes, settings.data_dir / "go-again") if again else None,
+    )  # fmt: skip
     return LocalBuilder(material, run_dir, check, go, settings.build_timeout_sec)
 
 
@@ -79,6 +83,8 @@ class LocalBuilder:
     def close(self) -> None:
         for build_id in list(self._works):
             self.cancel(build_id)
+        if self._go.again is not None:
+            self._go.again.close()
         for thread in list(self._threads.values()):
             thread.join(timeout=10)
         self._check.processes.close()
@@ -100,6 +106,9 @@ class LocalBuilder:
         except Exception as error:
             _log.exception("build %s failed", work.spec.id)
             work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
+        else:
+            if self._go.again is not None:
+                self._go.again.learn(work.spec)
 
     def _make(self, work: Work) -> str:
         """The artifact."""

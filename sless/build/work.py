@@ -29,7 +29,8 @@ class BuildCancelled(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`limit_sec` of this command alone, beside the build's; over it BuildFailed with `limit_message`. `on_started` gets the child."""
+    """`limit_sec` of this command alone, beside the build's; over it BuildFailed with `limit_message`. `on_started` gets the child.
+    `on_lines` gets what it prints, which is not in the log then; see host.process.Launch."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -37,6 +38,7 @@ class Command:
     limit_sec: float | None = None
     limit_message: str = ""
     on_started: Callable[[Child], None] = lambda child: None
+    on_lines: Callable[[str, Sequence[bytes]], None] | None = None
 
 
 class Work:
@@ -131,7 +133,7 @@ class Work:
             codes.append(code)
             ended.set()
 
-        launch = Launch(argv=command.argv, cwd=command.cwd, env=command.env, on_lines=self._take, on_exit=on_exit)
+        launch = Launch(argv=command.argv, cwd=command.cwd, env=command.env, on_lines=command.on_lines or self._take, on_exit=on_exit)
         child = processes.start(launch)
         with self._lock:
             self._child = child

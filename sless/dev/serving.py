@@ -94,7 +94,7 @@ class _Dev:
         self._material = material
         self._reloads = Reloads(_program_of(request), request.build_env)
         self._backend: LocalBackend = make_local_backend(settings, material, self._reloads.take_lines, self._reloads.wake)
-        self._builder: LocalBuilder = make_local_builder(settings, material)
+        self._builder: LocalBuilder = make_local_builder(settings, material, again=True)
         self._stopped = False
 
     def application(self, code: FolderCode, screen: Screen) -> Application:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import rows_async, rows_cron, rows_events, rows_product, rows_proxy, rows_runtime
+from tests.bench import rows_async, rows_cron, rows_dev, rows_events, rows_product, rows_proxy, rows_runtime
 from tests.bench.places import Missing
 from tests.bench.table import Row, text_of
 
@@ -22,6 +22,7 @@ GROUPS: dict[str, Group] = {
     "frameworks": rows_runtime.against_frameworks,
     "starts": lambda seconds, pairs: rows_runtime.start_times(),
     "go": lambda seconds, pairs: rows_runtime.go(),
+    "dev": lambda seconds, pairs: rows_dev.reloads(),
     "waits": lambda seconds, pairs: rows_product.waits(),
     "zipapp": lambda seconds, pairs: rows_product.zipapp(),
     "async": rows_async.asynchronous,

@@ -30,7 +30,8 @@ def wheel_of(name: str, version: str, source: str) -> bytes:
 
 
 class LocalBuilderHarness:
-    def __init__(self) -> None:
+    def __init__(self, *, again: bool = False) -> None:
+        self.again = again
         self.root = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
         self.code = MemoryCode()
         self.changes = threading.Semaphore(0)
@@ -41,7 +42,7 @@ class LocalBuilderHarness:
     def make(self, **settings: Any) -> None:
         self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", **settings)
         self.material = Material(self.settings.data_dir, self.code)
-        self.builder = make_local_builder(self.settings, self.material)
+        self.builder = make_local_builder(self.settings, self.material, again=self.again)
 
     def close(self) -> None:
         self.builder.close()

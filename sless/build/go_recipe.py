@@ -1,0 +1,119 @@
+"""What `go build -n` prints, as commands that can be run again: how each package of the upload is compiled, and how all are linked."""
+
+import hashlib
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_WORK = "$WORK"
+_FILE = re.compile(r"^cat >(\S+) << 'EOF' # internal\n(.*?)EOF\n", re.MULTILINE | re.DOTALL)
+"""A text that does not end in a new line is printed as it is, and the mark after it."""
+_DULL = re.compile(r"(#|mkdir -p |mv |rm -rf |cd |$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """How one package becomes `archive`, a file. `files` are its sources below the code's folder, `config` names all that it may import."""
+
+    archive: str
+    argv: tuple[str, ...]
+    files: tuple[str, ...]
+    config: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """`code` is the folder that the commands name and run in. Packages come after those that they import, the main package last.
+    `configs`: files that the commands read → what is in them."""
+
+    code: str
+    packages: tuple[Package, ...]
+    link: tuple[str, ...]
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a recipe is followed: on the code in `code`, with files of its own in `work`; archives stay in `archives`."""
+
+    code: Path
+    work: Path
+    archives: Path
+    program: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """`script` is for a shell in the code's folder, `files` (path → content) must be there before; it needs or makes `archives`."""
+
+    script: str
+    files: dict[Path, str]
+    archives: tuple[Path, ...]
+
+
+def find_recipe(printed: str, code: Path) -> Recipe | None:
+    """None when there is any other command than the compiler and the linker (assembly, C), or the text is not as expected."""
+    try:
+        return _recipe_of(printed, code)
+    except ValueError:
+        return None
+
+
+def _recipe_of(printed: str, code: Path) -> Recipe | None:
+    configs = {found[1]: found[2] for found in _FILE.finditer(printed)}
+    packages: list[Package] = []
+    links: list[tuple[str, ...]] = []
+    for line in _FILE.sub("", printed).splitlines():
+        if _DULL.match(line):
+            continue
+        argv = tuple(shlex.split(line))
+        match Path(next((part for part in argv if part.startswith("/")), "")).name:
+            case "compile":
+                packages.append(_package_of(argv, configs))
+            case "link":
+                links.append(argv)
+            case "buildid":  # For go's own cache.
+                continue
+            case _:
+                return None
+    if len(links) != 1 or not packages or links[0][-1] != packages[-1].archive or not all(package.files for package in packages):
+        return None
+    return Recipe(code=str(code), packages=tuple(packages), link=links[0], configs=configs)
+
+
+def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps:
+    """A package is compiled unless its archive is there, whose name stands for all that goes into it: `contents` has the digest of each
+    file, and what it imports from the upload is known by the names of those archives."""
+    archives: dict[str, Path] = {}
+
+    def placed(text: str) -> str:
+        for name, path in archives.items():
+            text = text.replace(name, str(path))
+        return text.replace(recipe.code, str(place.code)).replace(_WORK, str(place.work))
+
+    lines = ["set -e"]
+    for package in recipe.packages:
+        imported = [str(path) for name, path in archives.items() if name in package.config]
+        parts = (*package.argv, package.config, *(contents[file] for file in package.files), *imported)
+        path = place.archives / f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}.a"
+        if not path.exists():
+            made = place.work / path.name
+            argv = [str(made) if part == package.archive else placed(part) for part in package.argv]
+            lines += [shlex.join(argv), shlex.join(["mv", str(made), str(path)])]
+        archives[package.archive] = path
+    output = _option(recipe.link, "-o")
+    lines.append(shlex.join([str(place.program) if part == output else placed(part) for part in recipe.link]))
+    files = {Path(placed(name)): placed(text) for name, text in recipe.configs.items()}
+    return Steps(script="\n".join(lines), files=files, archives=tuple(archives.values()))
+
+
+def _option(argv: tuple[str, ...], name: str) -> str:
+    return argv[argv.index(name) + 1] if name in argv[:-1] else ""
+
+
+def _package_of(argv: tuple[str, ...], configs: dict[str, str]) -> Package:
+    files = argv[argv.index("-pack") + 1 :] if "-pack" in argv else ()
+    config = configs.get(_option(argv, "-importcfg"), "")
+    return Package(archive=_option(argv, "-o"), argv=argv, files=tuple(file.removeprefix("./") for file in files), config=config)
