@@ -14,7 +14,7 @@ from sless.backend.kubernetes import look, run_seen, tenants
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.domain.ports import BackendUnavailable, Deployment, Program, RunSpec
 from sless.ids import new_id
-from sless.kube.names import namespace_of
+from sless.kube.names import ROLE_BUILD, labels_of, namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
@@ -189,12 +189,14 @@ def test_the_pull_secret_follows_its_source(kube_cluster, quick):
         harness.close()
 
 
-def test_a_namespace_without_workloads_goes_and_another_installations_stays(harness, kube_cluster):
+def test_a_namespace_without_workloads_goes_and_those_of_builders_and_of_another_installation_stay(harness, kube_cluster):
     program = harness.python(HELLO)
     harness.deploy(program)
     home = namespace_of(harness.namespace)
     labels = {"app.kubernetes.io/managed-by": "sless", "sless.dev/installation": "other", "sless.dev/role": "tenant"}
     kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sless-fn-other", "labels": labels}})
+    builds = {"name": "builds", "labels": labels_of(harness.installation, ROLE_BUILD)}
+    kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": builds})
     harness.backend.remove(program.workload_id)
     harness.backend.keep_namespaces([])
 
@@ -203,7 +205,9 @@ def test_a_namespace_without_workloads_goes_and_another_installations_stays(harn
         return kube_cluster.find("Namespace", "", home) is None
 
     wait_until(gone, "the namespace gone", 40)
-    assert kube_cluster.find("Namespace", "", "sless-fn-other") is not None
+    looks(harness, 4)
+    for other in ("sless-fn-other", "builds"):
+        assert not kube_cluster.get("Namespace", "", other)["metadata"].get("deletionTimestamp")
 
 
 def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluster):

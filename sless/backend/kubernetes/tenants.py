@@ -8,7 +8,7 @@ from typing import Any
 
 from sless.backend.kubernetes.view import Part, Parts
 from sless.kube import Kube
-from sless.kube.names import NAMESPACE, namespace_of
+from sless.kube.names import NAMESPACE, ROLE, ROLE_TENANT, namespace_of
 from sless.kube.stamp import stamp_of
 from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, tenant_manifests
 
@@ -87,8 +87,9 @@ class Tenants:
         empty = {
             part.name: part
             for part in self._parts.all()
-            if part.kind == "Namespace" and not part.deleting and part.labels.get(NAMESPACE) not in in_use and not holds(part.name)
-        }
+            if (part.kind, part.labels.get(ROLE)) == ("Namespace", ROLE_TENANT)
+            and not part.deleting and part.labels.get(NAMESPACE) not in in_use and not holds(part.name)
+        }  # fmt: skip
         self._empty_since = {name: self._empty_since.get(name, now) for name in empty}
         return [part for name, part in empty.items() if now - self._empty_since[name] >= EMPTY_SEC]
 
