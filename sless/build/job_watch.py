@@ -68,6 +68,8 @@ class JobWatch:
                 end = self._look()
             except Unavailable as error:
                 _log.warning("%s of build %s: %s", self.place.what, self.place.build_id, error)
+                # What is seen next may be as old as what was seen last: nodes tell the API later than it answers us.
+                self._stuck_since = self._begun_at = None
                 end = None
             except KubeError as error:
                 raise BuildFailed(f"{self.place.what} cannot be followed: {error.message}") from error

@@ -13,6 +13,7 @@ from sless.domain.ports import BuilderUnavailable, BuildStatus
 from sless.ids import new_id
 from tests.contract.backend_harness import wait_until
 from tests.contract.builder_harness_kube import KubernetesBuilderHarness
+from tests.kube.image_builder import image_of
 from tests.services.registry import PASSWORD, USER, RegistryServer, push_empty
 
 HELLO = {"handler.py": "def handle(event):\n    return 1\n"}
@@ -198,6 +199,28 @@ def test_an_api_that_is_away_for_a_while_ends_no_build(harness):
     wait_until(lambda: harness.cluster.list("Job", harness.tenant), "the check began")
     harness.cluster.away(1.5)
     assert harness.wait(spec).ready
+
+
+def test_a_pod_that_could_not_start_before_an_outage_gets_its_time_anew_behind_it(harness, monkeypatch):
+    """Nodes tell the API later than it answers: what is seen first may be as old as the outage."""
+    monkeypatch.setattr(job_watch, "PATIENCE_SEC", 4.0)
+    image = image_of(harness.cluster._control, harness.root / "images")
+    harness.cluster.remove_image("image-builder")
+    spec = harness.spec(IMAGE)
+    harness.start(spec)
+    wait_until(lambda: any("ErrImagePull" in str(pod) for pod in harness.cluster.list("Pod", BUILDS)), "no image")
+    harness.cluster.away(5)
+    wait_until(lambda: not can_list(harness.cluster), "away", 5)
+    wait_until(lambda: can_list(harness.cluster), "back", 15)
+    harness.cluster.add_image("image-builder", image)
+    assert harness.wait(spec).ready
+
+
+def can_list(cluster) -> bool:
+    try:
+        return bool(cluster.list("Namespace"))
+    except OSError:
+        return False
 
 
 # --- clean-up --------------------------------------------------------------------------------------------------------------------------

@@ -251,6 +251,15 @@ def test_an_api_that_is_away_changes_nothing(harness, kube_cluster):
     assert harness.observed(program).generation == 1
 
 
+def test_behind_an_outage_nothing_is_judged_by_the_time_for_as_long_as_it_took(harness, kube_cluster):
+    harness.deploy(harness.python(HELLO))
+    kube_cluster.away(3)
+    wait_until(lambda: not can_see(harness), "blind")
+    wait_until(lambda: can_see(harness), "seen again", 20)
+    assert not harness.backend._look.view().settled
+    wait_until(lambda: can_see(harness) and harness.backend._look.view().settled, "settled", 20)
+
+
 def test_a_run_that_is_started_while_the_api_is_away_runs_when_it_is_back(harness, kube_cluster):
     program = harness.python(HELLO)
     harness.deploy(program)

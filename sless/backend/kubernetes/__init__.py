@@ -10,7 +10,8 @@ generation, what it needs beside itself); when something is missing, `observe` s
 restart, a takeover by another replica and somebody's `kubectl delete` are one case, and a former leader has nothing left to write.
 
 Decision: lists, no watches. Two or three lists each second or two, whatever the number of functions, are simple to reason about; a missed
-event cannot exist. The rest (Secrets, Services, policies …) is listed in turn, metadata only, so that what was deleted by hand is back
+event cannot exist. Behind an outage of the API no run ends because of the time that has passed, for as long as that took (`View.settled`):
+nodes tell the API later than it answers us. The rest (Secrets, Services, policies …) is listed in turn, metadata only, so that what was deleted by hand is back
 within a minute.
 
 Decision: a call of the port never waits for the API. Writes go through a small pool, the newest wish of a workload wins, and what the

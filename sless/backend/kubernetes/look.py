@@ -19,6 +19,8 @@ ACTIVE_SEC = 15.0
 WANTED_SEC = 30.0
 """How long after the last question it goes on looking: other replicas than the leader ask only while they have runs."""
 STALE_SEC = 15.0
+SETTLE_SEC = 15.0
+"""How long after an outage, but no longer than that was, nothing is judged by the time that has passed."""
 FIRST_SEC = 2.0
 PARTS_SEC = 15.0
 """Each such time, the next group of `view.PART_KINDS` is listed: what was deleted by hand is noticed after two of them."""
@@ -42,6 +44,8 @@ class Look:
         self._parts_at = float("-inf")
         self._wanted_until = self._leading_until = self._active_until = float("-inf")
         self._failed = 0
+        self._blind_since = float("-inf")
+        self._settled_at = float("-inf")
         self._asked = False
         self._wake = threading.Event()
         self._turn = threading.Condition()
@@ -117,6 +121,9 @@ class Look:
         try:
             view = read_view(self._kube, self._installation, self._parts)
             self._read_parts(began)
+            if self._failed:
+                self._settled_at = time.monotonic() + min(SETTLE_SEC, time.monotonic() - self._blind_since)
+            view.settled = time.monotonic() >= self._settled_at
             self._on_view(view)
             self._view, self._looked_at, self._error = view, began, ""
             if self._parts_at == began:
@@ -143,5 +150,7 @@ class Look:
     def _trouble(self, message: str) -> None:
         self._failed += 1
         self._error = message
+        if self._failed == 1:
+            self._blind_since = self._looked_at
         if self._failed == 1:
             _log.warning("the cluster cannot be seen, nothing is changed: %s", message)

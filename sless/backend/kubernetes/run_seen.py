@@ -38,8 +38,9 @@ class RunState:
     ended_at: datetime | None = None
 
 
-def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime) -> RunState:
-    """`refusal`: what the cluster last said to the Job's attempts to make a pod, "" if nothing."""
+def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, *, judging: bool = True) -> RunState:
+    """`refusal`: what the cluster last said to the Job's attempts to make a pod, "" if nothing. Unless `judging`, nothing ends because of
+    the time that has passed."""
     failed = _failed_reason(job)
     terminated = ((container_status_of(pod).get("state") or {}).get("terminated") if pod else None) or None
     if terminated:
@@ -49,6 +50,8 @@ def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime) -> Ru
         return RunState(status=CallStatus.TIMEOUT, message=_over_time(job), started_at=started_at, ended_at=now, read_log=pod is not None)
     if failed:
         return RunState(status=CallStatus.FAILED, message=_lost(pod, job), ended_at=now)
+    if not judging:
+        return RunState(status=CallStatus.RUNNING, started_at=started_at)
     if started_at is not None:
         return _running(job, started_at, now)
     return _starting(job, pod, refusal, now)

@@ -122,7 +122,7 @@ class Runs:
             elif record.ended is None and not record.ending:
                 record.seen = True
                 pod = view.run_pods.get(record.id)
-                self._follow(record, job, pod, run_state_of(job, pod, refusals.get(job["metadata"]["name"], ""), now))
+                self._follow(record, job, pod, run_state_of(job, pod, refusals.get(job["metadata"]["name"], ""), now, judging=view.settled))
 
     def orphans(self, view: View) -> list[Part]:
         """Secrets of runs whose Job is gone."""

@@ -37,12 +37,14 @@ class Part:
 
 @dataclass(slots=True, kw_only=True)
 class View:
-    """`deployments` by workload id, `pods` of instances by workload id, `jobs` and `run_pods` by run id."""
+    """`deployments` by workload id, `pods` of instances by workload id, `jobs` and `run_pods` by run id. `settled`: the API has not been
+    away a moment ago; else pods may look as they did before, as nodes tell it what has happened later than it answers us."""
 
     deployments: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, list[Json]] = field(default_factory=dict)
     jobs: dict[str, Json] = field(default_factory=dict)
     run_pods: dict[str, Json] = field(default_factory=dict)
+    settled: bool = True
 
 
 def part_of(kind: str, item: Json) -> Part:

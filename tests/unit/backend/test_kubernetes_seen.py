@@ -150,6 +150,21 @@ def test_how_a_run_goes(item, pods, refusal, status, message):
     assert (state.status, state.message) == (status, message)
 
 
+@pytest.mark.parametrize(
+    ("item", "seen", "refusal"),
+    [
+        (job(), pod({"state": {"running": {"startedAt": at(40)}}}), ""),
+        (job(), pod({"state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}), ""),
+        (job(), None, "exceeded quota"),
+    ],
+)
+def test_right_after_an_outage_no_run_ends_because_of_the_time(item, seen, refusal):
+    """The node may not have told yet that it ended in time, or that it runs by now."""
+    assert run_state_of(item, seen, refusal, NOW, judging=False).status is CallStatus.RUNNING
+    ended = pod({"state": {"terminated": {"exitCode": 9}}})
+    assert run_state_of(job(), ended, "", NOW, judging=False).status is CallStatus.FAILED
+
+
 # --- what the API says ---
 
 

@@ -1,0 +1,192 @@
+"""The cluster's API is away for a while (`make soak`: more than a minute), refusing connections or holding them without an answer, while
+functions serve, runs go on, a build builds and new wishes come: nothing changes its state because of that, and everything recovers."""
+
+import base64
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from sless.kube.names import namespace_of
+from tests.contract.builder_harness import wheel_of
+from tests.contract.builder_harness_kube import chart_rights, push_secret
+from tests.kube.cluster import KubeCluster, running_cluster
+from tests.kube.image_builder import image_of
+from tests.services.product import Product, Tenant, new_place, wait_until
+from tests.services.registry import RegistryServer
+from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
+
+AWAY_SEC = 65 if "TEST_SOAK_MESSAGES" in os.environ else 8
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow, pytest.mark.timeout(6 * AWAY_SEC + 240)]
+HELLO = "def handle(event):\n    return {'hello': event}\n"
+SLEEPS = "import time\ndef handle(event):\n    time.sleep(float(event['sec']))\n    return event['sec']\n"
+REQUIREMENTS = "--no-index\n--find-links ./wheels\ngreeting==1.0\n"
+WHEEL = {"base64": base64.b64encode(wheel_of("greeting", "1.0", "N = 1\n")).decode()}
+RECOVER_SEC = 60.0
+
+
+@dataclass
+class World:
+    cluster: KubeCluster
+    product: Product
+
+    @contextmanager
+    def away(self, how: str) -> Iterator[None]:
+        """`refused`: nobody listens, the cluster works on. `frozen`: connections stand, nobody answers, and what ends is not noticed."""
+        began = time.monotonic()
+        if how == "refused":
+            self.cluster.away(AWAY_SEC)
+        else:
+            os.kill(self.cluster.pid, signal.SIGSTOP)
+        try:
+            yield
+            time.sleep(max(0.0, began + AWAY_SEC - time.monotonic()))
+        finally:
+            if how == "frozen":
+                os.kill(self.cluster.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) -> Iterator[World]:
+    with running_cluster() as cluster, new_place(tmp_path) as place:
+        cluster.create(push_secret(registry_server.host))
+        cluster.add_image("image-builder", slow(image_of(cluster._control, tmp_path / "images")))
+        cluster.enforce("sless", chart_rights().cluster, chart_rights().local)
+        environ = {
+            "BACKEND": "kubernetes", "KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": "default", "AUTH_MODE": "local",
+            "REGISTRY_HOST": registry_server.host, "REGISTRY_INSECURE": "true", "REGISTRY_SECRET": "registry",
+            "BUILDER_IMAGE": "image-builder", "S3_ENDPOINT": f"http://{s3_server.endpoint}", "S3_BUCKET": BUCKET,
+            "S3_ACCESS_KEY": ACCESS_KEY, "S3_SECRET_KEY": SECRET_KEY,
+        }  # fmt: skip
+        product = Product(place, **{f"SLESS_{name}": value for name, value in environ.items()})
+        try:
+            yield World(cluster, product.start())
+        finally:
+            product.close()
+
+
+def slow(image: dict[str, Any]) -> dict[str, Any]:
+    """A builder that needs longer than the API is away."""
+    return {**image, "entrypoint": ["sh", "-c", f'sleep {AWAY_SEC + 3}; exec "$0" "$@"', *image["entrypoint"]]}
+
+
+@dataclass
+class Watch:
+    """What a caller and a reader of the REST interface see from now on, until the end of the `with`."""
+
+    tenant: Tenant
+    calls: dict[str, str]
+    """What is called over and over: path → body."""
+    states: dict[str, str]
+    """What is read over and over: path below the namespace → the field to look at."""
+    failures: list[str] = field(default_factory=list)
+    seen: dict[str, set[str]] = field(default_factory=dict)
+    answered: int = 0
+
+    def __enter__(self) -> "Watch":
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work) for work in (self._call, self._read)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _call(self) -> None:
+        with requests.Session() as session:
+            while not self._stop.wait(0.1):
+                for path in self.calls:
+                    answer = session.get(self.tenant.product.url + path, timeout=60)
+                    self.answered += answer.status_code == 200
+                    if answer.status_code != 200:
+                        self.failures.append(f"{path}: {answer.status_code} {answer.text}")
+
+    def _read(self) -> None:
+        while not self._stop.wait(0.3):
+            for path, key in list(self.states.items()):
+                answer = self.tenant.get(path)
+                state = answer.json().get(key) if answer.status_code == 200 else answer.text
+                self.seen.setdefault(path, set()).add(str(state))
+
+
+@pytest.mark.parametrize("how", ["refused", "frozen"])
+def test_an_api_that_is_away_changes_no_state_and_all_recovers(world: World, how: str) -> None:
+    tenant = world.product.tenant(f"edsger-{how}")
+    steady = tenant.deploy("steady", HELLO)
+    long = tenant.deploy("long", SLEEPS, timeout_sec=AWAY_SEC + 30)
+    tenant.deploy("once", SLEEPS, http=False, timeout_sec=AWAY_SEC + 30)
+    tenant.deploy("brief", SLEEPS, http=False, timeout_sec=4)
+    schedule = {"name": "minutes", "type": "cron", "function_ref": "brief", "schedule": "* * * * *", "event_json": {"sec": 1}}
+    assert tenant.post("triggers", {**schedule, "pre_warm_seconds": 0}).status_code == 201
+    pods = uids(world, tenant, "steady")
+
+    tenant.create("built")
+    tenant.upload("built", {"handler.py": HELLO, "requirements.txt": REQUIREMENTS, "wheels/greeting-1.0-py3-none-any.whl": WHEEL})
+    wait_until(lambda: world.cluster.list("Pod", "default-builds") != [], "the builder runs", 60)
+    calls = [tenant.invoke_later("once", {"sec": AWAY_SEC + 10})]
+    job(tenant, "through", AWAY_SEC + 10, AWAY_SEC + 30)
+    job(tenant, "inside", 3, 5)
+    for name in ("through", "inside"):
+        wait_until(lambda: tenant.get(f"jobs/{name}").json()["phase"] == "Running", f"job {name} runs")  # noqa: B023
+    calls.append(tenant.invoke_later("brief", {"sec": 2}))
+    wait_until(lambda: running_pod(world, tenant, calls[1]), "the brief call runs", 30)
+    for name in ("fresh", "quick"):
+        tenant.create(name)
+        tenant.post("triggers", {"name": name, "type": "http", "function_ref": name})
+    tenant.upload("fresh", HELLO)
+
+    paths = ["functions/steady", "functions/long", "functions/built", "functions/fresh", "functions/quick", "jobs/through", "jobs/inside"]
+    in_flight: list[requests.Response] = []
+    caller = threading.Thread(target=lambda: in_flight.append(requests.get(f"{tenant.product.url}{long}?sec={AWAY_SEC + 1}", timeout=200)))
+    with Watch(tenant, {steady: ""}, dict.fromkeys(paths, "phase")) as watch:
+        caller.start()
+        with world.away(how):
+            time.sleep(1)
+            tenant.upload("quick", HELLO)
+            job(tenant, "later", 1, 5)
+            watch.states["jobs/later"] = "phase"
+            calls += [tenant.invoke_later(name, {"sec": 1}) for name in ("once", "brief", "steady")]
+        caller.join()
+        for name in ("built", "fresh", "quick"):
+            assert tenant.settled(name, timeout_sec=RECOVER_SEC)["phase"] == "Ready"
+        for name in ("through", "inside", "later"):
+            ended = tenant.ended_job(name, RECOVER_SEC)
+            assert ended["phase"] == "Succeeded", ended
+        names = ["once", "brief", "once", "brief", "steady"]
+        for name, call in zip(names, calls, strict=True):
+            found = tenant.ended_call(name, call, RECOVER_SEC)
+            assert (found["status"], found["attempts"]) == ("succeeded", 1), found
+    assert watch.failures == [] and watch.answered > AWAY_SEC
+    assert in_flight[0].status_code == 200
+    assert {path: states for path, states in watch.seen.items() if "Failed" in str(states)} == {}
+    assert watch.seen["functions/steady"] == watch.seen["functions/long"] == {"Ready"}
+    assert uids(world, tenant, "steady") == pods
+    for name in ("once", "brief", "steady"):
+        of_it = tenant.get(f"functions/{name}/invocations?limit=1000").json()
+        assert {call["status"] for call in of_it} <= {"succeeded", "running", "queued"}, of_it
+
+
+def uids(world: World, tenant: Tenant, name: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in world.cluster.list("Pod", namespace_of(tenant.namespace), f"sless.dev/name={name}")}
+
+
+def running_pod(world: World, tenant: Tenant, run_id: str) -> bool:
+    pods = world.cluster.list("Pod", namespace_of(tenant.namespace), f"sless.dev/run={run_id}")
+    return any((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+
+
+def job(tenant: Tenant, name: str, sec: float, timeout_sec: int) -> None:
+    made = tenant.post("jobs", {"name": name, "runtime": "python3.11", "event_json": {"sec": sec}, "run_id": 1, "timeout_sec": timeout_sec})
+    assert made.status_code == 201, made.text
+    assert tenant.upload(name, SLEEPS, "job").status_code in (200, 202)
