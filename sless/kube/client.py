@@ -12,10 +12,10 @@ import urllib3
 
 from sless.config import Settings
 from sless.errors import ConfigError
+from sless.kube.edits import FIELD_MANAGER, find_taken_over
 from sless.kube.errors import KubeError, Unavailable, error_of
 from sless.kube.kinds import KindOf, Use, kind_of
 
-FIELD_MANAGER = "sless"
 CONNECT_SEC = 5.0
 READ_SEC = 30.0
 LOG_BYTES = 16 * 2**20
@@ -62,7 +62,17 @@ class Kube:
         self._api.rest_client.pool_manager.clear()
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply: what the manifest names becomes so, what it no longer names is removed, fields of others stay."""
+        """Server-side apply: what the manifest names becomes so, what it no longer names is removed. So is what somebody else has added;
+        only metadata of others stay."""
+        made = self._apply(manifest)
+        if (taken_over := find_taken_over(made)) is None:
+            return made
+        kind, metadata = manifest["kind"], made["metadata"]
+        changes = {"managedFields": taken_over, "resourceVersion": metadata["resourceVersion"]}
+        self.patch(kind, metadata["name"], metadata.get("namespace"), {"metadata": changes})
+        return self._apply(manifest)
+
+    def _apply(self, manifest: Manifest) -> Manifest:
         kind, name, namespace = _place_of(manifest)
         # The API asks for both rights, as an apply may create.
         self._used(kind, "create", namespace)

@@ -1,6 +1,6 @@
 """The rules of the reconcilers, pure: (what is wished, what is seen, now) → what to do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sless.domain.model import Kind, Observed, Trigger, Version, VersionState, Workload
@@ -66,15 +66,18 @@ def decide_instances(
     workloads: Mapping[str, Workload],
     wishes: Mapping[str, Deployment],
     observed: Mapping[str, ObservedDeployment],
+    *,
+    told: Collection[str],
     busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
-    """Every workload that needs something done. `busy` are ids of workloads that runs or builds still hold; they are not forgotten yet.
-    What is observed and belongs to no workload at all is an orphan and is removed."""
+    """Every workload that needs something done. `told` are ids of workloads whose wish the backend has heard since this server began: each
+    is told once, as somebody may have edited what stands meanwhile. `busy` are ids of workloads that runs or builds still hold; they are
+    not forgotten yet. What is observed and belongs to no workload at all is an orphan and is removed."""
     actions: list[InstanceAction] = []
     held = set(busy)
     for workload_id, workload in workloads.items():
         wish, seen = wishes.get(workload_id), observed.get(workload_id)
-        if wish is not None and (seen is None or seen.generation != wish.generation):
+        if wish is not None and (seen is None or seen.generation != wish.generation or workload_id not in told):
             actions.append(Apply(deployment=wish))
         elif wish is None and seen is not None:
             actions.append(Remove(workload_id=workload_id))

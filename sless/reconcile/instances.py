@@ -28,6 +28,8 @@ class InstancesLoop:
     waker: Waker
     held: Callable[[], Iterable[str]]
     backoff: Backoff = field(default_factory=Backoff)
+    _told: set[str] = field(default_factory=set)
+    """Workloads whose wish this server has told the backend once: from then on the backend sees what somebody edits by hand."""
     _revision: int = -1
     _changed: bool = True
     _full_at: datetime = field(default_factory=clock.now)
@@ -47,9 +49,10 @@ class InstancesLoop:
         workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
         self.backend.keep_namespaces({item.namespace for item in workloads.values()})
         wishes = self._wishes(workloads)
-        actions = decide_instances(workloads, wishes, observed, self.held())
+        actions = decide_instances(workloads, wishes, observed, told=self._told, busy=self.held())
         for action in actions:
             self._apply(action, now)
+        self._told &= wishes.keys()
         self._record(workloads, wishes, observed)
         self._full_at = now + timedelta(seconds=1 if actions else FULL_TICK_SEC)
         # The revision from before the tick: what this tick wrote itself is looked at once more, and finds nothing to do.
@@ -75,6 +78,7 @@ class InstancesLoop:
             match action:
                 case Apply(deployment=deployment):
                     self.backend.apply(deployment)
+                    self._told.add(workload_id)
                 case Remove():
                     self.backend.remove(workload_id)
                 case Forget():

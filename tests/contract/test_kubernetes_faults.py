@@ -81,19 +81,6 @@ def test_a_hundred_ticks_without_a_change_write_nothing(harness, kube_cluster):
     assert kube_cluster.requests() and writes(kube_cluster) == []
 
 
-def test_the_next_server_writes_nothing_either(harness, kube_cluster):
-    program = harness.python(HELLO)
-    (endpoint,) = harness.deploy(program)
-    looks(harness, 2)
-    harness.backend.close()
-    kube_cluster.clear_requests()
-    harness.backend = harness.make()
-    harness.backend.apply(Deployment(program=program, replicas=1, generation=1))
-    looks(harness, 3)
-    assert writes(kube_cluster) == []
-    assert harness.endpoints(program) == [endpoint]
-
-
 @pytest.mark.parametrize("functions", [30, 200] if "TEST_SOAK_MESSAGES" in os.environ else [30])
 def test_many_functions_cost_no_more_calls_than_one(kube_cluster, functions):
     harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
@@ -155,15 +142,6 @@ def test_what_somebody_deletes_comes_back(harness, kube_cluster, kinds):
     wait_until(back, "all of them anew", 20)
     wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready again", 15)
     assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
-
-
-def test_what_somebody_edits_is_set_right(harness, kube_cluster):
-    program = harness.python(HELLO)
-    harness.deploy(program)
-    home = namespace_of(harness.namespace)
-    path = kube_cluster.path_of("Deployment", home, "hello")
-    kube_cluster.request("PATCH", path, {"spec": {"replicas": 3}}, "application/merge-patch+json")
-    wait_until(lambda: tick(harness, program) and kube_cluster.get("Deployment", home, "hello")["spec"]["replicas"] == 1, "one replica")
 
 
 def test_a_namespace_that_is_deleted_by_hand_comes_back_whole(harness, kube_cluster):

@@ -184,6 +184,8 @@ class Registry:
     def _update(self, kind: Kind, old: Object, new: Object, writer: Writer, applied: "tuple[Object, _Owners] | None") -> Object:
         self._check_version(kind, old, new)
         metadata = new.setdefault("metadata", {})
+        # Who sends managedFields says anew who owns what.
+        owners = _owners_of(new if metadata.get("managedFields") else old)
         for key in _SERVERS_METADATA:
             metadata.pop(key, None)
             if key in old["metadata"]:
@@ -202,7 +204,7 @@ class Registry:
         if applied is not None:
             self._own(new, applied[0], old, (writer, True, applied[1]))
         else:
-            self._own(new, new, old, (writer, False, _owners_of(old)))
+            self._own(new, new, old, (writer, False, owners))
         if kind.kind in _WITH_GENERATION and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"]["generation"] + 1
         return self._settle(new, old)

@@ -72,7 +72,8 @@ class KubernetesBackend:
         return self._instances.seen
 
     def apply(self, deployment: Deployment) -> None:
-        self._instances.apply(deployment, self._look.view(leading=True))
+        self._look.view(leading=True)
+        self._instances.apply(deployment)
         if self._writer.is_busy():
             self._look.active()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sless import clock
 from sless.backend.kubernetes.fit import Fit
-from sless.backend.kubernetes.manifests import Wanted, key_of, wanted_of
+from sless.backend.kubernetes.manifests import Wanted, wanted_of
 from sless.backend.kubernetes.seen import (
     Memory,
     ended_instances_of,
@@ -22,7 +22,7 @@ from sless.backend.kubernetes.seen import (
     replaced_pods,
 )  # fmt: skip
 from sless.backend.kubernetes.tenants import Tenants
-from sless.backend.kubernetes.view import Part, Parts, View
+from sless.backend.kubernetes.view import Part, Parts, View, key_of
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.plan import STUCK_STOP_SEC
 from sless.clock import parse_rfc3339
@@ -31,7 +31,7 @@ from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
 from sless.kube import Exists, Kube, KubeError
 from sless.kube.code_map import archive_of, code_map_manifest
-from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, namespace_of
+from sless.kube.names import ROLE, ROLE_CODE, ROLE_INSTANCE, WORKLOAD, namespace_of, selector_of
 from sless.kube.stamp import stamp_of
 
 Json = dict[str, Any]
@@ -64,14 +64,10 @@ class Objects:
             self.tenants.ensure(namespace)
             write()
 
-    def apply(self, manifest: Json) -> Json | None:
+    def apply(self, manifest: Json) -> None:
         """Unless it is there as it should be."""
-        part = self.parts.find(key_of(manifest))
-        if part is not None and part.stamp == stamp_of(manifest):
-            return None
-        made = self.kube.apply(manifest)
-        self.parts.put(manifest["kind"], made)
-        return made
+        if not self.parts.holds(manifest):
+            self.parts.put(manifest["kind"], self.kube.apply(manifest))
 
     def ensure_code(self, program: Program, code_map: str | None) -> None:
         """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version that another backend
@@ -88,9 +84,21 @@ class Objects:
         # The artifact's name holds, as that is what the pods ask for.
         manifest["metadata"]["name"] = code_map
         try:
-            self.parts.put("ConfigMap", self.kube.create(manifest))
+            made = self.kube.create(manifest)
         except Exists:
-            self.parts.put("ConfigMap", manifest)
+            if not (ours := self._listed(manifest)):
+                # Its labels are gone, and with them it; what has mounted it keeps its content.
+                self.kube.delete("ConfigMap", code_map, namespace)
+                ours = [self.kube.create(manifest)]
+            made = ours[0]
+        self.parts.put("ConfigMap", made)
+
+    def _listed(self, manifest: Json) -> list[Json]:
+        """The object of this name, if our labels find it."""
+        selector, fields = selector_of(self.fit.installation), f"metadata.name={manifest['metadata']['name']}"
+        return self.kube.list(
+            manifest["kind"], namespace=manifest["metadata"]["namespace"], selector=selector, fields=fields, metadata_only=True
+        )
 
     def delete(self, key: str) -> None:
         kind, namespace, name = key.split("/", 2)
@@ -109,26 +117,22 @@ class Instances:
     """Why instances ended, by id, the newest."""
     tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _reached: dict[str, int] = field(default_factory=dict)
-    _edited: dict[str, int] = field(default_factory=dict)
-    """The Deployment's own generation after our last write: a higher one means that somebody edited it."""
     _tried: dict[str, str] = field(default_factory=dict)
     """Hash of the wish that was last put to the writer."""
     _known: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply(self, wish: Deployment, view: View) -> None:
+    def apply(self, wish: Deployment) -> None:
         wanted = wanted_of(self.objects.fit, wish)
         workload_id = wish.program.workload_id
-        live = view.deployments.get(workload_id)
-        edited = live is not None and self._is_edited(workload_id, live)
-        part = self.objects.parts.find(key_of(wanted.deployment))
-        if part is not None and part.stamp == stamp_of(wanted.deployment) and not edited and self._has_needs(wanted.deployment):
+        parts = self.objects.parts
+        if all(parts.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
             return
         if self._tried.get(workload_id) != stamp_of(wanted.deployment):
             # Another wish than the one that was refused.
             self._tried[workload_id] = stamp_of(wanted.deployment)
             self.writer.drop(workload_id)
-        self.writer.put(workload_id, lambda: self._write(wish, wanted, edited=edited))
+        self.writer.put(workload_id, lambda: self._write(wish, wanted))
 
     def remove(self, workload_id: str, view: View) -> None:
         live = view.deployments.get(workload_id)
@@ -181,16 +185,12 @@ class Instances:
 
     # --- writing, in the writer's threads ---
 
-    def _write(self, wish: Deployment, wanted: Wanted, *, edited: bool) -> None:
+    def _write(self, wish: Deployment, wanted: Wanted) -> None:
         def write() -> None:
             for manifest in wanted.before:
                 self.objects.apply(manifest)
             self.objects.ensure_code(wish.program, wanted.code_map)
-            if edited:
-                self.objects.parts.drop(key_of(wanted.deployment))
-            made = self.objects.apply(wanted.deployment)
-            if made is not None:
-                self._edited[wish.program.workload_id] = int(made["metadata"].get("generation") or 0)
+            self.objects.apply(wanted.deployment)
             for manifest in wanted.after:
                 self.objects.apply(manifest)
 
@@ -213,25 +213,19 @@ class Instances:
         """The newest generation that was once ready; 0 as soon as something of it is missing or was edited, so that it is wished again."""
         if deployment is None:
             self._reached.pop(workload_id, None)
-            self._edited.pop(workload_id, None)
-        elif self._is_edited(workload_id, deployment) or not is_complete(
-            deployment, self.objects.fit.template_hash, self._find_stamp
-        ):  # fmt: skip
+        elif self._is_off(workload_id, deployment) or not self._has_needs(deployment):
             self._reached[workload_id] = 0
         elif is_rolled_out(deployment):
             self._reached[workload_id] = generation_of(deployment)
         return self._reached.get(workload_id, 0)
 
-    def _is_edited(self, workload_id: str, deployment: Json) -> bool:
-        generation = int(deployment["metadata"].get("generation") or 0)
-        return generation > self._edited.setdefault(workload_id, generation)
+    def _is_off(self, workload_id: str, deployment: Json) -> bool:
+        """Somebody edited it, or what was last written did not get through."""
+        failure = self.writer.find_failure(workload_id)
+        return self.objects.parts.is_edited(key_of({**deployment, "kind": "Deployment"})) or (failure is not None and not failure.message)
 
     def _has_needs(self, deployment: Json) -> bool:
-        return is_complete(deployment, self.objects.fit.template_hash, self._find_stamp)
-
-    def _find_stamp(self, key: str) -> str | None:
-        part = self.objects.parts.find(key)
-        return part.stamp if part is not None else None
+        return is_complete(deployment, self.objects.fit.template_hash, self.objects.parts.find_stamp)
 
     def _remember(self, view: View) -> None:
         pods = [pod for group in view.pods.values() for pod in group]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sless.backend.kubernetes.fit import Fit, IngressFit
+from sless.backend.kubernetes.view import key_of
 from sless.domain.ports import Deployment, Program
 from sless.domain.runtimes import RUNTIMES
 from sless.kube.names import (
@@ -68,11 +69,6 @@ def wanted_of(fit: Fit, wish: Deployment) -> Wanted:
     }
     deployment["metadata"]["annotations"] = annotations
     return Wanted(deployment=stamped(deployment), before=before, after=after, code_map=code_map)
-
-
-def key_of(item: Json) -> str:
-    """`Secret/sless-fn-0123/hello-env`."""
-    return f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
 
 
 def labels_of_program(fit: Fit, program: Program, role: str) -> dict[str, str]:

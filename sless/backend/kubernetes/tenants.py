@@ -9,7 +9,6 @@ from typing import Any
 from sless.backend.kubernetes.view import Part, Parts
 from sless.kube import Kube
 from sless.kube.names import NAMESPACE, ROLE, ROLE_TENANT, namespace_of
-from sless.kube.stamp import stamp_of
 from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, tenant_manifests
 
 _log = logging.getLogger(__name__)
@@ -58,10 +57,8 @@ class Tenants:
         if self._parts.find(f"Namespace//{home}") is None:
             check_owner(self._kube, home, self._policy.installation)
         for manifest in self._wanted(namespace):
-            kind, metadata = manifest["kind"], manifest["metadata"]
-            part = self._parts.find(f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}")
-            if part is None or part.stamp != stamp_of(manifest):
-                self._parts.put(kind, self._kube.apply(manifest))
+            if not self._parts.holds(manifest):
+                self._parts.put(manifest["kind"], self._kube.apply(manifest))
 
     def read_source(self) -> None:
         """Looks whether the pull secret has changed. Raises KubeError."""
@@ -71,12 +68,12 @@ class Tenants:
                 _log.warning("SLESS_REGISTRY_SECRET: no Secret %r in namespace %r", self._policy.pull_secret, self._policy.pod_namespace)
 
     def outdated(self, in_use: Collection[str]) -> list[str]:
-        """Tenants in use whose namespace is there and lacks something."""
+        """Tenants in use whose namespace is there and lacks something, or has not been written by this process yet."""
         found = []
         for namespace in sorted(in_use):
             if self._parts.find(f"Namespace//{namespace_of(namespace)}") is None:
                 self.forget(namespace)
-            elif any(not self._is_there(manifest) for manifest in self._wanted(namespace)):
+            elif any(not self._parts.holds(manifest) for manifest in self._wanted(namespace)):
                 self.forget(namespace)
                 found.append(namespace)
         return found
@@ -103,8 +100,3 @@ class Tenants:
         if self._source is not None:
             manifests.append(pull_secret_manifest(self._policy, namespace, self._source))
         return manifests
-
-    def _is_there(self, manifest: dict[str, Any]) -> bool:
-        metadata = manifest["metadata"]
-        part = self._parts.find(f"{manifest['kind']}/{metadata.get('namespace', '')}/{metadata['name']}")
-        return part is not None and part.stamp == stamp_of(manifest)

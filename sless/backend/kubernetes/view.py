@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sless.kube import Kube
+from sless.kube.edits import mark_of
 from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_STUCK, RUN, WORKLOAD, selector_of
 from sless.kube.stamp import stamp_of
 
@@ -20,7 +21,7 @@ PART_KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """An object that is known by its metadata."""
+    """An object that is known by its metadata. `mark`: see `kube.edits`."""
 
     kind: str
     namespace: str
@@ -29,6 +30,8 @@ class Part:
     deleting: bool
     labels: dict[str, str]
     created_at: str
+    resource_version: str
+    mark: str
 
     @property
     def key(self) -> str:
@@ -47,13 +50,21 @@ class View:
     settled: bool = True
 
 
-def part_of(kind: str, item: Json) -> Part:
+def part_of(kind: str, item: Json, before: Part | None = None) -> Part:
+    """`before`: as it was last seen; when it has not changed since, its mark is not made anew."""
     metadata = item["metadata"]
+    version = metadata.get("resourceVersion", "")
     return Part(
         kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"], stamp=stamp_of(item),
         deleting=bool(metadata.get("deletionTimestamp")), labels=metadata.get("labels") or {},
-        created_at=metadata.get("creationTimestamp", ""),
+        created_at=metadata.get("creationTimestamp", ""), resource_version=version,
+        mark=before.mark if before is not None and before.resource_version == version else mark_of(item),
     )  # fmt: skip
+
+
+def key_of(item: Json) -> str:
+    """`Secret/sless-fn-0123/hello-env`."""
+    return f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
 
 
 def label_of(item: Json, label: str) -> str:
@@ -79,6 +90,8 @@ class Parts:
     def __init__(self) -> None:
         self._parts: dict[str, Part] = {}
         self._written: dict[str, float] = {}
+        self._marks: dict[str, str] = {}
+        """Of what this process has written, as the API answered."""
         self._turn = 0
         self.complete = False
         """Every kind has been listed once."""
@@ -87,12 +100,28 @@ class Parts:
         part = self._parts.get(key)
         return part if part is not None and not part.deleting else None
 
+    def holds(self, manifest: Json) -> bool:
+        """Whether it is there as this process has written it: nothing is to be done."""
+        part = self.find(key_of(manifest))
+        return part is not None and part.stamp == stamp_of(manifest) and self._marks.get(part.key) == part.mark
+
+    def is_edited(self, key: str) -> bool:
+        """Whether somebody else has changed it since."""
+        part = self._parts.get(key)
+        return part is not None and self._marks.get(key, part.mark) != part.mark
+
+    def find_stamp(self, key: str) -> str | None:
+        """The hash of what it was made from, "" once somebody has edited it; None when it is not there."""
+        part = self.find(key)
+        return None if part is None else "" if self.is_edited(key) else part.stamp
+
     def all(self) -> list[Part]:
         return list(self._parts.values())
 
     def put(self, kind: str, item: Json) -> None:
         part = part_of(kind, item)
         self._parts[part.key] = part
+        self._marks[part.key] = part.mark
         self._written[part.key] = time.monotonic()
 
     def drop(self, key: str) -> None:
@@ -122,10 +151,11 @@ class Parts:
             self.merge(kind, kube.list(kind, selector=selector_of(installation), metadata_only=True), began)
         horizon = time.monotonic() - 60
         self._written = {key: at for key, at in list(self._written.items()) if at > horizon}
+        self._marks = {key: mark for key, mark in list(self._marks.items()) if key in self._parts}
 
     def merge(self, kind: str, items: Iterable[Json], began: float) -> None:
         """All of one kind, as a list that began then (monotonic) shows them."""
-        listed = {part.key: part for part in (part_of(kind, item) for item in items)}
+        listed = {part.key: part for part in (part_of(kind, item, self._parts.get(key_of({**item, "kind": kind}))) for item in items)}
         recent = {key for key, at in list(self._written.items()) if at >= began}
         kept = {key: part for key, part in list(self._parts.items()) if part.kind != kind or key in recent}
         self._parts = kept | {key: part for key, part in listed.items() if key not in recent}

@@ -96,7 +96,14 @@ WISH = decide.deployment_of(workload(), version(), [trigger()])
     ],
 )
 def test_decide_instances(workloads, wishes, observed, busy, expected):
-    assert decide.decide_instances({item.id: item for item in workloads}, wishes, observed, busy) == expected
+    assert decide.decide_instances({item.id: item for item in workloads}, wishes, observed, told=wishes.keys(), busy=busy) == expected
+
+
+def test_each_wish_is_told_once_though_all_seems_to_be_as_it_should():
+    """Somebody may have edited what stands while no server looked."""
+    workloads, wishes, observed = {"id-hello": workload()}, {"id-hello": WISH}, {"id-hello": seen(3)}
+    assert decide.decide_instances(workloads, wishes, observed, told=()) == [Apply(deployment=WISH)]
+    assert decide.decide_instances(workloads, wishes, observed, told={"id-hello"}) == []
 
 
 def test_observed_is_ready_only_for_this_generation():

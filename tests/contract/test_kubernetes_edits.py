@@ -1,0 +1,234 @@
+"""What somebody edits in a cluster by hand, while sless runs or while it does not, is as it was within two turns of the looking thread."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from sless.backend.kubernetes import look
+from sless.domain.ports import Deployment, Program
+from sless.kube.names import namespace_of
+from tests.contract.backend_harness import wait_until
+from tests.contract.kube_harness import KubeHarness
+from tests.kube.cluster import KubeCluster
+
+Object = dict[str, Any]
+HELLO = "def handle(event):\n    return {'hello': event}\n"
+WRITES = {"create", "patch", "update", "delete", "deletecollection"}
+PULL = {
+    "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "registry", "namespace": "default"}, "data": {"a": "MQ=="},
+}  # fmt: skip
+
+
+@dataclass
+class Stage:
+    """A function that serves, and all that stands around it."""
+
+    cluster: KubeCluster
+    harness: KubeHarness
+    program: Program
+
+    @property
+    def home(self) -> str:
+        return namespace_of(self.harness.namespace)
+
+    def place_of(self, kind: str, name: str) -> tuple[str, str, str]:
+        match kind:
+            case "Namespace":
+                return kind, "", self.home
+            case "Ingress":
+                return kind, "default", f"fn-hello-{self.harness.namespace}"
+        return kind, self.home, name
+
+    def content(self, kind: str, name: str) -> Object:
+        """What sless decides of it."""
+        item = copy.deepcopy(self.cluster.get(*self.place_of(kind, name)))
+        item.pop("status", None)
+        metadata = item.pop("metadata")
+        annotations = metadata.get("annotations", {})
+        annotations.pop("deployment.kubernetes.io/revision", None)
+        return {**item, "labels": metadata.get("labels"), "annotations": annotations}
+
+    def edit(self, kind: str, name: str, change: Object | Callable[[Object], None]) -> None:
+        """As `kubectl edit` does: a merge patch, or the whole object read, changed and written."""
+        path = self.cluster.path_of(*self.place_of(kind, name))
+        if isinstance(change, dict):
+            self.cluster.request("PATCH", path, change, "application/merge-patch+json")
+            return
+        item = self.cluster.request("GET", path)
+        change(item)
+        self.cluster.request("PUT", path, item)
+
+    def tick(self) -> None:
+        """What the reconciler does."""
+        wish = Deployment(program=self.program, replicas=1, generation=1)
+        seen = self.harness.observed(self.program)
+        self.harness.backend.keep_namespaces([self.harness.namespace])
+        if seen is None or seen.generation != 1:
+            self.harness.backend.apply(wish)
+
+    def restart(self) -> None:
+        self.harness.backend = self.harness.make()
+        self.harness.backend.apply(Deployment(program=self.program, replicas=1, generation=1))
+
+    def rest(self) -> None:
+        for _ in range(8):
+            self.tick()
+            self.harness.backend._look.refresh(0.0, 5.0)
+
+    def writes(self) -> list[Object]:
+        return [one for one in self.cluster.requests() if one["verb"] in WRITES]
+
+
+@pytest.fixture
+def stage(kube_cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    monkeypatch.setattr(look, "PARTS_SEC", 0.3)
+    monkeypatch.setattr(look, "IDLE_SEC", 0.3)
+    kube_cluster.apply(PULL)
+    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test")
+    try:
+        program = harness.python(HELLO, env={"A": "1", "B": "2"})
+        harness.deploy(program)
+        made = Stage(kube_cluster, harness, program)
+        made.rest()
+        yield made
+    finally:
+        harness.close()
+
+
+def container(item: Object) -> Object:
+    found: Object = item["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def set_image(item: Object) -> None:
+    container(item)["image"] = "elsewhere:1"
+
+
+def add_variable(item: Object) -> None:
+    container(item)["env"].append({"name": "MINE", "value": "1"})
+
+
+def drop_variable(item: Object) -> None:
+    container(item)["env"] = [one for one in container(item)["env"] if one["name"] != "SLESS_TIMEOUT_SEC"]
+
+
+def drop_limits(item: Object) -> None:
+    del container(item)["resources"]["limits"]["memory"]
+
+
+EDITS: "list[tuple[str, str, Object | Callable[[Object], None]]]" = [
+    ("Deployment", "hello", set_image),
+    ("Deployment", "hello", add_variable),
+    ("Deployment", "hello", drop_variable),
+    ("Deployment", "hello", drop_limits),
+    ("Deployment", "hello", {"spec": {"replicas": 0}}),
+    ("Deployment", "hello", {"metadata": {"labels": {"sless.dev/installation": None}}}),
+    ("Service", "hello", {"spec": {"selector": {"sless.dev/workload": "other"}}}),
+    ("Service", "hello", {"spec": {"externalIPs": ["192.0.2.1"]}}),
+    ("Secret", "hello-env", {"data": {"A": "Mg=="}}),
+    ("Secret", "hello-env", {"data": {"MINE": "Mg=="}}),
+    ("Secret", "hello-env", {"data": {"B": None}}),
+    ("Secret", "sless-pull", {"data": {"a": "Mg=="}}),
+    ("NetworkPolicy", "sless-isolation", {"spec": {"ingress": [{}]}}),
+    ("NetworkPolicy", "sless-isolation", {"spec": {"policyTypes": ["Ingress"]}}),
+    ("ResourceQuota", "sless", {"spec": {"hard": {"pods": "1000"}}}),
+    ("ResourceQuota", "sless", {"spec": {"hard": {"pods": None}}}),
+    ("LimitRange", "sless", {"spec": {"limits": [{"type": "Container", "default": {"memory": "8Gi"}}]}}),
+    ("ServiceAccount", "sless-function", {"automountServiceAccountToken": True}),
+    ("Namespace", "", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}),
+    ("Namespace", "", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}),
+    ("Ingress", "", {"spec": {"rules": [{"host": "other.test"}]}}),
+]
+NAMES = [f"{number}-{kind}" for number, (kind, _, _) in enumerate(EDITS)]
+
+
+@pytest.mark.parametrize(("kind", "name", "change"), EDITS, ids=NAMES)
+def test_what_is_edited_while_sless_runs_is_set_right_and_then_nothing_is_written(stage, kind, name, change):
+    before = stage.content(kind, name)
+    stage.edit(kind, name, change)
+    assert stage.content(kind, name) != before
+    wait_until(lambda: stage.tick() or stage.content(kind, name) == before, lambda: f"{stage.content(kind, name)}\n{before}", 15)
+    wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.program), "it serves", 20)
+    stage.rest()
+    stage.cluster.clear_requests()
+    stage.rest()
+    assert stage.writes() == []
+
+
+def test_all_that_is_edited_while_sless_is_down_is_set_right_when_it_starts(stage):
+    """One edit of each object, as several of one would be too little for some of them."""
+    chosen = {(kind, name): change for kind, name, change in EDITS}
+    before = {place: stage.content(*place) for place in chosen}
+    stage.harness.backend.close()
+    for (kind, name), change in chosen.items():
+        stage.edit(kind, name, change)
+    stage.restart()
+    wait_until(
+        lambda: stage.tick() or all(stage.content(*place) == before[place] for place in chosen),
+        lambda: str([place for place in chosen if stage.content(*place) != before[place]]), 20,
+    )  # fmt: skip
+    wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.program), "it serves", 20)
+
+
+@pytest.mark.parametrize("change", [set_image, drop_variable, add_variable, drop_limits])
+def test_a_deployment_that_is_edited_while_sless_is_down_is_set_right(stage, change):
+    before = stage.content("Deployment", "hello")
+    stage.harness.backend.close()
+    stage.edit("Deployment", "hello", change)
+    stage.restart()
+    wait_until(lambda: stage.tick() or stage.content("Deployment", "hello") == before, "as it was", 15)
+
+
+def test_a_start_applies_each_object_once_and_changes_nothing(stage):
+    versions = {item["kind"]: item["metadata"]["resourceVersion"] for item in everything(stage)}
+    endpoints = stage.harness.endpoints(stage.program)
+    stage.harness.backend.close()
+    stage.cluster.clear_requests()
+    stage.restart()
+    stage.rest()
+    assert {item["kind"]: item["metadata"]["resourceVersion"] for item in everything(stage)} == versions
+    assert stage.harness.endpoints(stage.program) == endpoints
+    written = [(one["resource"], one["name"]) for one in stage.writes()]
+    assert len(written) == len(set(written)) and {one["verb"] for one in stage.writes()} == {"patch"}
+    stage.cluster.clear_requests()
+    stage.rest()
+    assert stage.writes() == []
+
+
+def test_code_that_lost_its_labels_is_ours_again(stage):
+    """It cannot be changed otherwise, as it is immutable."""
+    (code,) = (item for item in stage.cluster.list("ConfigMap", stage.home) if item["metadata"]["name"].startswith("code-"))
+    stage.edit("ConfigMap", code["metadata"]["name"], {"metadata": {"labels": {"sless.dev/installation": None}}})
+    place = ("ConfigMap", stage.home, code["metadata"]["name"])
+    wait_until(lambda: stage.tick() or found_labels(stage, place) == code["metadata"]["labels"], "its labels", 15)
+    stage.rest()
+    stage.cluster.clear_requests()
+    stage.rest()
+    assert stage.writes() == []
+
+
+def found_labels(stage: Stage, place: tuple[str, str, str]) -> Object | None:
+    found = stage.cluster.find(*place)
+    return found and found["metadata"].get("labels")
+
+
+def everything(stage: Stage) -> list[Object]:
+    kinds = {kind: name for kind, name, _ in EDITS}
+    return [stage.cluster.get(*stage.place_of(kind, name)) for kind, name in kinds.items()]
+
+
+def test_what_others_add_to_metadata_stays(stage):
+    """Finalizers and annotations of controllers, and the restart that `kubectl rollout restart` asks for."""
+    annotation = {"kubectl.kubernetes.io/restartedAt": "2026-01-31T12:00:00Z"}
+    stage.edit("Deployment", "hello", {"spec": {"template": {"metadata": {"annotations": annotation}}}})
+    stage.edit("Service", "hello", {"metadata": {"annotations": {"example.test/load-balancer": "1"}}})
+    stage.cluster.clear_requests()
+    stage.rest()
+    assert stage.writes() == []
+    stage.harness.apply(replace(stage.program, env={"A": "3"}), generation=2)
+    wait_until(lambda: stage.cluster.get("Secret", stage.home, "hello-env")["data"] == {"A": "Mw=="}, "written")
+    found = stage.cluster.get("Deployment", stage.home, "hello")["spec"]["template"]["metadata"]["annotations"]
+    assert annotation.items() <= found.items()
