@@ -76,6 +76,8 @@ def test_code_that_changed_is_compiled_again(builds):
         ("handler.go", 'import "example.com/app/inner"', 'import (\n\t"example.com/app/inner"\n)'),
     ):
         assert builds.build(edited(BASE, path, old, new)) == AGAIN, (path, new)
+    alone = edited(edited(BASE, "handler.go", 'import "example.com/app/inner"', ""), "handler.go", "inner.Word + ", "")
+    assert builds.build(alone) == AGAIN, "a package less"
     both = {**BASE, "handler.go": BASE["handler.go"].replace("one", "three"), "more.go": "package handler\n\nvar x = 3\n"}
     assert builds.build(both) == AGAIN
 
