@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from sless import ids
 from sless.app.adapters import LockedBackend, RunQueue
 from sless.app.database import database_url_of
 from sless.asgi import Application, Parts
 from sless.backend import make_local_backend
-from sless.backend.kubernetes import ClusterParts, KubernetesBackend
 from sless.build import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import FolderContextStore, open_context_store
@@ -22,8 +22,6 @@ from sless.domain.ports import Backend, Builder, CodeStore
 from sless.host.disk import is_full
 from sless.host.material import Material, MaterialKey
 from sless.http import create_app
-from sless.kube import Kube
-from sless.kube.names import META_INSTALLATION
 from sless.outbound import outbound_of
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.reconcile.builds import BuildsLoop
@@ -39,6 +37,9 @@ from sless.reconcile.runs import Limits, RunsLoop
 from sless.store import open_store
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
+
+if TYPE_CHECKING:
+    from sless.kube import Kube
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +77,8 @@ class Assembly:
         self.store = open_store(database_url_of(settings), holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
-        self.kube = Kube.connect(settings) if settings.backend == "kubernetes" else None
-        self.installation = self.store.meta_ensure(META_INSTALLATION, ids.new_id(8)) if self.kube else ""
+        self.kube = _connect_kube(settings) if settings.backend == "kubernetes" else None
+        self.installation = self.store.meta_ensure("installation", ids.new_id(8)) if self.kube else ""
         make = make_backend or (self._make_kubernetes if self.kube else self._make_local)
         self.backend: Backend = LockedBackend(make(self._changed), threading.RLock())
         self.contexts = open_context_store(settings) if self.kube else None
@@ -134,6 +135,8 @@ class Assembly:
         return make_local_backend(self.settings, self.material, self._on_lines, changed)
 
     def _make_kubernetes(self, changed: Callable[[], None]) -> Backend:
+        from sless.backend.kubernetes import ClusterParts, KubernetesBackend
+
         assert self.kube is not None
         return KubernetesBackend(
             ClusterParts(
@@ -230,6 +233,13 @@ class Assembly:
         self.backend.close()
         self.leader.resign()
         self.store.close()
+
+
+def _connect_kube(settings: Settings) -> "Kube":
+    # As its backend: a server without a cluster starts sooner without its client.
+    from sless.kube import Kube
+
+    return Kube.connect(settings)
 
 
 def _holder_of(data_dir: Path) -> str:

@@ -17,7 +17,8 @@ from sqlalchemy import Text, event, text
 
 from sless.domain.model import Kind
 from sless.errors import Code, ConfigError, SlessError
-from sless.store import faults, open_store
+from sless.store import faults, migrate, open_store
+from sless.store.migrations import HEAD
 from sless.store.tables import metadata
 from tests.builders import NAMESPACE, make_invocation, make_workload_spec
 from tests.contract.store_steps import at_once
@@ -42,6 +43,15 @@ class TestMigrations:
             options = {"compare_type": True, "compare_server_default": not fresh.database.is_sqlite}
             context = MigrationContext.configure(conn, opts=options)
             assert compare_metadata(context, metadata) == []
+
+    def test_one_that_has_it_needs_no_alembic(self, fresh, empty_database_url):
+        fresh.migrate()
+        assert migrate.head() == HEAD
+        script = (
+            "import sys\nfrom sless.store import open_store\nstore = open_store(sys.argv[1])\nstore.migrate()\nstore.close()\n"
+            "assert 'alembic' not in sys.modules"
+        )
+        subprocess.run([sys.executable, "-c", script, empty_database_url], check=True)
 
     def test_keys_sort_byte_by_byte(self, fresh):
         """Alembic compares no collations."""
