@@ -13,6 +13,9 @@ from sless.domain.ports import BuildSpec, BuildStatus
 from sless.host.process import Child, Launch, Processes
 
 MAX_LOG_LINES = 10_000
+MAX_LOG_CHARS = 4 * 2**20
+"""Of a build's log, which is shown whole: an installer may print lines of any length."""
+MAX_LINE_CHARS = 8_000
 _MAX_TAIL_CHARS = 2_000
 """Of a line in a message; the log has more of it."""
 _TERM_SEC = 2.0
@@ -52,7 +55,8 @@ class Work:
         self._masking = masking_of(spec.build_env)
         self._status = BuildStatus(ready=None)
         self._pending: list[str] = []
-        self._logged = 0
+        self._logged = self._logged_chars = 0
+        self._log_full = False
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._shortened: list[tuple[str, str]] = []
         self._cancelled = threading.Event()
@@ -76,12 +80,18 @@ class Work:
             for line in lines:
                 shown = self._shown(line)
                 self._tail.append(shown[:_MAX_TAIL_CHARS])
-                self._logged += 1
-                if self._logged <= MAX_LOG_LINES:
-                    self._pending.append(shown)
-                elif self._logged == MAX_LOG_LINES + 1:
-                    self._pending.append(f"[build log over {MAX_LOG_LINES} lines: the rest is dropped]")
+                self._keep(shown if len(shown) <= MAX_LINE_CHARS else shown[:MAX_LINE_CHARS] + " …[cut]")
         self._changed()
+
+    def _keep(self, line: str) -> None:
+        self._logged += 1
+        self._logged_chars += len(line)
+        if self._log_full:
+            return
+        if self._logged > MAX_LOG_LINES or self._logged_chars > MAX_LOG_CHARS:
+            self._log_full = True
+            line = f"[build log over {MAX_LOG_LINES} lines or {MAX_LOG_CHARS // 2**20} MB: the rest is dropped]"
+        self._pending.append(line)
 
     def shorten(self, folder: Path, name: str) -> None:
         """Shows this folder of the server as `name` in the log from now on."""
