@@ -1,6 +1,6 @@
 """History of calls, gathered in memory and written in batches by a thread: small ones after 0.2 s, large ones each second.
 
-Bounded: the newest 10,000 rows per workload and 50,000 in all, 100,000 log lines; statistics are sums and always kept. When the
+Bounded: the newest 10,000 rows per workload and 50,000 in all, 100,000 log lines of 64 MB; statistics are sums and always kept. When the
 database is away a batch is put back and merged with what came since, within the same bounds; what falls out is counted and logged.
 """
 
@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 ROWS_PER_WORKLOAD = 10_000
 ROWS_IN_ALL = 50_000
 LINES_IN_ALL = 100_000
+LINE_CHARS_IN_ALL = 64 * 2**20
 QUICK_SEC = 0.2
 QUICK_SIZE = 100
 """Rows and lines that make a small batch."""
@@ -29,8 +30,9 @@ QUICK_SIZE = 100
 class Batch:
     calls: dict[str, deque[Call]] = field(default_factory=dict)
     stats: dict[Key, MinuteStats] = field(default_factory=dict)
-    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LINES_IN_ALL))
+    lines: deque[LogLine] = field(default_factory=deque)
     size: int = 0
+    line_chars: int = 0
 
     def add(self, call: Call) -> None:
         self.stats_of(call).add(call)
@@ -66,8 +68,15 @@ class Batch:
         for rows in newer.calls.values():
             for call in rows:
                 self.keep(call)
-        self.lines.extend(newer.lines)
+        self.add_lines(newer.lines)
         return self
+
+    def add_lines(self, lines: Iterable[LogLine]) -> None:
+        for line in lines:
+            self.lines.append(line)
+            self.line_chars += len(line.text)
+        while len(self.lines) > LINES_IN_ALL or self.line_chars > LINE_CHARS_IN_ALL:
+            self.line_chars -= len(self.lines.popleft().text)
 
     def __bool__(self) -> bool:
         return bool(self.stats or self.lines)
@@ -107,7 +116,7 @@ class Recorder:
 
     def add_lines(self, lines: Iterable[LogLine]) -> None:
         with self._lock:
-            self._batch.lines.extend(lines)
+            self._batch.add_lines(lines)
 
     def flush(self) -> bool:
         """Writes what there is; False when the sink failed and it was kept."""

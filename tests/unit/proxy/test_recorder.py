@@ -2,12 +2,13 @@
 
 import pytest
 
-from sless.domain.model import CallStatus, Cause, LogLine
+from sless.domain.model import CallStatus, Cause
 from sless.domain.ports import Route
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.proxy import recorder as recorder_module
 from sless.proxy.recorder import Recorder
 from sless.proxy.request import Call, Request
+from tests.builders import make_log_line
 from tests.proxykit.fakes import FakeHistory, program_of, route_of
 from tests.services.product import wait_until
 
@@ -91,20 +92,29 @@ def test_memory_stays_bounded_while_the_database_is_away(monkeypatch: pytest.Mon
     assert sum(row.calls for row in history.stats) == 30
 
 
+def test_lines_stay_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "LINES_IN_ALL", 8)
+    monkeypatch.setattr(recorder_module, "LINE_CHARS_IN_ALL", 50)
+    history = FakeHistory()
+    history.failing = True
+    recorder = Recorder(history)
+    for size in (1, 10):
+        for seq in range(12):
+            recorder.add_lines([make_log_line(seq=seq, text="x" * size)])
+            recorder.flush()
+        kept = {1: list(range(4, 12)), 10: list(range(7, 12))}[size]
+        assert [line.seq for line in recorder._batch.lines] == kept
+    history.failing = False
+    recorder.flush()
+    assert [line.seq for line in history.lines] == list(range(7, 12))
+
+
 def test_what_is_left_is_written_on_stop() -> None:
     history = FakeHistory()
     recorder = Recorder(history, every_sec=3600)
     recorder.start()
     recorder.add(call_of(route_of()))
-    line = LogLine(
-        source_id="e",
-        seq=1,
-        workload_id="w-f",
-        invocation_id="",
-        at=recorder_module.datetime.now(recorder_module.UTC),
-        stream="stdout",
-        text="x",
-    )
+    line = make_log_line()
     recorder.add_lines([line])
     recorder.stop()
     assert len(history.invocations) == 1 and history.lines == [line]
