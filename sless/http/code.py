@@ -40,7 +40,7 @@ def version(kind: Kind, call: Call) -> Response:
 
 def activate(kind: Kind, call: Call) -> Response:
     call.usecases.versions.activate(call.namespace, kind, call.name, call.number)
-    view = call.usecases.workloads.get(call.namespace, kind, call.name)
+    view = call.usecases.workloads(kind).get(call.namespace, call.name)
     return with_etag(json_response(workload_json(view, call.settings)), view.workload.id, view.workload.generation)
 
 
@@ -135,4 +135,4 @@ _SUMMARIES = {
 def _phase(kind: Kind, call: Call) -> PhaseView:
     if kind is Kind.JOB:
         return call.usecases.jobs.get(call.namespace, call.name).phase
-    return call.usecases.workloads.get(call.namespace, kind, call.name).phase
+    return call.usecases.workloads(kind).get(call.namespace, call.name).phase

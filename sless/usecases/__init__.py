@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from sless.code.intake import Intake
 from sless.config import Settings
+from sless.domain.model import Kind
 from sless.domain.package import PackageLimits
 from sless.domain.ports import CodeStore, Follower, FollowRequest, Waker
 from sless.store import Store
@@ -39,7 +40,7 @@ class Usecases:
         limits = PackageLimits(zip_bytes=settings.max_zip_bytes, unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = Parts(settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits))
         self.tenants = Tenants(self._parts)
-        self.workloads = Workloads(self._parts)
+        self._workloads = {kind: Workloads(self._parts, kind) for kind in (Kind.FUNCTION, Kind.SERVICE)}
         self.jobs = Jobs(self._parts)
         self.triggers = Triggers(self._parts)
         self.uploads = Uploads(self._parts)
@@ -48,6 +49,9 @@ class Usecases:
         self._freshen_logs = freshen_logs
         self.invocations = Invocations(self._parts)
         self.overview = Overview(self._parts)
+
+    def workloads(self, kind: Kind) -> Workloads:
+        return self._workloads[kind]
 
     def follow_logs(self, request: FollowRequest) -> Follower:
         """Raises NotFound; Invalid for bad parameters."""

@@ -14,36 +14,39 @@ from sless.usecases.views import WorkloadView, view_workload, view_workloads
 
 
 class Workloads:
-    def __init__(self, parts: Parts) -> None:
+    """Those of one kind."""
+
+    def __init__(self, parts: Parts, kind: Kind) -> None:
         self._parts = parts
         self._store = parts.store
+        self._kind = kind
 
-    def create(self, caller: Caller, namespace: str, kind: Kind, body: Any) -> WorkloadView:
+    def create(self, caller: Caller, namespace: str, body: Any) -> WorkloadView:
         """Raises Invalid, EXISTS, LIMIT_REACHED."""
-        named = parse_function(body, kind=kind, limits=self._parts.spec_limits)
+        named = parse_function(body, kind=self._kind, limits=self._parts.spec_limits)
         tenant = self._parts.ensure_tenant(caller, namespace)
         make_way(self._store, self._store.workloads.find_callable(namespace, named.name))
-        self._parts.check_limit(tenant, f"{kind}s")
-        workload = self._store.workloads.insert(namespace, kind, named.name, named.spec)
+        self._parts.check_limit(tenant, f"{self._kind}s")
+        workload = self._store.workloads.insert(namespace, self._kind, named.name, named.spec)
         self._parts.wake("routes", "instances")
         return view_workload(self._store, workload)
 
-    def get(self, namespace: str, kind: Kind, name: str) -> WorkloadView:
-        return view_workload(self._store, self._store.workloads.get(namespace, kind, name))
+    def get(self, namespace: str, name: str) -> WorkloadView:
+        return view_workload(self._store, self._store.workloads.get(namespace, self._kind, name))
 
-    def list(self, namespace: str, kind: Kind, *, limit: int | None, after: str | None) -> list[WorkloadView]:
-        found = self._store.workloads.list(namespace, [kind], limit=limit, after_name=after)
+    def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[WorkloadView]:
+        found = self._store.workloads.list(namespace, [self._kind], limit=limit, after_name=after)
         return view_workloads(self._store, found, self._store.triggers.list(namespace) if found else [])
 
-    def replace(self, namespace: str, kind: Kind, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
-        return self._change(self._store.workloads.get(namespace, kind, name), body, Mode.REPLACE, if_match)
+    def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
+        return self._change(self._store.workloads.get(namespace, self._kind, name), body, Mode.REPLACE, if_match)
 
-    def merge(self, namespace: str, kind: Kind, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
-        return retry_changed(lambda: self._change(self._store.workloads.get(namespace, kind, name), body, Mode.MERGE, if_match))
+    def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
+        return retry_changed(lambda: self._change(self._store.workloads.get(namespace, self._kind, name), body, Mode.MERGE, if_match))
 
-    def delete(self, namespace: str, kind: Kind, name: str, if_match: str | None = None) -> WorkloadView:
+    def delete(self, namespace: str, name: str, if_match: str | None = None) -> WorkloadView:
         """Marks it; what runs of it is stopped, then the row goes."""
-        workload = self._store.workloads.get(namespace, kind, name)
+        workload = self._store.workloads.get(namespace, self._kind, name)
         check_match(if_match, etag_of(workload.id, workload.generation))
         self._store.workloads.mark_deleted(workload.id)
         self._parts.wake("routes", "instances", "runs", "builds")

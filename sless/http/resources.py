@@ -1,0 +1,99 @@
+"""What functions, services, triggers and jobs have in common: made, listed, read, changed and deleted in the same way."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response
+
+from sless.config import Settings
+from sless.domain.model import Trigger, Workload
+from sless.http.call import Call
+from sless.http.operation import CURSOR, IF_MATCH, JSON, LIMIT, Operation, View, shown
+from sless.http.paging import name_cursor, paged
+from sless.http.serialize import Json, json_response, with_etag
+
+_METHODS = {"create": "POST", "get": "GET", "replace": "PUT", "merge": "PATCH", "delete": "DELETE"}
+_STATUS = {"create": 201, "delete": 202}
+_WRITING = frozenset({"create", "replace", "merge"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """`noun` as paths, tags and operations name it. `usecases` finds the object with the methods create, list, get, replace, merge and
+    delete, whose views `row_of` and `json_of` read. `bodies` are the components of a request without their verb, `written` is that of
+    the answer to one that writes."""
+
+    noun: str
+    usecases: Callable[[Call], Any]
+    row_of: Callable[[Any], Workload | Trigger]
+    json_of: Callable[[Any, Settings], Json]
+    bodies: tuple[str, ...]
+    written: str
+
+    def operations(self, summaries: Mapping[str, str]) -> tuple[Operation, ...]:
+        """The list, and a row for each verb that has a summary."""
+        return (self._listing(), *(self._row(verb, summary) for verb, summary in summaries.items()))
+
+    def _row(self, verb: str, summary: str) -> Operation:
+        title = self.noun.capitalize()
+        component = self.written if verb in _WRITING else title
+        return Operation(
+            id=f"{verb}{title}",
+            method=_METHODS[verb],
+            path=self._path if verb == "create" else self._path + "/{name}",
+            view=self._view(verb),
+            tag=f"{self.noun}s",
+            summary=summary,
+            bodies={JSON: tuple(f"{body}{verb.capitalize()}" for body in self.bodies)} if verb in _WRITING else {},
+            parameters=(IF_MATCH,) if verb in ("replace", "merge", "delete") else (),
+            replies={_STATUS.get(verb, 200): shown(component, f"the {self.noun}", "ETag")},
+        )
+
+    def _listing(self) -> Operation:
+        title = self.noun.capitalize()
+        return Operation(
+            id=f"list{title}s",
+            method="GET",
+            path=self._path,
+            view=self._list,
+            tag=f"{self.noun}s",
+            summary=f"All {self.noun}s by name",
+            parameters=(LIMIT, CURSOR),
+            replies={200: shown(f"{title}s", f"the {self.noun}s", "Link")},
+        )
+
+    @property
+    def _path(self) -> str:
+        return f"/v1/namespaces/{{ns}}/{self.noun}s"
+
+    def _view(self, verb: str) -> View:
+        def view(call: Call) -> Response:
+            made = self._called(verb, call)
+            row = self.row_of(made)
+            response = json_response(self.json_of(made, call.settings), _STATUS.get(verb, 200))
+            if verb == "create":
+                response.headers["Location"] = f"/v1/namespaces/{call.namespace}/{self.noun}s/{row.name}"
+            return with_etag(response, row.id, row.generation)
+
+        return view
+
+    def _called(self, verb: str, call: Call) -> Any:
+        usecases = self.usecases(call)
+        match verb:
+            case "create":
+                return usecases.create(call.caller, call.namespace, call.json())
+            case "get":
+                return usecases.get(call.namespace, call.name)
+            case "delete":
+                return usecases.delete(call.namespace, call.name, call.if_match)
+        return getattr(usecases, verb)(call.namespace, call.name, call.json(), call.if_match)
+
+    def _list(self, call: Call) -> Response:
+        after = name_cursor(call)
+        return paged(
+            call,
+            lambda limit: self.usecases(call).list(call.namespace, limit=limit, after=after),
+            lambda view: self.row_of(view).name,
+            lambda view: self.json_of(view, call.settings),
+        )
