@@ -2,8 +2,8 @@
 
 `local` on this machine: `dependencies` reads what an upload asks for (pure but for reading its files), `installers` how pip and npm are
 called, `go` makes a program of Go code (`go_sources`: what is added to it, `go_compilation`: the copy and the command, `go_toolchain`: the
-Go of this machine; `go_again` and `go_recipe`: the next build without the go command, for sless dev), `work` one build's log, child, deadline
-and cancellation, `check` the import at the end, `failures` a tool's last words → a message, `made` what needs no build.
+Go of this machine; `go_again` and `go_recipe`: the next build without the go command, for sless dev), `work` one build's log, child,
+deadline and cancellation, `check` the import at the end, `failures` a tool's last words → a message, `made` what needs no build.
 
 `kubernetes` in a cluster, not imported here, as it brings its own libraries: `build_steps` the steps of one build, `context` and
 `context_child` the Dockerfile and the archive (a child packs it), `builder_fit`, `builder_namespace`, `builder_job`, `check_job` manifests

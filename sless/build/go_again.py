@@ -160,6 +160,8 @@ class GoAgain:
         if work.run(self._processes, _command(["/bin/sh", str(script)], compilation, lambda _, lines: None)):
             program.unlink(missing_ok=True)
             return False
+        for made, path in steps.made.items():
+            made.rename(path)
         for path in set(self._archives.iterdir()) - set(steps.archives):
             path.unlink()
         return True

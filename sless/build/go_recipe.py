@@ -46,10 +46,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """`script` is for a shell in the code's folder, `files` (path → content) must be there before; it needs or makes `archives`."""
+    """`script` is for a shell in the code's folder, `files` (path → content) must be there before. `made`: packages that it compiles →
+    where they belong once all went well; `archives` are those and the ones that it needs."""
 
     script: str
     files: dict[Path, str]
+    made: dict[Path, Path]
     archives: tuple[Path, ...]
 
 
@@ -87,9 +89,11 @@ def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps
     """A package is compiled unless its archive is there, whose name stands for all that goes into it: `contents` has the digest of each
     file, and what it imports from the upload is known by the names of those archives."""
     archives: dict[str, Path] = {}
+    made: dict[Path, Path] = {}
+    now: dict[str, Path] = {}
 
     def placed(text: str) -> str:
-        for name, path in archives.items():
+        for name, path in now.items():
             text = text.replace(name, str(path))
         return text.replace(recipe.code, str(place.code)).replace(_WORK, str(place.work))
 
@@ -97,16 +101,15 @@ def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps
     for package in recipe.packages:
         imported = [str(path) for name, path in archives.items() if name in package.config]
         parts = (*package.argv, package.config, *(contents[file] for file in package.files), *imported)
-        path = place.archives / f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}.a"
-        if not path.exists():
-            made = place.work / path.name
-            argv = [str(made) if part == package.archive else placed(part) for part in package.argv]
-            lines += [shlex.join(argv), shlex.join(["mv", str(made), str(path)])]
-        archives[package.archive] = path
+        path = archives[package.archive] = place.archives / f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}.a"
+        now[package.archive] = path if path.exists() else place.work / path.name
+        if now[package.archive] != path:
+            made[now[package.archive]] = path
+            lines.append(shlex.join(map(placed, package.argv)))
     output = _option(recipe.link, "-o")
     lines.append(shlex.join([str(place.program) if part == output else placed(part) for part in recipe.link]))
     files = {Path(placed(name)): placed(text) for name, text in recipe.configs.items()}
-    return Steps(script="\n".join(lines), files=files, archives=tuple(archives.values()))
+    return Steps(script="\n".join(lines), files=files, made=made, archives=tuple(archives.values()))
 
 
 def _option(argv: tuple[str, ...], name: str) -> str:
