@@ -9,10 +9,12 @@ import helm_python
 import pytest
 import requests
 
+from sless import ids
+from sless.kube.names import namespace_of
 from tests.kube.chart_rights import rights_of_chart
 from tests.kube.cluster import ROOT, KubeCluster, running_cluster
 from tests.services.product import free_port
-from tests.unit.helm.chart import CHART, one, render
+from tests.unit.helm.chart import CHART
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 NAMESPACE = "cloud"
@@ -24,6 +26,8 @@ IMAGE = {
     "paths": {"/opt/sless/sless.pyz": str(ROOT / "sless.py")},
 }
 USER = "sless"
+TEST_TENANT = namespace_of(ids.namespace_of("helm-test"))
+"""In which the chart's test makes its function."""
 
 
 @dataclass
@@ -55,18 +59,10 @@ class Installed:
         (pod,) = self.pods()
         return pod
 
-    def run_test_pod(self) -> str:
-        """What `helm test` does: the pod of the hook, to its end. Its log."""
-        pod = one(render(self.values, namespace=NAMESPACE), "Pod", "sless-test")
-        self.cluster.create({**pod, "metadata": {**pod["metadata"], "namespace": NAMESPACE}})
-
-        def phase() -> Any:
-            return self.cluster.get("Pod", NAMESPACE, "sless-test").get("status", {}).get("phase") in ("Succeeded", "Failed")
-
-        self.cluster.wait_until(phase, "the test pod has ended", 90)
-        log = self.cluster.log(NAMESPACE, "sless-test")
-        assert self.cluster.get("Pod", NAMESPACE, "sless-test")["status"]["phase"] == "Succeeded", log
-        return log
+    def run_tests(self) -> str:
+        """`helm test --logs`. Raises HelmError when the pod fails."""
+        logs: str = self.config.test("sless", timeout=120, logs=True)["logs"]
+        return logs
 
 
 @pytest.fixture(scope="module")
@@ -86,17 +82,36 @@ def installed() -> Iterator[Installed]:
         rights = rights_of_chart(NAMESPACE, values)
         cluster.enforce(USER, rights.cluster, rights.local)
         config = helm_python.Config(kubeconfig_path=cluster.write_kubeconfig("admin"), namespace=NAMESPACE, storage_driver="memory")
-        config.install(str(CHART), "sless", values)
+        config.install(str(CHART), "sless", values, wait="watcher", timeout=90)
         yield Installed(cluster, config, values, values["internalUrl"])
 
 
 def test_one_install_gives_a_server_that_passes_the_chart_s_test(installed):
-    pod = installed.await_ready()
+    """Helm waits until all is ready, then runs the chart's test."""
+    (pod,) = installed.pods()
     assert pod["spec"]["containers"][0]["args"] == ["serve"]
     assert requests.get(f"{installed.url}/readyz", timeout=5).json() == {"status": "ok"}
-    assert installed.run_test_pod().splitlines()[-1] == '{"hello": "helm"}'
+    assert installed.run_tests().rstrip().splitlines()[-1] == '{"hello": "helm"}'
     refused = [item for item in installed.cluster.requests(USER) if item["status"] == 403]
     assert refused == []
+
+
+def test_the_chart_s_test_fails_when_functions_cannot_run_and_not_any_more_when_they_can(installed):
+    installed.cluster.script("pull_error", namespace=TEST_TENANT)
+    with pytest.raises(helm_python.HelmError, match=r"sless-test.*Failed"):
+        installed.run_tests()
+    log = installed.cluster.log(NAMESPACE, "sless-test")
+    assert "cannot be pulled" in log and '{"hello": "helm"}' not in log, log
+    installed.cluster.clear_scripts()
+    assert '{"hello": "helm"}' in installed.run_tests()
+
+
+def test_helm_waits_for_a_server_and_says_what_is_not_ready(installed):
+    config = helm_python.Config(kubeconfig_path=installed.cluster.write_kubeconfig("admin"), namespace="other", storage_driver="memory")
+    values = {**installed.values, "image": {"repository": "not/there"}}
+    with pytest.raises(helm_python.HelmError, match="Deployment/other/sless not ready"):
+        config.install(str(CHART), "sless", values, wait="watcher", timeout=5, create_namespace=True)
+    config.uninstall("sless")
 
 
 def test_an_upgrade_keeps_tokens_and_data(installed):

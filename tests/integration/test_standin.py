@@ -326,6 +326,23 @@ def test_a_watch_tells_what_happens_after_a_list(cluster):
     assert seen == [("ADDED", "new"), ("DELETED", "m0"), ("DELETED", "new")]
 
 
+def test_a_watch_that_begins_with_all_that_is_there_says_when_that_was_all(cluster):
+    """By which clients take it for a list."""
+    make_maps(cluster, 2)
+    query = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=n"
+    request = urllib.request.Request(cluster.url + cluster.path_of("ConfigMap", NS) + query, headers={"Authorization": "Bearer test"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        events = [json.loads(answer.readline()) for _ in range(3)]
+    assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK"]
+    assert events[2]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+def test_a_volume_claim_is_bound(cluster):
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    cluster.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": NS}, "spec": spec})
+    cluster.wait_until(lambda: cluster.get("PersistentVolumeClaim", NS, "data").get("status", {}).get("phase") == "Bound", "bound")
+
+
 def test_a_body_that_kubernetes_would_refuse_is_refused_and_remembered(cluster):
     wrong = deployment()
     wrong["spec"]["replikas"] = 2

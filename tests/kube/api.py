@@ -172,8 +172,14 @@ class Api:
         self.registry.listeners.append(on)
         try:
             deadline = time.monotonic() + float(call.query.get("timeoutSeconds") or 1800)
+            initial = call.query.get("sendInitialEvents") == "true"
             yield b""
             while (left := deadline - time.monotonic()) > 0:
+                if initial and queue.empty():
+                    # All that was there has been sent: who asked for it may take it for a list.
+                    initial = False
+                    yield self._line("BOOKMARK", self._bookmark(target.kind, {"k8s.io/initial-events-end": "true"}))
+                    continue
                 try:
                     event, item = await asyncio.wait_for(queue.get(), min(left, 30))
                 except TimeoutError:
@@ -181,12 +187,17 @@ class Api:
                         event, item = "BOOKMARK", self._bookmark(target.kind)
                     else:
                         continue
-                yield json.dumps({"type": event, "object": item}).encode() + b"\n"
+                yield self._line(event, item)
         finally:
             self.registry.listeners.remove(on)
 
-    def _bookmark(self, kind: Kind) -> Object:
-        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {"resourceVersion": str(self.registry.revision)}}
+    @staticmethod
+    def _line(event: str, item: Object) -> bytes:
+        return json.dumps({"type": event, "object": item}).encode() + b"\n"
+
+    def _bookmark(self, kind: Kind, annotations: dict[str, str] | None = None) -> Object:
+        metadata = {"resourceVersion": str(self.registry.revision), **({"annotations": annotations} if annotations else {})}
+        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
 
     # --- writing ---
 

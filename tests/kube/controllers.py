@@ -74,6 +74,7 @@ class Controllers:
         self._garbage = Loop(self._sync_garbage, failed)
         self._quotas = Loop(self._sync_quotas, failed)
         self._endpoints = Loop(self._sync_endpoints, failed)
+        self._claims = Loop(self._sync_claim, failed)
         registry.listeners.append(self._on)
 
     def _on(self, event: str, item: Object, old: Object | None) -> None:
@@ -86,6 +87,8 @@ class Controllers:
             place = self.registry.find("Namespace", "", namespace)
             if place is not None and is_going(place):
                 self._namespaces.add("", namespace)
+        if item["kind"] == "PersistentVolumeClaim":
+            self._claims.add_object(item)
         if event == "DELETED" or (is_going(item) and "foregroundDeletion" in (item["metadata"].get("finalizers") or [])):
             self._garbage.add(namespace, item["metadata"]["uid"])
         if event != "MODIFIED" or item["kind"] in ("Pod", "ResourceQuota"):
@@ -166,6 +169,16 @@ class Controllers:
             hard = quota["spec"].get("hard") or {}
             used = admission.used_of(self.registry, namespace, hard)
             self.registry.write_status(quota, {"hard": hard, "used": {key: text_of(value, key) for key, value in used.items()}})
+
+    # --- volumes ---
+
+    def _sync_claim(self, namespace: str, name: str) -> None:
+        """The storage class binds at once: there is room for everybody."""
+        claim = self.registry.find("PersistentVolumeClaim", namespace, name)
+        if claim is not None and not is_going(claim):
+            spec = claim["spec"]
+            status = {"phase": "Bound", "accessModes": spec.get("accessModes"), "capacity": (spec.get("resources") or {}).get("requests")}
+            self.registry.write_status(claim, status)
 
     # --- endpoints ---
 
