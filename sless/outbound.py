@@ -40,12 +40,6 @@ class Outbound:
     allowed: tuple[Allowed, ...] = ()
     resolve: Resolve = resolve
 
-    def check_literal(self, host: str, port: int) -> None:
-        """Raises AddressRefused when `host` is an address that may not be reached. A name passes: it is checked when it is used."""
-        literal = find_literal(host)
-        if literal is not None:
-            self._check(host, literal, port)
-
     def address_of(self, host: str, port: int) -> str:
         """An address of `host` to connect to. Blocks while resolving. Raises HostUnknown or AddressRefused."""
         literal = find_literal(host)

@@ -120,10 +120,6 @@ def too_large_unpacked(limits: PackageLimits) -> SlessError:
     return SlessError(Code.TOO_LARGE, f"too large when unpacked: expected at most {limits.unpacked_bytes} bytes (limit max_unpacked_bytes)")
 
 
-def too_large_zip(limits: PackageLimits) -> SlessError:
-    return SlessError(Code.TOO_LARGE, f"the upload is too large: expected at most {limits.zip_bytes} bytes (limit max_zip_bytes)")
-
-
 def printable(name: str) -> str:
     """A name as a message may show it: one line, no surrogates, 120 characters."""
     shown = name.encode("utf-8", "backslashreplace").decode()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
-APP_NAME = "app.kubernetes.io/name"
 INSTALLATION = "sless.dev/installation"
 NAMESPACE = "sless.dev/namespace"
 WORKLOAD = "sless.dev/workload"
@@ -39,8 +38,6 @@ MAIN_CONTAINER = "function"
 PULL_SECRET = "sless-pull"
 SERVICE_ACCOUNT = "sless-function"
 TENANT_PREFIX = "sless-fn-"
-META_INSTALLATION = "installation"
-"""Key of the database's `meta` table under which the installation id is kept."""
 
 
 def namespace_of(namespace: str) -> str:

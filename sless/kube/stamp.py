@@ -25,8 +25,3 @@ def stamped(manifest: dict[str, Any]) -> dict[str, Any]:
 def stamp_of(item: dict[str, Any]) -> str:
     """The hash that an object carries, "" if none."""
     return str((item["metadata"].get("annotations") or {}).get(HASH, ""))
-
-
-def is_current(live: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
-    """Whether the live object is there, stays, and was made from exactly this manifest."""
-    return live is not None and not live["metadata"].get("deletionTimestamp") and stamp_of(live) == stamp_of(wanted)

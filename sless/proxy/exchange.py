@@ -7,7 +7,6 @@ from sless.proxy.connection import Connection
 from sless.proxy.request import CallerGone, Headers
 
 _HIGH_WATER_BYTES = 256 * 1024
-_LOW_WATER_BYTES = 64 * 1024
 NEVER = float("inf")
 _CLOCKS_APART_SEC = 0.05
 """An instance's time for a call begins, and begins anew with each chunk, a moment apart from ours."""

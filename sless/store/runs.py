@@ -61,9 +61,6 @@ class RunStore:
             raise NotFound("run", run_id)
         return run
 
-    def newest_of_job(self, workload_id: str) -> Run | None:
-        return self.newest_of([workload_id]).get(workload_id)
-
     def newest_of(self, workload_ids: Collection[str]) -> dict[str, Run]:
         """The run with the highest `job_run_id` of each workload."""
         other = runs.alias("other")

@@ -63,15 +63,6 @@ class Store:
     def close(self) -> None:
         self.database.close()
 
-    def meta_get(self, key: str) -> str | None:
-        with self.database.read() as conn:
-            return conn.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none()
-
-    def meta_set(self, key: str, value: str) -> None:
-        with self.database.write() as conn:
-            insert = self.database.insert(meta).values(key=key, value=value)
-            conn.execute(insert.on_conflict_do_update(index_elements=[meta.c.key], set_={"value": value}))
-
     def meta_ensure(self, key: str, value: str) -> str:
         """Keeps the value that is there; else this one. Returns the one that holds, also when several processes try at once."""
         with self.database.write() as conn:

@@ -11,18 +11,7 @@ def recode(parts: Parts, workload: Workload) -> Version | None:
     base = find_current(parts.store, workload)
     if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
         return None
-    version = parts.store.versions.insert(
-        workload.id,
-        sha256=base.sha256,
-        code_hash=base.code_hash,
-        runtime=workload.spec.runtime,
-        entrypoint=workload.spec.entrypoint,
-        code_key=base.code_key,
-        size_bytes=base.size_bytes,
-        build_env=workload.spec.build_env,
-    )
-    parts.wake("builds")
-    return version
+    return _insert(parts, workload, base, runtime=workload.spec.runtime, entrypoint=workload.spec.entrypoint)
 
 
 def rebuild(parts: Parts, workload: Workload) -> Version | None:
@@ -34,18 +23,7 @@ def rebuild(parts: Parts, workload: Workload) -> Version | None:
     active = parts.store.versions.find(workload.id, workload.active_version) if workload.active_version else None
     if active is None:
         return None
-    version = parts.store.versions.insert(
-        workload.id,
-        sha256=active.sha256,
-        code_hash=active.code_hash,
-        runtime=active.runtime,
-        entrypoint=active.entrypoint,
-        code_key=active.code_key,
-        size_bytes=active.size_bytes,
-        build_env=workload.spec.build_env,
-    )
-    parts.wake("builds")
-    return version
+    return _insert(parts, workload, active, runtime=active.runtime, entrypoint=active.entrypoint)
 
 
 def find_current(store: Store, workload: Workload) -> Version | None:
@@ -55,3 +33,13 @@ def find_current(store: Store, workload: Workload) -> Version | None:
         return newest
     rolled_back = newest.state is VersionState.READY and workload.active_version is not None
     return store.versions.find(workload.id, workload.active_version) if rolled_back and workload.active_version else newest
+
+
+def _insert(parts: Parts, workload: Workload, base: Version, *, runtime: str, entrypoint: str) -> Version:
+    """A version of the code of `base`."""
+    version = parts.store.versions.insert(
+        workload.id, sha256=base.sha256, code_hash=base.code_hash, runtime=runtime, entrypoint=entrypoint, code_key=base.code_key,
+        size_bytes=base.size_bytes, build_env=workload.spec.build_env,
+    )  # fmt: skip
+    parts.wake("builds")
+    return version

@@ -453,8 +453,7 @@ class TestCallbacks:
 
 class TestJobs:
     def test_the_newest_run(self, store, job):
-        assert store.runs.newest_of_job(job.id) is None
+        assert store.runs.newest_of([job.id]) == {}
         for number in (1, 3, 2):
             store.runs.insert(make_run(workload_id=job.id, kind=Kind.JOB, job_run_id=number, created_at=AT - timedelta(hours=number)))
-        assert store.runs.newest_of_job(job.id).job_run_id == 3
         assert {key: run.job_run_id for key, run in store.runs.newest_of([job.id, "nobody"]).items()} == {job.id: 3}

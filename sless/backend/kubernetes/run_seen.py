@@ -21,7 +21,6 @@ Json = dict[str, Any]
 REFUSED_AFTER = timedelta(seconds=15)
 """What keeps a run from starting must last this long before it fails: a pull is tried again, quota is given back."""
 OVERDUE = timedelta(seconds=1)
-LOST_AFTER = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
