@@ -1,10 +1,13 @@
 """The services that tests start: they live as long as the test run, whoever started them."""
 
+import os
 import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.services import start_following
 from tests.services.product import wait_until
@@ -28,3 +31,11 @@ def test_a_server_outlives_the_thread_that_asked_for_it():
     finally:
         process.kill()
         assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.xdist_group("alone")
+def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest):
+    """Tests that share a server, a broker or a state are marked as a group; a version of xdist or pytest that does not see the mark would
+    spread them."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid.endswith("@alone")
