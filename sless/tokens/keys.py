@@ -66,22 +66,29 @@ class KeySet:
 
     def key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         kid = header.get("kid")
-        with self._lock:
-            stale = self._fetched_at is None or self._clock() - self._fetched_at > JWKS_FRESH_SEC
-            if stale or self._find(kid) is None:
-                self._fetch()
-            key = self._find(kid)
-            if key is None and self._fetched_at is None:
-                raise SlessError(Code.UNAVAILABLE, "the key set that signs tokens cannot be read now", retry_after_sec=int(self._pause_sec))
+        # Who has a key waits for nobody: else made-up ids and a slow key set together would hold up every token.
+        if (self._find(kid) is None or self._is_stale()) and self._lock.acquire(blocking=self._find(kid) is None):
+            try:
+                if self._find(kid) is None or self._is_stale():
+                    self._fetch()
+            finally:
+                self._lock.release()
+        key = self._find(kid)
+        if key is None and self._fetched_at is None:
+            raise SlessError(Code.UNAVAILABLE, "the key set that signs tokens cannot be read now", retry_after_sec=int(self._pause_sec))
         if key is None:
             refuse(Code.TOKEN_BAD_SIGNATURE, "the token is signed with a key that the key set does not hold")
         return key
 
+    def _is_stale(self) -> bool:
+        return self._fetched_at is None or self._clock() - self._fetched_at > JWKS_FRESH_SEC
+
     def _find(self, kid: Any) -> VerificationKey | None:
         """Without a `kid` the only key of the set is meant."""
-        if kid is None and len(self._keys) == 1:
-            return next(iter(self._keys.values()))
-        return self._keys.get(kid) if isinstance(kid, str) else None
+        keys = self._keys  # taken once: a fetch puts others in their place
+        if kid is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        return keys.get(kid) if isinstance(kid, str) else None
 
     def _fetch(self) -> None:
         now = self._clock()

@@ -22,6 +22,7 @@ from sless.config import Settings
 from sless.errors import Code, ConfigError, SlessError
 from sless.tokens import Caller, TokenVerifier, issue_token
 from sless.tokens.keys import KeySet
+from tests.services.product import wait_until
 
 SECRET = "s" * 64
 SUB = "019cc268-6c6a-781e-8613-4bed4ec7cd20"
@@ -253,11 +254,14 @@ class KeySetServer:
         self.keys: list[dict[str, Any]] = []
         self.fetches = 0
         self.broken = False
+        self.answers = threading.Event()
+        self.answers.set()
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 owner.fetches += 1
+                owner.answers.wait(10)
                 body = b"oops" if owner.broken else json.dumps({"keys": owner.keys}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -311,6 +315,26 @@ def test_key_set_is_cached_and_fetched_again_for_an_unknown_kid(key_set: KeySetS
     at += 1000
     assert verifier.verify(make({"sub": "y"}, first, "RS256", headers={"kid": "one"})).sub == "y"
     assert key_set.fetches == 3
+
+
+@pytest.mark.parametrize("later_sec", [11, 1000], ids=["a made-up kid", "a set that is stale"])
+def test_known_keys_wait_for_no_fetch(key_set: KeySetServer, later_sec: float) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    key_set.add("one", key)
+    at = 0.0
+    verifier = TokenVerifier(Settings(auth_mode="jwks", jwks_url=key_set.url))
+    verifier._keys = KeySet(key_set.url, clock=lambda: at)
+    verifier.verify(make({"sub": "a"}, key, "RS256", headers={"kid": "one"}))
+    key_set.answers.clear()
+    at += later_sec
+    stranger = threading.Thread(target=refusal, args=(verifier, make({"sub": "x"}, key, "RS256", headers={"kid": "made-up"})))
+    stranger.start()
+    wait_until(lambda: key_set.fetches == 2, "the key set is asked")
+    began = time.monotonic()
+    assert verifier.verify(make({"sub": "b"}, key, "RS256", headers={"kid": "one"})).sub == "b"
+    assert time.monotonic() - began < 2
+    key_set.answers.set()
+    stranger.join(10)
 
 
 def test_key_set_leaves_out_keys_that_cannot_verify(key_set: KeySetServer) -> None:
