@@ -101,7 +101,7 @@ class Invocations:
     async def _serve(self, entry: Entry, call: Call, asked: Asked, extra: Headers) -> None:
         if entry.route.blocked is not None:
             # Perhaps no longer: who has just seen "Ready" may be ahead of the table.
-            await asyncio.to_thread(self._parts.table.sync, _SYNC_SEC)
+            await self._parts.table.synced(_SYNC_SEC)
         if entry.route.wants_instances:
             job = Forwarding(entry=entry, call=call, request=asked.request, caller=asked.caller, extra_headers=extra)
             await self._parts.forwarder.forward(job)

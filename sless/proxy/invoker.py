@@ -78,7 +78,7 @@ class LoopInvoker:
         entry = self._table.find_by_id(workload_id)
         if entry is None or entry.route.blocked is not None:
             # Whoever accepted the call may be ahead of the table.
-            await asyncio.to_thread(self._table.sync, _SYNC_SEC)
+            await self._table.synced(_SYNC_SEC)
             entry = self._table.find_by_id(workload_id)
         if entry is None:
             raise SlessError(Code.NOT_FOUND, f'{run.kind} "{run.name}" not found')

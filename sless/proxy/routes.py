@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from sless.domain.ports import RouteSnapshot, RouteSource
@@ -13,6 +14,8 @@ from sless.proxy.target import Target
 
 _log = logging.getLogger(__name__)
 _FIRST_SEC = 5.0
+_REST_SEC = 0.005
+"""Between two polls, so that many who ask for one share the next."""
 
 
 class RouteTable:
@@ -31,6 +34,8 @@ class RouteTable:
         self._begun = 0
         self._taken = 0
         """Numbers of polls: the newest begun, the newest whose outcome is in the table."""
+        self._awaited: dict[asyncio.Future[None], int] = {}
+        """Calls on the loop that wait for a poll of this number or a later one."""
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.loaded = False
@@ -69,6 +74,18 @@ class RouteTable:
             wanted = self._begun + 1
             self._wake.set()
             return self._turn.wait_for(lambda: self._taken >= wanted or self._stopping, timeout_sec)
+
+    async def synced(self, timeout_sec: float) -> bool:
+        """`sync` on the loop: takes no thread, however many calls wait."""
+        awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._turn:
+            self._awaited[awaited] = self._begun + 1
+        self._wake.set()
+        try:
+            done, _ = await asyncio.wait((awaited,), timeout=timeout_sec)
+        finally:
+            del self._awaited[awaited]
+        return bool(done)
 
     def find(self, namespace: str, name: str) -> Entry | None:
         return self._entries.get((namespace, name))
@@ -121,6 +138,7 @@ class RouteTable:
                 self._revision = snapshot.revision if snapshot is not None else self._revision
                 loop.call_soon_threadsafe(self._take, snapshot, self._begun)
             self._wake.wait(self._poll_sec)
+            time.sleep(_REST_SEC)
 
     def _take(self, snapshot: RouteSnapshot | None, number: int) -> None:
         if snapshot is not None and not self._stopping:
@@ -128,3 +146,6 @@ class RouteTable:
         with self._turn:
             self._taken = number
             self._turn.notify_all()
+        for awaited, wanted in self._awaited.items():
+            if wanted <= number and not awaited.done():
+                awaited.set_result(None)

@@ -66,6 +66,23 @@ def test_a_blocked_workload_says_why(serve: Serve, code: Code, status: int, retr
         assert b"this is why" in reply.body
 
 
+def test_calls_of_a_blocked_workload_hold_up_nothing_else(serve: Serve) -> None:
+    """Each asks whether it still is blocked, and the database does not answer just now: for a second, but in nobody's thread."""
+    front = serve(answering(), route={"blocked": (Code.NOT_READY, "not yet")})
+    assert front.call().status == 503
+    front.fakes.routes.answers.clear()
+    calls = [threading.Thread(target=front.call) for _ in range(40)]
+    for call in calls:
+        call.start()
+    began = time.monotonic()
+    assert request(front, "GET", "/readyz").status == 200
+    assert time.monotonic() - began < 1
+    for call in calls:
+        call.join(20)
+    assert time.monotonic() - began < 4
+    front.fakes.routes.answers.set()
+
+
 def test_a_call_waits_for_an_instance(serve: Serve, upstream_of: UpstreamOf) -> None:
     upstream = upstream_of(answering())
     front = serve()

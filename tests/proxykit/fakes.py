@@ -41,6 +41,8 @@ class FakeRoutes:
     def __init__(self, *routes: Route) -> None:
         self._snapshot = RouteSnapshot(revision=1, routes=routes)
         self.failing = False
+        self.answers = threading.Event()
+        self.answers.set()
 
     def set(self, *routes: Route) -> None:
         self._snapshot = RouteSnapshot(revision=self._snapshot.revision + 1, routes=routes)
@@ -48,6 +50,7 @@ class FakeRoutes:
     def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
         if self.failing:
             raise RuntimeError("the database is away")
+        self.answers.wait(10)
         return self._snapshot if self._snapshot.revision != since_revision else None
 
 

@@ -79,6 +79,15 @@ async def test_a_poll_that_began_before_the_write_does_not_count(table, source):
     assert table.find("ns", "late") is not None
 
 
+async def test_calls_on_the_loop_share_the_next_poll(table, source):
+    source.write("shared")
+    assert await asyncio.gather(*(table.synced(10) for _ in range(50))) == [True] * 50
+    assert table.find("ns", "shared") is not None
+    source.fails = True
+    assert await table.synced(0.05) is False
+    assert not table._awaited
+
+
 async def test_a_sync_gives_up_when_the_source_fails(table, source):
     assert await asyncio.to_thread(table.sync, 10)
     source.fails = True
