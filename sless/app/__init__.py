@@ -1,15 +1,15 @@
 """The composition root: the only part that knows which parts are real.
 
-`assembly` makes and joins the parts of one worker process, `adapters` fits them to each other's protocols, `database` finds the database
-and migrates it.
+`assembly` makes and joins the parts of one worker process, `adapters` fits them to each other's protocols, `database` finds the database,
+migrates it and takes it.
 """
 
 from sless.app.assembly import Assembly, MakeBackend
-from sless.app.database import database_url_of, migrate
+from sless.app.database import claim, database_url_of, migrate
 from sless.asgi import Application
 from sless.config import Settings
 
-__all__ = ["build", "database_url_of", "migrate"]
+__all__ = ["build", "claim", "database_url_of", "migrate"]
 
 
 def build(settings: Settings, make_backend: MakeBackend | None = None) -> Application:

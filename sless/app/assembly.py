@@ -4,13 +4,12 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from sless import ids
 from sless.app.adapters import LockedBackend, RunQueue
-from sless.app.database import database_url_of
+from sless.app.database import database_url_of, holder_of
 from sless.asgi import Application, Parts
 from sless.backend import make_local_backend
 from sless.build import make_local_builder
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-HOLDER_FILE = "holder"
 DRAIN_MARGIN_SEC = 10.0
 """Of the time that the server has to stop: history, instances and the store need some too."""
 ROUTES_SEC = 0.5
@@ -73,7 +71,7 @@ class Assembly:
 
     def __init__(self, settings: Settings, make_backend: MakeBackend | None) -> None:
         self.settings = settings
-        self.holder = _holder_of(settings.data_dir)
+        self.holder = holder_of(settings.data_dir)
         self.store = open_store(database_url_of(settings), holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
@@ -240,12 +238,3 @@ def _connect_kube(settings: Settings) -> "Kube":
     from sless.kube import Kube
 
     return Kube.connect(settings)
-
-
-def _holder_of(data_dir: Path) -> str:
-    """This data folder's name among replicas, made once: see `reconcile.leader`."""
-    path = data_dir / HOLDER_FILE
-    if path.exists() and (known := path.read_text().strip()):
-        return known
-    path.write_text(holder := ids.new_id())
-    return holder

@@ -1,8 +1,19 @@
-"""Which database, and its schema brought up to date."""
+"""Which database, its schema brought up to date, and that a local backend has it for itself."""
 
+import logging
+import time
+from pathlib import Path
+
+from sless import ids
 from sless.config import Settings
 from sless.errors import ConfigError, SlessError
+from sless.reconcile.leader import LEASE, TTL_SEC
 from sless.store import open_store, sqlite_url_of
+
+_log = logging.getLogger(__name__)
+
+HOLDER_FILE = "holder"
+_AGAIN_SEC = 1.0
 
 
 def database_url_of(settings: Settings) -> str:
@@ -21,3 +32,33 @@ def migrate(settings: Settings) -> None:
         raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {reason}") from error
     finally:
         store.close()
+
+
+def claim(settings: Settings) -> None:
+    """Functions of a local backend run on this machine, out of this data folder: it has its database for itself. Waits for the lease of a
+    server that was killed to expire. Raises ConfigError when another one lives."""
+    if settings.backend != "local":
+        return
+    store, holder = open_store(database_url_of(settings)), holder_of(settings.data_dir)
+    deadline = time.monotonic() + TTL_SEC + 2
+    try:
+        waiting = False
+        while not store.leases.acquire(LEASE, holder, TTL_SEC):
+            if time.monotonic() >= deadline:
+                text = f"another server runs on this database (it is {store.leases.holder(LEASE)}, this one {holder})"
+                raise ConfigError(f"SLESS_DATABASE_URL: {text}; with SLESS_BACKEND=local there is one at a time: stop the other one")
+            if not waiting:
+                _log.warning("another server has this database; waiting up to %d s, in case it was killed", TTL_SEC + 2)
+            waiting = True
+            time.sleep(_AGAIN_SEC)
+    finally:
+        store.close()
+
+
+def holder_of(data_dir: Path) -> str:
+    """This data folder's name among replicas, made once: see `reconcile.leader`."""
+    path = data_dir / HOLDER_FILE
+    if path.exists() and (known := path.read_text().strip()):
+        return known
+    path.write_text(holder := ids.new_id())
+    return holder

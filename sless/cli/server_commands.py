@@ -50,6 +50,7 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
     log.configure(settings.log_level)
     with hold_data_folder(settings.data_dir):
         app.migrate(settings)
+        app.claim(settings)
         if lifeline_fd is not None:
             watch_lifeline(lifeline_fd)
         server.serve(settings, app.build)

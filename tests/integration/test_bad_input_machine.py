@@ -222,3 +222,21 @@ def test_files_in_the_data_folder_that_are_something_else(tmp_path: Path, name: 
         assert ended.returncode != 0
         assert "Error: " in ended.stderr and expected in ended.stderr.rpartition("Error: ")[2], ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_one_local_server_per_database(tmp_path: Path, postgres_url: str) -> None:
+    """The functions of each would be out of its own folder: a second one is refused, and may come when the first was killed."""
+    with new_place(tmp_path / "one") as here, new_place(tmp_path / "two") as there:
+        one, two = (Product(place, SLESS_DATABASE_URL=postgres_url, SLESS_BACKEND="local") for place in (here, there))
+        try:
+            one.start()
+            ended = there.run("serve", "--port", "0")
+            assert ended.returncode == 1
+            assert "SLESS_DATABASE_URL: another server runs on this database" in ended.stderr
+            one.kill(master=True, worker=True)
+            two.start()
+            assert two.tenant("t").get("functions").json() == []
+        finally:
+            two.close()
+            one.close()
