@@ -15,8 +15,8 @@ Json = dict[str, Any]
 
 IMAGES = {
     # The original kaniko is archived since June 2025; this fork is maintained and publishes images.
-    "kaniko": "ghcr.io/osscontainertools/kaniko:v1.28.3",
-    "buildah": "quay.io/buildah/stable:latest",
+    "kaniko": "ghcr.io/osscontainertools/kaniko:v1.28.5",
+    "buildah": "quay.io/buildah/stable:v1.43.0",
 }
 _QUANTITY = re.compile(r"(\d+)([A-Za-z]*)")
 

@@ -148,6 +148,8 @@ def _builder(fit: BuilderFit, build: BuildJob) -> Json:
 
 def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
     args = [
+        # It knows a container by its service account's token, which ours has not got, or by an overlay below /, which not every node has.
+        "--force",
         f"--context={WORKSPACE}",
         f"--dockerfile={WORKSPACE}/Dockerfile",
         f"--destination={build.reference}",

@@ -56,6 +56,7 @@ def test_kaniko_gets_its_arguments_and_those_of_the_settings():
     container = builder_of()
     assert container["image"] == IMAGES["kaniko"] != ""
     assert container["args"] == [
+        "--force",
         "--context=/workspace",
         "--dockerfile=/workspace/Dockerfile",
         "--destination=r:5000/p/hello:t",
