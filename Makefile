@@ -103,11 +103,11 @@ quick: $(VENV)/.dev-stamp ## every test but the slow ones
 	$(PYTEST) -m 'not slow' tests
 
 .PHONY: soak
-soak: $(VENV)/.dev-stamp test-deps ## the long forms: 10,000 messages, 1,000 async calls, 200 functions in a cluster, its API away for a minute
+soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 async calls, two replicas for 12 minutes, 200 functions in a cluster, its API away for a minute
 	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py \
 		tests/integration/test_async.py::test_accepted_calls_all_end_though_everything_is_killed_half_way \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
-		tests/integration/test_kube_away.py
+		tests/integration/test_replicas.py tests/integration/test_kube_away.py
 
 .PHONY: test-kube
 test-kube: $(VENV)/.dev-stamp ## the cluster's suites over a real cluster, which SLESS_TEST_KUBECONFIG names: see CONTRIBUTING.md

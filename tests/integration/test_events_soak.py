@@ -83,3 +83,39 @@ def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer
     # A broker that is killed forgets acknowledgements, and a message may begin anew. Each that began ends once.
     begun = Counter(begun_path.read_text().splitlines())
     assert Counter(reason for reason, _ in set(dead)) <= begun
+
+
+BACKLOG = 10 * MESSAGES if "TEST_SOAK_MESSAGES" in os.environ else 3000
+BODY_BYTES = 20_000
+GROWTH_MB = 45
+COUNTING = """import os
+def handle(event):
+    with open(os.environ["DONE"], "a") as file:
+        file.write(f"{event['n']}\\n")
+"""
+
+
+def memory_mb(pid: int) -> int:
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
+
+
+@pytest.mark.timeout(300 + BACKLOG // 100)
+def test_a_backlog_costs_no_memory(start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path) -> None:
+    """The broker keeps what waits (60 MB of it here); the server has what it took ahead."""
+    product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
+    tenant = product.tenant("backlog")
+    queue, done = f"{tenant.namespace}.backlog", tmp_path / "done"
+    tenant.deploy("f", {"handler.py": COUNTING}, http=False, env_vars={"DONE": str(done)})
+    pad = b"x" * BODY_BYTES
+    publish(rabbit_server, queue, *(b'{"n": %d, "pad": "%b"}' % (number, pad) for number in range(BACKLOG)))
+    before = most = memory_mb(product.worker)
+    listen(tenant, queue, prefetch=50)
+
+    def all_done() -> bool:
+        nonlocal most
+        most = max(most, memory_mb(product.worker))
+        return len(numbers_of(done)) == BACKLOG
+
+    wait_until(all_done, "all of them", 120 + BACKLOG // 100)
+    assert most - before < GROWTH_MB, f"{before} MB grew to {most} MB"

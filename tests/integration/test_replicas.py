@@ -1,9 +1,13 @@
 """Two servers over one PostgreSQL, one S3 bucket and one cluster: both serve, one leads; the leader goes, softly and by kill -9."""
 
+import os
+import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,3 +229,62 @@ def test_a_killed_leader_is_replaced_and_nothing_accepted_is_lost(replicas):
     fired = [row["started_at"][:16] for row in other.get(cron).json()]
     assert len(fired) == len(set(fired))  # each minute once, whoever led
     print(f"takeover after kill -9: {took_sec:.1f} s, {calls.done} calls meanwhile")
+
+
+DISTURBED = ("pause", "kill", "end") * 4 if "TEST_SOAK_MESSAGES" in os.environ else ("pause",)
+MARKS = """import time
+def handle(event, context):
+    with open(event["marks"], "a") as file:
+        file.write(f"{event['name']} {int(time.time() // 60)}\\n")
+"""
+
+
+@pytest.mark.timeout(120 + 70 * len(DISTURBED))
+def test_each_minute_fires_once_whatever_becomes_of_the_leader(replicas, tmp_path):
+    """Each time just before a minute: one that is paused for longer than its lease wakes up and finds somebody else at work."""
+    if replicas.two.process is None or replicas.two.process.poll() is not None:
+        replicas.two.start()
+    tenant = tenant_of(replicas.one, "minutes")
+    marks = tmp_path / "marks"
+    for name, http in (("standing", True), ("single", False)):
+        tenant.deploy(name, MARKS, http=http)
+        event = {"marks": str(marks), "name": name}
+        cron = {"name": f"{name}-cron", "type": "cron", "function_ref": name, "schedule": "* * * * *", "event_json": event}
+        assert tenant.post("triggers", cron).status_code == 201
+    for how in DISTURBED:
+        sleep_until(55)
+        leader = replicas.one if replicas.leads(replicas.one) else replicas.two
+        disturb(leader, how)
+        sleep_until(25)
+        restore(leader, how)
+    last = int(time.time() // 60)
+    wait_until(lambda: {f"{name} {last}" for name in ("standing", "single")} <= set(marks_of(marks)), "the last minute")
+    fired = Counter(marks_of(marks))
+    first = min(int(mark.split()[1]) for mark in fired)
+    assert fired == Counter(f"{name} {minute}" for name in ("standing", "single") for minute in range(first, last + 1))
+
+
+def sleep_until(second: int) -> None:
+    """Of a minute, the next time it comes."""
+    time.sleep((second - time.time()) % 60)
+
+
+def marks_of(marks: Path) -> list[str]:
+    return marks.read_text().splitlines() if marks.exists() else []
+
+
+def disturb(product: Product, how: str) -> None:
+    match how:
+        case "pause":
+            os.kill(product.worker, signal.SIGSTOP)
+        case "kill":
+            product.kill(master=True, worker=True)
+        case _:
+            product.end()
+
+
+def restore(product: Product, how: str) -> None:
+    if how == "pause":
+        os.kill(product.worker, signal.SIGCONT)
+    else:
+        product.start()
