@@ -4,7 +4,6 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from sless.domain.event import event_of
 from sless.domain.model import CallStatus, Cause, Kind
 from sless.domain.ports import ObservedRun
 from sless.errors import Code, NotFound, SlessError
@@ -13,6 +12,7 @@ from sless.proxy.accepting import Acceptor, Terms, accepted_answer, accepted_of,
 from sless.proxy.entry import Entry
 from sless.proxy.failure import body_too_large
 from sless.proxy.forward import Forwarder, Forwarding
+from sless.proxy.large_event import EventReader
 from sless.proxy.oneshot import OneShotRunner, outcome_answer, run_failure, run_spec
 from sless.proxy.policy import TokenCheck
 from sless.proxy.recorder import Recorder
@@ -44,6 +44,7 @@ class InvokeParts:
     oneshot: OneShotRunner
     acceptor: Acceptor
     terms: Terms
+    events: EventReader
 
 
 class Invocations:
@@ -147,7 +148,7 @@ class Invocations:
     async def _event(self, call: Call, asked: Asked) -> str:
         request = asked.request
         body = await self._body(call, asked, self._parts.forwarder.options.max_body_bytes, "max_call_body_bytes")
-        return event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
+        return await self._parts.events.event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
 
     async def _body(self, call: Call, asked: Asked, limit_bytes: int, limit_name: str) -> bytes:
         request = asked.request

@@ -18,6 +18,7 @@ from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust
 from sless.proxy.invoke import Invocations, InvokeParts
 from sless.proxy.invoker import LoopInvoker
+from sless.proxy.large_event import EventReader
 from sless.proxy.logs import LogPuller
 from sless.proxy.messages import MessageCalls
 from sless.proxy.oneshot import OneShotRunner, RunBackend
@@ -64,10 +65,11 @@ class DataPlane:
         self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneshot, max_result_bytes=settings.max_result_bytes)
         self.acceptor = Acceptor(parts.queue)
+        self.events = EventReader()
         self.invocations = Invocations(
             InvokeParts(
                 table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, acceptor=self.acceptor,
-                terms=_terms(settings),
+                terms=_terms(settings), events=self.events,
             )
         )  # fmt: skip
 
@@ -93,6 +95,7 @@ class DataPlane:
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
         await asyncio.to_thread(self.acceptor.close)
+        await asyncio.to_thread(self.events.close)
         await asyncio.to_thread(self.oneshot.close)
         await asyncio.to_thread(self.recorder.stop)
 
