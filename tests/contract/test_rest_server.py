@@ -280,7 +280,7 @@ def test_request_id_is_taken_over_if_valid(rest: Rest) -> None:
 
 def test_a_failure_of_the_server_is_a_500_that_tells_nothing(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
     rest.store.close()
-    object.__setattr__(rest.usecases.workloads, "_store", None)
+    object.__setattr__(rest.usecases.workloads(Kind.FUNCTION), "_store", None)
     response = rest.get("functions/hello")
     assert (response.status_code, response.json["code"]) == (500, "internal")
     assert "NoneType" not in response.text and response.json["request_id"] in caplog.text
