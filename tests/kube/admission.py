@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Protocol
 
+from tests.kube.defaults import set_defaults
 from tests.kube.errors import forbidden
 from tests.kube.kinds import Kind
 from tests.kube.quantity import text_of, value_of
@@ -203,3 +204,19 @@ def used_of(stored: Stored, namespace: str, keys: Iterable[str]) -> dict[str, De
         else sum((pod.get(key, Decimal(0)) for pod in pods), Decimal(0))
         for key in keys
     }
+
+
+def admit(registry: Stored, kind: Kind, item: Object, warnings: list[str]) -> None:
+    """Raises Refused."""
+    if kind.kind == "Pod":
+        admit_pod(registry, item)
+        set_defaults(item)
+    if kind.namespaced:
+        admit_quota(registry, kind, item)
+    if kind.kind in ("Deployment", "Job", "ReplicaSet"):
+        place = registry.find("Namespace", "", item["metadata"]["namespace"]) or {}
+        labels = place.get("metadata", {}).get("labels") or {}
+        level = labels.get("pod-security.kubernetes.io/warn", labels.get("pod-security.kubernetes.io/enforce", ""))
+        violations = security_violations(item["spec"]["template"]["spec"], level)
+        if violations:
+            warnings.append(f'would violate PodSecurity "{level}:latest": ' + ", ".join(violations))

@@ -1,21 +1,22 @@
 """The REST interface: a request becomes verb and resource, is recorded, checked and carried out."""
 
-import asyncio
 import json
 import time
 import urllib.parse
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 
-from tests.kube import openapi, patches, schemas, selectors
+from tests.kube import patches, schemas, selectors
+from tests.kube.discovery import fixed_of
 from tests.kube.errors import Refused
 from tests.kube.faults import Faults
-from tests.kube.kinds import KINDS, Kind, find_by_plural, find_of_object
+from tests.kube.kinds import Kind, find_by_plural, find_of_object
 from tests.kube.recorder import Recorder, Request
 from tests.kube.registry import DeleteOptions, Object, Registry, Writer
+from tests.kube.watching import Watch
 
 MAX_BODY_BYTES = 3 * 2**20
 PATCHES = {
@@ -66,7 +67,7 @@ class Api:
     async def answer(self, call: Call) -> Answer:
         request = None
         try:
-            fixed = _fixed_of(call.path)
+            fixed = fixed_of(call.path)
             if fixed is not None:
                 return Answer(200, fixed)
             target = target_of(call.path)
@@ -98,7 +99,7 @@ class Api:
             case "list":
                 return Answer(200, self._list(call, target))
             case "watch":
-                return Answer(200, self._watch(call, target))
+                return Answer(200, self._watch(call, target).begin())
             case "delete" | "deletecollection":
                 return self._delete(call, target)
         return self._write(call, target, request)
@@ -142,62 +143,9 @@ class Api:
         shown = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
         return {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": metadata, "items": shown}
 
-    def _watch(self, call: Call, target: Target) -> AsyncIterator[bytes]:
-        since = int(call.query.get("resourceVersion") or 0)
-        oldest = self.registry.events[0].revision if self.registry.events else 0
-        if since and since < oldest - 1:
-            raise Refused(410, f"too old resource version: {since} ({oldest})")
-        return self._watched(call, target, since)
-
-    async def _watched(self, call: Call, target: Target, since: int) -> AsyncIterator[bytes]:
+    def _watch(self, call: Call, target: Target) -> Watch:
         takes = self._selected(call, target)
-        queue: asyncio.Queue[tuple[str, Object]] = asyncio.Queue()
-
-        def on(event: str, item: Object, old: Object | None) -> None:
-            if item["kind"] == target.kind.kind and target.namespace in ("", item["metadata"].get("namespace")):
-                now, before = takes(item), old is not None and takes(old)
-                # An object that stops matching is gone for this watcher, one that begins to is new.
-                if event == "DELETED" and (now or before):
-                    queue.put_nowait(("DELETED", item))
-                elif now or before:
-                    queue.put_nowait(("MODIFIED" if now and before else "ADDED" if now else "DELETED", item))
-
-        if since:
-            for past in list(self.registry.events):
-                if past.revision > since:
-                    on(past.type, past.item, past.item if past.type != "ADDED" else None)
-        else:
-            for item in self.registry.items(target.kind.kind, target.namespace or None):
-                on("ADDED", item, None)
-        self.registry.listeners.append(on)
-        try:
-            deadline = time.monotonic() + float(call.query.get("timeoutSeconds") or 1800)
-            initial = call.query.get("sendInitialEvents") == "true"
-            yield b""
-            while (left := deadline - time.monotonic()) > 0:
-                if initial and queue.empty():
-                    # All that was there has been sent: who asked for it may take it for a list.
-                    initial = False
-                    yield self._line("BOOKMARK", self._bookmark(target.kind, {"k8s.io/initial-events-end": "true"}))
-                    continue
-                try:
-                    event, item = await asyncio.wait_for(queue.get(), min(left, 30))
-                except TimeoutError:
-                    if call.query.get("allowWatchBookmarks") == "true":
-                        event, item = "BOOKMARK", self._bookmark(target.kind)
-                    else:
-                        continue
-                yield self._line(event, item)
-        finally:
-            self.registry.listeners.remove(on)
-
-    @staticmethod
-    def _line(event: str, item: Object) -> bytes:
-        return json.dumps({"type": event, "object": item}).encode() + b"\n"
-
-    def _bookmark(self, kind: Kind, annotations: dict[str, str] | None = None) -> Object:
-        metadata = {"resourceVersion": str(self.registry.revision), **({"annotations": annotations} if annotations else {})}
-        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        return Watch(registry=self.registry, kind=target.kind, namespace=target.namespace, query=call.query, takes=takes)
 
     # --- writing ---
 
@@ -339,24 +287,3 @@ def _body_of(call: Call) -> Any:
         return yaml.safe_load(call.body)
     except yaml.YAMLError as error:
         raise Refused(400, f"error decoding YAML: {error}") from None
-
-
-def _fixed_of(path: str) -> Any:
-    """Version and discovery."""
-    if path == "/version":
-        return {"major": "1", "minor": "30", "gitVersion": "v1.30.0", "platform": "linux/amd64"}
-    if path in ("/healthz", "/readyz", "/livez"):
-        return "ok"
-    if path.startswith(openapi.ROOT):
-        return openapi.document_of(path)
-    if path == "/api":
-        return {"kind": "APIVersions", "versions": ["v1"]}
-    groups = sorted({(kind.group, kind.version) for kind in KINDS if kind.group})
-    if path == "/apis":
-        listed = [{"name": group, "versions": [{"groupVersion": f"{group}/{version}", "version": version}]} for group, version in groups]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
-    for kind in KINDS:
-        if path == kind.prefix:
-            served = [{"name": one.plural, "kind": one.kind, "namespaced": one.namespaced} for one in KINDS if one.prefix == path]
-            return {"kind": "APIResourceList", "groupVersion": kind.api_version, "resources": served}
-    return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kube import admission
-from tests.kube.controllers import condition, with_condition
+from tests.kube.conditions import condition, with_condition
 from tests.kube.errors import Refused
 from tests.kube.images import known_images
 from tests.kube.pods import CRASH_BACKOFF_SEC, Node, PodWorker

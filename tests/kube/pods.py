@@ -13,6 +13,7 @@ from tests.kube import probes, volumes
 from tests.kube.images import Image, find_image
 from tests.kube.logs import Log
 from tests.kube.pod_status import TAIL_BYTES, TAIL_LINES, PodState, State
+from tests.kube.probing import Probing
 from tests.kube.processes import Container, Groups, ProcessContainer, ScriptedContainer, Start
 from tests.kube.quantity import value_of
 from tests.kube.registry import Object, Registry, now_text
@@ -20,8 +21,6 @@ from tests.kube.scripts import Script
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LOOK_SEC = 0.2
-UNREADY_PERIOD_SEC = 0.1
-"""Before a container is ready, probes come this often at most, whatever their period: waiting proves nothing."""
 CRASH_BACKOFF_SEC = 1.0
 
 
@@ -238,62 +237,19 @@ class PodWorker:
                 self._mark(state, started=True, ready=False)
                 self.tell("Warning", "Unhealthy", "Readiness probe failed: " + (container.script.message or "connection refused"))
             return
-        if spec.get("startupProbe") and not await self._startup(spec["startupProbe"], container):
-            return
-        self._mark(state, started=True, ready=not spec.get("readinessProbe"))
-        async with asyncio.TaskGroup() as group:
-            if spec.get("readinessProbe"):
-                group.create_task(self._readiness(spec["readinessProbe"], state, container))
-            if spec.get("livenessProbe"):
-                group.create_task(self._liveness(spec["livenessProbe"], container))
+        probing = Probing(
+            container=container,
+            address=self.state.address,
+            mark=lambda ready: self._mark(state, started=True, ready=ready),
+            tell=self.tell,
+            grace_sec=self.spec.get("terminationGracePeriodSeconds", 30),
+        )
+        await probing.run(spec)
 
     def _mark(self, state: State, *, started: bool, ready: bool) -> None:
         if (state.started, state.ready) != (started, ready):
             state.started, state.ready = started, ready
             self.publish()
-
-    async def _startup(self, probe: Object, container: Container) -> bool:
-        """False when it never came up and was ended."""
-        period = probe["periodSeconds"]
-        deadline = asyncio.get_running_loop().time() + probe.get("initialDelaySeconds", 0) + period * probe["failureThreshold"]
-        while (failure := await probes.find_failure(probe, container, self.state.address)) is not None:
-            if asyncio.get_running_loop().time() > deadline:
-                self.tell("Warning", "Unhealthy", f"Startup probe failed: {failure}")
-                await self._end_container(container)
-                return False
-            await asyncio.sleep(min(period, UNREADY_PERIOD_SEC))
-        return True
-
-    async def _readiness(self, probe: Object, state: State, container: Container) -> None:
-        failures = successes = 0
-        while True:
-            failure = await probes.find_failure(probe, container, self.state.address)
-            failures, successes = (failures + 1, 0) if failure is not None else (0, successes + 1)
-            if failure is not None:
-                self.tell("Warning", "Unhealthy", f"Readiness probe failed: {failure}")
-            if failure is None and successes >= probe["successThreshold"]:
-                self._mark(state, started=True, ready=True)
-            elif failures >= probe["failureThreshold"]:
-                self._mark(state, started=True, ready=False)
-            await asyncio.sleep(probe["periodSeconds"] if state.ready else min(probe["periodSeconds"], UNREADY_PERIOD_SEC))
-
-    async def _liveness(self, probe: Object, container: Container) -> None:
-        failures = 0
-        await asyncio.sleep(probe.get("initialDelaySeconds", 0))
-        while True:
-            failure = await probes.find_failure(probe, container, self.state.address)
-            failures = failures + 1 if failure is not None else 0
-            if failures >= probe["failureThreshold"]:
-                self.tell("Warning", "Unhealthy", f"Liveness probe failed: {failure}")
-                await self._end_container(container)
-                return
-            await asyncio.sleep(probe["periodSeconds"])
-
-    async def _end_container(self, container: Container) -> None:
-        self.tell("Normal", "Killing", f"Container {container.spec['name']} failed its probe, will be restarted")
-        container.terminate()
-        await asyncio.sleep(min(self.spec.get("terminationGracePeriodSeconds", 30), 30))
-        container.kill()
 
     # --- its end ---
 

@@ -1,0 +1,86 @@
+"""One watch: what happens to the objects that a selector takes, from a revision on or from all that is there."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from tests.kube.errors import Refused
+from tests.kube.kinds import Kind
+from tests.kube.registry import Object, Registry
+
+BOOKMARK_SEC = 30
+USUAL_SEC = 1800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """`query` as in the URL; `takes` what its selectors take."""
+
+    registry: Registry
+    kind: Kind
+    namespace: str
+    query: dict[str, str]
+    takes: Callable[[Object], bool]
+
+    def begin(self) -> AsyncIterator[bytes]:
+        """Raises Refused (410)."""
+        since = int(self.query.get("resourceVersion") or 0)
+        oldest = self.registry.events[0].revision if self.registry.events else 0
+        if since and since < oldest - 1:
+            raise Refused(410, f"too old resource version: {since} ({oldest})")
+        return self._lines(since)
+
+    async def _lines(self, since: int) -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[tuple[str, Object]] = asyncio.Queue()
+
+        def on(event: str, item: Object, old: Object | None) -> None:
+            if (said := self._said(event, item, old)) is not None:
+                queue.put_nowait((said, item))
+
+        if since:
+            for past in list(self.registry.events):
+                if past.revision > since:
+                    on(past.type, past.item, past.item if past.type != "ADDED" else None)
+        else:
+            for item in self.registry.items(self.kind.kind, self.namespace or None):
+                on("ADDED", item, None)
+        self.registry.listeners.append(on)
+        try:
+            yield b""
+            if self.query.get("sendInitialEvents") == "true":
+                while not queue.empty():
+                    yield _line(*queue.get_nowait())
+                # All that was there has been sent: who asked for it may take it for a list.
+                yield _line("BOOKMARK", self._bookmark({"k8s.io/initial-events-end": "true"}))
+            async for event, item in self._following(queue):
+                yield _line(event, item)
+        finally:
+            self.registry.listeners.remove(on)
+
+    async def _following(self, queue: "asyncio.Queue[tuple[str, Object]]") -> AsyncIterator[tuple[str, Object]]:
+        deadline = time.monotonic() + float(self.query.get("timeoutSeconds") or USUAL_SEC)
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                yield await asyncio.wait_for(queue.get(), min(left, BOOKMARK_SEC))
+            except TimeoutError:
+                if self.query.get("allowWatchBookmarks") == "true":
+                    yield "BOOKMARK", self._bookmark({})
+
+    def _said(self, event: str, item: Object, old: Object | None) -> str | None:
+        """What this watcher hears of it: an object that stops matching is gone for it, one that begins to is new."""
+        if item["kind"] != self.kind.kind or self.namespace not in ("", item["metadata"].get("namespace")):
+            return None
+        now, before = self.takes(item), old is not None and self.takes(old)
+        if not (now or before):
+            return None
+        return "DELETED" if event == "DELETED" or not now else "MODIFIED" if before else "ADDED"
+
+    def _bookmark(self, annotations: dict[str, str]) -> Object:
+        metadata = {"resourceVersion": str(self.registry.revision), **({"annotations": annotations} if annotations else {})}
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
+
+
+def _line(event: str, item: Object) -> bytes:
+    return json.dumps({"type": event, "object": item}).encode() + b"\n"
