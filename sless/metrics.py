@@ -29,7 +29,7 @@ cron_firings = Counter(
 cron_triggers = Gauge("sless_cron_triggers", "Enabled cron triggers, on the server that leads.", registry=REGISTRY)
 cron_delay = Histogram(
     "sless_cron_delay_seconds", "From the instant of a cron trigger until its claim was durable.", registry=REGISTRY,
-    buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300),
+    buckets=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 30, 60, 300),
 )  # fmt: skip
 build_info = Gauge("sless_build_info", "Always 1; the version is a label.", ["version"], registry=REGISTRY)
 build_info.labels(version=__version__).set(1)

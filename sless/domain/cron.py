@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from sless.clock import rfc3339_of
 from sless.domain.model import CallStatus, Trigger, TriggerType
-from sless.domain.schedule import count_firings, find_last_firing, firings_of, zone_of
+from sless.domain.schedule import count_firings, find_last_firing, find_next_firing, firings_of, zone_of
 
 WARM_AFTER = timedelta(seconds=60)
 """How long after a firing an instance that was started for it stays."""
@@ -82,7 +82,7 @@ def advance(plan: CronPlan, now: datetime) -> tuple[tuple[Due, ...], CronPlan]:
     are made up for by that firing; those beyond it were missed, which is noted once."""
     if plan.next_at is None or plan.next_at > now:
         return (), plan
-    newest, following = plan.next_at, next(firings_of(plan.schedule, plan.zone, plan.next_at), None)
+    newest, following = plan.next_at, find_next_firing(plan.schedule, plan.zone, plan.next_at)
     if following is not None and following <= now:  # There was a pause.
         newest = find_last_firing(plan.schedule, plan.zone, plan.next_at, now) or newest
         following = next(firings_of(plan.schedule, plan.zone, now), None)

@@ -5,6 +5,7 @@ the clock leaves out comes at the first instant after it, one that it shows twic
 (`*/5 * * * *`, `0 * * * *`) is an interval and goes on through both: it is due at each instant whose wall clock matches.
 """
 
+import functools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -54,6 +55,12 @@ def firings_of(schedule: str, zone: ZoneInfo, after: datetime) -> Iterator[datet
     else:  # The clock may show again, now or soon, what it has shown before `after`.
         moments = _each_of(_wall_times(schedule, start - _MOST_REPEATED), zone)
     return _rising(moments, after)
+
+
+@functools.lru_cache(maxsize=1024)
+def find_next_firing(schedule: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """The first time after `after`. Remembered: many triggers have the same schedule, and are due at the same instant."""
+    return next(firings_of(schedule, zone, after), None)
 
 
 def find_last_firing(schedule: str, zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
