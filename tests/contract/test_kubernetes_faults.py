@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 from collections import Counter
@@ -209,6 +210,7 @@ def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluste
         assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
     finally:
         other.backend.close()
+        shutil.rmtree(other.root)
 
 
 # --- the API does not do as it is told ---
