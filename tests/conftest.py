@@ -24,6 +24,17 @@ from tests.services.s3 import S3Server
 ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
+NAME_CHARACTERS = 80
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Short names of tests with large values. Bytes have none at all: an archive holds the time, and would be named otherwise on each
+    worker, which ends a parallel run before its first test."""
+    if isinstance(val, bytes) and len(val) > NAME_CHARACTERS:
+        return argname
+    if isinstance(val, str) and len(val) > NAME_CHARACTERS:
+        return f"{val[: NAME_CHARACTERS // 2]}..."
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,8 +6,9 @@ import time
 import urllib.error
 import urllib.request
 
-import aio_pika
+import aiormq
 import pytest
+from pamqp.commands import Basic
 
 from sless import assets
 from sless.cli import main
@@ -201,16 +202,16 @@ def test_queue_node(deploy, server, node_binary, rabbit_server, tmp_path):
 
 
 async def publish(url: str, queue: str, bodies: dict[str, object]) -> None:
-    async with await aio_pika.connect(url) as connection:
+    async with aiormq.Connection(url) as connection:
         channel = await connection.channel()
         for message_id, body in bodies.items():
-            message = aio_pika.Message(json.dumps(body).encode(), content_type="application/json", message_id=message_id)
-            await channel.default_exchange.publish(message, routing_key=queue)
+            properties = Basic.Properties(content_type="application/json", message_id=message_id)
+            await channel.basic_publish(json.dumps(body).encode(), routing_key=queue, properties=properties)
 
 
 async def take(url: str, queue: str) -> str | None:
     """The id of its first message."""
-    async with await aio_pika.connect(url) as connection:
-        message = await (await (await connection.channel()).get_queue(queue)).get(timeout=10)
-        await message.ack()
-        return message.message_id
+    async with aiormq.Connection(url) as connection:
+        channel = await connection.channel()
+        message = await channel.basic_get(queue, no_ack=True)
+        return message.header.properties.message_id
