@@ -1,7 +1,7 @@
 """Ticks: APScheduler runs each loop at its interval; `wake` runs it at once.
 
-APScheduler drops a `modify_job(next_run_time=now)` that comes while the job runs, so a wake is also an Event, and a tick repeats
-while it is set.
+Who runs and who was woken is kept here and not asked of APScheduler: it drops a job that comes due while the same one runs, and to it a
+job runs a moment longer than its last statement.
 """
 
 import logging
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from sless import metrics
@@ -38,7 +37,10 @@ class Loops:
     def __init__(self, loops: list[Loop], is_leader: Callable[[], bool]) -> None:
         self._loops = {loop.topic: loop for loop in loops}
         self._is_leader = is_leader
-        self._events = {loop.topic: threading.Event() for loop in loops}
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._woken: set[str] = set()
+        """Topics whose next tick has yet to begin."""
         self._stopping = False
         self._stopped = threading.Event()
         self._scheduler = BackgroundScheduler(
@@ -61,23 +63,30 @@ class Loops:
         self._scheduler.shutdown(wait=True)
 
     def wake(self, topic: str) -> None:
-        event = self._events.get(topic)
-        if event is None or event.is_set() or self._stopping:
-            return
-        event.set()
-        try:
-            self._scheduler.modify_job(topic, next_run_time=datetime.now(UTC))
-        except JobLookupError:
-            pass  # Not started yet, or just stopped: the first tick sees everything anyway.
+        """The loop's next tick begins now, or after the one that runs and its rest. From any thread."""
+        loop = self._loops.get(topic)
+        with self._lock:
+            if loop is None or self._stopping or topic in self._woken:
+                return
+            self._woken.add(topic)
+            if topic in self._running:
+                return
+        self._scheduler.add_job(self._run, args=(loop,))
 
     def _run(self, loop: Loop) -> None:
-        event = self._events[loop.topic]
+        with self._lock:
+            if loop.topic in self._running:
+                return
+            self._running.add(loop.topic)
         while not self._stopping:
-            event.clear()
+            with self._lock:
+                self._woken.discard(loop.topic)
             if not loop.leader_only or self._is_leader():
                 self._tick(loop)
-            if not event.is_set():
-                return
+            with self._lock:
+                if loop.topic not in self._woken:
+                    self._running.discard(loop.topic)
+                    return
             self._stopped.wait(loop.rest_sec)
 
     def _tick(self, loop: Loop) -> None:

@@ -1,6 +1,9 @@
 """Ticks: at their interval, at once on a wake, also on one that comes during a tick; a failing tick is not the last."""
 
 import threading
+import time
+
+from apscheduler.executors.pool import ThreadPoolExecutor
 
 from sless.domain.ports import BackendUnavailable
 from sless.reconcile.loop import Loop, Loops
@@ -79,4 +82,29 @@ def test_only_the_leader_ticks():
         leading.set()
         assert here.acquire(timeout=10)
     finally:
+        loops.stop()
+
+
+def test_a_wake_at_the_end_of_a_tick_is_not_lost(monkeypatch):
+    """The tick has ended, and APScheduler does not know it yet."""
+    ended, go_on, began = threading.Event(), threading.Event(), threading.Semaphore(0)
+    note_end = ThreadPoolExecutor._run_job_success
+
+    def note_late(self, *arguments):
+        ended.set()
+        assert go_on.wait(10)
+        note_end(self, *arguments)
+
+    def tick():
+        began.release()
+        time.sleep(0.1)  # one that has ended before it is handed over is noted by the scheduler itself
+
+    monkeypatch.setattr(ThreadPoolExecutor, "_run_job_success", note_late)
+    loops = started([Loop(topic="a", tick=tick, interval_sec=3600)])
+    try:
+        assert began.acquire(timeout=10) and ended.wait(10)
+        loops.wake("a")
+        assert began.acquire(timeout=5)
+    finally:
+        go_on.set()
         loops.stop()
