@@ -80,49 +80,48 @@ func hexValue(c byte) int {
 
 // multipart/form-data (RFC 7578), whole in memory: sless limits the body before it comes here.
 
-func boundaryOf(contentType string) string { return parameterOf(contentType, "boundary") }
+func boundaryOf(contentType string) string { return parametersOf(contentType)["boundary"] }
 
-// parameterOf is the value of `; name=value` or `; name="value"` in a header; empty when it is not there.
-func parameterOf(header, name string) string {
-	for rest := header; ; {
-		at := strings.IndexByte(rest, ';')
-		if at < 0 {
-			return ""
-		}
-		rest = strings.TrimLeft(rest[at+1:], " \t")
-		key, value, found := strings.Cut(rest, "=")
-		if !found {
-			return ""
-		}
-		value = strings.TrimLeft(value, " \t")
-		text := ""
-		if strings.HasPrefix(value, `"`) {
-			text, rest = quotedText(value[1:])
-		} else if end := strings.IndexAny(value, "; \t"); end >= 0 {
-			text, rest = value[:end], value[end:]
+// parametersOf are the values of `; name=value`, `; name="value"` and `; name*=UTF-8'en'value` in a header, by name in lower case.
+func parametersOf(header string) map[string]string {
+	parameters := map[string]string{}
+	_, rest, _ := strings.Cut(header, ";")
+	for rest != "" {
+		var name, value string
+		name, rest, _ = strings.Cut(rest, "=")
+		rest = strings.TrimLeft(rest, " \t")
+		if strings.HasPrefix(rest, `"`) {
+			value, rest = quotedText(rest[1:])
+			_, rest, _ = strings.Cut(rest, ";")
 		} else {
-			text, rest = value, ""
+			value, rest, _ = strings.Cut(rest, ";")
+			value = strings.TrimSpace(value)
 		}
-		if strings.EqualFold(strings.TrimSpace(key), name) {
-			return text
+		name = strings.ToLower(strings.TrimSpace(name))
+		if plain, extended := strings.CutSuffix(name, "*"); extended {
+			name, value = plain, unquoted(value[strings.LastIndexByte(value, '\'')+1:])
 		}
+		parameters[name] = value
 	}
+	return parameters
 }
 
-// quotedText is the text up to the closing quote, and what follows it.
+// quotedText is the text up to the closing quote, in which browsers write `"` as %22, and what follows it.
 func quotedText(text string) (string, string) {
 	content := make([]byte, 0, len(text))
 	for at := 0; at < len(text); at++ {
 		switch {
 		case text[at] == '"':
-			return string(content), text[at+1:]
+			return unescaped(content), text[at+1:]
 		case text[at] == '\\' && at+1 < len(text) && (text[at+1] == '"' || text[at+1] == '\\'):
 			at++
 		}
 		content = append(content, text[at])
 	}
-	return string(content), ""
+	return unescaped(content), ""
 }
+
+func unescaped(content []byte) string { return strings.ReplaceAll(string(content), "%22", `"`) }
 
 func multipartPairs(body []byte, boundary string) []pair {
 	delimiter := []byte("\r\n--" + boundary)
@@ -162,13 +161,15 @@ func fieldOf(part []byte) (pair, bool) {
 			contentType = strings.TrimSpace(value)
 		}
 	}
-	name := parameterOf(disposition, "name")
-	if name == "" {
+	parameters := parametersOf(strings.ToValidUTF8(disposition, "\ufffd"))
+	name, isNamed := parameters["name"]
+	if !isNamed {
 		return pair{}, false
 	}
-	if !strings.Contains(strings.ToLower(disposition), "filename") {
+	filename, isFile := parameters["filename"]
+	if !isFile {
 		return pair{name, strings.ToValidUTF8(string(content), "\ufffd")}, true
 	}
-	file := map[string]any{"filename": parameterOf(disposition, "filename"), "content_type": contentType}
+	file := map[string]any{"filename": filename, "content_type": contentType}
 	return pair{name, bodyFields(content, file)}, true
 }

@@ -8,11 +8,11 @@ import base64
 import json
 import re
 from collections.abc import Iterable
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from sless.errors import Code, SlessError
 
-_PARAMETER = r';\s*{}\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s]+))'
+_PARAMETER = re.compile(r';\s*([^=;"\s]+)\s*=\s*(?:"((?:\\["\\]|[^"])*)"?[^;]*|([^;]*))')
 _BOM = b"\xef\xbb\xbf"
 _MAX_SAID_CHARS = 1000
 OWN_FAILURE_STATUS = 500
@@ -77,7 +77,7 @@ def _other_event(media_type: str, content_type: str, body: bytes) -> str:
 def _form_fields(media_type: str, content_type: str, body: bytes) -> dict[str, object] | None:
     if media_type == "application/x-www-form-urlencoded":
         return dict(_pairs(body.decode("utf-8", "replace")))
-    if media_type == "multipart/form-data" and (boundary := _parameter(content_type, "boundary")):
+    if media_type == "multipart/form-data" and (boundary := _parameters(content_type).get("boundary")):
         return dict(_multipart_pairs(body, boundary))
     return None
 
@@ -110,11 +110,15 @@ def _body_fields(body: bytes) -> dict[str, object]:
         return {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
 
 
-def _parameter(header: str, name: str) -> str | None:
-    match = re.search(_PARAMETER.format(name), header, re.IGNORECASE)
-    if match is None:
-        return None
-    return match[2] if match[1] is None else re.sub(r'\\(["\\])', r"\1", match[1])
+def _parameters(header: str) -> dict[str, str]:
+    """name → value of `form-data; name="a"; filename*=UTF-8''b`. In quotes browsers write `"` as %22."""
+    parameters = {}
+    for name, quoted, plain in _PARAMETER.findall(header):
+        value = re.sub(r'\\(["\\])', r"\1", quoted).replace("%22", '"') if quoted else plain.strip()
+        if name.endswith("*"):
+            value = unquote(value.rpartition("'")[2])
+        parameters[name.rstrip("*").lower()] = value
+    return parameters
 
 
 def _multipart_pairs(body: bytes, boundary: str) -> Iterable[tuple[str, object]]:
@@ -125,11 +129,11 @@ def _multipart_pairs(body: bytes, boundary: str) -> Iterable[tuple[str, object]]
         _, _, part = piece.partition(b"\r\n")
         head, found, content = part.partition(b"\r\n\r\n")
         headers = _headers_of(head.decode("utf-8", "replace"))
-        disposition = headers.get("content-disposition", "")
-        name = _parameter(disposition, "name")
+        parameters = _parameters(headers.get("content-disposition", ""))
+        name = parameters.get("name")
         if not found or name is None:
             continue
-        filename = _parameter(disposition, "filename")
+        filename = parameters.get("filename")
         if filename is None:
             yield name, content.decode("utf-8", "replace")
         else:

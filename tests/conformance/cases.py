@@ -125,6 +125,27 @@ MULTIPART = (
     b"\xff\x00\r\n\r\n"
     b"--XX--\r\n"
 )
+NAMED = {
+    "filename": "text",
+    "a; filename=b": "text",
+    'q"uo\\te"': "text",
+    "": "text",
+    "f": {"filename": "x; name=y.txt", "content_type": "application/octet-stream", "body": "file"},
+    "wide": {"filename": "дом.txt", "content_type": "application/octet-stream", "body": "file"},
+    "none": {"filename": "", "content_type": "application/octet-stream", "body": ""},
+}
+_DISPOSITIONS = (
+    'name="filename"|text',
+    'name="a; filename=b"|text',
+    'name="q%22uo\\\\te\\""|text',
+    'name=""|text',
+    'filename="x; name=y.txt"; NAME = f|file',
+    "name=wide; filename*=UTF-8''%D0%B4%D0%BE%D0%BC.txt|file",
+    'name="none"; filename=""|',
+)
+MULTIPART_NAMES = (
+    "".join("--XX\r\nContent-Disposition: form-data; {}\r\n\r\n{}\r\n".format(*item.split("|")) for item in _DISPOSITIONS) + "--XX--\r\n"
+).encode()
 MULTIPART_TYPE = ("Content-Type", "multipart/form-data; boundary=XX")
 CHUNKED_JSON = b'4;x=y\r\n{"a"\r\n4\r\n: 1}\r\n0\r\nTrailer: 1\r\n\r\n'
 NOTE_FILE = {"filename": "n.txt", "content_type": "text/plain", "body": "hello\nthere"}
@@ -150,6 +171,7 @@ EVENTS = [
     event_case("curl-d-json-array", [1, 2], headers=(FORM_TYPE,), body=b"[1, 2]"),
     event_case("json-without-type", {"a": 1}, body=b' {"a": 1}\n'),
     event_case("form", {"a": "1 2", "b": "ü", "c": ""}, headers=(FORM_TYPE,), body=b"a=0&a=1+2&b=%C3%BC&c="),
+    event_case("form-that-is-a-number", {"12": ""}, headers=(FORM_TYPE,), body=b"12"),
     event_case("form-broken-json", {"{a": "1"}, headers=(FORM_TYPE,), body=b"{a=1"),
     event_case(
         "multipart",
@@ -158,6 +180,10 @@ EVENTS = [
         body=MULTIPART,
     ),
     event_case("query", {"a": "2", "b": "x y", "c": ""}, method="GET", target="/?a=1&a=2&b=x%20y&c="),
+    event_case("query-that-starts-with-a-question-mark", {"?a": "1"}, method="GET", target="/??a=1"),
+    event_case("form-that-starts-with-a-question-mark", {"?a": "1"}, headers=(FORM_TYPE,), body=b"?a=1"),
+    event_case("form-that-ends-with-a-line", {"a": "1\n"}, headers=(FORM_TYPE,), body=b"a=1\n"),
+    event_case("multipart-names", NAMED, headers=(MULTIPART_TYPE,), body=MULTIPART_NAMES),
     event_case("query-when-body-is-empty", {"q": "1"}, target="/?q=1", headers=(JSON_TYPE,), body=b""),
     event_case("nothing", {}, method="GET"),
     event_case("text", {"body": "plain {text}"}, headers=(("Content-Type", "text/plain"),), body=b"plain {text}"),
@@ -486,6 +512,10 @@ RESULTS = [
     result_case("status_base64", content=PNG, headers_out={"Content-Type": "image/png"}),
     result_case("status_html", text="<p>hi</p>", headers_out={"Content-Type": "text/html"}),
     result_case("multi_headers", text="ok", headers_out={"X-Many": ("1", "2"), "Set-Cookie": ("a=1; Path=/", "b=2")}),
+    result_case("multi_over_single", text="ok", headers_out={"X-Many": ("1", "2"), "X-One": "1"}),
+    result_case("latin_header", text="日本", headers_out={"X-Wide": "Grüße", "Content-Length": "6"}),
+    result_case("base64_text_flag", text="aGk=", headers_out={"Content-Type": TEXT}),
+    result_case("base64_nothing", content=b""),
     result_case("list_header", text="ok", headers_out={"X-Many": ("1", "2")}),
     result_case("status_500", status=500, text="own failure", headers_out={"X-Sless-Function-Error": None}),
     result_case("status_304", status=304, content=b"", headers_out={"Content-Length": None}),
@@ -511,6 +541,7 @@ RESULTS = [
     bad_result_case("header_wide", "header.*X-Wide"),
     bad_result_case("headers_not_object", "headers"),
     bad_result_case("bad_base64", "base64"),
+    bad_result_case("base64_object", "base64"),
     result_case("dates", has={"when": "2026-01-31T09:26:53.589000+00:00", "day": "2026-01-31"}, only=PYTHON),
     result_case(
         "rich",

@@ -123,7 +123,7 @@ function addHeader(headers, name, value) {
 function bodyOf(result) {
   const { body } = result;
   if (body === undefined || body === null) return { body: NO_BODY, type: null };
-  if (result.isBase64Encoded) return { body: decodedBase64(body), type: BINARY };
+  if (result.isBase64Encoded === true) return { body: decodedBase64(body), type: BINARY };
   if (typeof body === 'string') return { body, type: TEXT };
   if (isBytes(body)) return { body: bufferOf(body), type: BINARY };
   if (isStream(body)) return { body, type: null };

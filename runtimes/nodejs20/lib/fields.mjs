@@ -28,7 +28,7 @@ export function allValues(pairs) {
 
 /** [name, value] pairs of a query string or a form body, decoded. */
 export function pairsOf(text) {
-  return text === '' ? [] : [...new URLSearchParams(text)];
+  return text === '' ? [] : [...new URLSearchParams(`&${text}`)]; // behind "&" a first "?" is part of a name and not passed over
 }
 
 /** Percent-decoded text; what is not valid stays as it is or becomes U+FFFD. */
@@ -50,15 +50,22 @@ export function bodyFields(bytes, extra = {}) {
 
 // multipart/form-data (RFC 7578), whole in memory: sless limits the body before it comes here.
 
-function parameterOf(header, name) {
-  const match = new RegExp(`;\\s*${name}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]+))`, 'i').exec(header);
-  if (match === null) return null;
-  return match[1] === undefined ? match[2] : match[1].replace(/\\(["\\])/g, '$1');
+const PARAMETER = /;\s*([^=;"\s]+)\s*=\s*(?:"((?:\\["\\]|[^"])*)"?[^;]*|([^;]*))/g;
+
+/** Map of name → value of `form-data; name="a"; filename*=UTF-8''b`. In quotes browsers write `"` as %22. */
+function parametersOf(header) {
+  const parameters = new Map();
+  for (const [, name, quoted, plain] of header.matchAll(PARAMETER)) {
+    const value = quoted === undefined ? plain.trim() : quoted.replace(/\\(["\\])/g, '$1').replaceAll('%22', '"');
+    if (name.endsWith('*')) parameters.set(name.slice(0, -1).toLowerCase(), unquoted(value.slice(value.lastIndexOf("'") + 1)));
+    else parameters.set(name.toLowerCase(), value);
+  }
+  return parameters;
 }
 
 /** Boundary named by a Content-Type, null when there is none. */
 export function boundaryOf(contentType) {
-  return parameterOf(contentType, 'boundary');
+  return parametersOf(contentType).get('boundary') || null;
 }
 
 function headersOf(head) {
@@ -75,12 +82,12 @@ function fieldOf(part) {
   const end = part.indexOf(HEAD_END);
   if (end < 0) return null;
   const headers = headersOf(part.subarray(0, end));
-  const disposition = headers['content-disposition'] ?? '';
-  const name = parameterOf(disposition, 'name');
-  if (name === null) return null;
+  const parameters = parametersOf(headers['content-disposition'] ?? '');
+  const name = parameters.get('name');
+  if (name === undefined) return null;
   const bytes = part.subarray(end + HEAD_END.length);
-  const filename = parameterOf(disposition, 'filename');
-  if (filename === null) return [name, bytes.toString('utf8')];
+  const filename = parameters.get('filename');
+  if (filename === undefined) return [name, bytes.toString('utf8')];
   return [name, bodyFields(bytes, { filename, content_type: headers['content-type'] ?? 'application/octet-stream' })];
 }
 

@@ -35,16 +35,18 @@ export class Responder {
       return;
     }
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+    // node:http would send the head in front of such a text in the text's encoding, and a head is Latin-1.
+    const sent = length === body.length ? body : Buffer.from(body);
     if (this.#isHead || !response.shouldKeepAlive) {
       response.writeHead(status, [...headers, 'Content-Length', String(length)]);
-      response.end(this.#isHead ? undefined : body);
+      response.end(this.#isHead ? undefined : sent);
       return;
     }
     // The common case past writeHead, which checks again what answer.mjs has checked; ASCII text goes out with its head in one write.
     const head = headOf(status, headers, length);
     const isAscii = length === body.length && typeof body === 'string';
     response._header = isAscii ? head + body : head;
-    response.end(isAscii ? undefined : body);
+    response.end(isAscii ? undefined : sent);
   }
 
   /** The head of a streamed answer; returns whether its body is wanted (not for HEAD). */

@@ -72,11 +72,14 @@ def tuple_answer_of(result):
 
 def status_answer_of(result):
     headers = header_list(result.get("headers") or {})
-    headers += header_list(result.get("multiValueHeaders") or {}, "multiValueHeaders")
+    if result.get("multiValueHeaders"):
+        multi = header_list(result["multiValueHeaders"], "multiValueHeaders")
+        names = {name.lower() for name in result["multiValueHeaders"]}
+        headers = [*(pair for pair in headers if pair[0].lower() not in names), *multi]
     headers += header_list({"Set-Cookie": list(cookies_of(result.get("cookies")))}, "cookies")
     answer = Answer(status_of(result["statusCode"], "statusCode"), headers=headers)
     body = result.get("body")
-    if result.get("isBase64Encoded") is True and isinstance(body, (str, bytes)):
+    if result.get("isBase64Encoded") is True and body is not None:
         answer.body, answer.content_type = decode_base64(body), BINARY_TYPE
         return answer
     return filled(answer, body, "body")
@@ -158,6 +161,8 @@ def cookies_of(cookies):
 
 
 def decode_base64(body):
+    if not isinstance(body, (str, bytes)):
+        raise BadResult(f"body: isBase64Encoded is true; expected base64 text, found {type(body).__name__}")
     try:
         return a2b_base64(body, strict_mode=True) if body else b""
     except (Error, ValueError) as wrong:

@@ -4,6 +4,7 @@ from .encode import InvalidJson, decode_json
 from .forms import form_pairs_of, media_type_of, pairs_of, text_or_base64
 
 JSON_START = b'{["-0123456789tfn \t\r\n\xef'
+CONTAINER_START = b"{[ \t\r\n\xef"
 
 
 def event_of(request):
@@ -14,8 +15,9 @@ def event_of(request):
     content_type = request.header_of("content-type") or ""
     if content_type == "application/json" or is_json(media_type_of(content_type)):
         return decode_json(body)
-    if (not content_type or media_type_of(content_type) == "application/x-www-form-urlencoded") and body[0] in JSON_START:
-        # curl -d says form whatever it sends; a form with fields is never JSON
+    is_form = media_type_of(content_type) == "application/x-www-form-urlencoded"
+    if (not content_type or is_form) and body[0] in (CONTAINER_START if is_form else JSON_START):
+        # curl -d says form whatever it sends; a form with fields is never a JSON object or array
         try:
             return decode_json(body)
         except InvalidJson:

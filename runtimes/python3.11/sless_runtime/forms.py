@@ -53,7 +53,7 @@ def form_pairs_of(body, content_type):
     """Fields of a form body; None when the body is not one. A file is a dict with filename, content_type and body."""
     media_type = media_type_of(content_type)
     if media_type == "application/x-www-form-urlencoded":
-        return pairs_of(body.decode("latin-1").strip("\r\n"))
+        return pairs_of(body.decode("latin-1"))
     if media_type == "multipart/form-data":
         boundary = parameters_of(content_type).get("boundary")
         return multipart_pairs_of(body, boundary) if boundary else None

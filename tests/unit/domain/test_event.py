@@ -15,6 +15,12 @@ PARTS = (
     b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="x.bin"\r\n'
     b"Content-Type: image/png\r\n\r\n\xff\xfe\r\n--b\r\ncontent-disposition: form-data; name=a\r\n\r\n2\r\n--b--\r\n"
 )  # fmt: skip
+_DISPOSITIONS = (
+    'name="filename"', 'name="a; filename=b"', 'name="q%22u\\""', 'name=""', "filename*=UTF-8''%D0%B4%D0%BE%D0%BC%3B%20name=x; NAME = g",
+)  # fmt: skip
+NAMES = b"".join(
+    f"--b\r\nContent-Disposition: form-data; {item}\r\n\r\n{number}\r\n".encode() for number, item in enumerate(_DISPOSITIONS, start=1)
+)
 
 CASES = {
     "no body, no query": ("", "", b"", {}),
@@ -41,6 +47,11 @@ CASES = {
     "bytes": ("application/octet-stream", "", b"\xff\x00", {"body": base64.b64encode(b"\xff\x00").decode(), "isBase64Encoded": True}),
     "multipart": (MULTIPART, "", PARTS, {
         "a": "2", "f": {"filename": "x.bin", "content_type": "image/png", "body": "//4=", "isBase64Encoded": True}}),
+    "multipart, names in all forms": (MULTIPART, "", NAMES + b"--b--\r\n", {
+        "filename": "1", "a; filename=b": "2", 'q"u"': "3", "": "4",
+        "g": {"filename": "дом; name=x", "content_type": "application/octet-stream", "body": "5"}}),
+    "form that starts with a question mark": (FORM, "", b"?a=1", {"?a": "1"}),
+    "form that ends with a line": (FORM, "", b"a=1\n", {"a": "1\n"}),
     "multipart without boundary": ("multipart/form-data", "", b"--b", {"body": "--b"}),
 }  # fmt: skip
 

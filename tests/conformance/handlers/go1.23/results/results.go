@@ -79,9 +79,17 @@ var forms = map[string]func() any{
 	"multi_headers": func() any {
 		return answer(200, "ok", object{"multiValueHeaders": map[string][]string{"X-Many": {"1", "2"}}, "cookies": []string{"a=1; Path=/", "b=2"}})
 	},
-	"list_header": func() any { return answer(200, "ok", with("X-Many", []any{"1", "2"})) },
-	"status_500":  func() any { return answer(500, "own failure") },
-	"status_304":  func() any { return answer(304, "ignored") },
+	"multi_over_single": func() any {
+		single, multi := object{"x-many": "0", "X-One": "1"}, object{"X-Many": []string{"1", "2"}}
+		return answer(200, "ok", object{"headers": single, "multiValueHeaders": multi})
+	},
+	"latin_header":     func() any { return answer(200, "日本", with("X-Wide", "Grüße")) },
+	"base64_text_flag": func() any { return answer(200, "aGk=", object{"isBase64Encoded": "false"}) },
+	"base64_nothing":   func() any { return answer(200, nil, object{"isBase64Encoded": true}) },
+	"base64_object":    func() any { return answer(200, object{"a": 1}, object{"isBase64Encoded": true}) },
+	"list_header":      func() any { return answer(200, "ok", with("X-Many", []any{"1", "2"})) },
+	"status_500":       func() any { return answer(500, "own failure") },
+	"status_304":       func() any { return answer(304, "ignored") },
 	"hop_headers": func() any {
 		return answer(200, "ok", object{"headers": map[string]string{
 			"X-Sless-Error": "forged", "x-sless-fault": "forged", "Keep-Alive": "timeout=1", "Transfer-Encoding": "gzip",
