@@ -3,18 +3,26 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from time import monotonic
 from urllib.parse import parse_qsl
 
 from sless.asgi.paths import Found, Place
 from sless.asgi.types import Receive, Scope, Send, Verifier
 from sless.domain.ports import Follower, FollowPage, FollowRequest
+from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
 
+MOST_PER_NAMESPACE = 20
+"""Logs that are followed at once. All namespaces share the threads that read: none may fill them with its own."""
+_RETRY_SEC = 5
 _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0
+_LINE_END = re.compile(r"\r\n?|\n")
+"""What ends a line of server-sent events: a progress bar's text has such within a log line."""
 _CURSOR = re.compile(r"[0-9]{1,18}")
 """What a row's id can be. Anything else in Last-Event-ID was never ours, and is as good as none."""
 
@@ -30,6 +38,7 @@ class Streams:
         self._verifier = verifier
         self._open = {Place.LOGS: follow_logs, Place.BUILD: follow_build}
         self._stopping = stopping
+        self._followed = Counter[str]()
         # Its own threads: followers that wait for the database do not hold up what else needs a thread.
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="follow")
 
@@ -39,15 +48,29 @@ class Streams:
         authorization = _header(headers, b"authorization")
         caller = await asyncio.to_thread(self._verifier.verify, authorization)
         caller.check(found.namespace)
-        follower = await loop.run_in_executor(self._threads, self._open[found.place], _request_of(scope, found))
-        gone = loop.create_task(_gone(receive))
-        stop = loop.create_task(self._stopping.wait())
-        try:
-            await self._follow(send, follower, (gone, stop), events=_wants_events(headers))
-        finally:
-            gone.cancel()
-            stop.cancel()
+        with self._place_of(found.namespace):
+            follower = await loop.run_in_executor(self._threads, self._open[found.place], _request_of(scope, found))
+            gone = loop.create_task(_gone(receive))
+            stop = loop.create_task(self._stopping.wait())
+            try:
+                await self._follow(send, follower, (gone, stop), events=_wants_events(headers))
+            finally:
+                gone.cancel()
+                stop.cancel()
         return 200
+
+    @contextmanager
+    def _place_of(self, namespace: str) -> Iterator[None]:
+        if self._followed[namespace] >= MOST_PER_NAMESPACE:
+            text = f"expected at most {MOST_PER_NAMESPACE} logs of a namespace followed at once, found as many open: end one of them first"
+            raise SlessError(Code.TOO_MANY_REQUESTS, text, retry_after_sec=_RETRY_SEC)
+        self._followed[namespace] += 1
+        try:
+            yield
+        finally:
+            self._followed[namespace] -= 1
+            if not self._followed[namespace]:
+                del self._followed[namespace]
 
     async def _follow(self, send: Send, follower: Follower, ends: tuple["asyncio.Task[object]", ...], *, events: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -77,7 +100,7 @@ class Streams:
 
 
 def _event_text(page: FollowPage) -> str:
-    lines = list(page.lines)
+    lines = [_LINE_END.sub("\ndata: ", line) for line in page.lines]
     text = "".join(f"data: {line}\n\n" for line in lines[:-1])
     if lines:
         # Only the page's last line has an id: a caller that comes back gets the rest of a page again rather than losing it.

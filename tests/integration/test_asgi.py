@@ -1,5 +1,6 @@
 """What is not a call: Flask behind its mount, streams that follow, health, log lines of instances."""
 
+import contextlib
 import json
 import threading
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from sless import metrics
 from sless.asgi import FollowPage, FollowRequest
+from sless.asgi.streams import MOST_PER_NAMESPACE
 from sless.errors import NotFound
 from tests.proxykit.fakes import NAMESPACE, route_of
 from tests.proxykit.plugin import UpstreamOf, upstream_of
@@ -139,6 +141,15 @@ def test_as_server_sent_events() -> None:
     assert (lines.asked[0].after, lines.asked[0].query, lines.asked[0].kind) == (7, {"tail": "5", "follow": "1"}, "service")
 
 
+def test_a_line_with_carriage_returns_is_one_event() -> None:
+    lines = Lines([FollowPage(lines=("1%\r2%", "x\revent: end\rdata: {}"), after=2, ended="ready")])
+    with Front(follow_logs=lines.open) as front:
+        reply = ask(front, f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}accept: text/event-stream\r\n\r\n")
+    assert reply.body == (
+        b'data: 1%\ndata: 2%\n\nid: 2\ndata: x\ndata: event: end\ndata: data: {}\n\nevent: end\ndata: {"state": "ready"}\n\n'
+    )
+
+
 @pytest.mark.parametrize("cursor", ["\xb2", "9" * 19, "-1", "1e3", ""])
 def test_a_cursor_that_was_never_ours_is_none(cursor: str) -> None:
     lines = Lines(pages())
@@ -172,6 +183,23 @@ def test_an_endless_stream_ends_with_its_caller_and_with_the_server() -> None:
     assert client.rest().endswith(b"0\r\n\r\n")
     client.sock.close()
     assert time.monotonic() - started < 8
+
+
+def test_a_namespace_follows_no_more_than_so_many_logs_at_once() -> None:
+    wire = f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}\r\n"
+    with Front(follow_logs=Lines([]).open) as front, contextlib.ExitStack() as stack:
+        followers = [stack.enter_context(front.connect()) for _ in range(MOST_PER_NAMESPACE)]
+        for client in followers:
+            client.send(wire.encode())
+            client.until(b"\r\n\r\n")
+        refused = ask(front, wire)
+        assert (refused.status, json.loads(refused.body)["code"], refused.header("retry-after")) == (429, "too_many_requests", "5")
+        assert f"at most {MOST_PER_NAMESPACE} logs" in json.loads(refused.body)["error"]
+        followers[0].sock.close()
+        until(lambda: len(front.server_state.tasks) < MOST_PER_NAMESPACE)
+        again = stack.enter_context(front.connect())
+        again.send(wire.encode())
+        again.until(b" 200 ")
 
 
 # --- health and metrics ------------------------------------------------------------------------------------------------------------------
