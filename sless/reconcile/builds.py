@@ -1,12 +1,15 @@
 """Builds: queued versions become ready or failed, two at a time."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from sless import metrics
+from sless import clock, metrics
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
 from sless.errors import SlessError
+from sless.reconcile.backoff import Backoff
 from sless.reconcile.decide import EndBuild, StartBuild, decide_builds
 from sless.store import Store
 
@@ -22,6 +25,7 @@ class BuildsLoop:
     waker: Waker
     holder: str
     at_once: int
+    backoff: Backoff = field(default_factory=Backoff)
     _started: set[str] = field(default_factory=set)
 
     def changed(self) -> None:
@@ -33,7 +37,7 @@ class BuildsLoop:
         self._drop_ended({version.id for version in versions})
         for version in versions:
             if version.id in self._started:
-                self._poll(version)
+                self._alone(version.id, partial(self._poll, version))
         if self._started or versions:
             self._decide()
 
@@ -47,9 +51,22 @@ class BuildsLoop:
         for action in decide_builds(versions, workloads, frozenset(self._started), self.at_once):
             match action:
                 case StartBuild(version=version):
-                    self._start(workloads[version.workload_id], version)
+                    self._alone(version.id, partial(self._start, workloads[version.workload_id], version))
                 case EndBuild(version=version, state=state, message=message):
-                    self._end(version, state, message)
+                    self._alone(version.id, partial(self._end, version, state, message))
+
+    def _alone(self, version_id: str, work: Callable[[], None]) -> None:
+        """What fails for one build is tried again later, and keeps no other waiting."""
+        now = clock.now()
+        if self.backoff.rests(version_id, now):
+            return
+        try:
+            work()
+            self.backoff.succeeded(version_id)
+        except Exception:
+            metrics.reconcile_errors.labels("builds").inc()
+            delay_sec = self.backoff.failed(version_id, now)
+            _log.exception("build %s failed here; next try in %.0f s", version_id, delay_sec)
 
     def _start(self, workload: Workload, version: Version) -> None:
         if not self.store.versions.claim(version.id, self.holder):
@@ -74,6 +91,10 @@ class BuildsLoop:
             self._started.add(version.id)
         except (SlessError, OSError) as error:
             _log.warning("build of %s version %d cannot start: %s", workload.name, version.number, error)
+            self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
+        except Exception as error:
+            metrics.reconcile_errors.labels("builds").inc()
+            _log.exception("build of %s version %d cannot start", workload.name, version.number)
             self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
 
     def _was_built(self, version: Version) -> bool:
@@ -117,4 +138,4 @@ class BuildsLoop:
     def _drop_ended(self, open_ids: set[str]) -> None:
         """Builds that ended in the database while the builder works on: a user cancelled them."""
         for version_id in self._started - open_ids:
-            self._drop(version_id)
+            self._alone(version_id, partial(self._drop, version_id))

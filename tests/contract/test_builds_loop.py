@@ -1,0 +1,108 @@
+"""The builds loop over both databases: what fails for one build is no other's business."""
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import pytest
+
+from sless.domain.building import BuildSpec, BuildStatus
+from sless.domain.model import Kind, Version, VersionState
+from sless.reconcile.builds import BuildsLoop
+from sless.store import Store
+from tests.builders import NAMESPACE, make_workload_spec
+from tests.contract.rest_harness import FakeWaker
+
+
+@dataclass
+class Builder:
+    """Ends a build at the first look. `broken` are functions whose builds raise: (when, name)."""
+
+    broken: set[tuple[str, str]] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
+        self.names[build.id] = build.name
+        self._act("start", build.id)
+
+    def poll(self, build_id: str) -> BuildStatus | None:
+        self._act("poll", build_id)
+        return BuildStatus(ready=True, lines=("done",))
+
+    def cancel(self, build_id: str) -> None:
+        self._act("cancel", build_id)
+
+    def discard(self, artifact: str) -> None: ...
+
+    def collect(self, kept: Collection[Version], young_sec: float) -> None: ...
+
+    def close(self) -> None: ...
+
+    def _act(self, when: str, build_id: str) -> None:
+        if (when, self.names.get(build_id)) in self.broken:
+            raise RuntimeError(f"{when} went wrong")
+
+
+@dataclass
+class Scene:
+    store: Store
+    builder: Builder = field(default_factory=Builder)
+    loop: BuildsLoop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loop = BuildsLoop(store=self.store, builder=self.builder, waker=FakeWaker(), holder="me", at_once=9)
+        self.store.tenants.ensure(NAMESPACE, "alice")
+
+    def upload(self, *names: str) -> None:
+        for name in names:
+            workload = self.store.workloads.insert(NAMESPACE, Kind.FUNCTION, name, make_workload_spec())
+            self.store.versions.insert(
+                workload.id, sha256="a" * 64, code_hash=None, runtime="python3.11", entrypoint="handler.handle", code_key="k", size_bytes=1,
+                build_env={},
+            )  # fmt: skip
+
+    def version(self, name: str) -> Version:
+        return self.store.versions.get(self.store.workloads.get(NAMESPACE, Kind.FUNCTION, name).id, 1)
+
+    def states(self, *names: str) -> list[VersionState]:
+        return [self.version(name).state for name in names]
+
+
+@pytest.fixture
+def scene(store: Store, caplog: pytest.LogCaptureFixture) -> Scene:
+    caplog.set_level(logging.CRITICAL, logger="sless.reconcile.builds")
+    return Scene(store)
+
+
+def test_a_build_that_cannot_start_fails_alone(scene: Scene) -> None:
+    scene.upload("a", "b")
+    scene.builder.broken.add(("start", "a"))
+    scene.loop.tick()
+    scene.loop.tick()
+    assert scene.states("a", "b") == [VersionState.FAILED, VersionState.READY]
+    assert scene.version("a").message == "the build could not start: start went wrong"
+
+
+@pytest.mark.parametrize("when", ["poll", "cancel"])
+def test_a_build_whose_end_cannot_be_seen_is_looked_at_again(scene: Scene, when: str) -> None:
+    scene.upload("a", "b")
+    scene.builder.broken.add((when, "a"))
+    for _ in range(3):
+        scene.loop.tick()
+    assert scene.states("b") == [VersionState.READY]
+    scene.builder.broken.clear()
+    scene.loop.backoff.succeeded(scene.version("a").id)  # its rest is over
+    scene.loop.tick()
+    scene.loop.tick()
+    assert scene.states("a") == [VersionState.READY]
+
+
+def test_a_build_that_cannot_be_cancelled_keeps_no_other_waiting(scene: Scene) -> None:
+    scene.upload("a")
+    scene.loop.tick()
+    scene.builder.broken.add(("cancel", "a"))
+    scene.store.versions.cancel(scene.version("a").id, "by its owner")
+    scene.upload("b")
+    for _ in range(3):
+        scene.loop.tick()
+    assert scene.states("a", "b") == [VersionState.CANCELLED, VersionState.READY]
