@@ -55,6 +55,16 @@ class WorkloadStore:
         """The function or service of that name."""
         return self._find_named(namespace, _scope_of(Kind.FUNCTION), name)
 
+    def find_callables(self, namespace: str, names: Iterable[str]) -> dict[str, Workload]:
+        """The functions and services of those names that there are, by name."""
+        wanted, found = sorted(set(names)), dict[str, Workload]()
+        with self._db.read() as conn:
+            for start in range(0, len(wanted), _ID_BATCH):
+                named = workloads.c.name.in_(wanted[start : start + _ID_BATCH])
+                query = _shown().where(workloads.c.namespace == namespace, workloads.c.kind.in_(_CALLABLE), named)
+                found.update((row["name"], workload_of(row)) for row in conn.execute(query).mappings())
+        return found
+
     def find_by_id(self, workload_id: str) -> Workload | None:
         with self._db.read() as conn:
             return find_by_id(conn, workload_id)

@@ -59,8 +59,12 @@ def view_workload(store: Store, workload: Workload) -> WorkloadView:
 
 
 def view_jobs(store: Store, jobs: Sequence[Workload]) -> list[JobView]:
+    """Four queries for all of them; they are of one namespace."""
     runs = store.runs.newest_of([job.id for job in jobs])
-    targets = {job.id: _target_of(store, job) for job in jobs}
+    refs = {job.spec.function_ref for job in jobs if job.spec.function_ref}
+    callables = store.workloads.find_callables(jobs[0].namespace, refs) if refs else {}
+    # Whose versions each job runs.
+    targets = {job.id: callables.get(job.spec.function_ref) if job.spec.function_ref else job for job in jobs}
     known = [target.id for target in targets.values() if target]
     newest, active = store.versions.newest_of(known), store.versions.active_of(known)
     return [_job_view(job, targets[job.id], newest, active, runs) for job in jobs]
@@ -80,11 +84,6 @@ def trigger_view_of(trigger: Trigger, target: Workload | None, api_key: str | No
 def _workload_view(workload: Workload, newest: Version | None, active: Version | None, triggers: Sequence[Trigger]) -> WorkloadView:
     reachable = workload.kind is Kind.SERVICE or any(item.type is TriggerType.HTTP for item in triggers)
     return WorkloadView(workload=workload, phase=phase_of(workload, newest, active, triggers), reachable=reachable)
-
-
-def _target_of(store: Store, job: Workload) -> Workload | None:
-    """Whose versions the job runs."""
-    return store.workloads.find_callable(job.namespace, job.spec.function_ref) if job.spec.function_ref else job
 
 
 def _job_view(
