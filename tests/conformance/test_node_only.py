@@ -96,7 +96,10 @@ IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
     ("no-module", {"other.js": ""}, "none of handler.js, handler.mjs, handler.cjs"),
     ("no-export", {"handler.js": "exports.a = 1; exports.b = 2;"}, "exports no handle, only: a, b"),
     ("not-a-function", {"handler.mjs": "export const handle = 7;"}, "expected a function in handler, found number"),
-    ("syntax", {"handler.js": "exports.handle = (;"}, "SyntaxError"),
+    ("syntax", {"handler.js": "exports.handle = (;"}, "handler.js:1\nexports.handle = (;"),
+    ("syntax-of-module", {"handler.mjs": "\nexport const handle = (;"}, "handler.mjs:2\nexport const handle = (;"),
+    ("syntax-of-imported", {"handler.mjs": "import './lib/more.mjs';", "lib/more.mjs": "\n\nlet = ;"}, "lib/more.mjs:3\nlet = ;"),
+    ("syntax-of-data", {"handler.mjs": "JSON.parse('{');"}, "at handler.mjs:1"),
     ("raises", {"handler.js": "throw new RangeError('at import');"}, "RangeError: at import"),
     (
         "rejects-later",

@@ -41,7 +41,13 @@ async function importFile(file) {
       if (!NEEDS_IMPORT.has(error?.code)) throw error;
     }
   }
-  return import(pathToFileURL(file));
+  const url = pathToFileURL(file);
+  try {
+    return await import(url);
+  } catch (error) {
+    if (error instanceof SyntaxError) (await import('./unparsable.mjs')).addPlace(error, url);
+    throw error;
+  }
 }
 
 /** Where a module keeps its functions: its exports, or the object or class that it exports as default. */
