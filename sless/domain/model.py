@@ -171,7 +171,6 @@ class Trigger:
     last_schedule_time: datetime | None = None
     last_status: str | None = None
     observed_message: str = ""
-    deleted_at: datetime | None = None
     scheduled_since: datetime | None = None
     """Cron: instants before are none of its, since it was made, enabled, or got its schedule or target then."""
     warm: bool = False

@@ -17,13 +17,13 @@ def has_standing(kind: Kind, triggers: Iterable[Trigger]) -> bool:
         case Kind.SERVICE:
             return True
         case Kind.FUNCTION:
-            return any(item.enabled and item.type in _STANDING and item.deleted_at is None for item in triggers)
+            return any(item.enabled and item.type in _STANDING for item in triggers)
     return False
 
 
 def wants_instances(kind: Kind, triggers: Sequence[Trigger]) -> bool:
     """Standing ones, or one that is kept warm because a cron trigger fires soon."""
-    warm = kind is Kind.FUNCTION and any(item.enabled and item.warm and item.deleted_at is None for item in triggers)
+    warm = kind is Kind.FUNCTION and any(item.enabled and item.warm for item in triggers)
     return warm or has_standing(kind, triggers)
 
 
@@ -58,7 +58,7 @@ def program_of(workload: Workload, version: Version) -> Program:
 
 def http_trigger_of(triggers: Iterable[Trigger]) -> Trigger | None:
     """At most one trigger of a workload is an http trigger."""
-    return next((item for item in triggers if item.type is TriggerType.HTTP and item.deleted_at is None), None)
+    return next((item for item in triggers if item.type is TriggerType.HTTP), None)
 
 
 def http_policy_of(trigger: Trigger) -> HttpPolicy:

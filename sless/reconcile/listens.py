@@ -40,7 +40,7 @@ Wish = Listen | Idle
 def wishes_of(triggers: Iterable[Trigger], workloads: Iterable[Workload], settings: Settings) -> dict[str, Wish]:
     """By trigger id. A disabled trigger has no wish, and wants none: it consumes nothing."""
     targets = {(item.namespace, item.name): item for item in workloads if item.kind is not Kind.JOB and item.deleted_at is None}
-    wanted = [item for item in triggers if item.type is TriggerType.EVENT and item.enabled and item.deleted_at is None]
+    wanted = [item for item in triggers if item.type is TriggerType.EVENT and item.enabled]
     return {item.id: _wish_of(item, targets.get((item.namespace, item.function_ref)), settings) for item in wanted}
 
 

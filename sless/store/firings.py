@@ -23,7 +23,7 @@ from sless.store.triggers import trigger_of
 _ID_BATCH = 500
 _new_runs = BulkInsert(runs, runs.c.keys())
 _new_invocations = BulkInsert(invocations, invocations.c.keys())
-_SCHEDULED = and_(triggers.c.type == TriggerType.CRON, triggers.c.enabled, triggers.c.deleted_at.is_(None))
+_SCHEDULED = and_(triggers.c.type == TriggerType.CRON, triggers.c.enabled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,11 +123,10 @@ triggers = Table(
     Column("last_schedule_time", UtcDateTime),
     Column("last_status", KeyText),
     Column("observed_message", UserText, nullable=False, server_default=""),
-    Column("deleted_at", UtcDateTime),
     Column("scheduled_since", UtcDateTime),
     Column("warm", Boolean, nullable=False, server_default=text("false")),
-    unique_where("uq_triggers_name", ("namespace", "name"), "deleted_at IS NULL"),
-    unique_where("uq_triggers_http_function_ref", ("namespace", "function_ref"), "type = 'http' AND deleted_at IS NULL"),
+    Index("uq_triggers_name", "namespace", "name", unique=True),
+    unique_where("uq_triggers_http_function_ref", ("namespace", "function_ref"), "type = 'http'"),
     Index("ix_triggers_namespace_function_ref", "namespace", "function_ref"),
 )
 

@@ -58,7 +58,7 @@ class TenantStore:
             )
             found = {row[0]: row[1] for row in conn.execute(by_kind)}
             count = select(func.count()).select_from(triggers)
-            total = conn.execute(count.where(triggers.c.namespace == namespace, triggers.c.deleted_at.is_(None))).scalar_one()
+            total = conn.execute(count.where(triggers.c.namespace == namespace)).scalar_one()
         return {f"{kind}s": found.get(kind, 0) for kind in Kind} | {"triggers": total}
 
 

@@ -30,7 +30,7 @@ class TriggerStore:
             secrets=secrets or {}, generation=1, created_at=now, updated_at=now, scheduled_since=now,
         )  # fmt: skip
         with self._db.write(taken=lambda text: _taken(text, trigger), gone=NotFound("namespace", namespace)) as conn:
-            same_name = and_(triggers.c.namespace == namespace, triggers.c.name == name, triggers.c.deleted_at.is_(None))
+            same_name = and_(triggers.c.namespace == namespace, triggers.c.name == name)
             if conn.execute(select(triggers.c.id).where(same_name)).first():
                 raise _name_taken(name)
             _refuse_second_http(conn, trigger)
@@ -39,10 +39,8 @@ class TriggerStore:
         return trigger
 
     def find(self, namespace: str, name: str) -> Trigger | None:
-        """Of several with the name the one that is not being deleted."""
-        query = select(triggers).where(triggers.c.namespace == namespace, triggers.c.name == name)
-        found = self._all(query.order_by(triggers.c.created_at.desc(), triggers.c.id.desc()))
-        return next((item for item in found if item.deleted_at is None), found[0] if found else None)
+        found = self._all(select(triggers).where(triggers.c.namespace == namespace, triggers.c.name == name))
+        return found[0] if found else None
 
     def get(self, namespace: str, name: str) -> Trigger:
         trigger = self.find(namespace, name)
@@ -55,14 +53,14 @@ class TriggerStore:
         return found[0] if found else None
 
     def list(self, namespace: str, limit: int | None = None, after_name: str | None = None) -> list[Trigger]:
-        """By name, without those being deleted."""
-        query = select(triggers).where(triggers.c.namespace == namespace, triggers.c.deleted_at.is_(None))
+        """By name."""
+        query = select(triggers).where(triggers.c.namespace == namespace)
         if after_name is not None:
             query = query.where(triggers.c.name > after_name)
         return self._all(query.order_by(triggers.c.name).limit(limit))
 
     def list_all(self, type: TriggerType | None = None) -> "list_[Trigger]":
-        """Of all tenants, also those being deleted."""
+        """Of all tenants."""
         query = select(triggers).order_by(triggers.c.namespace, triggers.c.name, triggers.c.id)
         return self._all(query if type is None else query.where(triggers.c.type == type))
 
@@ -71,9 +69,9 @@ class TriggerStore:
         return self._all(select(triggers).where(is_standing()).order_by(triggers.c.name))
 
     def list_for(self, namespace: str, function_ref: str) -> "list_[Trigger]":
-        """Those that refer to a function or service, by name, without those being deleted."""
+        """Those that refer to a function or service, by name."""
         target = and_(triggers.c.namespace == namespace, triggers.c.function_ref == function_ref)
-        return self._all(select(triggers).where(target, triggers.c.deleted_at.is_(None)).order_by(triggers.c.name))
+        return self._all(select(triggers).where(target).order_by(triggers.c.name))
 
     def update(
         self, trigger_id: str, *, function_ref: str, enabled: bool, spec: dict[str, Any], secrets: dict[str, str],
@@ -99,13 +97,6 @@ class TriggerStore:
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values_of(changed)))
             _bump(conn)
         return changed
-
-    def mark_deleted(self, trigger_id: str) -> None:
-        """The first call counts. Serves nothing from then on."""
-        with self._db.write() as conn:
-            wanted = and_(triggers.c.id == trigger_id, triggers.c.deleted_at.is_(None))
-            if conn.execute(update(triggers).where(wanted).values(deleted_at=clock.now())).rowcount:
-                _bump(conn)
 
     def remove(self, trigger_id: str) -> None:
         with self._db.write() as conn:
@@ -144,7 +135,7 @@ def is_standing() -> ColumnElement[bool]:
     """SQL: the trigger matters for instances and routes."""
     served = triggers.c.type.in_((TriggerType.HTTP, TriggerType.EVENT))
     warm = and_(triggers.c.type == TriggerType.CRON, triggers.c.warm, triggers.c.enabled)
-    return and_(or_(served, warm), triggers.c.deleted_at.is_(None))
+    return or_(served, warm)
 
 
 def _bump(conn: Connection) -> None:
@@ -159,8 +150,8 @@ def values_of(trigger: Trigger) -> dict[str, Any]:
 
 def _lock(conn: Connection, trigger_id: str) -> Trigger:
     row = conn.execute(select(triggers).where(triggers.c.id == trigger_id).with_for_update()).mappings().one_or_none()
-    if row is None or row["deleted_at"] is not None:
-        raise NotFound("trigger", row["name"] if row else trigger_id)
+    if row is None:
+        raise NotFound("trigger", trigger_id)
     return trigger_of(row)
 
 
@@ -169,7 +160,7 @@ def _refuse_second_http(conn: Connection, trigger: Trigger) -> None:
     if trigger.type is not TriggerType.HTTP:
         return
     same_target = and_(triggers.c.namespace == trigger.namespace, triggers.c.function_ref == trigger.function_ref)
-    other = and_(triggers.c.type == TriggerType.HTTP, triggers.c.deleted_at.is_(None), triggers.c.id != trigger.id)
+    other = and_(triggers.c.type == TriggerType.HTTP, triggers.c.id != trigger.id)
     name = conn.execute(select(triggers.c.name).where(same_target, other)).scalar_one_or_none()
     if name is not None:
         raise SlessError(Code.CONFLICT, f'{_second_http_text(trigger.function_ref)}: "{name}"')

@@ -86,7 +86,6 @@ class TestSnapshot:
         assert changes(lambda: made.append(trigger(store)))
         front = made[1]
         assert changes(lambda: store.triggers.update(front.id, function_ref="hello", enabled=False, spec={}, secrets={}))
-        assert changes(lambda: store.triggers.mark_deleted(front.id))
         assert changes(lambda: store.triggers.remove(front.id))
         assert changes(lambda: store.versions.activate(workload.id, 1))
         assert changes(lambda: store.workloads.mark_deleted(workload.id))
@@ -126,7 +125,7 @@ class TestSnapshot:
             lambda: store.triggers.update(
                 store.triggers.get(NAMESPACE, "front").id, function_ref="web", enabled=True, spec={"auth": "token"}, secrets={}
             ),
-            lambda: store.triggers.mark_deleted(store.triggers.get(NAMESPACE, "front").id),
+            lambda: store.triggers.remove(store.triggers.get(NAMESPACE, "front").id),
             lambda: store.workloads.mark_deleted(web.id),
             lambda: store.workloads.insert(NAMESPACE, Kind.FUNCTION, "web", make_workload_spec()),
         ]

@@ -127,23 +127,20 @@ class TestUpdate:
 
     def test_what_is_gone(self, store, insert):
         made = insert("t")
-        store.triggers.mark_deleted(made.id)
-        with pytest.raises(NotFound, match='trigger "t" not found'):
+        store.triggers.remove(made.id)
+        with pytest.raises(NotFound, match=r"trigger .* not found"):
             change(store, made)
 
 
 class TestDeleting:
     def test_name_and_target_are_free(self, store, insert):
         old = insert("t")
-        store.triggers.mark_deleted(old.id)
-        assert store.triggers.get(NAMESPACE, "t").deleted_at is not None
-        assert store.triggers.list(NAMESPACE) == [] and store.triggers.list_for(NAMESPACE, "hello") == []
-        assert [item.id for item in store.triggers.list_all()] == [old.id]
+        store.triggers.remove(old.id)
+        assert store.triggers.find(NAMESPACE, "t") is None and store.triggers.list_for(NAMESPACE, "hello") == []
         new = insert("t")
         assert store.triggers.get(NAMESPACE, "t") == new
         store.triggers.remove(old.id)
         assert [item.id for item in store.triggers.list_all()] == [new.id]
-        store.triggers.remove(old.id)
 
 
 class TestObserved:

@@ -72,7 +72,6 @@ class TestFunctionWithoutInstances:
             [],
             [make_trigger(enabled=False)],
             [make_trigger(type=TriggerType.CRON)],
-            [make_trigger(deleted_at=AT)],
             [make_trigger(type=TriggerType.EVENT, enabled=False)],
         ],
     )

@@ -27,7 +27,6 @@ def blocked(workload, *, active=ONE, newest=ONE, triggers=()):
         (Kind.FUNCTION, None, False),
         (Kind.FUNCTION, make_trigger(), True),
         (Kind.FUNCTION, make_trigger(enabled=False), False),
-        (Kind.FUNCTION, make_trigger(deleted_at=AT), False),
         (Kind.FUNCTION, make_trigger(type=TriggerType.EVENT), True),
         (Kind.FUNCTION, make_trigger(type=TriggerType.CRON), False),
         (Kind.JOB, make_trigger(), False),

@@ -66,7 +66,7 @@ def test_an_operator_may_allow_a_queue(allowed: str) -> None:
     assert isinstance(wish(event(spec={"queue": "orders"}), event_queues_allowed=(allowed,)), Listen)
 
 
-@pytest.mark.parametrize("changes", [{"enabled": False}, {"deleted_at": AT}, {"type": TriggerType.CRON}])
+@pytest.mark.parametrize("changes", [{"enabled": False}, {"type": TriggerType.CRON}])
 def test_what_wishes_nothing(changes: dict[str, Any]) -> None:
     assert wish(event(**changes)) is None
 

@@ -20,9 +20,22 @@ def _extend_triggers() -> None:
     # What comes next follows from the schedule and the clock: it is worked out whenever it is shown.
     op.drop_column("triggers", "next_schedule_time")
     op.add_column("triggers", sa.Column("warm", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    _let_go_of_deleted_triggers()
     # Cron triggers did not fire until now: they have missed nothing.
     op.execute("UPDATE triggers SET scheduled_since = CURRENT_TIMESTAMP")
     op.execute("INSERT INTO revisions (name, value) VALUES ('triggers', 1)")
+
+
+def _let_go_of_deleted_triggers() -> None:
+    """Nothing of a trigger has to end before its row can go: there is no time between."""
+    op.drop_index("uq_triggers_http_function_ref", "triggers")
+    op.drop_index("uq_triggers_name", "triggers")
+    op.execute("DELETE FROM triggers WHERE deleted_at IS NOT NULL")
+    op.drop_column("triggers", "deleted_at")
+    where = sa.text("type = 'http'")
+    columns = ["namespace", "function_ref"]
+    op.create_index("uq_triggers_http_function_ref", "triggers", columns, unique=True, sqlite_where=where, postgresql_where=where)
+    op.create_index("uq_triggers_name", "triggers", ["namespace", "name"], unique=True)
 
 
 def _extend_runs() -> None:
