@@ -31,7 +31,15 @@
 {{- if and $values.registry.username (not $values.registry.host) -}}
 {{- $mistakes = append $mistakes "registry.host: registry.username is given, but no registry" -}}
 {{- end -}}
-{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) -}}
+{{- if and (not $values.s3.endpoint) (or $values.s3.bucket $values.s3.accessKey $values.s3.existingSecret) -}}
+{{- $mistakes = append $mistakes "s3.endpoint: a bucket or keys are given, but no endpoint; leave them empty to keep code on the volume" -}}
+{{- end -}}
+{{- range $half := list (list "s3.accessKey" $values.s3.accessKey "s3.secretKey" $values.s3.secretKey) (list "registry.username" $values.registry.username "registry.password" $values.registry.password) (list "registry.harbor.user" $values.registry.harbor.user "registry.harbor.password" $values.registry.harbor.password) -}}
+{{- if ne (empty (index $half 1)) (empty (index $half 3)) -}}
+{{- $mistakes = append $mistakes (printf "%s and %s: expected both, found one" (index $half 0) (index $half 2)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) (list "registry.harbor.user" $values.registry.harbor.user $values.registry.harbor.existingSecret) -}}
 {{- if and (index $pair 1) (index $pair 2) -}}
 {{- $mistakes = append $mistakes (printf "%s and existingSecret are both given: expected one of the two" (index $pair 0)) -}}
 {{- end -}}
