@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from sless.client.client import Client, Json, Workloads
 from sless.client.errors import ClientError, Unreachable, WaitTimeout
-from sless.client.guess import check_entrypoint, guess_runtime
+from sless.client.guess import check_entrypoint, check_named_entrypoint, guess_runtime
 from sless.client.packing import Package, pack_folder
 
 POLL_SEC = 0.1
@@ -65,7 +65,7 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
     package = pack_folder(request.folder)
     workloads, old = find_workload(client, request.name, request.kind)
     request = replace(request, kind=workloads.kind)
-    _put_spec(workloads, old, request, report)
+    _put_spec(workloads, old, request, package, report)
     uploaded = _upload(workloads, request.name, package, report)
     number = int(uploaded["version"])
     if request.wait:
@@ -155,12 +155,14 @@ def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
     report.step(f'Created http trigger "{trigger_name}"')
 
 
-def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, report: Report) -> None:
+def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, package: Package, report: Report) -> None:
     fields = dict(request.fields)
     if old is None:
         fields.setdefault("runtime", guess_runtime(request.folder))
         if "entrypoint" not in fields:
             check_entrypoint(request.folder, fields["runtime"])
+        else:
+            check_named_entrypoint(package.files, fields["runtime"], fields["entrypoint"])
         if request.env_vars:
             fields["env_vars"] = request.env_vars
         workloads.create({"name": request.name} | fields)
@@ -170,6 +172,9 @@ def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, re
         kept = {name: value for name, value in old.get("env_vars", {}).items() if name not in request.unset_env}
         fields["env_vars"] = kept | request.env_vars
     changed = {name: value for name, value in fields.items() if old.get(name) != value}
+    if "runtime" in changed or "entrypoint" in changed:
+        meant = old | changed
+        check_named_entrypoint(package.files, meant["runtime"], meant["entrypoint"])
     if changed:
         workloads.merge(request.name, changed)
         report.step(f'Changed {workloads.kind} "{request.name}": {", ".join(sorted(changed))}')

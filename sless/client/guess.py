@@ -1,8 +1,11 @@
 """What a folder of code seems to be, when the user does not say."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sless.client.packing import PackingError
+from sless.domain.package import entry_files_of, find_entry_file
+from sless.domain.runtimes import RUNTIMES
 
 MARKS = {
     "go1.23": ("go.mod", "*.go"),
@@ -28,6 +31,20 @@ def check_entrypoint(folder: Path, runtime: str) -> None:
     wanted = DEFAULT_MODULES.get(runtime)
     if wanted and not any((folder / name).is_file() or list(folder.glob(f"*/{name}")) for name in wanted):
         raise PackingError(f"{folder}: no {wanted[0]}, and no entrypoint given; give --entrypoint MODULE.FUNCTION")
+
+
+def check_named_entrypoint(files: Sequence[str], runtime: str, entrypoint: str) -> None:
+    """Raises PackingError when none of `files` (the package's paths) holds it: the server would say so with the upload, when the new
+    entrypoint or runtime is in force already. What is no runtime or no entrypoint at all is left to the server."""
+    if runtime not in RUNTIMES or not entrypoint.rpartition(".")[0]:
+        return
+    unwrapped = [path.partition("/")[2] for path in files]
+    if not find_entry_file(files, runtime, entrypoint) and not find_entry_file(unwrapped, runtime, entrypoint):
+        expected = " or ".join(
+            path if not path.endswith("/") else f"a .go file in {path.strip('/') or 'the top folder'}"
+            for path in entry_files_of(runtime, entrypoint)[:2]
+        )
+        raise PackingError(f"entrypoint {entrypoint} ({runtime}): expected {expected}, found {', '.join(files[:5])}; nothing changed")
 
 
 def _first_present(folder: Path, marks: tuple[str, ...]) -> str | None:

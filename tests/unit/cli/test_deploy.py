@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from sless.client import DeployRequest, deploy
 from tests.unit.cli.contract_server import NAMESPACE
 
@@ -49,6 +51,31 @@ def test_nothing_to_change_changes_nothing(run, state, hello):
     assert outcome.code == 0
     assert state.calls("PATCH") == []
     assert len(state.versions["hello"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--entrypoint", "nope.fn"], "entrypoint nope.fn (python3.11): expected nope.py or nope/__init__.py, found handler.py"),
+        (["--runtime", "nodejs20"], "entrypoint handler.handle (nodejs20): expected handler.js or handler.mjs, found handler.py"),
+        (["--runtime", "go1.23"], "entrypoint handler.handle (go1.23): expected a .go file in the top folder, found handler.py"),
+    ],
+)
+def test_an_entrypoint_that_the_folder_lacks_changes_nothing(run, state, hello, options, expected):
+    run("deploy", "hello", str(hello))
+    outcome = run("deploy", "hello", str(hello), *options)
+    assert (outcome.code, outcome.err) == (1, f"Error: {expected}; nothing changed\n")
+    assert state.calls("PATCH") == []
+    assert run("deploy", "new", str(hello), "--runtime", "python3.11", "--entrypoint", "nope.fn").code == 1
+    assert "new" not in state.functions
+
+
+def test_an_entrypoint_in_the_only_folder_is_there(run, state, hello):
+    run("deploy", "hello", str(hello))
+    (hello / "inner").mkdir()
+    (hello / "handler.py").rename(hello / "inner" / "app.py")
+    assert run("deploy", "hello", str(hello), "--entrypoint", "app.run").code == 0
+    assert state.functions["hello"]["entrypoint"] == "app.run"
 
 
 def test_a_service_needs_no_trigger(run, state, hello):
