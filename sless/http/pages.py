@@ -1,7 +1,8 @@
 """What people open in a browser: the landing page, the API's documentation, the list; and `/metrics` for machines.
 
 A browser gets into `/funcs` by a form that takes the token once and keeps it in a cookie: HttpOnly, SameSite=Strict and sent to /funcs
-alone, so no script can read it, no other site can use it, and the REST interface never sees it.
+alone, so no script can read it, no other site can use it, and the REST interface never sees it. A script of a
+function, which has the same origin, gets nothing by fetch or in a frame.
 """
 
 import hmac
@@ -22,7 +23,10 @@ TEXT, HTML = "text/plain", "text/html"
 COOKIE = "sless_token"
 COOKIE_SEC = 24 * 3600
 CONTENT_POLICY = "default-src 'none'; " + "; ".join(
-    f"{name} 'self'" for name in ("script-src", "style-src", "img-src", "connect-src", "form-action", "base-uri")
+    [
+        *(f"{name} 'self'" for name in ("script-src", "style-src", "img-src", "connect-src", "form-action", "base-uri")),
+        "frame-ancestors 'none'",
+    ]
 )
 
 _FRAME = """<!doctype html>
@@ -114,7 +118,10 @@ def logout(call: Call) -> Response:
 
 
 def _caller() -> Caller:
-    cookie = request.cookies.get(COOKIE)
+    """Functions under /fn share this page's origin, and with it the cookie: it counts for what a browser opens as a page of its own, not
+    for what a script fetches or frames."""
+    opened = request.headers.get("Sec-Fetch-Dest", "document") == "document"
+    cookie = request.cookies.get(COOKIE) if opened else None
     return _verifier().verify(request.headers.get("Authorization") or (f"Bearer {cookie}" if cookie else None))
 
 

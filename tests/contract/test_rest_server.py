@@ -377,7 +377,10 @@ def test_a_browser_gets_into_funcs_with_a_cookie(rest: Rest) -> None:
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/funcs" in cookie and "Secure" not in cookie
     listed = rest.get("/funcs", sub=None, headers=page)
     assert listed.status_code == 200 and "<h2>hello</h2>" in listed.text and rest.token() not in listed.text
-    # The cookie opens nothing but the page.
+    assert "frame-ancestors 'none'" in listed.headers["Content-Security-Policy"]
+    # The cookie opens nothing but the page, and no script of a function, which has the same origin, may ask for that.
+    for dest, status in (("document", 200), ("empty", 401), ("iframe", 401), ("object", 401)):
+        assert rest.get("/funcs", sub=None, headers=page | {"Sec-Fetch-Dest": dest}).status_code == status, dest
     assert rest.get("functions", sub=None).status_code == 401
     rest.post("/funcs/logout", sub=None)
     assert rest.get("/funcs", sub=None, headers=page).status_code == 401
