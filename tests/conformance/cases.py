@@ -516,6 +516,7 @@ RESULTS = [
     result_case("latin_header", text="日本", headers_out={"X-Wide": "Grüße", "Content-Length": "6"}),
     result_case("base64_text_flag", text="aGk=", headers_out={"Content-Type": TEXT}),
     result_case("base64_nothing", content=b""),
+    result_case("bodiless_stream", status=204, content=b"", headers_out={"Transfer-Encoding": None, "Content-Length": None}),
     result_case("list_header", text="ok", headers_out={"X-Many": ("1", "2")}),
     result_case("status_500", status=500, text="own failure", headers_out={"X-Sless-Function-Error": None}),
     result_case("status_304", status=304, content=b"", headers_out={"Content-Length": None}),
@@ -561,6 +562,14 @@ RESULTS = [
         target="/?form=text",
         content=b"",
         headers_out={"Content-Length": "7", "Content-Type": TEXT},
+    ),
+    Case(
+        id="result-head-of-a-stream",
+        handler="results.form",
+        method="HEAD",
+        target="/?form=stream",
+        content=b"",
+        headers_out={"Content-Length": None, "Content-Type": TEXT},
     ),
 ]
 

@@ -83,7 +83,7 @@ class Exchange:
         if not self._chunked:
             self.keep_alive = False
         head = self._head(answer, "Transfer-Encoding: chunked\r\n" if self._chunked else "", True)
-        self.send(head + self._framed(first))
+        self.send(head if self.is_head else head + self._framed(first))
 
     def send_chunk(self, data):
         if data:

@@ -1,6 +1,6 @@
 """Sends an answer piece by piece. The thread does not lead meanwhile: both the handler and the client may take their time."""
 
-from .answers import BINARY_TYPE, TEXT_TYPE, chunk_bytes
+from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes
 from .execute import is_abandoned
 from .failures import failure_answer, log_traceback
 
@@ -9,7 +9,7 @@ def send_stream(connection, exchange, answer, call):
     """The first chunk is awaited before the head: until then a failure can still be a 500."""
     chunks = iter(answer.stream)
     try:
-        if exchange.is_head:
+        if answer.status in STATUS_WITHOUT_BODY:
             answer.body, answer.stream = b"", None
         else:
             first = first_chunk(chunks, answer, call)
@@ -18,6 +18,10 @@ def send_stream(connection, exchange, answer, call):
             return
         if call.is_overdue():
             exchange.keep_alive = False
+        elif exchange.is_head:
+            close_stream(chunks)
+            connection.finish(call)
+            exchange.start_stream(answer, first)
         elif send_chunks(exchange, answer, call, (first, chunks)):
             close_stream(chunks)
             connection.finish(call)

@@ -38,6 +38,8 @@ const FORMS = {
   base64_text_flag: () => answer(200, 'aGk=', { isBase64Encoded: 'false' }),
   base64_nothing: () => answer(200, null, { isBase64Encoded: true }),
   base64_object: () => answer(200, { a: 1 }, { isBase64Encoded: true }),
+  stream: () => ['one', 'two'].values(),
+  bodiless_stream: () => answer(204, ['one', 'two'].values()),
   list_header: () => answer(200, 'ok', { headers: { 'X-Many': ['1', '2'] } }),
   status_500: () => answer(500, 'own failure'),
   status_304: () => answer(304, 'ignored'),

@@ -54,6 +54,8 @@ FORMS = {
     "base64_text_flag": lambda: answer(200, "aGk=", isBase64Encoded="false"),
     "base64_nothing": lambda: answer(200, None, isBase64Encoded=True),
     "base64_object": lambda: answer(200, {"a": 1}, isBase64Encoded=True),
+    "stream": lambda: iter(["one", "two"]),
+    "bodiless_stream": lambda: answer(204, iter(["one", "two"])),
     "list_header": lambda: answer(200, "ok", headers={"X-Many": ["1", "2"]}),
     "status_500": lambda: answer(500, "own failure"),
     "status_304": lambda: answer(304, "ignored"),

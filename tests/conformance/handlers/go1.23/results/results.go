@@ -33,6 +33,8 @@ type Reply struct {
 	IsBase64Encoded bool              `json:"isBase64Encoded,omitempty"`
 }
 
+func oneTwo(yield func(string) bool) { _ = yield("one") && yield("two") }
+
 func cycle() any {
 	node := object{}
 	node["self"] = node
@@ -87,6 +89,8 @@ var forms = map[string]func() any{
 	"base64_text_flag": func() any { return answer(200, "aGk=", object{"isBase64Encoded": "false"}) },
 	"base64_nothing":   func() any { return answer(200, nil, object{"isBase64Encoded": true}) },
 	"base64_object":    func() any { return answer(200, object{"a": 1}, object{"isBase64Encoded": true}) },
+	"stream":           func() any { return oneTwo },
+	"bodiless_stream":  func() any { return answer(204, oneTwo) },
 	"list_header":      func() any { return answer(200, "ok", with("X-Many", []any{"1", "2"})) },
 	"status_500":       func() any { return answer(500, "own failure") },
 	"status_304":       func() any { return answer(304, "ignored") },
