@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sless.cli.connection import Session, client_command
+from sless.cli.ends import going_on
 from sless.cli.output import TerminalReport, print_json, say
 from sless.client import Client, ClientError, DeployRequest
 from sless.client import deploy as deploy_folder
@@ -76,7 +77,8 @@ def deploy(session: Session, name: str, folder: Path, **options: Any) -> None:
         wait_sec=options["wait_sec"],
     )
     started_at = time.monotonic()
-    result = deploy_folder(session.client, request, TerminalReport())
+    with going_on(f"a version that is uploaded is built all the same; `sless describe {name}` shows it, the same deploy again finishes it"):
+        result = deploy_folder(session.client, request, TerminalReport())
     if session.as_json:
         print_json(result.resource | {"deployed_version": result.version})
         return

@@ -1,6 +1,8 @@
-"""Waiting for the end of an asynchronous call."""
+"""Waiting for the end of what goes on at the server, also when nobody waits."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -13,13 +15,24 @@ OPEN = ("queued", "running")
 SLOWEST_LOOK_SEC = 2.0
 
 
+@contextmanager
+def going_on(what: str) -> Iterator[None]:
+    """Ctrl-C ends the waiting alone: says what goes on, and where to look for it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"\nNo longer waiting: {what}")
+        raise
+
+
 def await_end(workloads: Workloads, name: str, invocation_id: str) -> dict[str, Any]:
     """Looks often at first, then less: most calls are short."""
     pause_sec = 0.05
-    while (found := workloads.invocation(name, invocation_id))["status"] in OPEN:
-        time.sleep(pause_sec)
-        pause_sec = min(SLOWEST_LOOK_SEC, pause_sec * 1.5)
-    return dict(found)
+    with going_on(f"the call goes on; `sless invocations show {name} {invocation_id}` shows it"):
+        while (found := workloads.invocation(name, invocation_id))["status"] in OPEN:
+            time.sleep(pause_sec)
+            pause_sec = min(SLOWEST_LOOK_SEC, pause_sec * 1.5)
+        return dict(found)
 
 
 def print_end(session: Session, found: dict[str, Any]) -> None:

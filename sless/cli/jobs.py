@@ -9,6 +9,7 @@ import click
 from sless.cli.calling import print_logs
 from sless.cli.connection import Session, client_command
 from sless.cli.deploying import EnvPair, await_gone
+from sless.cli.ends import going_on
 from sless.cli.output import print_fields, print_json, print_table, say
 from sless.cli.trigger_options import EVENT_HELP, json_of_option, with_options
 from sless.client import Client, ClientError, pack_folder
@@ -247,7 +248,8 @@ def _upload_first(client: Client, name: str, package: Package) -> dict[str, Any]
 def _told(session: Session, name: str, job: dict[str, Any], wait: bool) -> None:
     """With `wait` the end of the run that was asked for: its result on stdout, or its error and exit code 1."""
     if wait:
-        job = _await_end(session.client, name)
+        with going_on(f"the run goes on; `sless jobs show {name}` shows it, `sless jobs delete {name}` stops it"):
+            job = _await_end(session.client, name)
     if session.as_json:
         print_json(job)
     elif wait and job["phase"] == "Succeeded":

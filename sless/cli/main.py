@@ -114,11 +114,13 @@ def _errors_for_users() -> tuple[type[Exception], ...]:
 
 
 def _text_for_user(error: Exception) -> str:
-    """The sentence, then each mistake of a request on its own line, then the id to look the request up by."""
+    """The sentence, then each mistake of a request on its own line, what helps, or the id to look the request up by."""
     lines = [str(error)]
     details = getattr(error, "details", ())
     if len(details) > 1:
         lines += [f"  {item['field']}: {item['message']}" for item in details if isinstance(item, dict) and "field" in item]
+    if getattr(error, "code", "") == "unreachable":
+        lines.append("  `sless serve` starts a server; --url or SLESS_URL names another")
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         lines.append(f"  request id: {request_id}")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sless.cli.connection import Session, client_command
+from sless.cli.ends import OPEN, going_on
 from sless.cli.output import print_fields, print_json, say
 from sless.cli.trigger_options import CRON, EVENT, EVENT_HELP, HTTP, fields_of, json_of_option, with_options
 from sless.cli.trigger_output import print_triggers, told
@@ -15,7 +16,6 @@ from sless.client.deployment import get_workload
 
 FIRE_SEC = 3700.0
 """A call may take an hour on a service without a time limit."""
-OPEN = ("queued", "running")
 _FIRST = ("name", "type", "function_ref", "enabled", "active", "message")
 
 
@@ -276,7 +276,8 @@ def _wait_ended(client: Client, target: str, invocation_id: str) -> dict[str, An
     workloads, _ = get_workload(client, target, None)
     read = functools.partial(workloads.invocation, target, invocation_id)
     deadline, pause_sec = time.monotonic() + FIRE_SEC, 0.05
-    while (call := read())["status"] in OPEN and time.monotonic() < deadline:
-        time.sleep(pause_sec)
-        pause_sec = min(1.0, pause_sec * 1.5)
-    return call
+    with going_on(f"the call goes on; `sless invocations show {target} {invocation_id}` shows it"):
+        while (call := read())["status"] in OPEN and time.monotonic() < deadline:
+            time.sleep(pause_sec)
+            pause_sec = min(1.0, pause_sec * 1.5)
+        return call

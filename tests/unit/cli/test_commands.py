@@ -276,3 +276,44 @@ def test_several_mistakes_of_a_request_are_all_shown(run, state, hello):
 def test_a_server_error_shows_the_request_id(run, state):
     state.replies[("GET", f"/v1/namespaces/{NAMESPACE}/functions")] = (500, {}, b'{"error": "internal error", "request_id": "r9"}')
     assert run("list").err == "Error: internal error\n  request id: r9\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("deploy", "hello", "HELLO"), "`sless describe hello`"),
+        (("invoke", "hello", "--async", "--wait"), "`sless invocations show hello i7`"),
+        (("trigger", "fire", "nightly"), "`sless invocations show hello i7`"),
+        (("jobs", "run", "table", "--wait"), "`sless jobs show table`"),
+    ],
+)
+def test_who_stops_waiting_is_told_what_goes_on(run, state, hello, monkeypatch, arguments, hint):
+    run("deploy", "hello", str(hello))
+    (hello / "handler.py").write_text("def handle(event):\n    return 'ho'\n")
+    state.build_state = "queued"
+    base, call = f"/v1/namespaces/{NAMESPACE}", b'{"id": "i7", "status": "running"}'
+    job = b'{"name": "table", "run_id": 1, "phase": "Running"}'
+    state.replies |= {
+        ("POST", f"{base}/functions/hello/invoke"): (202, {"Location": f"{base}/functions/hello/invocations/i7"}, call),
+        ("GET", f"{base}/functions/hello/invocations/i7"): (200, {}, call),
+        ("POST", f"{base}/triggers/nightly/fire"): (202, {}, call),
+        ("GET", f"{base}/triggers/nightly"): (200, {}, b'{"name": "nightly", "function_ref": "hello"}'),
+        ("GET", f"{base}/jobs/table"): (200, {}, job),
+        ("PATCH", f"{base}/jobs/table"): (200, {}, job),
+    }
+
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    outcome = run(*(str(hello) if argument == "HELLO" else argument for argument in arguments))
+    assert outcome.code == 130
+    assert "No longer waiting: " in outcome.err
+    assert hint in outcome.err
+
+
+def test_no_server_says_what_to_do(run, monkeypatch):
+    monkeypatch.setenv("SLESS_URL", "http://127.0.0.1:1")
+    assert run("list").err == (
+        "Error: no answer from http://127.0.0.1:1: connection refused\n  `sless serve` starts a server; --url or SLESS_URL names another\n"
+    )
