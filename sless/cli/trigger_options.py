@@ -84,15 +84,25 @@ def fields_of(options: dict[str, Any], cors: dict[str, Any] | None = None) -> di
     if "event_json" in fields:
         fields["event_json"] = json_of_option("--event", fields["event_json"])
     if str(fields.get("amqp_url", "")).startswith(("@", "-")):
-        fields["amqp_url"] = text_of_option("--amqp-url", fields["amqp_url"]).decode().strip()
+        fields["amqp_url"] = _utf8_of("--amqp-url", fields["amqp_url"]).strip()
     return fields
 
 
 def json_of_option(option: str, text: str) -> str:
     """The JSON text itself, checked. Raises UsageError."""
+    found = _utf8_of(option, text)
+    try:
+        json.loads(found)
+    except ValueError as error:
+        raise click.UsageError(f"{option}: expected JSON, found {found[:40]!r}: {error}") from error
+    return found
+
+
+def _utf8_of(option: str, text: str) -> str:
+    """As text_of_option, without a byte order mark."""
     data = text_of_option(option, text)
     try:
-        json.loads(data)
-    except ValueError as error:
-        raise click.UsageError(f"{option}: expected JSON, found {data[:40].decode(errors='replace')!r}: {error}") from error
-    return data.decode()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # Not the text itself: it may be a password.
+        raise click.UsageError(f"{option}: expected UTF-8 text, found byte 0x{data[error.start]:02x} at {error.start}") from error

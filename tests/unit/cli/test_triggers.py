@@ -37,6 +37,21 @@ def test_a_cron_trigger_with_everything(run, state, hello_function):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "command", [("cron", "t", "hello", "@daily", "--event"), ("event", "t", "hello", "orders.new", "--amqp-url")], ids=["cron", "event"]
+)
+def test_a_file_that_is_no_utf8_text_is_said_to_be_none(run, tmp_path, hello_function, command):
+    (tmp_path / "file").write_bytes('{"pw": 1}'.encode("utf-16"))
+    outcome = run("trigger", "create", *command, f"@{tmp_path / 'file'}")
+    assert outcome.code == 2 and f"{command[-1]}: expected UTF-8 text, found byte 0xff at 0" in outcome.err
+
+
+def test_a_byte_order_mark_is_no_part_of_an_event(run, state, tmp_path, hello_function):
+    (tmp_path / "file").write_bytes('{"a": 1}'.encode("utf-8-sig"))
+    assert run("trigger", "create", "cron", "t", "hello", "@daily", "--event", f"@{tmp_path / 'file'}").code == 0
+    assert sent(state)["event_json"] == '{"a": 1}'
+
+
 def test_what_is_not_given_is_not_sent(run, state, cron):
     assert sent(state) == {"name": "nightly", "type": "cron", "function_ref": "hello", "schedule": "30 2 * * *", "enabled": True}
 
