@@ -14,9 +14,9 @@ def since_of(text: str | None) -> str | None:
     if text is None:
         return None
     relative = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if relative:
-        return rfc3339_of(datetime.now(UTC) - timedelta(seconds=int(relative[1]) * UNITS_SEC[relative[2]]))
     try:
+        if relative:
+            return rfc3339_of(datetime.now(UTC) - timedelta(seconds=int(relative[1]) * UNITS_SEC[relative[2]]))
         return rfc3339_of(parse_rfc3339(text))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:  # the latter: before the year 1
         raise click.UsageError(f"--since: expected 30s, 10m, 2h, 3d or an RFC 3339 time, found {text!r}") from error

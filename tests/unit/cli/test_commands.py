@@ -181,7 +181,9 @@ class TestLogs:
         run("logs", "hello", "--since", "2026-01-31T10:26:53+01:00")
         assert state.requests[-1][1].endswith("/logs?since=2026-01-31T09%3A26%3A53.000Z")
         assert run("logs", "hello", "--since", "10m").code == 0
-        assert run("logs", "hello", "--since", "yesterday").code == 2
+        for wrong in ("yesterday", "999999d", "0001-01-01T00:00:00+14:00"):
+            outcome = run("logs", "hello", "--since", wrong)
+            assert outcome.code == 2 and "--since: expected 30s" in outcome.err, wrong
 
 
 def test_invocations_lists_or_shows_one(run, state, deployed):
