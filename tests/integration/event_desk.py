@@ -119,13 +119,13 @@ class Desk:
 
     async def take_all(self, name: str) -> list[Any]:
         """Everything that waits in a queue, taken out of it; nothing while there is no such queue."""
-        async with self.channel() as channel, contextlib.suppress(aiormq.exceptions.ChannelNotFoundEntity):
-            found: list[Any] = []
-            while (message := await channel.basic_get(name)).delivery.name == "Basic.GetOk":
-                found.append(message)
-                await channel.basic_ack(message.delivery.delivery_tag)
-            return found
-        return []
+        found: list[Any] = []
+        async with self.channel() as channel:
+            with contextlib.suppress(aiormq.exceptions.ChannelNotFoundEntity):
+                while (message := await channel.basic_get(name)).delivery.name == "Basic.GetOk":
+                    found.append(message)
+                    await channel.basic_ack(message.delivery.delivery_tag)
+        return found
 
 
 @contextlib.asynccontextmanager
