@@ -96,7 +96,10 @@ class Build:
             "/tmp/npm": str(self.deps.parent / "npm"),
         }  # fmt: skip
         here = _EXECUTED.sub(lambda found: paths[found[1]], command).replace("python3 ", f"{sys.executable} ", 1)
-        environ = {"PATH": os.environ["PATH"], "HOME": str(self.deps.parent), "LANG": "C.UTF-8"}
+        # A builder that is killed leaves what pip has there: it goes with the cluster.
+        temporary = self.deps.parent / "tmp"
+        temporary.mkdir(exist_ok=True)
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.deps.parent), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
         done = subprocess.run(["sh", "-c", here], cwd=self.function, env=environ, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
             print(f"error building image: error building stage: failed to execute command: exit status {done.returncode}", flush=True)
