@@ -1,5 +1,6 @@
 """From a folder to a URL that answers: create or change, upload, follow the build, see it Ready, give it an http trigger."""
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable
@@ -61,12 +62,17 @@ class DeployFailed(ClientError):
 
 
 def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResult:
-    """Raises ClientError (DeployFailed, WaitTimeout among them) and PackingError."""
+    """Raises ClientError (DeployFailed, WaitTimeout among them) and PackingError. A new workload whose upload is refused is gone again."""
     package = pack_folder(request.folder)
     workloads, old = find_workload(client, request.name, request.kind)
     request = replace(request, kind=workloads.kind)
     _put_spec(workloads, old, request, package, report)
-    uploaded = _upload(workloads, request.name, package, report)
+    try:
+        uploaded = _upload(workloads, request.name, package, report)
+    except ClientError as error:
+        if old is None and 400 <= error.status < 500:
+            _take_back(workloads, request.name, report)
+        raise
     number = int(uploaded["version"])
     if request.wait:
         deadline = time.monotonic() + request.wait_sec
@@ -186,6 +192,14 @@ def _upload(workloads: Workloads, name: str, package: Package, report: Report) -
     count = len(package.files)
     report.step(f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(package.data))}: version {uploaded['version']}")
     return uploaded
+
+
+def _take_back(workloads: Workloads, name: str, report: Report) -> None:
+    """What was made for code that is refused would stay Pending for ever."""
+    with contextlib.suppress(ClientError):
+        if not workloads.get(name).get("latest_version"):
+            workloads.delete(name)
+            report.step(f'Removed {workloads.kind} "{name}": its code was refused')
 
 
 def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, shown: set[str]) -> None:

@@ -100,6 +100,20 @@ def test_a_failed_build_shows_its_reason_and_leaves_no_trigger(run, state, hello
     assert state.triggers == {}
 
 
+def test_a_function_whose_first_code_is_refused_is_gone_again(run, state, hello):
+    upload = ("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/upload")
+    refusal = json.dumps({"error": "the upload is too large", "code": "too_large", "details": [], "request_id": "r"}).encode()
+    state.replies[upload] = (413, {"Content-Type": "application/json"}, refusal)
+    outcome = run("deploy", "hello", str(hello))
+    assert (outcome.code, state.functions) == (1, {})
+    assert 'Removed function "hello": its code was refused' in outcome.err and "the upload is too large" in outcome.err
+    del state.replies[upload]
+    run("deploy", "hello", str(hello))
+    state.replies[upload] = (413, {"Content-Type": "application/json"}, refusal)
+    assert run("deploy", "hello", str(hello)).code == 1
+    assert "hello" in state.functions
+
+
 def test_no_wait_returns_after_the_upload(run, state, hello):
     state.build_state = "queued"
     outcome = run("deploy", "hello", str(hello), "--no-wait")
