@@ -103,8 +103,8 @@ quick: $(VENV)/.dev-stamp ## every test but the slow ones
 	$(PYTEST) -m 'not slow' tests
 
 .PHONY: soak
-soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 calls, two replicas for 12 minutes, 200 functions in a cluster, its API away
-	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py \
+soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 calls, replicas for 12 minutes, 200 functions, the API away, more made-up requests
+	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py tests/integration/test_schemathesis.py \
 		tests/integration/test_async.py::test_accepted_calls_all_end_though_everything_is_killed_half_way \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
 		tests/integration/test_replicas.py tests/integration/test_kube_away.py

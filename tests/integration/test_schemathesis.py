@@ -31,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 START_SEC = 60
 NAMES = {"functions": "hello", "services": "web", "triggers": "tick", "jobs": "job", "fn": "hello"}
 CODE = {"files": {"handler.py": "def handle(event):\n    return event\n"}}
+# Requests for each operation and kind of data; `make soak` makes more of them.
+EXAMPLES = 40 if "TEST_SOAK_MESSAGES" in os.environ else 8
 load_all_checks()
 # Not among them: positive_data_acceptance. Rules that JSON Schema cannot say (a time zone that exists, code that compiles, a name that is
 # free) refuse some of what the schemas allow.
@@ -134,7 +136,7 @@ schema = schemathesis.openapi.from_dict(prepared_document())
 
 
 @schema.parametrize()
-@settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_api(case: Any, running: Running) -> None:
