@@ -7,6 +7,7 @@ job runs a moment longer than its last statement.
 import logging
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -43,6 +44,8 @@ class Loops:
         """Topics whose next tick has yet to begin."""
         self._stopping = False
         self._stopped = threading.Event()
+        self._started = False
+        self._pool = futures.ThreadPoolExecutor(max_workers=len(loops), thread_name_prefix="woken")
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(max_workers=len(loops) + 1)},
@@ -54,24 +57,27 @@ class Loops:
             self._scheduler.add_job(
                 self._run, "interval", args=(loop,), id=loop.topic, seconds=loop.interval_sec, next_run_time=datetime.now(UTC)
             )
+        self._started = True
         self._scheduler.start()
 
     def stop(self) -> None:
         """Returns when no tick runs any more."""
-        self._stopping = True
+        with self._lock:
+            self._stopping = True
         self._stopped.set()
         self._scheduler.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
 
     def wake(self, topic: str) -> None:
-        """The loop's next tick begins now, or after the one that runs and its rest. From any thread."""
+        """The loop's next tick begins now, or after the one that runs and its rest. From any thread; before the start it does nothing, as
+        the first tick sees everything."""
         loop = self._loops.get(topic)
         with self._lock:
-            if loop is None or self._stopping or topic in self._woken:
+            if loop is None or not self._started or self._stopping or topic in self._woken:
                 return
             self._woken.add(topic)
-            if topic in self._running:
-                return
-        self._scheduler.add_job(self._run, args=(loop,))
+            if topic not in self._running:
+                self._pool.submit(self._run, loop)
 
     def _run(self, loop: Loop) -> None:
         with self._lock:
