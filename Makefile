@@ -9,8 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
-# WORKERS=0 for one process (debugger); ARGS adds to pytest: make unit ARGS='-k zip'
-WORKERS ?= 2
+# One more than the cores of the smallest machine meant, as tests wait half of their time. WORKERS=0 for one process (debugger); ARGS adds
+# to pytest: make unit ARGS='-k zip'
+WORKERS ?= 3
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
