@@ -36,7 +36,7 @@ CODE = Path("/code")
 
 
 def place(tmp_path: Path) -> Place:
-    return Place(code=Path("/new"), work=Path("/work"), archives=tmp_path, program=Path("/out/program"))
+    return Place(code=Path("/new"), work=Path("/b"), archives=tmp_path, program=Path("/out/program"))
 
 
 def test_packages_are_compiled_in_another_place(tmp_path):
@@ -46,14 +46,13 @@ def test_packages_are_compiled_in_another_place(tmp_path):
     inner, main = steps.archives
     assert steps.script.splitlines() == [
         "set -e",
-        f"/go/tool/compile -o /work/{inner.name} -trimpath '/new/inner=>x;/work/b003=>' -p inner"
-        " -importcfg /work/b003/importcfg -pack ./inner/a.go",
-        f"/go/tool/compile -o /work/{main.name} -p main -importcfg /work/b001/importcfg -pack ./main/main.go",
-        f"GOROOT= /go/tool/link -o /out/program -importcfg /work/b001/importcfg.link -s /work/{main.name}",
+        f"/go/tool/compile -o /b/{inner.name} -trimpath '/new/inner=>x;/b/b003=>' -p inner -importcfg /b/b003/importcfg -pack ./inner/a.go",
+        f"/go/tool/compile -o /b/{main.name} -p main -importcfg /b/b001/importcfg -pack ./main/main.go",
+        f"GOROOT= /go/tool/link -o /out/program -importcfg /b/b001/importcfg.link -s /b/{main.name}",
     ]
-    assert steps.files[Path("/work/b001/importcfg.link")] == f"packagefile app/inner=/work/{inner.name}\n"
-    assert steps.made == {Path("/work") / path.name: path for path in steps.archives}
-    assert steps.files[Path("/work/b003/embedcfg")] == '{"Files": {"a": "/new/inner/a"}}'
+    assert steps.files[Path("/b/b001/importcfg.link")] == f"packagefile app/inner=/b/{inner.name}\n"
+    assert steps.made == {Path("/b") / path.name: path for path in steps.archives}
+    assert steps.files[Path("/b/b003/embedcfg")] == '{"Files": {"a": "/new/inner/a"}}'
 
 
 def test_only_what_changed_and_what_imports_it_is_compiled(tmp_path):
