@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,11 +13,10 @@ from typing import Any
 from sless import assets
 from sless.build.context_child import Order
 from sless.build.work import BuildFailed
+from sless.children import run_child
 from sless.domain.ports import BuildSpec, CodeStore
 
 CHILD_SEC = 300
-_PARENT_OF_PACKAGE = Path(__file__).resolve().parents[2]
-_CHILD = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from sless.build.context_child import main; main()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +56,8 @@ def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) ->
 
 
 def _asked(order: Order) -> dict[str, Any]:
-    command = [sys.executable, "-E", "-S", "-c", _CHILD]
     try:
-        done = subprocess.run(command, input=json.dumps(asdict(order)).encode(), capture_output=True, timeout=CHILD_SEC, check=False)
+        done = run_child("sless.build.context_child", json.dumps(asdict(order)).encode(), CHILD_SEC)
     except subprocess.TimeoutExpired as error:
         raise BuildFailed(f"packing the code took more than {CHILD_SEC} s") from error
     if done.returncode:

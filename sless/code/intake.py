@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sless import ids
+from sless.children import run_child, was_too_much
 from sless.code.intake_child import source_files
 from sless.domain.package import PackageLimits
 from sless.errors import FULL_ERRNOS, Code, Detail, SlessError, storage_full
@@ -23,8 +23,6 @@ AT_ONCE = 3
 CHILD_SEC = 150
 STALE_SEC = 3600
 SMALL_BYTES = 200 * 1024
-_PARENT_OF_PACKAGE = Path(__file__).resolve().parents[2]
-_CHILD = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from sless.code.intake_child import main; main()"
 
 
 class Form(StrEnum):
@@ -86,15 +84,12 @@ class Intake:
     def _child(self, order: dict[str, Any]) -> dict[str, Any]:
         with self._slots:
             try:
-                done = subprocess.run(
-                    [sys.executable, "-E", "-S", "-c", _CHILD], input=json.dumps(order).encode(), capture_output=True, timeout=CHILD_SEC,
-                    check=False,
-                )  # fmt: skip
+                done = run_child("sless.code.intake_child", json.dumps(order).encode(), CHILD_SEC)
             except subprocess.TimeoutExpired as error:
                 message = f"reading the upload took longer than {CHILD_SEC} s"
                 raise SlessError(Code.INVALID, message, details=[Detail(field="code", message=message)]) from error
         if done.returncode != 0:
-            raise _crashed(done.returncode, done.stderr.decode("utf-8", "replace"))
+            raise _crashed(done)
         answer: dict[str, Any] = json.loads(done.stdout)
         if "message" in answer:
             details = [Detail(field=field, message=message) for field, message in answer["details"]]
@@ -102,10 +97,9 @@ class Intake:
         return answer
 
 
-def _crashed(returncode: int, stderr: str) -> SlessError:
-    """Killed by a signal: the upload's doing (too deep, too large, too slow). Anything else is ours."""
-    if returncode < 0 or "MemoryError" in stderr:
+def _crashed(done: "subprocess.CompletedProcess[bytes]") -> SlessError:
+    if was_too_much(done):
         return SlessError(
             Code.INVALID_CODE, "the code cannot be read within the limits of memory and time: it is nested too deeply or too large"
         )
-    raise RuntimeError(f"the intake child ended with {returncode}: {stderr[-2000:]}")
+    raise RuntimeError(f"the intake child ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")

@@ -1,7 +1,7 @@
 """A request's body → the event of a run, a large one in a child process: parsing 30 MB of JSON holds the interpreter's lock for most of a
 second, in which the loop would serve nobody.
 
-Also that child, `python -c "… main()"`: it reads a line of JSON (content type, query) and then the body, and answers `=` and the event, or
+Also that child: `main` reads a line of JSON (content type, query) and then the body, and answers `=` and the event, or
 `!` and why the body is no JSON.
 """
 
@@ -10,8 +10,8 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+from sless.children import run_child, was_too_much
 from sless.domain.event import event_of
 from sless.errors import Code, SlessError
 
@@ -19,8 +19,6 @@ LARGE_BYTES = 1 * 2**20
 _AT_ONCE = 2
 """A body takes thirty times its size in memory while it is parsed."""
 _CHILD_SEC = 60
-_PARENT_OF_PACKAGE = Path(__file__).resolve().parents[2]
-_CHILD = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from sless.proxy.large_event import main; main()"
 
 
 class EventReader:
@@ -43,7 +41,7 @@ def event_in_child(content_type: str, query: str, body: bytes) -> str:
     """Blocks."""
     order = json.dumps([content_type, query]).encode() + b"\n"
     try:
-        done = subprocess.run([sys.executable, "-E", "-S", "-c", _CHILD], input=order + body, capture_output=True, timeout=_CHILD_SEC)
+        done = run_child("sless.proxy.large_event", order + body, _CHILD_SEC)
     except subprocess.TimeoutExpired:
         raise SlessError(Code.INVALID_JSON, f"the request body could not be read within {_CHILD_SEC} s") from None
     answer = done.stdout
@@ -51,7 +49,7 @@ def event_in_child(content_type: str, query: str, body: bytes) -> str:
         return answer[1:].decode()
     if done.returncode == 0 and answer[:1] == b"!":
         raise SlessError(Code.INVALID_JSON, answer[1:].decode())
-    if done.returncode < 0 or b"MemoryError" in done.stderr:
+    if was_too_much(done):
         raise SlessError(Code.INVALID_JSON, "the request body cannot be read within the limits of memory")
     raise RuntimeError(f"the child that reads a body ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
 
