@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from sless.cli.connection import Session, client_command
-from sless.cli.output import age_of, print_fields, print_json, print_table, say
+from sless.cli.output import age_of, print_json, print_resource, print_table, say
 from sless.cli.trigger_output import print_triggers, table_of
 from sless.client import Client
 from sless.client.deployment import get_workload
@@ -62,7 +62,7 @@ def describe(session: Session, name: str, service: bool) -> None:
     if session.as_json:
         print_json(resource | {"triggers": triggers})
         return
-    print_fields((key, resource[key]) for key in DESCRIBED if resource.get(key) not in (None, "", {}, []))
+    print_resource({key: resource.get(key) for key in DESCRIBED}, DESCRIBED)
     if triggers:
         click.echo()
         table_of(triggers)

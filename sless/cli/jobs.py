@@ -10,7 +10,7 @@ from sless.cli.calling import print_logs
 from sless.cli.connection import Session, client_command
 from sless.cli.deploying import EnvPair, await_gone
 from sless.cli.ends import going_on
-from sless.cli.output import print_fields, print_json, print_table, say
+from sless.cli.output import print_json, print_resource, print_table, say
 from sless.cli.trigger_options import EVENT_HELP, json_of_option, with_options
 from sless.client import Client, ClientError, pack_folder
 from sless.client.guess import check_entrypoint, guess_runtime
@@ -181,8 +181,7 @@ def show(session: Session, name: str) -> None:
     if session.as_json:
         print_json(found)
         return
-    names = [*_FIRST, *(key for key in found if key not in (*_FIRST, "status", "result"))]
-    print_fields((key, found[key]) for key in names if found.get(key) not in (None, "", {}, []))
+    print_resource(found, _FIRST, left_out=("status", "result"))
 
 
 @jobs.command()

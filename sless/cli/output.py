@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,12 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
         click.echo(f"{name.ljust(width)}  {first}".rstrip())
         for line in more:
             click.echo(" " * (width + 2) + line)
+
+
+def print_resource(found: Mapping[str, Any], first: Sequence[str], left_out: Collection[str] = ()) -> None:
+    """The fields that say something: those of `first`, then all others but those left out."""
+    names = [*first, *(key for key in found if key not in first and key not in left_out)]
+    print_fields((key, found[key]) for key in names if found.get(key) not in (None, "", {}, []))
 
 
 def text_of(value: object) -> str:

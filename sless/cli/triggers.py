@@ -8,7 +8,7 @@ import click
 
 from sless.cli.connection import Session, client_command
 from sless.cli.ends import OPEN, going_on
-from sless.cli.output import print_fields, print_json, say
+from sless.cli.output import print_json, print_resource, say
 from sless.cli.trigger_options import CRON, EVENT, EVENT_HELP, HTTP, fields_of, json_of_option, with_options
 from sless.cli.trigger_output import print_triggers, told
 from sless.client import Client
@@ -136,8 +136,7 @@ def show(session: Session, name: str) -> None:
     if session.as_json:
         print_json(found)
         return
-    names = [*_FIRST, *(key for key in found if key not in (*_FIRST, "function"))]
-    print_fields((key, found[key]) for key in names if found.get(key) not in (None, "", {}, []))
+    print_resource(found, _FIRST, left_out=("function",))
 
 
 trigger.add_command(show, "describe")
