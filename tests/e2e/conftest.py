@@ -13,6 +13,12 @@ from tests.services.product import START_SEC, Place, answers, free_port, new_pla
 __all__ = ["Place", "answers", "free_port", "wait_until"]
 
 
+def ok(ended: "subprocess.CompletedProcess[str]") -> str:
+    """What a command that has to succeed printed."""
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     with new_place(tmp_path) as made:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import wait_until
+from tests.e2e.conftest import ok, wait_until
 
 pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(120)]
 
@@ -31,11 +31,6 @@ def call(url: str, event: object) -> dict:
     request = urllib.request.Request(url, json.dumps(event).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=40) as answer:
         return json.load(answer)
-
-
-def ok(ended) -> str:
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
 
 
 def test_a_function_from_folder_to_url_and_back(server, folder, tmp_path):

@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from sless.cli.jobs import jobs
+from tests.e2e.conftest import ok
 
 pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(180)]
 
@@ -25,11 +26,6 @@ def examples() -> list[list[str]]:
     found = [shlex.split(line) for text in texts for line in re.findall(r"^\s*sless (jobs.*)$", text, re.MULTILINE)]
     unique = {tuple(words): words for words in found}.values()
     return sorted(unique, key=lambda words: (words[1:2] == ["delete"], words[1:2] != ["create"]))
-
-
-def ok(ended) -> str:
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
 
 
 @pytest.fixture(scope="module")

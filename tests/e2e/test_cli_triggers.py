@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from sless.cli.triggers import create, trigger
+from tests.e2e.conftest import ok
 
 pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(180)]
 
@@ -21,11 +22,6 @@ def examples() -> list[list[str]]:
     found = [shlex.split(line) for command in commands for line in re.findall(r"^\s*sless (trigger .+)$", str(command.help), re.MULTILINE)]
     unique = {tuple(words): words for words in found}.values()
     return sorted(unique, key=lambda words: (words[1] == "delete", words[1] != "create"))
-
-
-def ok(ended) -> str:
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
 
 
 @pytest.fixture(scope="module")

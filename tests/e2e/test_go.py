@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sless.client import connect, pack_folder
-from tests.e2e.conftest import wait_until
-from tests.e2e.test_cli import call, ok
+from tests.e2e.conftest import ok, wait_until
+from tests.e2e.test_cli import call
 
 pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(300)]
 

@@ -16,7 +16,7 @@ import requests
 
 from tests.integration.test_bad_input_requests import refused
 from tests.services import unavailable
-from tests.services.product import Place, Product, new_place, wait_until, zip_of
+from tests.services.product import Place, Product, Tenant, new_place, wait_until, zip_of
 
 HANDLER = "def handle(event):\n    return {'got': event}\n"
 
@@ -84,6 +84,20 @@ def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
             subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@contextlib.contextmanager
+def on_small_disk(folder: Path) -> Iterator[tuple[Path, Tenant]]:
+    """A disk of 24 MB, and a tenant of the server whose data are there."""
+    if not can_mount(folder):
+        unavailable("the right to mount a file system", "nothing; run the tests as root")
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(new_place(folder))
+        disk = stack.enter_context(small_disk(place.data_dir, 24))
+        product = Product(place)
+        stack.callback(product.close)
+        product.start()
+        yield disk, product.tenant("t")
+
+
 def can_mount(folder: Path) -> bool:
     probe = folder / "probe"
     probe.mkdir()
@@ -124,15 +138,7 @@ def limit_files() -> None:
 
 def test_a_disk_that_is_full_before_anything_is_asked(tmp_path: Path) -> None:
     """Not one page is left for the database: writes are refused in words, calls and reads go on, and room makes all well."""
-    if not can_mount(tmp_path):
-        unavailable("the right to mount a file system", "nothing; run the tests as root")
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(new_place(tmp_path))
-        disk = stack.enter_context(small_disk(place.data_dir, 24))
-        product = Product(place)
-        stack.callback(product.close)
-        product.start()
-        tenant = product.tenant("t")
+    with on_small_disk(tmp_path) as (disk, tenant):
         path = tenant.deploy("f", HANDLER)
         filler = disk / "filler"
         fill(filler)
@@ -159,15 +165,7 @@ def handle(event):
 
 def test_runs_on_a_full_disk(tmp_path: Path) -> None:
     """A run that cannot begin says so at once, one that cannot leave its result too; the server says that it is not ready."""
-    if not can_mount(tmp_path):
-        unavailable("the right to mount a file system", "nothing; run the tests as root")
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(new_place(tmp_path))
-        disk = stack.enter_context(small_disk(place.data_dir, 24))
-        product = Product(place)
-        stack.callback(product.close)
-        product.start()
-        tenant = product.tenant("t")
+    with on_small_disk(tmp_path) as (disk, tenant):
         tenant.deploy("once", PATIENT, http=False)
         assert tenant.post("functions/once/invoke").text == "x" * 100_000
         answers: list[requests.Response] = []

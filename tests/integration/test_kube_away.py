@@ -17,12 +17,11 @@ import requests
 
 from sless.kube.names import namespace_of
 from tests.contract.builder_harness import wheel_of
-from tests.contract.builder_harness_kube import chart_rights, push_secret
-from tests.kube.cluster import KubeCluster, running_cluster
-from tests.kube.image_builder import image_of
-from tests.services.product import Product, Tenant, new_place, wait_until
+from tests.integration.building_product import building_product
+from tests.kube.cluster import KubeCluster
+from tests.services.product import Product, Tenant, wait_until
 from tests.services.registry import RegistryServer
-from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
+from tests.services.s3 import S3Server
 
 AWAY_SEC = 65 if "TEST_SOAK_MESSAGES" in os.environ else 8
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow, pytest.mark.timeout(6 * AWAY_SEC + 240)]
@@ -56,21 +55,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) -> Iterator[World]:
-    with running_cluster() as cluster, new_place(tmp_path) as place:
-        cluster.create(push_secret(registry_server.host))
-        cluster.add_image("image-builder", slow(image_of(cluster._control, tmp_path / "images")))
-        cluster.enforce("sless", chart_rights().cluster, chart_rights().local)
-        environ = {
-            "BACKEND": "kubernetes", "KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": "default", "AUTH_MODE": "local",
-            "REGISTRY_HOST": registry_server.host, "REGISTRY_INSECURE": "true", "REGISTRY_SECRET": "registry",
-            "BUILDER_IMAGE": "image-builder", "S3_ENDPOINT": f"http://{s3_server.endpoint}", "S3_BUCKET": BUCKET,
-            "S3_ACCESS_KEY": ACCESS_KEY, "S3_SECRET_KEY": SECRET_KEY,
-        }  # fmt: skip
-        product = Product(place, **{f"SLESS_{name}": value for name, value in environ.items()})
-        try:
-            yield World(cluster, product.start())
-        finally:
-            product.close()
+    with building_product(tmp_path, registry_server, s3_server, slow) as (cluster, product):
+        yield World(cluster, product.start())
 
 
 def slow(image: dict[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.builder_harness import wheel_of
-from tests.contract.builder_harness_kube import chart_rights, push_secret
+from tests.integration.building_product import building_product
 from tests.integration.test_rollout import calling
-from tests.kube.cluster import KubeCluster, running_cluster
-from tests.kube.image_builder import image_of
-from tests.services.product import Product, new_place, wait_until
+from tests.kube.cluster import KubeCluster
+from tests.services.product import Product, wait_until
 from tests.services.registry import RegistryServer
-from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
+from tests.services.s3 import S3Server
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.timeout(240)]
 REQUIREMENTS = "--no-index\n--find-links ./wheels\ngreeting==1.0\n"
@@ -31,21 +30,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) -> Iterator[World]:
-    with running_cluster() as cluster, new_place(tmp_path) as place:
-        cluster.create(push_secret(registry_server.host))
-        cluster.add_image("image-builder", image_of(cluster._control, tmp_path / "images"))
-        cluster.enforce("sless", chart_rights().cluster, chart_rights().local)
-        environ = {
-            "BACKEND": "kubernetes", "KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": "default", "AUTH_MODE": "local",
-            "REGISTRY_HOST": registry_server.host, "REGISTRY_INSECURE": "true", "REGISTRY_SECRET": "registry",
-            "BUILDER_IMAGE": "image-builder", "S3_ENDPOINT": f"http://{s3_server.endpoint}", "S3_BUCKET": BUCKET,
-            "S3_ACCESS_KEY": ACCESS_KEY, "S3_SECRET_KEY": SECRET_KEY,
-        }  # fmt: skip
-        product = Product(place, **{f"SLESS_{name}": value for name, value in environ.items()})
-        try:
-            yield World(cluster, product, registry_server)
-        finally:
-            product.close()
+    with building_product(tmp_path, registry_server, s3_server) as (cluster, product):
+        yield World(cluster, product, registry_server)
 
 
 def test_a_function_with_dependencies_is_built_called_rebuilt_and_deleted(world: World) -> None:
