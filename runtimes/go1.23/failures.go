@@ -120,6 +120,19 @@ func traceOf(err error) string {
 	return text
 }
 
+// faultOf is the code of the platform's own refusals, "" for what a handler returned or panicked with.
+func faultOf(err error) string {
+	switch err.(type) {
+	case *badRequest:
+		return "invalid_json"
+	case *badResult:
+		return "bad_result"
+	case *notSerializable:
+		return "result_not_serializable"
+	}
+	return ""
+}
+
 // failureAnswer is what the caller sees of an error.
 func failureAnswer(err error, requestID string) *answer {
 	message := messageOf(err)
@@ -129,15 +142,13 @@ func failureAnswer(err error, requestID string) *answer {
 	switch err.(type) {
 	case *badRequest:
 		reply.status = 400
-		reply.add("X-Sless-Fault", "invalid_json")
 	case *badResult:
 		reply.status = 502
-		reply.add("X-Sless-Fault", "bad_result")
-	case *notSerializable:
-		reply.add("X-Sless-Function-Error", "1")
-		reply.add("X-Sless-Fault", "result_not_serializable")
 	default:
 		reply.add("X-Sless-Function-Error", "1")
+	}
+	if fault := faultOf(err); fault != "" {
+		reply.add("X-Sless-Fault", fault)
 	}
 	reply.body = early.ErrorBody(message, typeOf(err), requestID)
 	reply.hasBody = true

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"encoding/json"
 	"os/signal"
 	"strings"
@@ -71,7 +72,7 @@ func (c *call) outcome(invoke invoker) *early.Outcome {
 	}
 	outcome := &early.Outcome{OK: made.failed == nil, Status: made.status, Headers: pairsOfHeaders(made.headers), Body: made.body}
 	if made.failed != nil {
-		outcome.Error, outcome.ErrorType = messageOf(made.failed), typeOf(made.failed)
+		outcome.Error, outcome.ErrorType = messageOf(made.failed), cmp.Or(faultOf(made.failed), typeOf(made.failed))
 	}
 	return outcome
 }

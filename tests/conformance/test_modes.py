@@ -140,13 +140,13 @@ def test_job_that_exits(runtime: str) -> None:
 
 def test_job_with_a_bad_result(runtime: str) -> None:
     outcome = job(runtime, "results.form", {"form": "status_too_high"})
-    assert (outcome["ok"], outcome["status"]) == (False, 502)
+    assert (outcome["ok"], outcome["status"], outcome["error_type"]) == (False, 502, "bad_result")
     assert "600" in outcome["error"]
 
 
 def test_job_with_an_unserializable_result(runtime: str) -> None:
     outcome = job(runtime, "results.form", {"form": "nan"})
-    assert (outcome["ok"], outcome["status"]) == (False, 500)
+    assert (outcome["ok"], outcome["status"], outcome["error_type"]) == (False, 500, "result_not_serializable")
     assert "items[1].ratio" in outcome["error"]
 
 

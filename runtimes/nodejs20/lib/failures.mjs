@@ -66,20 +66,22 @@ function encodedMessageOf(message) {
   return encoded;
 }
 
+/** The code of the platform's own refusals; null for what a handler threw. */
+export function faultOf(error) {
+  if (error instanceof InvalidJson) return 'invalid_json';
+  if (error instanceof BadResult) return 'bad_result';
+  return error instanceof NotSerializable ? 'result_not_serializable' : null;
+}
+
 /** The answer {status, headers, body, error} for what went wrong in the call of `requestId`. */
 export function failureAnswer(error, requestId) {
   const message = messageOf(error);
   const headers = ['Content-Type', 'application/json', 'X-Sless-Error-Message', encodedMessageOf(message)];
   let status = 500;
-  if (error instanceof InvalidJson) {
-    status = 400;
-    headers.push('X-Sless-Fault', 'invalid_json');
-  } else if (error instanceof BadResult) {
-    status = 502;
-    headers.push('X-Sless-Fault', 'bad_result');
-  } else {
-    headers.push('X-Sless-Function-Error', '1');
-    if (error instanceof NotSerializable) headers.push('X-Sless-Fault', 'result_not_serializable');
-  }
+  if (error instanceof InvalidJson) status = 400;
+  else if (error instanceof BadResult) status = 502;
+  else headers.push('X-Sless-Function-Error', '1');
+  const fault = faultOf(error);
+  if (fault) headers.push('X-Sless-Fault', fault);
   return { status, headers, body: jsonOf({ error: message, type: typeOf(error), request_id: requestId }), stream: null, error };
 }

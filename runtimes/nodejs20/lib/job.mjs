@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 
 import { Call, newId } from './call.mjs';
-import { messageOf, traceOf, typeOf } from './failures.mjs';
+import { faultOf, messageOf, traceOf, typeOf } from './failures.mjs';
 import { isStream } from './answer.mjs';
 import { endScope, writeStdout } from './loglines.mjs';
 import { runAs } from './scope.mjs';
@@ -59,7 +59,7 @@ function pairsOfRaw(headers) {
 function outcomeOf(answer) {
   const { error } = answer;
   const shape = { status: answer.status, headers: pairsOfRaw(answer.headers), ...bodyFieldOf(answer.body) };
-  if (error) return { ok: false, error: messageOf(error), error_type: typeOf(error), ...shape };
+  if (error) return { ok: false, error: messageOf(error), error_type: faultOf(error) ?? typeOf(error), ...shape };
   return { ok: true, error: null, error_type: null, ...shape };
 }
 

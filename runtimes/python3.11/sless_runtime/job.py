@@ -86,9 +86,7 @@ def outcome_of(answer):
 def error_type_of(answer):
     if answer.error is None:
         return None
-    if not answer.raised:
-        return answer.fault
-    return decode_json_text(answer.body.decode())["type"]
+    return answer.fault or decode_json_text(answer.body.decode())["type"]
 
 
 def failed_outcome(error):
