@@ -13,6 +13,7 @@ from sless.cli.ends import going_on
 from sless.cli.output import print_json, print_resource, print_table, say
 from sless.cli.trigger_options import EVENT_HELP, json_of_option, with_options
 from sless.client import Client, ClientError, pack_folder
+from sless.client.deployment import take_back
 from sless.client.guess import check_entrypoint, guess_runtime
 from sless.client.packing import Package
 
@@ -235,11 +236,10 @@ def _fields_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _upload_first(client: Client, name: str, package: Package) -> dict[str, Any]:
-    """A job that was made for code that is refused is taken back: its name is free for the next try."""
     try:
         client.jobs.upload(name, package.data)
-    except ClientError:
-        client.jobs.delete(name)
+    except ClientError as error:
+        take_back(client.jobs, name, error)
         raise
     return client.jobs.get(name)
 

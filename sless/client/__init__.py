@@ -1,4 +1,4 @@
-"""The REST client: contract §3 as Python calls. Used by the command line, the demo and Terraform; knows nothing of the server's inside.
+"""The REST client: contract §3 as Python calls. Used by the command line and the demo; knows nothing of the server's inside.
 
 - `Client` speaks to one server as one caller; every failure is a `ClientError` that carries the server's own sentence, code and request id.
 - Only idempotent requests are repeated, and only when the connection was refused: then nothing was sent.

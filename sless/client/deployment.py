@@ -1,6 +1,5 @@
 """From a folder to a URL that answers: create or change, upload, follow the build, see it Ready, give it an http trigger."""
 
-import contextlib
 import hashlib
 import time
 from collections.abc import Callable
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from sless.client.client import Client, Json, Workloads
+from sless.client.client import Client, Json, Resources, Workloads
 from sless.client.errors import ClientError, Unreachable, WaitTimeout
 from sless.client.guess import check_entrypoint, check_named_entrypoint, guess_runtime
 from sless.client.packing import Package, pack_folder
@@ -70,8 +69,8 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
     try:
         uploaded = _upload(workloads, request.name, package, report)
     except ClientError as error:
-        if old is None and 400 <= error.status < 500:
-            _take_back(workloads, request.name, report)
+        if old is None and take_back(workloads, request.name, error):
+            report.step(f'Removed {workloads.kind} "{request.name}": its code was refused')
         raise
     number = int(uploaded["version"])
     if request.wait:
@@ -161,6 +160,20 @@ def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
     report.step(f'Created http trigger "{trigger_name}"')
 
 
+def take_back(resources: Resources, name: str, refusal: ClientError) -> bool:
+    """Deletes what was made for code that is refused, and would wait for it for ever. False when it stays: an upload whose answer was lost
+    may have been accepted, and so may somebody else's."""
+    if not 400 <= refusal.status < 500:
+        return False
+    try:
+        if resources.get(name).get("latest_version"):
+            return False
+        resources.delete(name)
+    except ClientError:
+        return False
+    return True
+
+
 def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, package: Package, report: Report) -> None:
     fields = dict(request.fields)
     if old is None:
@@ -192,14 +205,6 @@ def _upload(workloads: Workloads, name: str, package: Package, report: Report) -
     count = len(package.files)
     report.step(f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(package.data))}: version {uploaded['version']}")
     return uploaded
-
-
-def _take_back(workloads: Workloads, name: str, report: Report) -> None:
-    """What was made for code that is refused would stay Pending for ever."""
-    with contextlib.suppress(ClientError):
-        if not workloads.get(name).get("latest_version"):
-            workloads.delete(name)
-            report.step(f'Removed {workloads.kind} "{name}": its code was refused')
 
 
 def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, shown: set[str]) -> None:

@@ -114,6 +114,17 @@ def test_a_function_whose_first_code_is_refused_is_gone_again(run, state, hello)
     assert "hello" in state.functions
 
 
+@pytest.mark.parametrize(("command", "kind"), [(["deploy", "hello"], "functions"), (["jobs", "create", "hello"], "jobs")])
+def test_what_may_have_been_accepted_is_not_taken_back(run, state, hello, command, kind):
+    """The answer says nothing about the code."""
+    failure = json.dumps({"error": "the database is away", "code": "unavailable", "details": [], "request_id": "r"}).encode()
+    state.replies["POST", f"/v1/namespaces/{NAMESPACE}/{kind}/hello/upload"] = (503, {"Content-Type": "application/json"}, failure)
+    outcome = run(*command, str(hello))
+    assert outcome.code == 1 and "the database is away" in outcome.err
+    assert "hello" in getattr(state, kind)
+    assert state.calls("DELETE") == []
+
+
 def test_no_wait_returns_after_the_upload(run, state, hello):
     state.build_state = "queued"
     outcome = run("deploy", "hello", str(hello), "--no-wait")
