@@ -32,10 +32,10 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     # Out of one store and code store and into another.
     "backup": frozenset({"store", "code"}),
     "backend": frozenset({"kube", "host"}),
-    "build": frozenset({"kube", "host"}),
+    "builder": frozenset({"kube", "host"}),
     "usecases": frozenset({"store", "code"}),
     "proxy": frozenset(),
-    "reconcile": frozenset({"store", "code", "backend", "build", "proxy", "outbound", "broker"}),
+    "reconcile": frozenset({"store", "code", "backend", "builder", "proxy", "outbound", "broker"}),
     "http": frozenset({"usecases"}),
     "asgi": frozenset({"http", "proxy"}),
     "app": frozenset(
@@ -48,7 +48,7 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
             "code",
             "backup",
             "backend",
-            "build",
+            "builder",
             "usecases",
             "proxy",
             "reconcile",
@@ -60,7 +60,7 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "server": frozenset({"app", "asgi", "proxy"}),
     "client": frozenset(),
     # A composition root like `app`, over one folder.
-    "dev": frozenset({"host", "backend", "build", "proxy", "asgi", "server", "client"}),
+    "dev": frozenset({"host", "backend", "builder", "proxy", "asgi", "server", "client"}),
     "cli": frozenset({"client", "server", "app", "dev"}),
     "terraform": frozenset({"client"}),
 }
@@ -87,7 +87,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "prometheus_client": ("sless.metrics",),
     "pamqp": ("sless.broker",),
     "psycopg": ("sless.store",),
-    "requests": ("sless.client", "sless.build.registry"),
+    "requests": ("sless.client", "sless.builder.registry"),
     "sqlalchemy": ("sless.store",),
     "urllib3": ("sless.client", "sless.kube", "sless.reconcile.callbacks"),
     "uvicorn": ("sless.server",),

@@ -12,7 +12,7 @@ from sless.app.adapters import LockedBackend, RunQueue
 from sless.app.database import database_url_of, holder_of
 from sless.asgi import Application, Parts
 from sless.backend import make_local_backend
-from sless.build import make_local_builder
+from sless.builder import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings
@@ -125,7 +125,7 @@ class Assembly:
         if self.kube is None or self.contexts is None:
             return make_local_builder(self.settings, self.material)
         # With its HTTP client, which a server without a cluster does not need.
-        from sless.build.kubernetes import make_kubernetes_builder
+        from sless.builder.kubernetes import make_kubernetes_builder
 
         return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts)
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sless.backend import LocalBackend
-from sless.build import LocalBuilder
-from sless.build.dependencies import WrongManifest
-from sless.build.failures import import_message_of
-from sless.build.made import find_artifact, is_compiled
+from sless.builder import LocalBuilder
+from sless.builder.dependencies import WrongManifest
+from sless.builder.failures import import_message_of
+from sless.builder.made import find_artifact, is_compiled
 from sless.client.packing import PackingError, pack_folder
 from sless.dev.folder import FolderCode, Watcher
 from sless.dev.routes import EndedCalls, OneRoute

@@ -13,8 +13,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from sless.asgi import Application, Follower, FollowRequest, Parts
 from sless.backend import LocalBackend, make_local_backend
-from sless.build import LocalBuilder, make_local_builder
-from sless.build.made import is_compiled
+from sless.builder import LocalBuilder, make_local_builder
+from sless.builder.made import is_compiled
 from sless.config import Settings
 from sless.dev.folder import FolderCode
 from sless.dev.reloads import ReloadParts, Reloads

@@ -4,7 +4,7 @@
 `lines` pipe bytes → log lines · `memory` the memory watch · `program` command and environment of a runtime · `material` unpacked code ·
 `unzip` the child that unpacks · `disk` how much room there is.
 
-Decision: `backend` and `build` may not import each other, but both start user code in the same way; so that way is a row of its own,
+Decision: `backend` and `builder` may not import each other, but both start user code in the same way; so that way is a row of its own,
 beside `kube`, which is the same thing for a cluster.
 
 Decision: children are told from anything else by what cannot be recycled. Ours are unreaped until their group has been killed (a zombie

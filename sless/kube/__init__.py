@@ -1,4 +1,4 @@
-"""Kubernetes as a place where things are kept: the API, our names in it, and pods as we build them; shared by `backend` and `build`.
+"""Kubernetes as a place where things are kept: the API, our names in it, and pods as we build them; shared by `backend` and `builder`.
 
 `client` the only import of the library `kubernetes` (0.7 s and 40 MB, so this package imports it inside `Kube.connect` alone), `kinds` the
 kinds we speak of, `errors` what can go wrong, `names` labels and object names, `pods` pure builders of pod parts, `tenant` what a tenant's

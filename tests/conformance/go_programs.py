@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from sless.build.go import failure_of
-from sless.build.go_compilation import Source, make_compilation
-from sless.build.go_toolchain import environment_of, find_toolchain
-from sless.build.work import BuildFailed
+from sless.builder.go import failure_of
+from sless.builder.go_compilation import Source, make_compilation
+from sless.builder.go_toolchain import environment_of, find_toolchain
+from sless.builder.work import BuildFailed
 from sless.host.material import PROGRAM
 from sless.host.rundir import Home
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sless.build import make_local_builder
+from sless.builder import make_local_builder
 from sless.config import Settings
 from sless.domain.model import Kind
 from sless.domain.ports import BuildSpec, BuildStatus

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sless.build.kubernetes import KubernetesBuilder, make_kubernetes_builder
-from sless.build.references import RegistryName, find_reference
+from sless.builder.kubernetes import KubernetesBuilder, make_kubernetes_builder
+from sless.builder.references import RegistryName, find_reference
 from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings, load
 from sless.domain.ports import BuildSpec, BuildStatus

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sless.build.builder_fit import BuilderFit
-from sless.build.builder_job import BuildJob, env_secret_of, job_of
-from sless.build.packing import packed
+from sless.builder.builder_fit import BuilderFit
+from sless.builder.builder_job import BuildJob, env_secret_of, job_of
+from sless.builder.packing import packed
 from tests.conftest import ROOT
 from tests.contract.backend_harness import MemoryCode
 from tests.contract.builder_harness import LocalBuilderHarness, wheel_of

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from sless.build import build_steps, check
-from sless.build.dependencies import find_installation
+from sless.builder import build_steps, check
+from sless.builder.dependencies import find_installation
 from sless.domain.ports import BuildStatus
 from sless.ids import new_id
 from tests.contract.backend_harness import wait_until

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sless.build.go import key_of
-from sless.build.go_toolchain import Toolchain, write_overlay
+from sless.builder.go import key_of
+from sless.builder.go_toolchain import Toolchain, write_overlay
 from sless.domain.ports import BuildStatus
 from sless.ids import new_id
 from tests.contract.backend_harness import wait_until

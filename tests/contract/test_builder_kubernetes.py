@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sless.build import job_watch
-from sless.build.check_job import Check, check_job_of
+from sless.builder import job_watch
+from sless.builder.check_job import Check, check_job_of
 from sless.domain.model import Version, VersionState
 from sless.domain.ports import BuilderUnavailable, BuildStatus
 from sless.ids import new_id

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sless.build.go_sources import prepare
-from sless.build.go_toolchain import Toolchain
+from sless.builder.go_sources import prepare
+from sless.builder.go_toolchain import Toolchain
 from tests.conftest import ROOT
 from tests.services.product import wait_until
 

@@ -1,0 +1,176 @@
+"""The steps of one build in the cluster, each of which finds what an earlier process has done already."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sless import config
+from sless.builder.builder_fit import BuilderFit
+from sless.builder.builder_job import ARTIFACT, BUILDER, FETCHER, BuildJob, env_secret_of, job_of
+from sless.builder.builder_namespace import namespace_manifests, push_secret_manifest
+from sless.builder.check_job import LIMIT_SEC, Check, check_job_of, check_secret_of
+from sless.builder.failures import import_message_of
+from sless.builder.image_log import is_users_fault, message_of
+from sless.builder.job_watch import JobWatch, Place
+from sless.builder.packing import Context, packed
+from sless.builder.references import Reference, repository_of, tag_of
+from sless.builder.registry import Harbor, Registry
+from sless.builder.work import BuildFailed, Work
+from sless.domain.ports import BuildSpec, CodeStore, ContextStore
+from sless.kube import Exists, Kube
+from sless.kube.code_map import MAX_ARCHIVE_BYTES, code_map_manifest
+from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, check_of, code_artifact_of, namespace_of, selector_of
+
+Json = dict[str, Any]
+
+PASSED_ON = (
+    "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_NO_INDEX", "PIP_FIND_LINKS", "NPM_CONFIG_*", "npm_config_*",
+    "GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOFLAGS",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)  # fmt: skip
+"""What of the server's environment an installer in a builder pod sees: how to get out and where from. No paths: they are not there."""
+URL_SPARE_SEC = 120
+
+
+@dataclass(slots=True, kw_only=True)
+class Steps:
+    """`ensure_tenant` makes a tenant's namespace. `small_bytes` 0: everything becomes an image."""
+
+    fit: BuilderFit
+    kube: Kube
+    code: CodeStore
+    contexts: ContextStore
+    registry: Registry | None
+    harbor: Harbor | None
+    ensure_tenant: Callable[[str], None]
+    small_bytes: int = MAX_ARCHIVE_BYTES
+
+    def make(self, work: Work) -> str:
+        """The artifact. Raises BuildFailed, BuildCancelled, KubeError, RegistryFailed, SlessError."""
+        spec = work.spec
+        job = self.kube.find("Job", build_of(spec.id), self.fit.namespace)
+        if job is not None:
+            work.log("following the build that goes on; its log from the beginning")
+            artifact = str(job["metadata"]["annotations"][ARTIFACT])
+            self._await_image(work, artifact, None)
+        else:
+            artifact = self._make_new(work)
+        self._check(work, artifact)
+        work.log(f"{spec.entrypoint} can be imported: version {spec.version} is ready")
+        return artifact
+
+    def clear(self, build_id: str) -> None:
+        """Removes all that a build needed. Raises KubeError, SlessError."""
+        selector = selector_of(self.fit.installation, ROLE_BUILD, {BUILD: build_id})
+        for kind in ("Job", "Secret"):
+            for item in self.kube.list(kind, selector=selector, metadata_only=True):
+                self.kube.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
+        self.contexts.delete(build_id)
+
+    def _make_new(self, work: Work) -> str:
+        spec = work.spec
+        with packed(self.code, spec, self.fit.images[spec.runtime], small_bytes=self.small_bytes) as context:
+            if context.form == "code":
+                return self._keep_code(work, context)
+            reference = self._reference_of(spec, context)
+            assert self.registry is not None
+            if self.harbor is not None and self.registry.name.project:
+                # Before all else: Harbor answers 401 for an image of a project that does not exist, whoever asks.
+                self.harbor.ensure_project(self.registry.name.project)
+            if self.registry.find_digest(reference) is not None:
+                work.log(f"image {reference} is there already")
+                return str(reference)
+            work.check_time()
+            self._start_image(work, reference, context)
+        self._await_image(work, str(reference), context)
+        return str(reference)
+
+    def _keep_code(self, work: Work, context: Context) -> str:
+        spec = work.spec
+        self.ensure_tenant(spec.namespace)
+        manifest = code_map_manifest(self.fit.installation, namespace_of(spec.namespace), spec.workload_id, context.path.read_bytes())
+        try:
+            self.kube.create(manifest)
+        except Exists:
+            pass  # equal code has an equal name
+        work.log(f"small code without dependencies: {context.size_bytes} bytes, kept as they are; nothing to build")
+        return code_artifact_of(manifest["metadata"]["name"])
+
+    def _reference_of(self, spec: BuildSpec, context: Context) -> Reference:
+        """Raises BuildFailed when there is no registry."""
+        if self.registry is None:
+            what = f"{context.manifest} asks for packages" if context.manifest else "this code has to be built into an image"
+            raise BuildFailed(f"{what}, and this installation has no image registry (SLESS_REGISTRY_HOST)")
+        name = self.registry.name
+        recipe = {"dockerfile": context.dockerfile, "args": json.dumps(context.build_args, sort_keys=True)}
+        return Reference(host=name.host, repository=repository_of(name, spec.namespace, spec.name), tag=tag_of(spec, recipe))
+
+    def _start_image(self, work: Work, reference: Reference, context: Context) -> None:
+        spec = work.spec
+        work.log(f"building image {reference}")
+        self._ensure_namespace()
+        url = self.contexts.put(spec.id, context.path, self.fit.timeout_sec + URL_SPARE_SEC)
+        build = BuildJob(
+            id=spec.id, workload_id=spec.workload_id, namespace=spec.namespace, name=spec.name, version=spec.version,
+            reference=str(reference), url=url, sha256=context.sha256, build_args=context.build_args,
+            env={**config.passed_on(PASSED_ON), **spec.build_env},
+        )  # fmt: skip
+        self.kube.apply(env_secret_of(self.fit, build))
+        try:
+            self.kube.create(job_of(self.fit, build))
+        except Exists:
+            pass  # the answer to an earlier try was lost
+
+    def _await_image(self, work: Work, artifact: str, context: Context | None) -> None:
+        """Raises BuildFailed."""
+        place = Place(
+            namespace=self.fit.namespace, job=build_of(work.spec.id), build_id=work.spec.id, installation=self.fit.installation,
+            container=BUILDER, init=FETCHER, what="the build",
+        )  # fmt: skip
+        work.begin()
+        end = JobWatch(kube=self.kube, work=work, place=place, is_hopeless=lambda: is_users_fault(work.tail())).run()
+        if end.reason == "deadline":
+            raise BuildFailed(f"build timed out after {self.fit.timeout_sec} s")
+        if not end.ok:
+            raise BuildFailed(message_of(end, work.tail(), context, work.spec.entrypoint))
+        work.log(f"image {artifact} is built")
+
+    def _check(self, work: Work, artifact: str) -> None:
+        """Raises BuildFailed."""
+        spec, fit = work.spec, self.fit
+        self.ensure_tenant(spec.namespace)
+        self.kube.apply(check_secret_of(fit, spec))
+        try:
+            self.kube.create(check_job_of(fit, Check(spec=spec, artifact=artifact)))
+        except Exists:
+            pass  # an earlier process began it
+        work.begin()
+        place = Place(
+            namespace=namespace_of(spec.namespace), job=check_of(spec.id), build_id=spec.id, installation=fit.installation,
+            container=MAIN_CONTAINER, what=f"the import of {spec.entrypoint}",
+        )  # fmt: skip
+        limit = f"importing {spec.entrypoint} took more than {LIMIT_SEC:.0f} s"
+        end = JobWatch(kube=self.kube, work=work, place=place, limit_sec=LIMIT_SEC, limit_message=limit).run()
+        if end.ok:
+            return
+        if end.reason == "deadline":
+            raise BuildFailed(limit)
+        if end.ended is not None and end.ended.out_of_memory:
+            raise BuildFailed(f"importing {spec.entrypoint}: out of memory: over the limit of {spec.memory_mb} MB")
+        reason = end.ended.words if end.ended is not None else end.reason
+        raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [reason]))
+
+    def _ensure_namespace(self) -> None:
+        """Each time: what somebody removed by hand is there again for the next build, and a changed password is copied."""
+        for manifest in namespace_manifests(self.fit):
+            self.kube.apply(manifest)
+        if not self.fit.push_secret:
+            return
+        source = self.kube.find("Secret", self.fit.push_secret, self.fit.pod_namespace)
+        if source is None:
+            raise BuildFailed(
+                f"no image can be pushed: SLESS_REGISTRY_SECRET names Secret {self.fit.push_secret!r}, and namespace"
+                f" {self.fit.pod_namespace!r} has none of that name"
+            )
+        self.kube.apply(push_secret_manifest(self.fit, source))

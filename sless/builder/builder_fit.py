@@ -1,0 +1,102 @@
+"""What of the settings shapes builder pods and their namespace."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from sless.builder.references import registry_of
+from sless.config import Settings
+from sless.domain.addresses import Allowed, parse_allowed
+from sless.errors import ConfigError
+from sless.kube.pods import Placement, placement_of
+
+Json = dict[str, Any]
+
+IMAGES = {
+    # The original kaniko is archived since June 2025; this fork is maintained and publishes images.
+    "kaniko": "ghcr.io/osscontainertools/kaniko:v1.28.5",
+    "buildah": "quay.io/buildah/stable:v1.43.0",
+}
+_QUANTITY = re.compile(r"(\d+)([A-Za-z]*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuilderFit:
+    """`images` by runtime; `push_secret` names the dockerconfigjson in sless's own namespace, "" if none; `insecure_registry` is the host
+    that speaks plain http, "" if none; `pod` is merged over a builder pod's spec."""
+
+    installation: str
+    namespace: str
+    pod_namespace: str
+    builder: str
+    image: str
+    images: dict[str, str]
+    args: tuple[str, ...] = ()
+    push_secret: str = ""
+    insecure_registry: str = ""
+    memory: str = "2Gi"
+    cpu: str = "2"
+    at_once: int = 2
+    timeout_sec: int = 300
+    egress_allow: tuple[Allowed, ...] = ()
+    pod: Json = field(default_factory=dict)
+    placement: Placement = field(default_factory=Placement)
+    """Of the pod that imports the entrypoint at the end: the function's own."""
+
+
+def builder_fit_of(settings: Settings, installation: str) -> BuilderFit:
+    """Raises ConfigError naming the setting that is wrong."""
+    registry = registry_of(settings)
+    return BuilderFit(
+        installation=installation,
+        namespace=settings.builder_namespace or f"{settings.pod_namespace}-builds",
+        pod_namespace=settings.pod_namespace,
+        builder=settings.builder,
+        image=settings.builder_image or IMAGES[settings.builder],
+        images={
+            "python3.11": settings.runtime_image_python311,
+            "nodejs20": settings.runtime_image_nodejs20,
+            "go1.23": settings.runtime_image_go123,
+        },
+        args=settings.builder_args,
+        push_secret=settings.registry_secret,
+        insecure_registry=registry.host if registry and settings.registry_insecure else "",
+        memory=_quantity(settings.builder_memory, "SLESS_BUILDER_MEMORY"),
+        cpu=_quantity(settings.builder_cpu, "SLESS_BUILDER_CPU"),
+        at_once=settings.builds_at_once,
+        timeout_sec=settings.build_timeout_sec,
+        egress_allow=_allowed_of(settings),
+        pod=_pod_of(settings.builder_pod),
+        placement=placement_of(settings),
+    )
+
+
+def times(quantity: str, factor: int) -> str:
+    """`2Gi` × 3 → `6Gi`."""
+    found = _QUANTITY.fullmatch(quantity)
+    assert found is not None, quantity
+    return f"{int(found[1]) * factor}{found[2]}"
+
+
+def _quantity(text: str, setting: str) -> str:
+    if not _QUANTITY.fullmatch(text):
+        raise ConfigError(f"{setting}: expected a whole number with an optional unit such as 2Gi or 500m, found {text!r}")
+    return text
+
+
+def _allowed_of(settings: Settings) -> tuple[Allowed, ...]:
+    try:
+        return parse_allowed(settings.builder_egress_allow)
+    except ValueError as error:
+        raise ConfigError(f"SLESS_BUILDER_EGRESS_ALLOW: {error}") from error
+
+
+def _pod_of(text: str) -> Json:
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise ConfigError(f"SLESS_BUILDER_POD: expected a JSON object: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"SLESS_BUILDER_POD: expected a JSON object, found {text[:100]!r}")
+    return found

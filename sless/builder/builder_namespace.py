@@ -1,0 +1,100 @@
+"""The namespace of the builder pods, as manifests: pure.
+
+What runs in it is a tenant's installers, as a user without rights; what lies in it is what they may not see: the credentials with which a
+builder pushes. Nothing calls into it, and no secret of a tenant is kept in it beyond the build_env of a build that is going on.
+"""
+
+import base64
+import json
+from typing import Any
+
+from sless.builder.builder_fit import BuilderFit, times
+from sless.kube.names import ROLE_BUILD, labels_of
+from sless.kube.stamp import stamped
+
+Json = dict[str, Any]
+
+PUSH_SECRET = "sless-push"
+NAME = "sless-builds"
+_LINK_LOCAL_4 = "169.254.0.0/16"
+_PRIVATE_4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", _LINK_LOCAL_4, "172.16.0.0/12", "192.168.0.0/16")
+_PRIVATE_6 = ("::1/128", "fc00::/7", "fe80::/10")
+_SPARE_PODS = 2
+"""Beside those of the builds at once: a Job that tries again has its old pod for a moment."""
+
+
+def namespace_manifests(fit: BuilderFit) -> list[Json]:
+    """In the order in which they are to be applied."""
+    pods = fit.at_once + _SPARE_PODS
+    hard = {"pods": str(pods), "limits.cpu": times(fit.cpu, pods), "limits.memory": times(fit.memory, pods)}
+    limits = {"type": "Container", "default": {"cpu": fit.cpu, "memory": fit.memory}, "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
+    objects: list[Json] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": fit.namespace, "labels": _namespace_labels(fit)}},
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(fit, NAME), "spec": {"hard": hard}},
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": _metadata(fit, NAME), "spec": {"limits": [limits]}},
+        {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": _metadata(fit, NAME), "spec": _isolation(fit)},
+    ]
+    return [stamped(item) for item in objects]
+
+
+def push_secret_manifest(fit: BuilderFit, source: Json) -> Json:
+    """A copy of the Secret that `fit.push_secret` names, for the builder alone."""
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": _metadata(fit, PUSH_SECRET),
+            "type": source.get("type", "kubernetes.io/dockerconfigjson"),
+            "data": dict(sorted((source.get("data") or {}).items())),
+        }
+    )
+
+
+def docker_config_of(secret: Json) -> str | None:
+    """The dockerconfigjson in a pull secret. None when it holds none."""
+    data = secret.get("data") or {}
+    if encoded := data.get(".dockerconfigjson"):
+        return base64.b64decode(encoded).decode()
+    if encoded := data.get(".dockercfg"):
+        return json.dumps({"auths": json.loads(base64.b64decode(encoded))})
+    return None
+
+
+def _namespace_labels(fit: BuilderFit) -> dict[str, str]:
+    """kaniko works as root without more rights; buildah mounts, which only the level without rules allows."""
+    level = "baseline" if fit.builder == "kaniko" else "privileged"
+    return dict(sorted({**labels_of(fit.installation, ROLE_BUILD), "pod-security.kubernetes.io/enforce": level}.items()))
+
+
+def _isolation(fit: BuilderFit) -> Json:
+    """Nobody gets in. Out: everything but link-local addresses (cloud metadata), or, when SLESS_BUILDER_EGRESS_ALLOW names what else may be
+    reached, public addresses, name resolution, sless itself and that."""
+    # To any address: a node's own resolver has a link-local one.
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    if not fit.egress_allow:
+        everything: list[Json] = [
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL_4]}},
+            {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
+        ]
+        # An address block takes no pod of the cluster with some network plug-ins.
+        return {**_CLOSED, "egress": [dns, {"to": [*everything, {"namespaceSelector": {}}]}]}
+    public = [
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_PRIVATE_4)}},
+        {"ipBlock": {"cidr": "::/0", "except": list(_PRIVATE_6)}},
+    ]
+    server = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": fit.pod_namespace}}}
+    allowed = [
+        {
+            "to": [{"ipBlock": {"cidr": str(item.network)}}],
+            **({"ports": [{"port": item.port, "protocol": "TCP"}]} if item.port else {}),
+        }
+        for item in fit.egress_allow
+    ]
+    return {**_CLOSED, "egress": [dns, {"to": public}, {"to": [server]}, *allowed]}
+
+
+_CLOSED: Json = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": []}
+
+
+def _metadata(fit: BuilderFit, name: str) -> Json:
+    return {"name": name, "namespace": fit.namespace, "labels": labels_of(fit.installation, ROLE_BUILD)}

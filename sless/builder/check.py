@@ -1,0 +1,58 @@
+"""The import at the end of a build: what cannot be imported never becomes ready."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sless.builder.failures import import_message_of
+from sless.builder.work import BuildFailed, Command, Work
+from sless.domain.ports import BuildSpec
+from sless.host.material import Unpacked
+from sless.host.memory import MemoryWatch, out_of_memory_words_of
+from sless.host.process import Child, Processes, exit_words_of
+from sless.host.program import Commands, environment_of
+from sless.host.rundir import Home
+
+LIMIT_SEC = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportCheck:
+    processes: Processes
+    memory: MemoryWatch
+    commands: Commands
+
+    def run(self, work: Work, unpacked: Unpacked, home: Home) -> None:
+        """Raises BuildFailed, RuntimeMissing."""
+        spec = work.spec
+        used: list[int] = []
+        groups: list[int] = []
+
+        def watch(child: Child) -> None:
+            def over(used_mb: int) -> None:
+                used.append(used_mb)
+                child.signal_group(signal.SIGKILL)
+
+            groups.append(child.pid)
+            self.memory.add(child.pid, spec.memory_mb, over)
+
+        try:
+            code = work.run(self.processes, self._command_of(spec, unpacked, home, watch))
+        finally:
+            for group in groups:
+                self.memory.remove(group)
+        if used:
+            raise BuildFailed(f"importing {spec.entrypoint}: {out_of_memory_words_of(used[0], spec.memory_mb)}")
+        if code:
+            raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [exit_words_of(code)]))
+
+    def _command_of(self, spec: BuildSpec, unpacked: Unpacked, home: Home, watch: Callable[[Child], None]) -> Command:
+        environment = environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
+        return Command(
+            argv=self.commands.command_of(spec.runtime, unpacked.program),
+            cwd=unpacked.code_dir,
+            env={**environment, "SLESS_MODE": "check"},
+            limit_sec=LIMIT_SEC,
+            limit_message=f"importing {spec.entrypoint} took more than {LIMIT_SEC:.0f} s",
+            on_started=watch,
+        )

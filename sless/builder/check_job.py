@@ -1,0 +1,81 @@
+"""The import at the end of a build in the cluster, where the function will run: a Job in the tenant's namespace. Pure."""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from sless.builder.builder_fit import BuilderFit
+from sless.domain.ports import BuildSpec
+from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, check_of, find_code_map, labels_of, namespace_of
+from sless.kube.pods import CODE_DIR, Container, container_of, pod_spec_of, small_code_of
+
+Json = dict[str, Any]
+
+LIMIT_SEC = 30
+"""Of the import itself, once its container runs."""
+START_SEC = 120
+KEPT_SEC = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """`artifact` as the version will have it."""
+
+    spec: BuildSpec
+    artifact: str
+
+
+def check_job_of(fit: BuilderFit, check: Check) -> Json:
+    spec = check.spec
+    code_map = find_code_map(check.artifact)
+    volumes, mounts, code_env = small_code_of(code_map) if code_map else ([], {}, {})
+    env = {
+        "HOME": "/tmp",
+        "SLESS_MODE": "check",
+        "SLESS_ENTRYPOINT": spec.entrypoint,
+        "SLESS_CODE_DIR": CODE_DIR,
+        "SLESS_FUNCTION_NAME": spec.name,
+        "SLESS_NAMESPACE": spec.namespace,
+        "SLESS_VERSION": str(spec.version),
+        "SLESS_MEMORY_MB": str(spec.memory_mb),
+        **code_env,
+    }
+    container = container_of(
+        Container(
+            image=fit.images[spec.runtime] if code_map else check.artifact,
+            memory_mb=spec.memory_mb,
+            env={name: value for name, value in env.items() if name != "HOME" or "HOME" not in spec.env},
+            env_secret=check_of(spec.id),
+            mounts=mounts,
+        ),
+        fit.placement,
+    )
+    more = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    labels = _labels_of(fit, spec)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": check_of(spec.id), "namespace": namespace_of(spec.namespace), "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": LIMIT_SEC + START_SEC,
+            "ttlSecondsAfterFinished": KEPT_SEC,
+            "template": {"metadata": {"labels": labels}, "spec": pod_spec_of(container, fit.placement, volumes=volumes, more=more)},
+        },
+    }
+
+
+def check_secret_of(fit: BuilderFit, spec: BuildSpec) -> Json:
+    """What the import sees of env_vars and secret_env."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": check_of(spec.id), "namespace": namespace_of(spec.namespace), "labels": _labels_of(fit, spec)},
+        "type": "Opaque",
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(spec.env.items())},
+    }
+
+
+def _labels_of(fit: BuilderFit, spec: BuildSpec) -> dict[str, str]:
+    more = {BUILD: spec.id, WORKLOAD: spec.workload_id, NAMESPACE: spec.namespace, NAME: spec.name, VERSION: str(spec.version)}
+    return labels_of(fit.installation, ROLE_BUILD, more)

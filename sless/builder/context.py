@@ -1,0 +1,121 @@
+"""What a builder in a cluster gets: one tar.gz with a Dockerfile and, in `code`, the upload. Pure texts, and the archive that holds them.
+
+Decisions. Base images are `ARG`s, so a mirror can serve them. What is installed is a layer below the code, unless the installer has to see
+the code. Each RUN is done by user 65532, never by root: with kaniko, which works without containers, an installer's scripts run beside the
+builder, and only root can read the credentials with which it pushes. The values of a build_env are in a file that is mounted for as long
+as it builds (`ENV_FILE`): not an argument and not a variable of the image, so they are in no layer, no history and no log.
+"""
+
+import gzip
+import io
+import shlex
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sless.builder.dependencies import Tool
+from sless.builder.references import qualified_of
+from sless.domain.runtimes import RUNTIMES
+
+DOCKERFILE = "Dockerfile"
+CODE = "code"
+ENV_FOLDER = "/sless-build"
+ENV_KEY = "env"
+ENV_FILE = f"{ENV_FOLDER}/{ENV_KEY}"
+USER = "65532:65532"
+_LEVEL = 6
+_INSTALL = {
+    Tool.PIP: (
+        "python3 -m pip install --no-cache-dir --no-input --disable-pip-version-check --no-warn-script-location --no-color"
+        " --progress-bar off --target /app/deps --requirement requirements.txt"
+    ),
+    Tool.NPM_CI: "npm ci --omit=dev --no-audit --no-fund --no-update-notifier --no-progress --cache /tmp/npm && rm -rf /tmp/npm",
+    Tool.NPM_INSTALL: "npm install --omit=dev --no-audit --no-fund --no-update-notifier --no-progress --cache /tmp/npm && rm -rf /tmp/npm",
+}
+_WITH_ENV = f"if [ -f {ENV_FILE} ]; then . {ENV_FILE}; fi; "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How an upload becomes an image. `image` is the runtime image; `tool` None: nothing to install; `manifests` are the files of the
+    upload that the installer reads; `needs_code`: it has to see the whole upload; `vendored`: Go modules come from the upload."""
+
+    runtime: str
+    image: str
+    tool: Tool | None = None
+    manifests: tuple[str, ...] = ()
+    needs_code: bool = False
+    vendored: bool = False
+
+
+def dockerfile_of(recipe: Recipe, go_dockerfile: str = "") -> str:
+    """`go_dockerfile` is the text of the Go runtime's own, which compiles."""
+    if RUNTIMES[recipe.runtime].language == "go":
+        return go_dockerfile
+    lines = [f"ARG RUNTIME_IMAGE={recipe.image}", "FROM ${RUNTIME_IMAGE}", f"USER {USER}", "WORKDIR /app/function"]
+    if recipe.tool is not None:
+        sources = [f"{CODE}/"] if recipe.needs_code else [f"{CODE}/{name}" for name in recipe.manifests]
+        lines.append(f"COPY --chown={USER} {' '.join(sources)} /app/function/")
+        lines.append(f"RUN {_WITH_ENV}{_INSTALL[recipe.tool]}")
+    if not (recipe.tool and recipe.needs_code):
+        lines.append(f"COPY {CODE}/ /app/function/")
+    return "\n".join(lines) + "\n"
+
+
+def build_args_of(recipe: Recipe) -> dict[str, str]:
+    image = qualified_of(recipe.image)
+    if RUNTIMES[recipe.runtime].language == "go":
+        return {"GO_IMAGE": image, "MOD": "vendor" if recipe.vendored else "mod"}
+    return {"RUNTIME_IMAGE": image}
+
+
+def env_file_of(values: Mapping[str, str]) -> str:
+    """A file for `.` of a shell, which gives these variables to what it starts."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(values.items()))
+
+
+def write_context(target: Path, dockerfile: str, code: Path) -> None:
+    with _archive(target) as archive:
+        info = tarfile.TarInfo(DOCKERFILE)
+        text = dockerfile.encode()
+        info.size, info.mode = len(text), 0o644
+        archive.addfile(info, io.BytesIO(text))
+        _add_tree(archive, code)
+
+
+class _archive:  # noqa: N801 - reads as a statement
+    """A tar.gz whose bytes depend on its content alone."""
+
+    def __init__(self, target: Path) -> None:
+        self._file = target.open("wb")
+        self._packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
+        self._tar = tarfile.open(fileobj=self._packed, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115 - closed in __exit__
+
+    def __enter__(self) -> tarfile.TarFile:
+        return self._tar
+
+    def __exit__(self, *_: object) -> None:
+        for part in (self._tar, self._packed, self._file):
+            part.close()
+
+
+def _add_tree(archive: tarfile.TarFile, folder: Path) -> None:
+    for path in _files_of(folder):
+        info = tarfile.TarInfo(f"{CODE}/{path.relative_to(folder).as_posix()}")
+        if path.is_symlink():
+            info.type, info.linkname, info.mode = tarfile.SYMTYPE, str(path.readlink()), 0o777
+            archive.addfile(info)
+            continue
+        status = path.stat()
+        info.size, info.mode = status.st_size, 0o755 if status.st_mode & 0o111 else 0o644
+        with path.open("rb") as content:
+            archive.addfile(info, content)
+
+
+def _files_of(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            yield from _files_of(path)
+        else:
+            yield path

@@ -1,0 +1,113 @@
+"""The child that makes a build context: `main` takes one JSON order on stdin and answers with one JSON object on stdout.
+
+Standard library and a few of our own modules: unzipping and packing hold the interpreter's lock for longer than calls may wait.
+"""
+
+import hashlib
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sless.builder.context import Recipe, build_args_of, dockerfile_of, write_context
+from sless.builder.dependencies import LOCKS, PACKAGE, REQUIREMENTS, Installation, Tool, WrongManifest, find_installation
+from sless.builder.go_sources import prepare
+from sless.builder.work import BuildFailed
+from sless.domain.code_archive import archive_of
+from sless.domain.model import Kind
+from sless.domain.ports import BuildSpec
+from sless.domain.runtimes import RUNTIMES
+from sless.host import unzip
+
+_MAX_TEXT_CHARS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """`package` is the upload's zip; `folder` an empty one to work in; `small_bytes`: up to this size packed, code without dependencies
+    stays unbuilt; `runtimes` the folder of the runtimes' sources."""
+
+    package: str
+    folder: str
+    runtime: str
+    entrypoint: str
+    image: str
+    small_bytes: int
+    runtimes: str
+
+
+def main() -> None:
+    order = Order(**json.load(sys.stdin))
+    try:
+        answer = make_context(order)
+    except (BuildFailed, WrongManifest) as error:
+        answer = {"failed": str(error)}
+    json.dump(answer, sys.stdout)
+
+
+def make_context(order: Order) -> dict[str, Any]:
+    """Leaves `context.tar.gz` in the folder. `form` of the answer is `code` (small code as it is unpacked) or `image`."""
+    folder = Path(order.folder)
+    code, target = folder / "code", folder / "context.tar.gz"
+    code.mkdir()
+    unzip.unpack(order.package, str(code))
+    compiled = RUNTIMES[order.runtime].language == "go"
+    installation = None if compiled else find_installation(code, _spec_of(order))
+    if order.small_bytes and not compiled and installation is None:
+        with open(order.package, "rb") as package:
+            target.write_bytes(archive := archive_of(package))
+        if len(archive) <= order.small_bytes:
+            return {"form": "code", **_described(target)}
+    functions: tuple[str, ...] = ()
+    if compiled:
+        recipe, functions = _go_recipe(order, code)
+    else:
+        recipe = _recipe_of(order, installation, code)
+    runtime_dockerfile = Path(order.runtimes) / order.runtime / "Dockerfile"
+    dockerfile = dockerfile_of(recipe, runtime_dockerfile.read_text() if compiled else "")
+    write_context(target, dockerfile, code)
+    text = (code / installation.file).read_text(errors="replace")[:_MAX_TEXT_CHARS] if installation else ""
+    return {
+        "form": "image",
+        **_described(target),
+        "dockerfile": dockerfile,
+        "build_args": build_args_of(recipe),
+        "tool": installation.tool.split()[0] if installation else "",
+        "manifest": installation.file if installation else "",
+        "manifest_text": text,
+        "functions": functions,
+    }
+
+
+def _recipe_of(order: Order, installation: Installation | None, code: Path) -> Recipe:
+    if installation is None:
+        return Recipe(runtime=order.runtime, image=order.image)
+    names = (REQUIREMENTS,) if installation.tool is Tool.PIP else (PACKAGE, *LOCKS, ".npmrc")
+    manifests = tuple(name for name in names if (code / name).is_file())
+    return Recipe(runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code)
+
+
+def _go_recipe(order: Order, code: Path) -> tuple[Recipe, tuple[str, ...]]:
+    """And the names that the entry package exports. The code becomes a program's: what prepares it adds files and changes some."""
+    for name in ("node_modules", ".git"):
+        shutil.rmtree(code / name, ignore_errors=True)
+    for path in code.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o200)
+    prepared = prepare(code, order.entrypoint, Path(order.runtimes) / order.runtime)
+    return Recipe(runtime=order.runtime, image=order.image, vendored=prepared.vendored), prepared.functions
+
+
+def _described(target: Path) -> dict[str, Any]:
+    with target.open("rb") as file:
+        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest(), "size_bytes": target.stat().st_size}
+
+
+def _spec_of(order: Order) -> BuildSpec:
+    """What `find_installation` reads of a build; the key that it makes of the rest is not used here."""
+    return BuildSpec(
+        id="", workload_id="", namespace="", name="", kind=Kind.FUNCTION, version=0, runtime=order.runtime, entrypoint=order.entrypoint,
+        code_key="", build_env={}, env={}, memory_mb=0,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Go: an upload and the runtime become one program, kept by what it was made of.
+
+Decisions. The program is made of a copy of the upload, in which a generated main calls the entrypoint; so any module path works, and
+none, and `package main`. The runtime is a requirement that go.mod replaces by a folder, or a vendored module when the upload has a
+vendor folder: no workspace, where GOFLAGS=-mod=mod is refused. -mod=mod, because an upload whose go.sum or go.mod lacks a line shall
+build rather than teach. The compiler's cache is shared by all: its keys are the content of what was compiled.
+"""
+
+import hashlib
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sless import assets
+from sless.builder.go_again import GoAgain
+from sless.builder.go_compilation import Compilation, Source, lower_priority, make_compilation
+from sless.builder.go_sources import MAIN_FOLDER
+from sless.builder.go_toolchain import Toolchain, environment_of, find_toolchain
+from sless.builder.work import BuildFailed, Command, Work
+from sless.domain.ports import BuildSpec
+from sless.host.material import PROGRAM, Material
+from sless.host.process import Processes
+from sless.host.rundir import Home
+
+_LAST_LINES = 50
+_NO_FUNCTION = re.compile(rf"{MAIN_FOLDER}/main\.go:\d+:\d+: undefined: entry\.\w+")
+_PLACE = re.compile(r"^(\./)?[^\s:]+\.go:\d+(:\d+)?: ")
+_NOISE = re.compile(r"^(# |go: (downloading|finding|found|added|upgraded) )|^$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoCompiler:
+    """`folder` keeps Go's caches, `runtimes` is another folder of runtimes than the bundled one. `again` is for who builds one function
+    over and over."""
+
+    material: Material
+    processes: Processes
+    folder: Path
+    runtimes: Path | None = None
+    again: GoAgain | None = None
+
+    def ensure(self, work: Work, code_dir: Path, home: Home) -> str:
+        """The artifact: the program's folder. Raises BuildFailed, BuildCancelled."""
+        toolchain = find_toolchain()
+        runtime_dir = (self.runtimes or assets.runtimes_dir()).absolute() / work.spec.runtime
+        source = Source(code_dir=code_dir, entrypoint=work.spec.entrypoint, runtime_dir=runtime_dir)
+        artifact = key_of(work.spec, runtime_dir, toolchain)
+        folder = self.material.deps_dir(artifact)
+        lock = self.material.lock_of(f"deps:{artifact}")
+        work.wait_for(lock)
+        try:
+            if folder.is_dir():
+                folder.touch()
+                work.log("the same code has been compiled already")
+            else:
+                with self.material.staging() as staged:
+                    compilation = self._compilation(work, source, toolchain, Home(root=staged, home=home.home, tmp=home.tmp))
+                    again = self.again is not None and self.again.compile(work, compilation)
+                    if not again:
+                        self._compile(work, compilation)
+                    self.material.keep_deps(compilation.made, artifact)
+                if self.again is not None and not again:
+                    self.again.note(compilation, folder / PROGRAM)
+        finally:
+            lock.release()
+        return artifact
+
+    def _compilation(self, work: Work, source: Source, toolchain: Toolchain, home: Home) -> Compilation:
+        environment = environment_of(self.folder, home, work.spec.namespace, work.spec.build_env)
+        compilation = make_compilation(source, toolchain, home.root, environment)
+        for folder, name in ((compilation.code, "."), (home.root, "<build>"), (toolchain.root, "<go>")):
+            work.shorten(folder, name)
+        return compilation
+
+    def _compile(self, work: Work, compilation: Compilation) -> None:
+        """Leaves the program in `made`."""
+        began = time.monotonic()
+        vendored = ", vendored modules" if compilation.prepared.vendored else ""
+        work.log(f"go build: compiling with {compilation.toolchain.version}{vendored}")
+        if not any(Path(compilation.environment["GOCACHE"]).glob("??")):
+            work.log("go build: the first time Go compiles its own library too, which takes about half a minute")
+        command = Command(argv=compilation.argv, cwd=compilation.code, env=compilation.environment, on_started=lower_priority)
+        exit_code = work.run(self.processes, command)
+        if exit_code:
+            raise BuildFailed(failure_of(work.spec.entrypoint, work.tail(), compilation.prepared.functions, exit_code))
+        work.log(f"go build: done in {time.monotonic() - began:.1f} s")
+
+
+def key_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> str:
+    """Equal keys mean equal programs, whoever uploaded them; what was made with a build_env is its namespace's alone."""
+    content = re.search(r"[0-9a-f]{64}", spec.code_key)
+    digest = hashlib.sha256()
+    for part in (
+        spec.runtime, spec.entrypoint, content[0] if content else spec.code_key, spec.namespace if spec.build_env else "",
+        repr(sorted(spec.build_env.items())), toolchain.version, str(toolchain.root),
+    ):  # fmt: skip
+        digest.update(part.encode() + b"\0")
+    for source in sorted([*runtime_dir.rglob("*.go"), runtime_dir / "go.mod"]):
+        digest.update(source.relative_to(runtime_dir).as_posix().encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def failure_of(entrypoint: str, lines: list[str], functions: tuple[str, ...], code: int) -> str:
+    """The first line carries the error itself, with file and line, since lists show only that."""
+    told = [line.removeprefix("./") for line in lines if not _NOISE.match(line)]
+    if any(_NO_FUNCTION.search(line) for line in told):
+        package, function = entrypoint.rpartition("/")[0] or "the top folder", entrypoint.rpartition(".")[2]
+        return f"entrypoint {entrypoint}: the package in {package} has no {function}, only: {', '.join(functions) or 'nothing exported'}"
+    first = next((line for line in told if _PLACE.match(line)), told[0] if told else f"exit code {code}")
+    return "\n".join([f"go build failed: {first}", *told[-_LAST_LINES:]])

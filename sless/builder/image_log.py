@@ -1,0 +1,44 @@
+"""What a builder's log says of why there is no image: pure."""
+
+import re
+from collections.abc import Sequence
+
+from sless.builder.failures import LAST_LINES, find_culprit, install_message_of
+from sless.builder.go import failure_of
+from sless.builder.job_watch import End
+from sless.builder.packing import Context
+
+_RUN_FAILED = re.compile(
+    r"failed to execute command|error building stage.*(exit status|waiting for process)|building at STEP \"RUN|exit status \d+$"
+)
+_NOISE = re.compile(
+    r"^(INFO|DEBU|WARN)\[|^\[try \d+\]$|^time=|^STEP \d+|^Trying to pull|^Getting image source|^Copying (blob|config)"
+    r"|^Writing manifest|^Storing"
+)
+_MAX_FIRST_CHARS = 300
+
+
+def is_users_fault(lines: Sequence[str]) -> bool:
+    """The Dockerfile's own commands failed: they would again."""
+    return any(_RUN_FAILED.search(line) for line in lines) or find_culprit(lines) is not None
+
+
+def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoint: str) -> str:
+    """Message of a version whose image could not be built. `context` None: another process packed it."""
+    code = end.ended.exit_code if end.ended else 1
+    told = [line for line in lines if not _NOISE.match(line)] or list(lines)
+    if end.ended and end.ended.out_of_memory:
+        return _with_last("the builder ran out of memory (SLESS_BUILDER_MEMORY)", told)
+    if context is not None and is_users_fault(lines):
+        if context.tool:
+            return install_message_of(context.tool, context.manifest, told, code, text=context.manifest_text)
+        if context.functions:
+            return failure_of(entrypoint, told, tuple(context.functions), code)
+    last = (
+        next((line for line in reversed(told) if line.strip()), "") or end.reason or (end.ended.words if end.ended else "it gave no reason")
+    )
+    return _with_last(f"the image cannot be built: {last[:_MAX_FIRST_CHARS]}", told)
+
+
+def _with_last(first: str, lines: Sequence[str]) -> str:
+    return "\n".join([first, *lines[-LAST_LINES:]])

@@ -1,0 +1,169 @@
+"""Follows one Job in the cluster until it has ended: its log line by line, and what keeps it from starting."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sless.builder.failures import plain_of
+from sless.builder.job_words import Ended, Trouble, find_condition, find_ended, find_trouble, has_begun, is_evicted
+from sless.builder.work import BuildCancelled, BuildFailed, Work
+from sless.kube import Kube, KubeError, Unavailable
+from sless.kube.names import BUILD, INSTALLATION
+
+_log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+TICK_SEC = 0.5
+PATIENCE_SEC = 20.0
+"""How long a pod may be kept from starting: a scheduler that makes room and a registry that hiccups need some time."""
+LOST_TICKS = 3
+"""A Job that is not there this often in a row is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the Job is, and whose: `init` are containers whose log is told only when they fail; `what` names it in messages."""
+
+    namespace: str
+    job: str
+    build_id: str
+    installation: str
+    container: str
+    what: str
+    init: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """`ended` is of the last pod's container, None when the cluster ended it before."""
+
+    ok: bool
+    ended: Ended | None
+    reason: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class JobWatch:
+    """One use. `limit_sec` counts from when the container begins. `is_hopeless`: whether after a failed try another one cannot help."""
+
+    kube: Kube
+    work: Work
+    place: Place
+    limit_sec: float | None = None
+    limit_message: str = ""
+    is_hopeless: Callable[[], bool] = lambda: False
+    _told: dict[str, int] = field(default_factory=dict)
+    _stuck_since: float | None = None
+    _begun_at: float | None = None
+    _lost: int = 0
+
+    def run(self) -> End:
+        """Raises BuildCancelled, BuildFailed (over the time, cannot start, gone)."""
+        while True:
+            self.work.check_time()
+            try:
+                end = self._look()
+            except Unavailable as error:
+                _log.warning("%s of build %s: %s", self.place.what, self.place.build_id, error)
+                # What is seen next may be as old as what was seen last: nodes tell the API later than it answers us.
+                self._stuck_since = self._begun_at = None
+                end = None
+            except KubeError as error:
+                raise BuildFailed(f"{self.place.what} cannot be followed: {error.message}") from error
+            if end is not None:
+                return end
+            if self.work.cancelled.wait(TICK_SEC):
+                raise BuildCancelled
+
+    def _look(self) -> End | None:
+        job = self.kube.find("Job", self.place.job, self.place.namespace)
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            self._lost += 1
+            if self._lost >= LOST_TICKS:
+                raise BuildFailed(f"{self.place.what}: somebody deleted its Job {self.place.job}")
+            return None
+        self._lost = 0
+        pods = self._pods()
+        for pod in pods:
+            self._tell(pod)
+            if (ended := find_ended(pod, self.place.container)) and ended.exit_code and self.is_hopeless():
+                return End(ok=False, ended=ended)
+        if find_condition(job, "Complete"):
+            return End(ok=True, ended=find_ended(pods[-1], self.place.container) if pods else None)
+        if failed := find_condition(job, "Failed"):
+            return self._failed(failed, pods)
+        self._check_start(pods)
+        self._check_limit(pods)
+        return None
+
+    def _pods(self) -> list[Json]:
+        """Oldest first."""
+        selector = f"{INSTALLATION}={self.place.installation},{BUILD}={self.place.build_id}"
+        pods = self.kube.list("Pod", namespace=self.place.namespace, selector=selector)
+        owned = [pod for pod in pods if any(owner.get("name") == self.place.job for owner in pod["metadata"].get("ownerReferences") or ())]
+        return sorted(owned, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+
+    def _tell(self, pod: Json) -> None:
+        """What its log has more than last time. A container that failed before the main one began is the one to hear."""
+        name = pod["metadata"]["name"]
+        container = self.place.container
+        if self.place.init and (ended := find_ended(pod, self.place.init)) and ended.exit_code:
+            container = self.place.init
+        elif not has_begun(pod, container):
+            return
+        if name not in self._told:
+            if self._told:
+                self.work.begin()
+                self.work.log(f"[try {len(self._told) + 1}]")
+            self._told[name] = 0
+        try:
+            text = self.kube.pod_logs(self.place.namespace, name, container=container)
+        except Unavailable:
+            raise
+        except KubeError:  # the pod or its log is gone; how the Job ended is told by the Job
+            return
+        lines = text.encode().split(b"\n")
+        if not find_ended(pod, container):
+            lines = lines[:-1]  # the last one may be half there
+        start = self._told[name] if self._told[name] <= len(lines) else 0  # less than last time: the log was rotated
+        self._told[name] = len(lines)
+        if fresh := [line for raw in lines[start:] if (line := plain_of(raw))]:
+            self.work.log(*fresh)
+
+    def _failed(self, condition: Json, pods: list[Json]) -> End:
+        if condition.get("reason") == "DeadlineExceeded":
+            return End(ok=False, ended=None, reason="deadline")
+        last = pods[-1] if pods else None
+        ended = find_ended(last, self.place.container) or find_ended(last, self.place.init) if last else None
+        evicted = is_evicted(last) if last else None
+        return End(ok=False, ended=ended, reason=evicted or str(condition.get("message") or condition.get("reason") or ""))
+
+    def _check_start(self, pods: list[Json]) -> None:
+        """Raises BuildFailed."""
+        trouble = find_trouble(pods[-1:], self._events() if not pods else ())
+        if trouble is None:
+            self._stuck_since = None
+            return
+        now = time.monotonic()
+        self._stuck_since = self._stuck_since if self._stuck_since is not None else now
+        if trouble.final or now - self._stuck_since >= PATIENCE_SEC:
+            raise BuildFailed(self._start_message_of(trouble))
+
+    def _start_message_of(self, trouble: Trouble) -> str:
+        return f"{self.place.what} cannot start: {trouble.text}"
+
+    def _events(self) -> list[Json]:
+        fields = f"involvedObject.kind=Job,involvedObject.name={self.place.job}"
+        return self.kube.list("Event", namespace=self.place.namespace, fields=fields)
+
+    def _check_limit(self, pods: list[Json]) -> None:
+        """Raises BuildFailed."""
+        if self.limit_sec is None or not pods or not has_begun(pods[-1], self.place.container):
+            return
+        now = time.monotonic()
+        self._begun_at = self._begun_at if self._begun_at is not None else now
+        if now - self._begun_at > self.limit_sec:
+            raise BuildFailed(self.limit_message)

@@ -1,0 +1,190 @@
+"""KubernetesBuilder: uploads become images by Jobs of the cluster, or, small code, ConfigMaps; then a Job imports the entrypoint."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import Any
+
+from sless import clock
+from sless.builder.build_steps import Steps
+from sless.builder.builder_fit import builder_fit_of
+from sless.builder.builder_namespace import docker_config_of
+from sless.builder.references import find_reference
+from sless.builder.registry import DeletionNotAllowed, RegistryFailed, make_harbor, make_registry
+from sless.builder.work import BuildCancelled, BuildFailed, Work
+from sless.config import Settings
+from sless.domain.lifecycle import OPEN_VERSION_STATES
+from sless.domain.model import Version
+from sless.domain.ports import BuilderUnavailable, BuildSpec, BuildStatus, CodeStore, ContextStore
+from sless.errors import Code, SlessError
+from sless.kube import Conflict, Kube, KubeError, Unavailable
+from sless.kube.code_map import MAX_ARCHIVE_BYTES
+from sless.kube.names import BUILD, ROLE_BUILD, ROLE_CODE, find_code_map, selector_of
+from sless.kube.tenant import ensure_tenant, tenant_policy_of
+
+_log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+AWAY_SEC = 1.0
+
+
+def make_kubernetes_builder(
+    settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore
+) -> "KubernetesBuilder":
+    """Raises ConfigError naming the setting that is wrong."""
+    fit = builder_fit_of(settings, installation)
+    policy = tenant_policy_of(settings, installation)
+
+    def read_config() -> str | None:
+        if not fit.push_secret:
+            return None
+        secret = kube.find("Secret", fit.push_secret, fit.pod_namespace)
+        if secret is None:
+            where = f"namespace {fit.pod_namespace!r} has none of that name"
+            raise RegistryFailed(f"SLESS_REGISTRY_SECRET names Secret {fit.push_secret!r}, and {where}")
+        return docker_config_of(secret)
+
+    steps = Steps(
+        fit=fit,
+        kube=kube,
+        code=code,
+        contexts=contexts,
+        registry=make_registry(settings, read_config),
+        harbor=make_harbor(settings),
+        ensure_tenant=lambda namespace: ensure_tenant(kube, policy, namespace),
+        small_bytes=MAX_ARCHIVE_BYTES if settings.image_build == "auto" else 0,
+    )
+    return KubernetesBuilder(steps, settings.build_timeout_sec)
+
+
+class KubernetesBuilder:
+    """See ports.Builder. One thread per build, which follows what the cluster does. The Jobs outlive this process: a build that is started
+    again finds the Job of its id and follows that one."""
+
+    def __init__(self, steps: Steps, timeout_sec: int) -> None:
+        self._steps = steps
+        self._timeout_sec = timeout_sec
+        self._works: dict[str, Work] = {}
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
+        with self._lock:
+            if build.id in self._works:
+                return
+            work = self._works[build.id] = Work(build, changed, self._timeout_sec)
+        self._begin(lambda: self._build(work), f"build-{build.id}")
+
+    def poll(self, build_id: str) -> BuildStatus | None:
+        with self._lock:
+            work = self._works.get(build_id)
+        return work.poll() if work is not None else None
+
+    def cancel(self, build_id: str) -> None:
+        """What an earlier process left of an unknown build goes, too."""
+        with self._lock:
+            work = self._works.pop(build_id, None)
+        if work is not None:
+            work.cancel()
+        self._begin(lambda: self._clear(build_id), f"clear-{build_id}")
+
+    def discard(self, artifact: str) -> None:
+        registry = self._steps.registry
+        image = find_reference(artifact, registry.name) if registry else None
+        if registry is None or image is None:
+            return
+        try:
+            if registry.delete(image):
+                _log.info("image %s is not needed any more: removed", image)
+        except DeletionNotAllowed as error:
+            _log.warning("image %s stays: %s", image, error)
+        except (RegistryFailed, KubeError) as error:
+            raise BuilderUnavailable(str(error)) from error
+
+    def collect(self, kept: Collection[Version], young_sec: float) -> None:
+        open_ids = {version.id for version in kept if version.state in OPEN_VERSION_STATES}
+        try:
+            self._collect_jobs(open_ids)
+            self._collect_code({name for version in kept if (name := find_code_map(version.artifact))}, young_sec)
+            for build_id in set(self._steps.contexts.list_ids()) - open_ids:
+                self._steps.contexts.delete(build_id)
+        except (KubeError, SlessError) as error:
+            raise BuilderUnavailable(str(error)) from error
+
+    def close(self) -> None:
+        with self._lock:
+            works, threads = list(self._works.values()), list(self._threads)
+        for work in works:
+            work.cancel()
+        for thread in threads:
+            thread.join(timeout=10)
+
+    def _begin(self, task: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=task, name=name, daemon=True)
+        with self._lock:
+            self._threads = {known for known in self._threads if known.is_alive()} | {thread}
+            thread.start()
+
+    def _build(self, work: Work) -> None:
+        """The top of a build's thread: whatever happens becomes the version's message."""
+        try:
+            work.end(ready=True, artifact=self._make(work))
+        except BuildCancelled:
+            return
+        except BuildFailed as error:
+            work.end(ready=False, message=str(error))
+        except (SlessError, KubeError, RegistryFailed) as error:
+            work.end(ready=False, message=f"build failed: {error}")
+        except OSError as error:
+            work.end(ready=False, message=f"build failed: {error.strerror or error}")
+        except Exception as error:
+            _log.exception("build %s failed", work.spec.id)
+            work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
+
+    def _make(self, work: Work) -> str:
+        """Begun again after what passes by itself: each step finds what an earlier try has done."""
+        while True:
+            try:
+                return self._steps.make(work)
+            except KubeError as error:
+                if not _passes(error):
+                    raise
+                reason = error.message
+            except SlessError as error:
+                if error.code is not Code.UNAVAILABLE:
+                    raise
+                reason = error.message
+            _log.warning("build %s waits: %s", work.spec.id, reason)
+            work.log(f"waiting: {reason}")
+            work.check_time()
+            if work.cancelled.wait(AWAY_SEC):
+                raise BuildCancelled
+
+    def _clear(self, build_id: str) -> None:
+        """What cannot be removed now is removed by `collect`."""
+        try:
+            self._steps.clear(build_id)
+        except (KubeError, SlessError) as error:
+            _log.warning("what build %s left cannot be removed now: %s", build_id, error)
+
+    def _collect_jobs(self, open_ids: set[str]) -> None:
+        selector = selector_of(self._steps.fit.installation, ROLE_BUILD)
+        for kind in ("Job", "Secret"):
+            for item in self._steps.kube.list(kind, selector=selector, metadata_only=True):
+                build_id = (item["metadata"].get("labels") or {}).get(BUILD)
+                if build_id and build_id not in open_ids:
+                    self._steps.kube.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
+
+    def _collect_code(self, used: set[str], young_sec: float) -> None:
+        old = clock.now() - timedelta(seconds=young_sec)
+        for item in self._steps.kube.list("ConfigMap", selector=selector_of(self._steps.fit.installation, ROLE_CODE), metadata_only=True):
+            metadata = item["metadata"]
+            if metadata["name"] not in used and clock.parse_rfc3339(metadata["creationTimestamp"]) < old:
+                self._steps.kube.delete("ConfigMap", metadata["name"], metadata["namespace"])
+
+
+def _passes(error: KubeError) -> bool:
+    """The API is away, somebody changed something at the same moment, or the tenant's old namespace goes or has just gone."""
+    return isinstance(error, Unavailable | Conflict) or error.status == 404 or "because it is being terminated" in error.message

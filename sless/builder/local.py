@@ -1,0 +1,191 @@
+"""LocalBuilder: installs and checks uploads with child processes of this server."""
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from sless.builder.check import ImportCheck
+from sless.builder.dependencies import Installation, Tool, WrongManifest, find_installation
+from sless.builder.failures import install_message_of
+from sless.builder.go import GoCompiler
+from sless.builder.go_again import GoAgain
+from sless.builder.installers import command_of, environment_of
+from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
+from sless.config import Settings
+from sless.domain.model import Version
+from sless.domain.ports import BuildSpec, BuildStatus
+from sless.domain.runtimes import RUNTIMES
+from sless.errors import SlessError
+from sless.host.material import Material, MaterialKey, MaterialLost
+from sless.host.memory import MemoryWatch
+from sless.host.process import Processes
+from sless.host.program import Commands, RuntimeMissing
+from sless.host.rundir import Home, RunDir, remove_tree
+from sless.ids import new_id
+
+_log = logging.getLogger(__name__)
+
+
+def make_local_builder(settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False) -> "LocalBuilder":
+    """`runtimes`: another folder of runtimes than the bundled one. `again`: one function is built over and over, each time soon."""
+    run_dir = RunDir(settings.run_dir, settings.data_dir)
+    run_dir.clean_leftovers()
+    check = ImportCheck(processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes))
+    go = GoCompiler(
+        material=material, processes=check.processes, folder=settings.data_dir / "go", runtimes=runtimes,
+        again=GoAgain(check.processes, settings.data_dir / "go-again") if again else None,
+    )  # fmt: skip
+    return LocalBuilder(material, run_dir, check, go, settings.build_timeout_sec)
+
+
+class LocalBuilder:
+    """See ports.Builder. One thread per build; how many at once is the reconciler's business."""
+
+    def __init__(self, material: Material, run_dir: RunDir, check: ImportCheck, go: GoCompiler, timeout_sec: int) -> None:
+        self._material = material
+        self._run_dir = run_dir
+        self._check = check
+        self._go = go
+        self._timeout_sec = timeout_sec
+        self._works: dict[str, Work] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._lock = threading.Lock()
+
+    def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
+        with self._lock:
+            if build.id in self._works:
+                return
+            work = self._works[build.id] = Work(build, changed, self._timeout_sec)
+            self._threads = {key: thread for key, thread in self._threads.items() if thread.is_alive()}
+            thread = self._threads[build.id] = threading.Thread(target=self._build, args=(work,), name=f"build-{build.id}", daemon=True)
+        thread.start()
+
+    def poll(self, build_id: str) -> BuildStatus | None:
+        with self._lock:
+            work = self._works.get(build_id)
+        return work.poll() if work is not None else None
+
+    def cancel(self, build_id: str) -> None:
+        with self._lock:
+            work = self._works.pop(build_id, None)
+        if work is not None:
+            work.cancel()
+
+    def discard(self, artifact: str) -> None:
+        """Nothing lies elsewhere: the folders are collected as material of this machine."""
+
+    def collect(self, kept: Collection[Version], young_sec: float) -> None:
+        """See `discard`."""
+
+    def close(self) -> None:
+        for build_id in list(self._works):
+            self.cancel(build_id)
+        if self._go.again is not None:
+            self._go.again.close()
+        for thread in list(self._threads.values()):
+            thread.join(timeout=10)
+        self._check.processes.close()
+        self._check.memory.close()
+        self._run_dir.close()
+
+    def _build(self, work: Work) -> None:
+        """The top of a build's thread: whatever happens becomes the version's message."""
+        try:
+            work.end(ready=True, artifact=self._make(work))
+        except BuildCancelled:
+            return
+        except (BuildFailed, RuntimeMissing, MaterialLost, WrongManifest) as error:
+            work.end(ready=False, message=str(error))
+        except SlessError as error:
+            work.end(ready=False, message=error.message)
+        except OSError as error:
+            work.end(ready=False, message=f"build failed: {error.strerror or error}")
+        except Exception as error:
+            _log.exception("build %s failed", work.spec.id)
+            work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
+        else:
+            if self._go.again is not None:
+                self._go.again.learn(work.spec)
+
+    def _make(self, work: Work) -> str:
+        """The artifact."""
+        spec = work.spec
+        compiled = RUNTIMES[spec.runtime].language == "go"
+        if not compiled:
+            self._check.commands.command_of(spec.runtime)  # Missing runtimes are told before anything is installed.
+        home = self._run_dir.make_home(new_id())
+        try:
+            code_dir = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact="", runtime=spec.runtime)).code_dir
+            work.shorten(code_dir, ".")
+            artifact = self._go.ensure(work, code_dir, home) if compiled else self._ensure_dependencies(work, code_dir, home)
+            unpacked = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact=artifact, runtime=spec.runtime))
+            work.shorten(unpacked.code_dir, ".")
+            self._check.run(work, unpacked, home)
+        finally:
+            remove_tree(home.root)
+        work.log(f"{spec.entrypoint} can be imported: version {spec.version} is ready")
+        return artifact
+
+    def _ensure_dependencies(self, work: Work, code_dir: Path, home: Home) -> str:
+        installation = find_installation(code_dir, work.spec)
+        if installation is None:
+            return ""
+        self._ensure_installed(work, installation, code_dir, home)
+        return installation.key
+
+    def _ensure_installed(self, work: Work, installation: Installation, code_dir: Path, home: Home) -> None:
+        """Two builds that want the same wait for one another, so the second finds it done (or tries itself when the first failed)."""
+        folder = self._material.deps_dir(installation.key)
+        lock = self._material.lock_of(f"deps:{installation.key}")
+        work.wait_for(lock)
+        try:
+            if folder.is_dir():
+                folder.touch()
+                work.log(f"dependencies of {installation.file} are installed already")
+                return
+            with self._material.staging() as staged:
+                self._install(work, installation, code_dir, Home(root=staged, home=home.home, tmp=staged / "tmp"))
+                self._material.keep_deps(staged / "made", installation.key)
+        finally:
+            lock.release()
+
+    def _install(self, work: Work, installation: Installation, code_dir: Path, home: Home) -> None:
+        """Leaves the content of the dependency folder in `made`."""
+        began = time.monotonic()
+        made = home.root / "made"
+        made.mkdir()
+        home.tmp.mkdir()
+        cwd = code_dir
+        if installation.tool is not Tool.PIP:
+            cwd = home.root / "code"
+            _copy_for_npm(code_dir, cwd, whole=installation.needs_code)
+        work.shorten(cwd, ".")
+        work.shorten(home.root, "<build>")
+        work.log(f"{installation.tool}: installing {installation.file}")
+        command = Command(argv=command_of(installation.tool, made), cwd=cwd, env=environment_of(home, work.spec.build_env))
+        code = work.run(self._check.processes, command)
+        if code:
+            tool, text = installation.tool.split()[0], (code_dir / installation.file).read_text(errors="replace")
+            raise BuildFailed(install_message_of(tool, installation.file, work.tail(), code, text=text))
+        if installation.tool is not Tool.PIP:
+            # With the copy of the upload, if it was needed: node_modules then holds links into it.
+            made.rmdir()
+            cwd.rename(made)
+        work.log(f"{installation.tool}: done in {time.monotonic() - began:.1f} s")
+
+
+def _copy_for_npm(code_dir: Path, folder: Path, *, whole: bool) -> None:
+    """npm writes beside package.json, and the unpacked code is shared: it works on a copy."""
+    if whole:
+        shutil.copytree(code_dir, folder, symlinks=True)
+        for path in folder.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                path.chmod(path.stat().st_mode | 0o200)
+        return
+    folder.mkdir()
+    for name in ("package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc"):
+        if (code_dir / name).is_file():
+            shutil.copyfile(code_dir / name, folder / name)

@@ -1,0 +1,68 @@
+"""From an upload in the code store to a build context on disk; the parent's side of `context_child`."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sless import assets
+from sless.builder.context_child import Order
+from sless.builder.work import BuildFailed
+from sless.children import run_child
+from sless.domain.ports import BuildSpec, CodeStore
+
+CHILD_SEC = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A packed upload. `form` is `code` (small code: the archive is what the runtime image unpacks) or `image` (a build context).
+    `tool`, `manifest` and its text are for messages of an installer that fails, `functions` (that a Go package exports) of a compiler."""
+
+    form: str
+    path: Path
+    sha256: str
+    size_bytes: int
+    dockerfile: str = ""
+    build_args: dict[str, str] = field(default_factory=dict)
+    tool: str = ""
+    manifest: str = ""
+    manifest_text: str = ""
+    functions: Sequence[str] = ()
+
+
+@contextmanager
+def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) -> Iterator[Context]:
+    """The context of a build; its file is gone at the end of the block. `image` is the runtime image, `small_bytes` up to which size code
+    without dependencies stays as it is (0: never). Raises BuildFailed with the sentence for the user, SlessError, OSError."""
+    folder = Path(tempfile.mkdtemp(prefix="sless-context-"))
+    try:
+        package = folder / "package.zip"
+        with code.open(spec.code_key) as source, package.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+        order = Order(
+            package=str(package), folder=str(folder), runtime=spec.runtime, entrypoint=spec.entrypoint, image=image,
+            small_bytes=small_bytes,
+            runtimes=str(assets.runtimes_dir().absolute()),
+        )  # fmt: skip
+        yield Context(path=folder / "context.tar.gz", **_asked(order))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _asked(order: Order) -> dict[str, Any]:
+    try:
+        done = run_child("sless.builder.context_child", json.dumps(asdict(order)).encode(), CHILD_SEC)
+    except subprocess.TimeoutExpired as error:
+        raise BuildFailed(f"packing the code took more than {CHILD_SEC} s") from error
+    if done.returncode:
+        raise OSError(f"packing the code failed: {done.stderr.decode(errors='replace').strip()[-500:]}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    if "failed" in answer:
+        raise BuildFailed(str(answer["failed"]))
+    return answer

@@ -1,0 +1,181 @@
+"""One build at work: its log, its child, its deadline, its cancellation."""
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sless.builder.failures import TAIL_LINES, masking_of, plain_of
+from sless.domain.ports import BuildSpec, BuildStatus
+from sless.host.process import Child, Launch, Processes
+
+MAX_LOG_LINES = 10_000
+MAX_LOG_CHARS = 4 * 2**20
+"""Of a build's log, which is shown whole: an installer may print lines of any length."""
+MAX_LINE_CHARS = 8_000
+_MAX_TAIL_CHARS = 2_000
+"""Of a line in a message; the log has more of it."""
+_TERM_SEC = 2.0
+_LOOK_SEC = 0.1
+
+
+class BuildFailed(Exception):
+    """The text is the message of the version."""
+
+
+class BuildCancelled(Exception):
+    """Nobody waits for this build any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """`limit_sec` of this command alone, beside the build's; over it BuildFailed with `limit_message`. `on_started` gets the child.
+    `on_lines` gets what it prints, which is not in the log then; see host.process.Launch."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: dict[str, str]
+    limit_sec: float | None = None
+    limit_message: str = ""
+    on_started: Callable[[Child], None] = lambda child: None
+    on_lines: Callable[[str, Sequence[bytes]], None] | None = None
+
+
+class Work:
+    """`poll` and `cancel` are the reconciler's; the rest runs in the build's own thread. Lines come from the children's thread."""
+
+    def __init__(self, spec: BuildSpec, changed: Callable[[], None], timeout_sec: int) -> None:
+        self.spec = spec
+        self._changed = changed
+        self._timeout_sec = timeout_sec
+        self._deadline = time.monotonic() + timeout_sec
+        self._masking = masking_of(spec.build_env)
+        self._status = BuildStatus(ready=None)
+        self._pending: list[str] = []
+        self._logged = self._logged_chars = 0
+        self._log_full = False
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._shortened: list[tuple[str, str]] = []
+        self._cancelled = threading.Event()
+        self._child: Child | None = None
+        self._lock = threading.Lock()
+
+    def poll(self) -> BuildStatus:
+        with self._lock:
+            lines, self._pending = tuple(self._pending), []
+            status = self._status
+        return BuildStatus(ready=status.ready, message=status.message, artifact=status.artifact, lines=lines)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+        with self._lock:
+            if self._child is not None:
+                self._child.signal_group(signal.SIGKILL)
+
+    def log(self, *lines: str) -> None:
+        with self._lock:
+            for line in lines:
+                shown = self._shown(line)
+                self._tail.append(shown[:_MAX_TAIL_CHARS])
+                self._keep(shown if len(shown) <= MAX_LINE_CHARS else shown[:MAX_LINE_CHARS] + " …[cut]")
+        self._changed()
+
+    def _keep(self, line: str) -> None:
+        self._logged += 1
+        self._logged_chars += len(line)
+        if self._log_full:
+            return
+        if self._logged > MAX_LOG_LINES or self._logged_chars > MAX_LOG_CHARS:
+            self._log_full = True
+            line = f"[build log over {MAX_LOG_LINES} lines or {MAX_LOG_CHARS // 2**20} MB: the rest is dropped]"
+        self._pending.append(line)
+
+    def shorten(self, folder: Path, name: str) -> None:
+        """Shows this folder of the server as `name` in the log from now on."""
+        self._shortened.append((str(folder), name))
+
+    def tail(self) -> list[str]:
+        """The last lines of the command that ran last."""
+        with self._lock:
+            return list(self._tail)
+
+    def end(self, *, ready: bool, message: str = "", artifact: str = "") -> None:
+        with self._lock:
+            self._status = BuildStatus(ready=ready, message=self._masking.masked(message), artifact=artifact)
+        self._changed()
+
+    def wait_for(self, lock: threading.Lock) -> bool:
+        """Takes a lock that another build may hold for minutes. Returns whether it had to wait."""
+        if lock.acquire(blocking=False):
+            return False
+        self.log("waiting for another build that installs the same dependencies")
+        while not lock.acquire(timeout=_LOOK_SEC):
+            self.check_time()
+        return True
+
+    def check_time(self) -> None:
+        """Raises BuildCancelled, BuildFailed."""
+        if self._cancelled.is_set():
+            raise BuildCancelled
+        if time.monotonic() >= self._deadline:
+            raise BuildFailed(f"build timed out after {self._timeout_sec} s")
+
+    def begin(self) -> None:
+        """From now on `tail` is of what comes next."""
+        with self._lock:
+            self._tail.clear()
+
+    @property
+    def cancelled(self) -> threading.Event:
+        return self._cancelled
+
+    def run(self, processes: Processes, command: Command) -> int:
+        """The exit code. Raises BuildCancelled, BuildFailed (over the time), OSError (cannot be started)."""
+        self.check_time()
+        self.begin()
+        ended = threading.Event()
+        codes: list[int] = []
+
+        def on_exit(code: int) -> None:
+            codes.append(code)
+            ended.set()
+
+        launch = Launch(argv=command.argv, cwd=command.cwd, env=command.env, on_lines=command.on_lines or self._take, on_exit=on_exit)
+        child = processes.start(launch)
+        with self._lock:
+            self._child = child
+            if self._cancelled.is_set():  # just now, and `cancel` saw no child
+                child.signal_group(signal.SIGKILL)
+        command.on_started(child)
+        try:
+            self._await(command, child, ended)
+        finally:
+            if not ended.is_set():
+                child.signal_group(signal.SIGTERM)
+                if not ended.wait(_TERM_SEC):
+                    child.signal_group(signal.SIGKILL)
+                    ended.wait(_TERM_SEC)
+            with self._lock:
+                self._child = None
+        return codes[0]
+
+    def _await(self, command: Command, child: Child, ended: threading.Event) -> None:
+        began = time.monotonic()
+        while True:
+            limit = self._deadline if command.limit_sec is None else min(self._deadline, began + command.limit_sec)
+            if ended.wait(max(0.0, limit - time.monotonic())) and not self._cancelled.is_set():
+                return
+            self.check_time()
+            raise BuildFailed(command.limit_message)
+
+    def _take(self, _stream: str, raw_lines: Sequence[bytes]) -> None:
+        if lines := [line for raw in raw_lines if (line := plain_of(raw))]:
+            self.log(*lines)
+
+    def _shown(self, line: str) -> str:
+        for folder, name in self._shortened:
+            line = line.replace(folder, name)
+        return self._masking.masked(line)

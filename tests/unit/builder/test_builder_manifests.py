@@ -1,0 +1,161 @@
+"""Builder pods and their namespace, as the API of the oldest and the newest supported Kubernetes takes them."""
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from sless.builder.builder_fit import IMAGES, BuilderFit, builder_fit_of, times
+from sless.builder.builder_job import BuildJob, env_secret_of, job_of
+from sless.builder.builder_namespace import docker_config_of, namespace_manifests, push_secret_manifest
+from sless.builder.check_job import Check, check_job_of, check_secret_of
+from sless.config import Settings
+from sless.domain.addresses import parse_allowed
+from sless.errors import ConfigError
+from tests.contract.builder_harness import LocalBuilderHarness
+
+SECRET = {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": base64.b64encode(b'{"auths": {}}').decode()}}
+BUILD = BuildJob(
+    id="b123", workload_id="w1", namespace="sless-1", name="hello", version=3, reference="r:5000/p/hello:t", url="http://sless/c?e=1&s=$(X)",
+    sha256="ab", build_args={"RUNTIME_IMAGE": "mirror/python:1"}, env={"TOKEN": "sesame"},
+)  # fmt: skip
+SPEC = LocalBuilderHarness.spec_of(code_key="k", env={"PASSWORD": "sesame"})
+
+
+def fit(**settings: Any) -> BuilderFit:
+    given = {"registry_host": "r:5000", "registry_insecure": True, "registry_secret": "pull", "builder_args": ("--verbosity=debug",)}
+    return builder_fit_of(Settings(**{**given, **settings}), "inst")
+
+
+def builder_of(**settings: Any) -> dict[str, Any]:
+    return dict(job_of(fit(**settings), BUILD)["spec"]["template"]["spec"]["containers"][0])
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+@pytest.mark.parametrize("builder", ["kaniko", "buildah"])
+def test_every_object_is_one_that_kubernetes_takes(version, builder):
+    made = replace(fit(builder=builder), egress_allow=parse_allowed(["10.1.0.0/16:5000"]))
+    checks = [check_job_of(made, Check(spec=SPEC, artifact=artifact)) for artifact in ("configmap:code-1", "r:5000/p/hello:t")]
+    objects = [*namespace_manifests(made), *namespace_manifests(fit(builder=builder)), push_secret_manifest(made, SECRET)]
+    for item in [*objects, job_of(made, BUILD), env_secret_of(made, BUILD), check_secret_of(made, SPEC), *checks]:
+        kubernetes_validate.validate(item, version, strict=True)
+
+
+def test_the_job_has_the_limits_of_a_build():
+    job = job_of(fit(build_timeout_sec=77), BUILD)
+    assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (2, 77)
+    assert job["metadata"]["namespace"] == "sless-builds"
+    assert job["metadata"]["annotations"]["sless.dev/artifact"] == BUILD.reference
+    assert job["metadata"]["labels"]["sless.dev/build"] == "b123"
+
+
+def test_kaniko_gets_its_arguments_and_those_of_the_settings():
+    container = builder_of()
+    assert container["image"] == IMAGES["kaniko"] != ""
+    assert container["args"] == [
+        "--force",
+        "--context=/workspace",
+        "--dockerfile=/workspace/Dockerfile",
+        "--destination=r:5000/p/hello:t",
+        "--build-arg=RUNTIME_IMAGE=mirror/python:1",
+        "--log-format=text",
+        "--push-retry=2",
+        "--insecure-registry=r:5000",
+        "--verbosity=debug",
+    ]
+    assert builder_of(builder_image="mirror/kaniko:1")["image"] == "mirror/kaniko:1"
+    assert not any("insecure" in word for word in builder_of(registry_insecure=False)["args"])
+
+
+def test_buildah_builds_and_pushes():
+    script = builder_of(builder="buildah")["command"][2]
+    build, push = script.split(" && ")
+    assert "bud --isolation=chroot --tls-verify=false --authfile=/sless-registry/config.json --volume=/sless-build:/sless-build:ro" in build
+    assert "--verbosity=debug" in build and build.endswith("/workspace")
+    assert push.endswith(" push --tls-verify=false --authfile=/sless-registry/config.json r:5000/p/hello:t docker://r:5000/p/hello:t")
+
+
+@pytest.mark.parametrize("builder", ["kaniko", "buildah"])
+def test_the_pod_has_no_rights_in_the_cluster_and_shows_no_secret(builder):
+    job = job_of(fit(builder=builder), BUILD)
+    pod = job["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
+    assert "sesame" not in json.dumps(job)
+    assert base64.b64decode(env_secret_of(fit(), BUILD)["data"]["env"]) == b"export TOKEN=sesame\n"
+    secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    assert secrets["registry"]["defaultMode"] == 0o400, "what pushes is root's alone; what installs is not root"
+    assert secrets["build-env"]["defaultMode"] == 0o444
+    fetcher = pod["initContainers"][0]
+    assert fetcher["securityContext"]["runAsNonRoot"] and not any(mount["name"] == "registry" for mount in fetcher["volumeMounts"])
+
+
+def test_kaniko_has_no_more_rights_than_the_baseline():
+    security = builder_of()["securityContext"]
+    assert security["allowPrivilegeEscalation"] is False and "privileged" not in security
+    assert "SYS_ADMIN" not in security["capabilities"]["add"] and security["capabilities"]["drop"] == ["ALL"]
+    labels = namespace_manifests(fit())[0]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+
+
+def test_what_looks_like_a_variable_stays_as_it_is():
+    command = job_of(fit(), BUILD)["spec"]["template"]["spec"]["initContainers"][0]["command"]
+    assert command[-3] == "http://sless/c?e=1&s=$$(X)"
+
+
+def test_the_pod_can_be_adapted():
+    pod = job_of(fit(builder_pod='{"hostUsers": false, "nodeSelector": {"pool": "builds"}}'), BUILD)["spec"]["template"]["spec"]
+    assert pod["hostUsers"] is False and pod["nodeSelector"] == {"pool": "builds"}
+
+
+def test_without_a_secret_nothing_is_mounted():
+    pod = job_of(fit(registry_secret=""), BUILD)["spec"]["template"]["spec"]
+    assert "imagePullSecrets" not in pod and not any(volume["name"] == "registry" for volume in pod["volumes"])
+
+
+def test_the_quota_has_room_for_the_builds_at_once():
+    quota = next(item for item in namespace_manifests(fit(builds_at_once=3, builder_memory="1Gi")) if item["kind"] == "ResourceQuota")
+    assert quota["spec"]["hard"] == {"pods": "5", "limits.cpu": "10", "limits.memory": "5Gi"}
+    assert times("500m", 3) == "1500m"
+
+
+def test_nobody_calls_into_the_namespace_and_nothing_reaches_the_clouds_metadata():
+    policy = next(item for item in namespace_manifests(fit()) if item["kind"] == "NetworkPolicy")["spec"]
+    assert policy["ingress"] == [] and "169.254.0.0/16" in policy["egress"][1]["to"][0]["ipBlock"]["except"]
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    assert policy["egress"][0] == dns, "also at 169.254.20.10, where nodes have a resolver of their own"
+    closed = next(item for item in namespace_manifests(fit(builder_egress_allow=("10.1.0.0/16:5000",))) if item["kind"] == "NetworkPolicy")
+    assert {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 5000, "protocol": "TCP"}]} in closed["spec"]["egress"]
+    assert "10.0.0.0/8" in closed["spec"]["egress"][1]["to"][0]["ipBlock"]["except"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("builder_memory", "much"), ("builder_cpu", "1.5"), ("builder_pod", "[]"), ("builder_pod", "{"), ("builder_egress_allow", ("x",)),
+        ("registry_host", "a b"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_named(setting, value):
+    with pytest.raises(ConfigError, match=f"SLESS_{setting.upper()}"):
+        fit(**{setting: value})
+
+
+def test_the_check_runs_small_code_on_the_runtime_image_and_an_image_as_it_is():
+    small, image = (
+        check_job_of(fit(), Check(spec=SPEC, artifact=artifact))["spec"]["template"]["spec"]["containers"][0]
+        for artifact in ("configmap:code-1", "r:5000/p/hello:t")
+    )
+    assert small["image"] == "sless/runtime-python3.11:latest" and image["image"] == "r:5000/p/hello:t"
+    env = {item["name"]: item["value"] for item in small["env"]}
+    assert (env["SLESS_MODE"], env["SLESS_CODE_ARCHIVE"]) == ("check", "/app/archive/code.tar.gz")
+    assert "sesame" not in json.dumps(small) and small["envFrom"] == [{"secretRef": {"name": f"check-{SPEC.id}"}}]
+
+
+def test_both_forms_of_a_docker_config_are_read():
+    assert docker_config_of(SECRET) == '{"auths": {}}'
+    old = {"data": {".dockercfg": base64.b64encode(b'{"r": {"auth": "x"}}').decode()}}
+    assert json.loads(docker_config_of(old) or "") == {"auths": {"r": {"auth": "x"}}}
+    assert docker_config_of({}) is None

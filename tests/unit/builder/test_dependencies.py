@@ -1,0 +1,123 @@
+import json
+
+import pytest
+
+from sless.builder.dependencies import Tool, WrongManifest, find_installation, text_of
+from sless.domain.model import Kind
+from sless.domain.ports import BuildSpec
+
+
+def spec(runtime: str = "python3.11", **fields) -> BuildSpec:
+    given = {
+        "id": "b", "workload_id": "w", "namespace": "ns", "name": "f", "kind": Kind.FUNCTION, "version": 1, "runtime": runtime,
+        "entrypoint": "handler.handle", "code_key": "k", "build_env": {}, "env": {}, "memory_mb": 128,
+    }  # fmt: skip
+    return BuildSpec(**{**given, **fields})
+
+
+def found(folder, files: dict[str, str | bytes], **fields):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return find_installation(folder, spec(**fields))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"a==1\nb>2\n",
+        b"\xef\xbb\xbfa==1\r\nb>2\r\n",
+        "a==1\r\nb>2".encode("utf-16"),
+        b"# c\n\n  a==1   # why\n\tb>2",
+    ],
+    ids=["plain", "bom-crlf", "utf-16", "comments"],
+)
+def test_what_editors_do_to_a_file_changes_nothing(raw):
+    assert text_of(raw) == "a==1\nb>2"
+
+
+def test_a_fragment_is_no_comment():
+    assert text_of(b"x @ https://h/x.whl#sha256=abc\n") == "x @ https://h/x.whl#sha256=abc"
+
+
+@pytest.mark.parametrize(
+    ("line", "names_files"),
+    [
+        ("requests==2", False),
+        ("requests[socks]>=2; python_version > '3'", False),
+        ("--index-url https://example.org/simple", False),
+        ("-r other.txt", True),
+        ("-c limits.txt", True),
+        ("-e .", True),
+        ("--find-links wheels", True),
+        ("./pkg", True),
+        ("../pkg", True),
+        ("pkg @ file:pkg", True),
+        ("wheels/x-1-py3-none-any.whl", True),
+        ("x.tar.gz", True),
+    ],
+)
+def test_requirements_that_name_files_of_the_upload(tmp_path, line, names_files):
+    assert found(tmp_path, {"requirements.txt": line}).needs_code is names_files
+
+
+def test_the_key_follows_what_is_asked_for(tmp_path):
+    files = {"requirements.txt": "a==1"}
+    keys = {
+        "plain": found(tmp_path, files).key,
+        "other code": found(tmp_path, files, code_key="k2").key,
+        "other tenant": found(tmp_path, files, namespace="ns2").key,
+        "private": found(tmp_path, files, build_env={"A": "1"}).key,
+        "private again": found(tmp_path, files, build_env={"A": "2"}, code_key="k2").key,
+        "private elsewhere": found(tmp_path, files, build_env={"A": "1"}, namespace="ns2").key,
+        "files": found(tmp_path, {"requirements.txt": "a==1\n./b"}).key,
+        "other files": found(tmp_path, {"requirements.txt": "a==1\n./b"}, code_key="k2").key,
+    }
+    assert keys["plain"] == keys["other code"] == keys["other tenant"]
+    assert keys["private"] == keys["private again"]
+    assert len({keys[name] for name in ("plain", "private", "private elsewhere", "files", "other files")}) == 5
+
+
+def package(**fields) -> dict[str, str]:
+    return {"package.json": json.dumps({"name": "f", **fields})}
+
+
+def test_node_with_and_without_a_lock(tmp_path):
+    wanted = found(tmp_path, package(dependencies={"a": "1"}), runtime="nodejs20")
+    assert (wanted.tool, wanted.file, wanted.needs_code) == (Tool.NPM_INSTALL, "package.json", False)
+    locked = found(tmp_path, {"package-lock.json": "{}"}, runtime="nodejs20")
+    assert (locked.tool, locked.file) == (Tool.NPM_CI, "package-lock.json")
+    assert wanted.key != locked.key
+    assert found(tmp_path, {"package-lock.json": '{"x": 1}'}, runtime="nodejs20").key != locked.key
+    assert found(tmp_path, {".npmrc": "registry=x"}, runtime="nodejs20").key != locked.key
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dependencies": {"a": "file:./a"}},
+        {"dependencies": {"a": "1"}, "scripts": {"postinstall": "node build.js"}},
+        {"dependencies": {"a": "1"}, "workspaces": ["pkg/*"]},
+    ],
+)
+def test_packages_that_need_the_upload(tmp_path, fields):
+    one = found(tmp_path, package(**fields), runtime="nodejs20")
+    assert one.needs_code and one.key != found(tmp_path, {}, runtime="nodejs20", code_key="k2").key
+
+
+@pytest.mark.parametrize("fields", [{}, {"dependencies": {}}, {"devDependencies": {"a": "1"}}, {"scripts": {"test": "x"}}])
+def test_packages_without_anything_to_install(tmp_path, fields):
+    assert found(tmp_path, package(**fields), runtime="nodejs20") is None
+
+
+def test_each_runtime_reads_its_own_file(tmp_path):
+    assert found(tmp_path, {"requirements.txt": "a==1"}, runtime="nodejs20") is None
+    assert found(tmp_path, {"package.json": "{broken"}) is not None
+    with pytest.raises(WrongManifest, match=r"package\.json is not valid JSON"):
+        found(tmp_path, {}, runtime="nodejs20")
+
+
+@pytest.mark.parametrize("text", ["[]", '{"dependencies": ["a"]}', '{"dependencies": {"a": "1"}, "scripts": "x"}'])
+def test_a_wrong_package_json(tmp_path, text):
+    with pytest.raises(WrongManifest, match=r"package\.json: .*expected an? .*object, found "):
+        found(tmp_path, {"package.json": text}, runtime="nodejs20")
