@@ -11,7 +11,7 @@ from sless.backend import plan
 from sless.backend.health import Health
 from sless.backend.plan import InstanceView, State, Wish
 from sless.domain.model import Endpoint
-from sless.domain.ports import Deployment, ObservedDeployment, Program
+from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.host.lines import LineReader
 from sless.host.process import Child
 
@@ -26,7 +26,7 @@ class Instance:
     the exit is no crash."""
 
     id: str
-    program: Program
+    revision: Revision
     socket: Path
     reader: LineReader
     created_at: datetime = field(default_factory=clock.now)
@@ -49,7 +49,7 @@ class Instance:
 
     def view(self) -> InstanceView:
         return InstanceView(
-            id=self.id, program=self.program, state=self.state, since=self.since, healthy=self.healthy, active=self.active,
+            id=self.id, revision=self.revision, state=self.state, since=self.since, healthy=self.healthy, active=self.active,
             used_mb=None if self.end_reason else self.used_mb, overdue_since=self.overdue_since, mute_since=self.mute_since,
         )  # fmt: skip
 
@@ -72,7 +72,7 @@ class Instance:
 
     def endpoint(self) -> Endpoint:
         return Endpoint(
-            id=self.id, workload_id=self.program.workload_id, version=self.program.version, address=f"unix:{self.socket}",
+            id=self.id, workload_id=self.revision.workload_id, version=self.revision.version, address=f"unix:{self.socket}",
             draining=self.state is not State.READY, created_at=self.created_at,
         )  # fmt: skip
 
@@ -95,17 +95,17 @@ class Standing:
     def plan_wish(self) -> Wish | None:
         if self.wish is None:
             return None
-        return Wish(program=self.wish.program, replicas=self.wish.replicas, not_before=self.not_before)
+        return Wish(revision=self.wish.revision, replicas=self.wish.replicas, not_before=self.not_before)
 
     def take_wish(self, wish: Deployment) -> None:
-        """A new program starts without the back-off of the old one."""
-        if self.wish is None or self.wish.program != wish.program:
+        """A new revision starts without the back-off of the old one."""
+        if self.wish is None or self.wish.revision != wish.revision:
             self.crashes, self.not_before, self.message, self.could_not_start = 0, 0.0, "", False
         self.wish = wish
 
     def note_crash(self, reason: str, instance: Instance, chance: float) -> None:
         now = time.monotonic()
-        if self.wish is None or instance.program != self.wish.program:
+        if self.wish is None or instance.revision != self.wish.revision:
             return
         steady = instance.ready_since is not None and now - instance.ready_since >= plan.STEADY_SEC
         self.crashes = 1 if steady else self.crashes + 1
@@ -114,7 +114,7 @@ class Standing:
         self.message = reason
 
     def ready(self) -> list[Instance]:
-        return [one for one in self.instances.values() if self.wish and one.state is State.READY and one.program == self.wish.program]
+        return [one for one in self.instances.values() if self.wish and one.state is State.READY and one.revision == self.wish.revision]
 
     def observed(self) -> ObservedDeployment:
         ready = self.ready()

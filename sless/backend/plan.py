@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sless.domain.ports import Program
+from sless.domain.ports import Revision
 
 START_TIMEOUT_SEC = 60.0
 SETTLE_SEC = 1.5
 """How long an instance still takes calls after it is shown as draining: proxies read their routes each second."""
 UNLIMITED_DRAIN_SEC = 60.0
-"""What calls get to end in when the program has no time limit."""
+"""What calls get to end in when the revision has no time limit."""
 STOP_SEC = 12.0
 """From SIGTERM to SIGKILL; a runtime takes 10 s at most."""
 STUCK_STOP_SEC = 2.0
@@ -34,7 +34,7 @@ class State(StrEnum):
 class Wish:
     """`not_before` is the end of the back-off; times are seconds of the monotonic clock, here and below."""
 
-    program: Program
+    revision: Revision
     replicas: int
     not_before: float = 0.0
 
@@ -45,7 +45,7 @@ class InstanceView:
     `mute_since`: since when calls hang in it, since when it does not answer at all."""
 
     id: str
-    program: Program
+    revision: Revision
     state: State
     since: float
     healthy: bool = False
@@ -100,7 +100,7 @@ def decide(wish: Wish | None, instances: list[InstanceView], now: float) -> list
             living.append(instance)
     if wish is None:
         return actions + [_retire(instance, now) for instance in living]
-    current = [one for one in living if one.program == wish.program and not is_stuck(one, now)]
+    current = [one for one in living if one.revision == wish.revision and not is_stuck(one, now)]
     return actions + _scale(wish, current, now) + _replace(wish, living, current, now)
 
 
@@ -108,13 +108,13 @@ def _own_action_of(instance: InstanceView, now: float) -> Action | None:
     """What follows from the instance alone."""
     waited = now - instance.since
     if instance.used_mb is not None:
-        return Kill(id=instance.id, reason=f"out of memory: used {instance.used_mb} of {instance.program.memory_mb} MB", crash=True)
+        return Kill(id=instance.id, reason=f"out of memory: used {instance.used_mb} of {instance.revision.memory_mb} MB", crash=True)
     match instance.state:
         case State.STARTING if instance.healthy:
             return MarkReady(id=instance.id)
         case State.STARTING if waited >= START_TIMEOUT_SEC:
             return Kill(id=instance.id, reason=f"function did not start within {START_TIMEOUT_SEC:.0f} s", crash=True)
-        case State.DRAINING if waited >= drain_limit_sec_of(instance.program) or (waited >= SETTLE_SEC and instance.active == 0):
+        case State.DRAINING if waited >= drain_limit_sec_of(instance.revision) or (waited >= SETTLE_SEC and instance.active == 0):
             return Terminate(id=instance.id)
         case State.STOPPING if waited >= (STUCK_STOP_SEC if instance.overdue_since is not None else STOP_SEC):
             return Kill(id=instance.id, reason="instance did not end when told to")
@@ -132,7 +132,7 @@ def _scale(wish: Wish, current: list[InstanceView], now: float) -> list[Action]:
 
 
 def _replace(wish: Wish, living: list[InstanceView], current: list[InstanceView], now: float) -> list[Action]:
-    """Instances of another program, and stuck ones, leave one by one as new ones become ready: there are never fewer than wished."""
+    """Instances of another revision, and stuck ones, leave one by one as new ones become ready: there are never fewer than wished."""
     others = [one for one in living if one not in current]
     ready = sum(map(_is_ready, current))
     kept = max(0, wish.replicas - ready)
@@ -163,8 +163,8 @@ def is_stuck(instance: InstanceView, now: float) -> bool:
     return overdue or is_mute(instance, now)
 
 
-def drain_limit_sec_of(program: Program) -> float:
-    return SETTLE_SEC + (program.timeout_sec or UNLIMITED_DRAIN_SEC)
+def drain_limit_sec_of(revision: Revision) -> float:
+    return SETTLE_SEC + (revision.timeout_sec or UNLIMITED_DRAIN_SEC)
 
 
 def back_off_sec_of(crashes: int, chance: float) -> float:

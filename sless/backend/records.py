@@ -39,10 +39,11 @@ class RunRecord:
         """`source` names this attempt among those of the run, for its log lines. Raises FileExistsError when the run is known."""
         self.path.mkdir(mode=0o700)
         started_at = clock.now()
-        program = run.program
+        revision = run.revision
         spec = {
-            "id": run.id, "owner": owner, "source": source, "workload_id": program.workload_id, "name": program.name, "kind": program.kind,
-            "version": program.version, "timeout_sec": program.timeout_sec, "started_at": clock.rfc3339_of(started_at),
+            "id": run.id, "owner": owner, "source": source, "workload_id": revision.workload_id, "name": revision.name,
+            "kind": revision.kind,
+            "version": revision.version, "timeout_sec": revision.timeout_sec, "started_at": clock.rfc3339_of(started_at),
         }  # fmt: skip
         self.event.write_text(run.event)
         _write_whole(self.path / "spec.json", spec)

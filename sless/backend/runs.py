@@ -84,7 +84,7 @@ class Runs:
             if known is not None or record.path.exists():
                 return
             source = new_id()
-            reader = LineReader(source, spec.program.workload_id, self._starter.sink, invocation_id=spec.id)
+            reader = LineReader(source, spec.revision.workload_id, self._starter.sink, invocation_id=spec.id)
             run = self._runs[spec.id] = _Run(spec=spec, done=done, record=record, reader=reader, home=source)
         self._pool.submit(self._guard, run, self._launch)
 
@@ -153,12 +153,12 @@ class Runs:
             self._conclude(run, self._ended(run, CallStatus.FAILED, reason))
 
     def _launch(self, run: _Run) -> None:
-        program = run.spec.program
-        unpacked = self._starter.material.ensure(material_key_of(program))
-        argv = self._starter.commands.command_of(program.runtime, unpacked.program)
+        revision = run.spec.revision
+        unpacked = self._starter.material.ensure(material_key_of(revision))
+        argv = self._starter.commands.command_of(revision.runtime, unpacked.program)
         run.started_at = run.record.create(run.spec, self._starter.run_dir.owner, run.home)
         home = self._starter.run_dir.make_home(run.home)
-        environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir) | {
+        environment = environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir) | {
             "SLESS_MODE": "job",
             "SLESS_EVENT_FILE": str(run.record.event),
             "SLESS_RESULT_FILE": str(run.record.result),
@@ -172,9 +172,9 @@ class Runs:
             on_exit=lambda code: self._on_exit(run, code),
         )  # fmt: skip
         child = self._starter.processes.start(launch)
-        self._starter.memory.add(child.pid, program.memory_mb, lambda used_mb: self._on_over_memory(run, used_mb))
-        if program.timeout_sec:
-            self._starter.processes.call_later(program.timeout_sec, lambda: self._on_time_out(run))
+        self._starter.memory.add(child.pid, revision.memory_mb, lambda used_mb: self._on_over_memory(run, used_mb))
+        if revision.timeout_sec:
+            self._starter.processes.call_later(revision.timeout_sec, lambda: self._on_time_out(run))
         with self._lock:
             run.child = child
             if child.reaped:
@@ -189,14 +189,14 @@ class Runs:
     def _on_time_out(self, run: _Run) -> None:
         with self._lock:
             if run.ended is None and run.forced is None and run.child is not None:
-                run.forced = (CallStatus.TIMEOUT, f"timed out after {run.spec.program.timeout_sec} s")
+                run.forced = (CallStatus.TIMEOUT, f"timed out after {run.spec.revision.timeout_sec} s")
                 run.child.signal_group(signal.SIGTERM)
                 child = run.child
                 self._starter.processes.call_later(_TERM_SEC, lambda: child.signal_group(signal.SIGKILL))
 
     def _on_over_memory(self, run: _Run, used_mb: int) -> None:
         with self._lock:
-            self._force(run, CallStatus.FAILED, out_of_memory_words_of(used_mb, run.spec.program.memory_mb))
+            self._force(run, CallStatus.FAILED, out_of_memory_words_of(used_mb, run.spec.revision.memory_mb))
 
     def _force(self, run: _Run, status: CallStatus, message: str) -> None:
         """Ends it now; under the lock."""
@@ -213,7 +213,7 @@ class Runs:
             status, message = run.forced
             return self._ended(run, status, message, exit_code=code)
         try:
-            outcome = read_outcome(run.record.result, self._limits.of(run.spec.program.kind))
+            outcome = read_outcome(run.record.result, self._limits.of(run.spec.revision.kind))
         except ResultTooLarge as error:
             return ObservedRun(
                 id=run.spec.id, status=CallStatus.FAILED, message=str(error), exit_code=code,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from sless.backend.instances import Instance
-from sless.domain.ports import Program
+from sless.domain.ports import Revision
 from sless.errors import FULL_ERRNOS, SlessError, storage_full
 from sless.host.lines import LineReader, Sink
 from sless.host.material import Material, MaterialKey, MaterialLost
@@ -25,22 +25,22 @@ class Starter:
         self.processes = Processes(run_dir)
         self.memory = MemoryWatch()
 
-    def make_instance(self, program: Program) -> Instance:
+    def make_instance(self, revision: Revision) -> Instance:
         instance_id = new_id()
         return Instance(
             id=instance_id,
-            program=program,
+            revision=revision,
             socket=self.run_dir.socket_path(instance_id),
-            reader=LineReader(instance_id, program.workload_id, self.sink),
+            reader=LineReader(instance_id, revision.workload_id, self.sink),
         )
 
     def launch(self, instance: Instance, on_exit: Callable[[Instance, int], None], on_over: Callable[[Instance, int], None]) -> None:
         """Raises what `reason_of` explains."""
-        program = instance.program
-        unpacked = self.material.ensure(material_key_of(program))
-        argv = self.commands.command_of(program.runtime, unpacked.program)
+        revision = instance.revision
+        unpacked = self.material.ensure(material_key_of(revision))
+        argv = self.commands.command_of(revision.runtime, unpacked.program)
         home = self.run_dir.make_home(instance.id)
-        environment = environment_of(program, home, unpacked.code_dir, unpacked.deps_dir)
+        environment = environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir)
         child = self.processes.start(
             Launch(
                 argv=argv,
@@ -50,7 +50,7 @@ class Starter:
                 on_exit=lambda code: on_exit(instance, code),
             )
         )
-        self.memory.add(child.pid, program.memory_mb, lambda used_mb: on_over(instance, used_mb))
+        self.memory.add(child.pid, revision.memory_mb, lambda used_mb: on_over(instance, used_mb))
         instance.child = child
         if child.reaped:  # it was faster than these lines
             self.memory.remove(child.pid)
@@ -85,5 +85,5 @@ class Starter:
         self.memory.close()
 
 
-def material_key_of(program: Program) -> MaterialKey:
-    return MaterialKey(code_key=program.code_key, artifact=program.artifact, runtime=program.runtime)
+def material_key_of(revision: Revision) -> MaterialKey:
+    return MaterialKey(code_key=revision.code_key, artifact=revision.artifact, runtime=revision.runtime)

@@ -47,7 +47,7 @@ class Supervisor:
             return {one.workload_id: one.observed() for one in self._standing.values()}
 
     def apply(self, deployment: Deployment) -> None:
-        workload_id = deployment.program.workload_id
+        workload_id = deployment.revision.workload_id
         with self._wakeup:
             standing = self._standing.setdefault(workload_id, Standing(workload_id=workload_id))
             if standing.wish != deployment:
@@ -74,7 +74,7 @@ class Supervisor:
             if instance := self._find(instance_id):
                 instance.watched = True
                 instance.probe_at = 0.0
-                self._poke(self._standing[instance.program.workload_id])
+                self._poke(self._standing[instance.revision.workload_id])
 
     def close(self, grace_sec: float) -> None:
         """Tells every instance to end and waits; kills what is left after `grace_sec`."""
@@ -169,7 +169,7 @@ class Supervisor:
                 instance.mute_since = None
             elif instance.state is State.READY and found is not None and not found.overdue:
                 instance.watched = False
-            self._poke(self._standing.get(instance.program.workload_id))
+            self._poke(self._standing.get(instance.revision.workload_id))
 
     # --- actions, under the lock ----------------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Supervisor:
 
     def _start(self, standing: Standing) -> None:
         assert standing.wish is not None
-        instance = self._starter.make_instance(standing.wish.program)
+        instance = self._starter.make_instance(standing.wish.revision)
         standing.instances[instance.id] = instance
         self._submit(self._pool, self._start_now, instance)
 
@@ -215,7 +215,7 @@ class Supervisor:
         with self._wakeup:
             if instance.end_reason and instance.child:  # ended while it was being started
                 instance.child.signal_group(signal.SIGKILL)
-            self._poke(self._standing.get(instance.program.workload_id))
+            self._poke(self._standing.get(instance.revision.workload_id))
 
     def _end(self, instance: Instance, number: signal.Signals, reason: str) -> None:
         instance.end_reason = instance.end_reason or reason
@@ -228,14 +228,14 @@ class Supervisor:
     def _on_over_memory(self, instance: Instance, used_mb: int) -> None:
         with self._wakeup:
             instance.used_mb = used_mb
-            self._poke(self._standing.get(instance.program.workload_id))
+            self._poke(self._standing.get(instance.revision.workload_id))
 
     def _on_exit(self, instance: Instance, code: int) -> None:
         reason = instance.end_reason or exit_words_of(code)
         self._submit(self._pool, self._starter.clean, instance)
         with self._wakeup:
             self._reasons.add(instance.id, reason)
-            standing = self._standing.get(instance.program.workload_id)
+            standing = self._standing.get(instance.revision.workload_id)
             if standing is not None and instance.id in standing.instances:
                 del standing.instances[instance.id]
                 if not instance.told_to_end:

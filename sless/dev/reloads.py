@@ -19,7 +19,7 @@ from sless.dev.folder import FolderCode, Watcher
 from sless.dev.routes import EndedCalls, OneRoute
 from sless.dev.screen import Screen
 from sless.domain.model import LogLine
-from sless.domain.ports import BuildSpec, Deployment, ObservedDeployment, Program
+from sless.domain.ports import BuildSpec, Deployment, ObservedDeployment, Revision
 from sless.errors import Code, SlessError
 from sless.host.material import Material, MaterialKey, MaterialLost
 from sless.host.process import exit_words_of
@@ -51,10 +51,10 @@ class ReloadParts:
 
 
 class Reloads:
-    """`program` is what is run, but for its version, code and artifact. `wake` and `take_lines` are called from other threads."""
+    """`revision` is what is run, but for its version, code and artifact. `wake` and `take_lines` are called from other threads."""
 
-    def __init__(self, program: Program, build_env: dict[str, str]) -> None:
-        self._program = program
+    def __init__(self, revision: Revision, build_env: dict[str, str]) -> None:
+        self._revision = revision
         self._build_env = build_env
         self._lines: queue.SimpleQueue[list[LogLine]] = queue.SimpleQueue()
         self._news = threading.Event()
@@ -70,7 +70,7 @@ class Reloads:
 
     @property
     def workload_id(self) -> str:
-        return self._program.workload_id
+        return self._revision.workload_id
 
     def wake(self) -> None:
         self._news.set()
@@ -125,15 +125,15 @@ class Reloads:
 
     def _take(self, changed: list[str]) -> None:
         """Raises PackingError."""
-        parts, first = self._parts, self._program.version == 0
+        parts, first = self._parts, self._revision.version == 0
         key = parts.code.keep(pack_folder(parts.folder, compress=False).data)
-        if key == self._program.code_key and not self._failed:
+        if key == self._revision.code_key and not self._failed:
             return
         if not first:
             parts.screen.note(f"{changed[0] if len(changed) == 1 else f'{len(changed)} files'} changed")
             self._saved_at = self._watcher.saved_at()
         self._cancel_build()
-        self._program = replace(self._program, version=self._program.version + 1, code_key=key, artifact="")
+        self._revision = replace(self._revision, version=self._revision.version + 1, code_key=key, artifact="")
         self._running, self._failed, self._told = False, "", ""
         spec = self._build_spec()
         try:
@@ -150,11 +150,11 @@ class Reloads:
             self._route(parts.route.block(Code.NOT_READY, f'function "{spec.name}" is being built'))
 
     def _build_spec(self) -> BuildSpec:
-        program = self._program
+        revision = self._revision
         return BuildSpec(
-            id=new_id(), workload_id=program.workload_id, namespace=program.namespace, name=program.name, kind=program.kind,
-            version=program.version, runtime=program.runtime, entrypoint=program.entrypoint, code_key=program.code_key,
-            build_env=self._build_env, env=program.env, memory_mb=program.memory_mb,
+            id=new_id(), workload_id=revision.workload_id, namespace=revision.namespace, name=revision.name, kind=revision.kind,
+            version=revision.version, runtime=revision.runtime, entrypoint=revision.entrypoint, code_key=revision.code_key,
+            build_env=self._build_env, env=revision.env, memory_mb=revision.memory_mb,
         )  # fmt: skip
 
     def _cancel_build(self) -> None:
@@ -177,43 +177,43 @@ class Reloads:
             self._fail(status.message)
 
     def _apply(self, artifact: str) -> None:
-        self._program = replace(self._program, artifact=artifact)
+        self._revision = replace(self._revision, artifact=artifact)
         self._remember_copies()
-        self._parts.backend.apply(Deployment(program=self._program, replicas=1, generation=self._program.version))
-        observed = self._parts.backend.observe().get(self._program.workload_id)
-        self._route(self._parts.route.show(self._program, observed.endpoints if observed else ()))
+        self._parts.backend.apply(Deployment(revision=self._revision, replicas=1, generation=self._revision.version))
+        observed = self._parts.backend.observe().get(self._revision.workload_id)
+        self._route(self._parts.route.show(self._revision, observed.endpoints if observed else ()))
 
     # --- what came of it ------------------------------------------------------------------------------------------------------------
 
     def _follow_instances(self) -> None:
         """Also while a build goes on: until it has ended the instances of the save before answer."""
-        observed = self._parts.backend.observe().get(self._program.workload_id)
+        observed = self._parts.backend.observe().get(self._revision.workload_id)
         if observed is None or self._failed:
             return
-        ready = observed.generation == self._program.version
+        ready = observed.generation == self._revision.version
         if observed.failing and not self._running and self._build is None and not ready:
             return self._fail(self._reason_of(observed))
-        if self._program.version and self._build is None:
-            self._route(self._parts.route.show(self._program, observed.endpoints))
+        if self._revision.version and self._build is None:
+            self._route(self._parts.route.show(self._revision, observed.endpoints))
         if ready and not self._running:
             self._running = True
             took_ms = (time.time() - self._saved_at) * 1000
-            self._parts.screen.note(f"{'reloaded' if self._program.version > 1 else 'ready'} in {took_ms:.0f} ms")
+            self._parts.screen.note(f"{'reloaded' if self._revision.version > 1 else 'ready'} in {took_ms:.0f} ms")
         elif observed.message and observed.message != self._told and self._running:
             self._parts.screen.problem(f"the instance is gone, another one is started: {observed.message}")
         self._told = observed.message
 
     def _reason_of(self, observed: ObservedDeployment) -> str:
         reason, *tail = observed.message.splitlines()
-        return import_message_of(self._program.entrypoint, tail) if tail and reason == _CANNOT_IMPORT else observed.message
+        return import_message_of(self._revision.entrypoint, tail) if tail and reason == _CANNOT_IMPORT else observed.message
 
     def _fail(self, message: str) -> None:
         """Nothing of the newest save can be called: callers are told why until the next one."""
         parts = self._parts
         self._cancel_build()
         self._failed = parts.shown(message)
-        parts.backend.remove(self._program.workload_id)
-        self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._program.name}" cannot be loaded: {self._failed}'))
+        parts.backend.remove(self._revision.workload_id)
+        self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._revision.name}" cannot be loaded: {self._failed}'))
         # The other lines are the tool's or the handler's own, and have been shown as they came.
         parts.screen.problem(f"{self._failed.partition(chr(10))[0]}; calls are answered with 503 until the next save")
 
@@ -224,11 +224,13 @@ class Reloads:
 
     def _remember_copies(self) -> None:
         """Removes copies that nothing runs from any more."""
-        program, material = self._program, self._parts.material
-        keys = [MaterialKey(code_key=program.code_key, artifact=artifact, runtime=program.runtime) for artifact in {"", program.artifact}]
+        revision, material = self._revision, self._parts.material
+        keys = [
+            MaterialKey(code_key=revision.code_key, artifact=artifact, runtime=revision.runtime) for artifact in {"", revision.artifact}
+        ]
         used = [material.ensure(key).code_dir.parent for key in keys]
-        if is_compiled(program.runtime):
-            used.append(material.deps_dir(program.artifact))
+        if is_compiled(revision.runtime):
+            used.append(material.deps_dir(revision.artifact))
         for folder in used:
             if folder in self._copies:
                 self._copies.remove(folder)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sless.domain.model import Endpoint, Invocation, Kind, LogLine
-from sless.domain.ports import AcceptedCall, HttpPolicy, Program, Route, RouteSnapshot
+from sless.domain.ports import AcceptedCall, HttpPolicy, Revision, Route, RouteSnapshot
 from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
@@ -17,7 +17,7 @@ class OneRoute:
 
     def __init__(self, workload_id: str, name: str) -> None:
         route = Route(
-            workload_id=workload_id, namespace=NAMESPACE, name=name, kind=Kind.FUNCTION, program=None, http=HttpPolicy(),
+            workload_id=workload_id, namespace=NAMESPACE, name=name, kind=Kind.FUNCTION, revision=None, http=HttpPolicy(),
             wants_instances=True, endpoints=(), blocked=None,
         )  # fmt: skip
         self._snapshot = RouteSnapshot(revision=1, routes=(route,))
@@ -26,9 +26,9 @@ class OneRoute:
         snapshot = self._snapshot
         return snapshot if snapshot.revision != since_revision else None
 
-    def show(self, program: Program, endpoints: Sequence[Endpoint]) -> bool:
+    def show(self, revision: Revision, endpoints: Sequence[Endpoint]) -> bool:
         """Calls go to these instances, and wait while there are none. Returns whether that is new."""
-        return self._change(replace(self._route, program=program, endpoints=tuple(endpoints), blocked=None))
+        return self._change(replace(self._route, revision=revision, endpoints=tuple(endpoints), blocked=None))
 
     def block(self, code: Code, sentence: str) -> bool:
         """Calls are answered with this error."""

@@ -21,7 +21,7 @@ from sless.dev.reloads import ReloadParts, Reloads
 from sless.dev.routes import NAMESPACE, EndedCalls, NoQueue, OneRoute
 from sless.dev.screen import Screen
 from sless.domain.model import Kind, WorkloadSpec
-from sless.domain.ports import Program
+from sless.domain.ports import Revision
 from sless.errors import Code, NotFound, SlessError
 from sless.host.material import Material
 from sless.host.rundir import remove_tree
@@ -92,7 +92,7 @@ class _Dev:
         self._request = request
         self._settings = settings
         self._material = material
-        self._reloads = Reloads(_program_of(request), request.build_env)
+        self._reloads = Reloads(_revision_of(request), request.build_env)
         self._backend: LocalBackend = make_local_backend(settings, material, self._reloads.take_lines, self._reloads.wake)
         self._builder: LocalBuilder = make_local_builder(settings, material, again=True)
         self._stopped = False
@@ -127,10 +127,10 @@ class _Dev:
         self._backend.close(_CLOSE_SEC)
 
 
-def _program_of(request: DevRequest) -> Program:
+def _revision_of(request: DevRequest) -> Revision:
     spec = request.spec
     assert spec.runtime and spec.entrypoint
-    return Program(
+    return Revision(
         workload_id=new_id(), namespace=NAMESPACE, name=request.name, kind=Kind.FUNCTION, version=0, runtime=spec.runtime,
         entrypoint=spec.entrypoint, code_key="", artifact="", memory_mb=spec.memory_mb, timeout_sec=spec.timeout_sec,
         concurrency=spec.concurrency, event_format=spec.event_format, env=spec.env_vars,

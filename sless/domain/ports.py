@@ -20,7 +20,7 @@ from sless.errors import Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Revision:
     """Everything a backend needs to start user code once: code, limits, environment. `env` is env_vars and secret_env merged."""
 
     workload_id: str
@@ -41,9 +41,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """The wish for standing instances of one workload. Equal programs and replicas need no roll-out, whatever the generation."""
+    """The wish for standing instances of one workload. Equal revisions and replicas need no roll-out, whatever the generation."""
 
-    program: Program
+    revision: Revision
     replicas: int
     generation: int
 
@@ -65,7 +65,7 @@ class RunSpec:
     """One run: `id` is the invocation's id, `event` JSON text."""
 
     id: str
-    program: Program
+    revision: Revision
     event: str
     request_id: str
     cause: Cause
@@ -178,14 +178,14 @@ class HttpPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One workload as the proxy sees it. `program` None: no version has ever become ready. `blocked` is why a call cannot be
+    """One workload as the proxy sees it. `revision` None: no version has ever become ready. `blocked` is why a call cannot be
     served now (code, sentence), None if it can; `http` None: no http trigger."""
 
     workload_id: str
     namespace: str
     name: str
     kind: Kind
-    program: Program | None
+    revision: Revision | None
     http: HttpPolicy | None
     wants_instances: bool
     endpoints: tuple[Endpoint, ...]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sless.domain.model import Endpoint, Kind, Trigger, TriggerType, Version, VersionState, Workload
-from sless.domain.ports import HttpPolicy, Program, Route
+from sless.domain.ports import HttpPolicy, Revision, Route
 from sless.domain.trigger_spec import KEY_HASH
 from sless.errors import Code
 
@@ -35,10 +35,10 @@ def calls_instances(kind: Kind, triggers: Sequence[Trigger], endpoints: Iterable
     return wants_instances(kind, triggers) and any(not item.draining for item in endpoints)
 
 
-def program_of(workload: Workload, version: Version) -> Program:
+def revision_of(workload: Workload, version: Version) -> Revision:
     """What to run for a workload at one of its versions."""
     spec = workload.spec
-    return Program(
+    return Revision(
         workload_id=workload.id,
         namespace=workload.namespace,
         name=workload.name,
@@ -83,7 +83,7 @@ def route_of(
         namespace=workload.namespace,
         name=workload.name,
         kind=workload.kind,
-        program=program_of(workload, active) if active else None,
+        revision=revision_of(workload, active) if active else None,
         http=http_policy_of(http) if http else None,
         wants_instances=calls_instances(workload.kind, triggers, endpoints),
         endpoints=tuple(endpoints),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sless import assets, config
-from sless.domain.ports import BuildSpec, Program
+from sless.domain.ports import BuildSpec, Revision
 from sless.domain.runtimes import RUNTIMES
 from sless.host.rundir import Home
 
@@ -73,37 +73,37 @@ def _node_version(path: str, _changed_at: int) -> int:
     return int(found.group(1)) if found else 0
 
 
-def environment_of(program: Program | BuildSpec, home: Home, code_dir: Path, deps_dir: Path | None) -> dict[str, str]:
-    """What a child of this program sees in every mode. The user's names win over ours, except those the runtime itself reads."""
-    user = program.env
+def environment_of(revision: Revision | BuildSpec, home: Home, code_dir: Path, deps_dir: Path | None) -> dict[str, str]:
+    """What a child of this revision sees in every mode. The user's names win over ours, except those the runtime itself reads."""
+    user = revision.env
     fixed = {
-        "SLESS_ENTRYPOINT": program.entrypoint,
+        "SLESS_ENTRYPOINT": revision.entrypoint,
         "SLESS_CODE_DIR": str(code_dir),
-        "SLESS_FUNCTION_NAME": program.name,
-        "SLESS_NAMESPACE": program.namespace,
-        "SLESS_VERSION": str(program.version),
-        "SLESS_MEMORY_MB": str(program.memory_mb),
+        "SLESS_FUNCTION_NAME": revision.name,
+        "SLESS_NAMESPACE": revision.namespace,
+        "SLESS_VERSION": str(revision.version),
+        "SLESS_MEMORY_MB": str(revision.memory_mb),
     }
     if deps_dir is not None:
         fixed["SLESS_DEPS_DIR"] = str(deps_dir)
-    if isinstance(program, Program):
+    if isinstance(revision, Revision):
         fixed |= {
-            "SLESS_TIMEOUT_SEC": str(program.timeout_sec),
-            "SLESS_CONCURRENCY": str(program.concurrency),
-            "SLESS_EVENT_FORMAT": program.event_format,
+            "SLESS_TIMEOUT_SEC": str(revision.timeout_sec),
+            "SLESS_CONCURRENCY": str(revision.concurrency),
+            "SLESS_EVENT_FORMAT": revision.event_format,
         }
-    return {**_base_of(home), **_heap_of(program), **user, **fixed}
+    return {**_base_of(home), **_heap_of(revision), **user, **fixed}
 
 
-def _heap_of(program: Program | BuildSpec) -> Mapping[str, str]:
+def _heap_of(revision: Revision | BuildSpec) -> Mapping[str, str]:
     """The memory limit as the language's own collector understands it: by default V8 lets garbage grow to gigabytes and Go to twice what is
     alive, and the memory watch would end a function that is only untidy."""
-    known = RUNTIMES.get(program.runtime)
+    known = RUNTIMES.get(revision.runtime)
     match known.language if known else None:
         case "node":
-            return {"NODE_OPTIONS": f"--max-old-space-size={program.memory_mb}"}
+            return {"NODE_OPTIONS": f"--max-old-space-size={revision.memory_mb}"}
         case "go":
-            return {"GOMEMLIMIT": f"{program.memory_mb * 9 // 10}MiB"}
+            return {"GOMEMLIMIT": f"{revision.memory_mb * 9 // 10}MiB"}
     return {}
 
 

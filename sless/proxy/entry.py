@@ -53,7 +53,7 @@ class Entry:
         if route.http != self.route.http:
             self.policy = Policy(route.http) if route.http else None
         self.route = route
-        slots = route.program.concurrency if route.program else 1
+        slots = route.revision.concurrency if route.revision else 1
         wanted = {endpoint.id: endpoint for endpoint in route.endpoints if not endpoint.draining}
         for endpoint_id in list(self._by_id):
             if endpoint_id not in wanted:

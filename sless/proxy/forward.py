@@ -120,10 +120,10 @@ class _OneExchange:
     """The course of one call on one connection."""
 
     def __init__(self, forwarder: Forwarder, job: Forwarding, target: Target, connection: Connection) -> None:
-        program = job.entry.route.program
+        revision = job.entry.route.revision
         self.job = job
         self.target = target
-        self.timeout_sec = program.timeout_sec if program else 0
+        self.timeout_sec = revision.timeout_sec if revision else 0
         self.begun = False
         """Something of the answer has been sent."""
         self.exchange = Exchange(connection, self.timeout_sec)

@@ -111,12 +111,12 @@ class Invocations:
 
     async def _run(self, entry: Entry, call: Call, asked: Asked, extra: Headers) -> None:
         entry.check_served()
-        program = entry.route.program
-        if program is None:
+        revision = entry.route.revision
+        if revision is None:
             raise SlessError(Code.NOT_READY, f'{entry.route.kind} "{entry.route.name}" has no version that is ready', retry_after_sec=5)
-        call.version, call.cold = program.version, True
+        call.version, call.cold = revision.version, True
         event = await self._event(call, asked)
-        run = asyncio.get_running_loop().create_task(self._parts.oneshot.run(run_spec(call, program, event)))
+        run = asyncio.get_running_loop().create_task(self._parts.oneshot.run(run_spec(call, revision, event)))
         asked.caller.watch(lambda: _cancel(run))
         try:
             observed = await asyncio.shield(run)
@@ -126,7 +126,7 @@ class Invocations:
                 raise
             raise CallerGone from None
         if observed.outcome is None:
-            raise run_failure(observed, program)
+            raise run_failure(observed, revision)
         answer = outcome_answer(observed.outcome, call.request_id)
         call.http_status = answer.status
         call.error = answer.error or (observed.outcome.error if observed.outcome.error_type else None)

@@ -14,7 +14,7 @@ from time import monotonic
 from sless import clock
 from sless.domain.event import own_failure_of
 from sless.domain.model import CallStatus
-from sless.domain.ports import AcceptedCall, ObservedRun, Outcome, Program, RunSpec
+from sless.domain.ports import AcceptedCall, ObservedRun, Outcome, Revision, RunSpec
 from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import Code, SlessError
 from sless.proxy.entry import Entry
@@ -83,11 +83,11 @@ class LoopInvoker:
         if entry is None:
             raise SlessError(Code.NOT_FOUND, f'{run.kind} "{run.name}" not found')
         entry.check_served()
-        program = entry.route.program
-        if program is None:
+        revision = entry.route.revision
+        if revision is None:
             raise SlessError(Code.NOT_READY, f'{run.kind} "{run.name}" has no version that is ready', retry_after_sec=5)
         if not entry.route.wants_instances:
-            return await self._oneshot.run(_spec(run, program))
+            return await self._oneshot.run(_spec(run, revision))
         return await self._on_instance(entry, run, timeout_sec)
 
     async def _on_instance(self, entry: Entry, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
@@ -122,9 +122,9 @@ class LoopInvoker:
         await asyncio.to_thread(self._forwarder.options.report_stuck, target.endpoint.id)
 
 
-def _spec(run: AcceptedCall, program: Program) -> RunSpec:
+def _spec(run: AcceptedCall, revision: Revision) -> RunSpec:
     event = run.event if run.request is None else stored_request_of(run.request).event()
-    return RunSpec(id=run.id, program=program, event=event, request_id=run.request_id, cause=run.cause)
+    return RunSpec(id=run.id, revision=revision, event=event, request_id=run.request_id, cause=run.cause)
 
 
 def _cancel(future: "Future[ObservedRun]") -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sless.domain.model import CallStatus, Cause
 from sless.domain.places import Places
-from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Program, RunSpec
+from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Revision, RunSpec
 from sless.errors import Code, SlessError
 from sless.proxy.failure import code_of
 from sless.proxy.heads import Answer, answer_of
@@ -39,7 +39,7 @@ class OneShotRunner:
 
     async def run(self, spec: RunSpec) -> ObservedRun:
         """Starts the run and waits for its end; cancelled, it stops the run. Raises SlessError."""
-        namespace = spec.program.namespace
+        namespace = spec.revision.namespace
         await self._take_place(namespace)
         try:
             return await self._run(spec)
@@ -67,7 +67,7 @@ class OneShotRunner:
         def done(observed: ObservedRun) -> None:
             loop.call_soon_threadsafe(end, observed)
 
-        limit_sec = spec.program.timeout_sec + GRACE_SEC if spec.program.timeout_sec else None
+        limit_sec = spec.revision.timeout_sec + GRACE_SEC if spec.revision.timeout_sec else None
         try:
             await loop.run_in_executor(self._thread, self._backend.start_run, spec, done)
             async with asyncio.timeout(limit_sec):
@@ -83,8 +83,8 @@ class OneShotRunner:
         self._thread.shutdown(wait=True)
 
 
-def run_spec(call: Call, program: Program, event: str) -> RunSpec:
-    return RunSpec(id=call.id, program=program, event=event, request_id=call.request_id, cause=Cause(call.cause))
+def run_spec(call: Call, revision: Revision, event: str) -> RunSpec:
+    return RunSpec(id=call.id, revision=revision, event=event, request_id=call.request_id, cause=Cause(call.cause))
 
 
 def outcome_answer(outcome: Outcome, request_id: str) -> Answer:
@@ -97,10 +97,10 @@ def outcome_answer(outcome: Outcome, request_id: str) -> Answer:
     return answer
 
 
-def run_failure(observed: ObservedRun, program: Program) -> SlessError:
+def run_failure(observed: ObservedRun, revision: Revision) -> SlessError:
     """Why a run left no outcome, as the caller is told."""
     if observed.status is CallStatus.TIMEOUT:
-        return SlessError(Code.TIMEOUT, f'{program.kind} "{program.name}" did not answer within {program.timeout_sec} s')
+        return SlessError(Code.TIMEOUT, f'{revision.kind} "{revision.name}" did not answer within {revision.timeout_sec} s')
     code = observed.exit_code
     message = observed.message or (f"function exited with code {code}" if code else "the run ended without a result")
     return SlessError(code_of(message), message)

@@ -74,11 +74,11 @@ class Relay:
 
     def __init__(self, relays: Relays, leased: Leased, request: Request, caller: CallerSocket) -> None:
         entry = leased.entry
-        program = entry.route.program
+        revision = entry.route.revision
         self.call = Call(entry.route, Cause.HTTP, request)
         self.call.version = leased.target.endpoint.version
         self.over = False
-        self._timeout_sec = (program.timeout_sec if program else 0) or NEVER
+        self._timeout_sec = (revision.timeout_sec if revision else 0) or NEVER
         self.deadline = NEVER
         self._relays = relays
         self._entry = entry
@@ -95,8 +95,8 @@ class Relay:
         forwarder, connection, call = self._relays.forwarder, self._connection, self.call
         self._target.calls += 1
         call.request_bytes = len(body)
-        program = call.route.program
-        head = request_head(call, request, program.timeout_sec if program else 0, forwarder.options.trust)
+        revision = call.route.revision
+        head = request_head(call, request, revision.timeout_sec if revision else 0, forwarder.options.trust)
         connection.begin(self, head_only=self._head_only)
         if body or request.method not in ("GET", "HEAD"):
             connection.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))

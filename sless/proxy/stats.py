@@ -34,9 +34,9 @@ class MinuteStats:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.duration_ms += call.duration_ms
         self.histogram[bisect_left(LATENCY_BOUNDS_MS, call.duration_ms)] += 1
-        program = call.route.program
-        if program is not None:
-            self.gb_ms += program.memory_mb / 1024 * call.duration_ms
+        revision = call.route.revision
+        if revision is not None:
+            self.gb_ms += revision.memory_mb / 1024 * call.duration_ms
 
     def merge(self, other: "MinuteStats") -> None:
         self.calls += other.calls

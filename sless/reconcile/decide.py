@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sless.domain.model import Kind, Observed, Trigger, Version, VersionState, Workload
-from sless.domain.ports import Deployment, ObservedDeployment, Program
-from sless.domain.routing import program_of, wants_instances
+from sless.domain.ports import Deployment, ObservedDeployment, Revision
+from sless.domain.routing import revision_of, wants_instances
 
 INTERRUPTED_ATTEMPTS = 3
 """Builds that a stop of the server interrupts are begun this often in all."""
@@ -14,18 +14,18 @@ INTERRUPTED_ATTEMPTS = 3
 # --- programs ---
 
 
-def job_program_of(job: Workload, target: Workload, version: Version) -> Program:
-    """The program of a job that refers to a function: the function's, with the job's environment, memory and time-out over it."""
-    program = program_of(target, version)
+def job_revision_of(job: Workload, target: Workload, version: Version) -> Revision:
+    """The revision of a job that refers to a function: the function's, with the job's environment, memory and time-out over it."""
+    revision = revision_of(target, version)
     given = job.spec.set_fields
     return replace(
-        program,
+        revision,
         workload_id=job.id,
         name=job.name,
         kind=Kind.JOB,
-        memory_mb=job.spec.memory_mb if "memory_mb" in given else program.memory_mb,
-        timeout_sec=job.spec.timeout_sec if "timeout_sec" in given else program.timeout_sec,
-        env={**program.env, **job.spec.env_vars, **job.spec.secret_env},
+        memory_mb=job.spec.memory_mb if "memory_mb" in given else revision.memory_mb,
+        timeout_sec=job.spec.timeout_sec if "timeout_sec" in given else revision.timeout_sec,
+        env={**revision.env, **job.spec.env_vars, **job.spec.secret_env},
     )
 
 
@@ -59,7 +59,7 @@ def deployment_of(workload: Workload, active: Version | None, triggers: Iterable
     replicas = workload.spec.replicas if workload.kind is Kind.SERVICE else 1
     if replicas == 0:
         return None
-    return Deployment(program=program_of(workload, active), replicas=replicas, generation=workload.generation)
+    return Deployment(revision=revision_of(workload, active), replicas=replicas, generation=workload.generation)
 
 
 def decide_instances(
@@ -93,11 +93,11 @@ def observed_of(workload: Workload, wish: Deployment | None, seen: ObservedDeplo
         return Observed(generation=workload.generation, version=workload.active_version, ready_instances=0)
     if seen is None:
         return Observed(generation=0, version=None, ready_instances=0, message="")
-    current = [item for item in seen.endpoints if not item.draining and item.version == wish.program.version]
+    current = [item for item in seen.endpoints if not item.draining and item.version == wish.revision.version]
     ready = seen.generation == wish.generation
     return Observed(
         generation=seen.generation,
-        version=wish.program.version if ready else None,
+        version=wish.revision.version if ready else None,
         ready_instances=len(current),
         message=seen.message,
         failing=seen.failing,

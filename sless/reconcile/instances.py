@@ -71,7 +71,7 @@ class InstancesLoop:
         return wishes
 
     def _apply(self, action: InstanceAction, now: datetime) -> None:
-        workload_id = action.deployment.program.workload_id if isinstance(action, Apply) else action.workload_id
+        workload_id = action.deployment.revision.workload_id if isinstance(action, Apply) else action.workload_id
         if self.backoff.rests(workload_id, now):
             return
         try:

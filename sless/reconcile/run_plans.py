@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Kind, Version, VersionState, Workload
-from sless.domain.ports import Program
-from sless.domain.routing import calls_instances, program_of
+from sless.domain.ports import Revision
+from sless.domain.routing import calls_instances, revision_of
 from sless.errors import Code, NotFound, SlessError
-from sless.reconcile.decide import job_program_of
+from sless.reconcile.decide import job_revision_of
 from sless.reconcile.decide_runs import FinishRun
 from sless.store import Store
 
@@ -17,7 +17,7 @@ from sless.store import Store
 class Ready:
     """`on_instances`: the call goes to a standing instance; else it is a run of its own."""
 
-    program: Program
+    revision: Revision
     on_instances: bool
 
 
@@ -40,8 +40,8 @@ def plan_of(workload: Workload | None, target: Workload | None, newest: Version 
     if workload.kind is Kind.JOB and building:
         return Waits()
     if active is not None:
-        program = program_of(target, active) if target is workload else job_program_of(workload, target, active)
-        return Ready(program=program, on_instances=False)
+        revision = revision_of(target, active) if target is workload else job_revision_of(workload, target, active)
+        return Ready(revision=revision, on_instances=False)
     if newest is not None and newest.state in (VersionState.FAILED, VersionState.CANCELLED):
         return FinishRun(status=CallStatus.FAILED, message=build_failed(target, newest).message)
     return Waits()
@@ -77,7 +77,7 @@ class Plans:
             return plan
         triggers = self._store.triggers.list_for(workload.namespace, workload.name)
         on_instances = calls_instances(workload.kind, triggers, self._store.routes.endpoints(workload.id))
-        return Ready(program=plan.program, on_instances=on_instances)
+        return Ready(revision=plan.revision, on_instances=on_instances)
 
     def _target_of(self, workload: Workload) -> Workload | None:
         reference = workload.spec.function_ref

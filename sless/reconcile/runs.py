@@ -186,7 +186,7 @@ class RunsLoop:
     def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
         with self.store.runs.moves() as moves:
             claimed = [
-                (run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.program.version, cold=not plan.on_instances)
+                (run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.revision.version, cold=not plan.on_instances)
             ]
         whole = self.store.runs.by_ids([run.id for run, _ in claimed]) if claimed else {}
         for run, plan in claimed:
@@ -196,10 +196,10 @@ class RunsLoop:
     def _start(self, run: Run, plan: Ready) -> None:
         try:
             if plan.on_instances:
-                self._invoked.begin(call_of(run), float(plan.program.timeout_sec or LONGEST_CALL_SEC))
+                self._invoked.begin(call_of(run), float(plan.revision.timeout_sec or LONGEST_CALL_SEC))
             else:
                 event = run.event if run.request is None else stored_request_of(run.request).event()
-                spec = RunSpec(id=run.id, program=plan.program, event=event, request_id=run.request_id, cause=run.cause)
+                spec = RunSpec(id=run.id, revision=plan.revision, event=event, request_id=run.request_id, cause=run.cause)
                 self.backend.start_run(spec, self.done)
         except BackendUnavailable as error:
             self._postpone(run, f"it could not be started yet: {error}")

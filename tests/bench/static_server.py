@@ -27,9 +27,9 @@ class StaticBackend:
         return dict(self._seen)
 
     def apply(self, deployment: Deployment) -> None:
-        workload_id = deployment.program.workload_id
+        workload_id = deployment.revision.workload_id
         endpoint = Endpoint(
-            id=f"e-{workload_id}", workload_id=workload_id, version=deployment.program.version, address=self._address, draining=False,
+            id=f"e-{workload_id}", workload_id=workload_id, version=deployment.revision.version, address=self._address, draining=False,
             created_at=clock.now(),
         )  # fmt: skip
         self._seen[workload_id] = ObservedDeployment(workload_id=workload_id, generation=deployment.generation, endpoints=(endpoint,))

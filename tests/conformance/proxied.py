@@ -10,7 +10,7 @@ from sless.domain.model import CallStatus, Cause, Invocation
 from sless.domain.ports import Route
 from tests.conformance.cases import Case, Way
 from tests.conformance.harness import Answer, Connection, RuntimeProcess, request_bytes
-from tests.proxykit.fakes import NAMESPACE, endpoint_of, program_of, route_of
+from tests.proxykit.fakes import NAMESPACE, endpoint_of, revision_of, route_of
 from tests.proxykit.server import Front, until
 
 SETTINGS = Settings(instance_wait_sec=5)
@@ -59,7 +59,7 @@ class Fronts:
 
 def _route(name: str, address: str, timeout_sec: int) -> Route:
     endpoint = endpoint_of(f"unix:{address}", f"{name}-e", f"w-{name}", VERSION)
-    return route_of(name, program=program_of(name, version=VERSION, timeout_sec=timeout_sec), endpoints=(endpoint,))
+    return route_of(name, revision=revision_of(name, version=VERSION, timeout_sec=timeout_sec), endpoints=(endpoint,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from sless.backend.local import LocalBackend, make_local_backend
 from sless.config import Settings
 from sless.domain.model import Cause, Endpoint, Kind, LogLine
-from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Program, RunSpec
+from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Revision, RunSpec
 from sless.errors import NotFound
 from sless.host.material import Material
 from sless.ids import new_id
@@ -89,52 +89,52 @@ class BackendHarness:
 
     # --- deployments ---
 
-    def program(self, files: Mapping[str, str | bytes], **fields: Any) -> Program:
+    def revision(self, files: Mapping[str, str | bytes], **fields: Any) -> Revision:
         given = {
             "workload_id": new_id(), "namespace": "sless-0123456789abcdef", "name": "hello", "kind": Kind.FUNCTION, "version": 1,
             "runtime": "python3.11", "entrypoint": "handler.handle", "artifact": "", "memory_mb": 128, "timeout_sec": 30,
         }  # fmt: skip
-        return Program(code_key=self.code.add(files), **{**given, **fields})
+        return Revision(code_key=self.code.add(files), **{**given, **fields})
 
-    def python(self, source: str, **fields: Any) -> Program:
-        return self.program({"handler.py": source}, **fields)
+    def python(self, source: str, **fields: Any) -> Revision:
+        return self.revision({"handler.py": source}, **fields)
 
-    def adapted(self, program: Program) -> Program:
+    def adapted(self, revision: Revision) -> Revision:
         """As a build would leave it whose code was replaced."""
-        return program
+        return revision
 
-    def apply(self, program: Program, replicas: int = 1, generation: int = 1) -> None:
-        self.backend.apply(Deployment(program=self.adapted(program), replicas=replicas, generation=generation))
+    def apply(self, revision: Revision, replicas: int = 1, generation: int = 1) -> None:
+        self.backend.apply(Deployment(revision=self.adapted(revision), replicas=replicas, generation=generation))
 
-    def observed(self, program: Program) -> ObservedDeployment | None:
-        return self.backend.observe().get(program.workload_id)
+    def observed(self, revision: Revision) -> ObservedDeployment | None:
+        return self.backend.observe().get(revision.workload_id)
 
-    def endpoints(self, program: Program) -> list[Endpoint]:
+    def endpoints(self, revision: Revision) -> list[Endpoint]:
         """Those that take calls."""
-        seen = self.observed(program)
+        seen = self.observed(revision)
         return [one for one in seen.endpoints if not one.draining] if seen else []
 
-    def wait_failing(self, program: Program, text: str = "") -> ObservedDeployment:
+    def wait_failing(self, revision: Revision, text: str = "") -> ObservedDeployment:
         """Failing, with this in its message: a log is read a moment after the end was seen."""
 
         def failing() -> ObservedDeployment | None:
-            seen = self.observed(program)
+            seen = self.observed(revision)
             return seen if seen is not None and seen.failing and text in seen.message else None
 
-        found: ObservedDeployment = wait_until(failing, lambda: f"failing, but {self.observed(program)}", self.start_sec)
+        found: ObservedDeployment = wait_until(failing, lambda: f"failing, but {self.observed(revision)}", self.start_sec)
         return found
 
-    def wait_ready(self, program: Program, generation: int = 1) -> list[Endpoint]:
+    def wait_ready(self, revision: Revision, generation: int = 1) -> list[Endpoint]:
         def ready() -> bool:
-            seen = self.observed(program)
+            seen = self.observed(revision)
             return seen is not None and seen.generation == generation
 
-        wait_until(ready, lambda: f"ready, but {self.observed(program)}", self.start_sec)
-        return self.endpoints(program)
+        wait_until(ready, lambda: f"ready, but {self.observed(revision)}", self.start_sec)
+        return self.endpoints(revision)
 
-    def deploy(self, program: Program, replicas: int = 1, generation: int = 1) -> list[Endpoint]:
-        self.apply(program, replicas, generation)
-        return self.wait_ready(program, generation)
+    def deploy(self, revision: Revision, replicas: int = 1, generation: int = 1) -> list[Endpoint]:
+        self.apply(revision, replicas, generation)
+        return self.wait_ready(revision, generation)
 
     def call(self, endpoint: Endpoint, path: str = "/", *, timeout_sec: float = 20, **headers: str) -> Any:
         """The JSON answer; a keyword `X_Name` is the header `X-Name`."""
@@ -147,18 +147,18 @@ class BackendHarness:
 
     # --- runs ---
 
-    def start_run(self, program: Program, event: Any = None) -> tuple[str, threading.Event, list[ObservedRun]]:
+    def start_run(self, revision: Revision, event: Any = None) -> tuple[str, threading.Event, list[ObservedRun]]:
         run_id, ended, results = new_id(), threading.Event(), []
 
         def done(run: ObservedRun) -> None:
             results.append(run)
             ended.set()
 
-        self.backend.start_run(RunSpec(id=run_id, program=program, event=json.dumps(event), request_id="req-1", cause=Cause.JOB), done)
+        self.backend.start_run(RunSpec(id=run_id, revision=revision, event=json.dumps(event), request_id="req-1", cause=Cause.JOB), done)
         return run_id, ended, results
 
-    def run(self, program: Program, event: Any = None) -> ObservedRun:
-        _, ended, results = self.start_run(program, event)
+    def run(self, revision: Revision, event: Any = None) -> ObservedRun:
+        _, ended, results = self.start_run(revision, event)
         assert ended.wait(self.start_sec), "the run did not end"
         return results[0]
 

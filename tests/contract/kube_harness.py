@@ -11,7 +11,7 @@ from typing import Any
 
 from sless.backend.kubernetes import ClusterParts, KubernetesBackend
 from sless.config import Settings
-from sless.domain.ports import BackendUnavailable, ObservedDeployment, Program
+from sless.domain.ports import BackendUnavailable, ObservedDeployment, Revision
 from sless.ids import new_id
 from sless.kube import Kube
 from sless.kube.code_map import archive_of, code_map_name_of
@@ -55,22 +55,22 @@ class KubeHarness(BackendHarness):
         kube.close()
         shutil.rmtree(self.root)
 
-    def program(self, files: Mapping[str, str | bytes], **fields: Any) -> Program:
+    def revision(self, files: Mapping[str, str | bytes], **fields: Any) -> Revision:
         """Small code, as a build without dependencies leaves it."""
-        return self.adapted(super().program(files, **{"namespace": self.namespace, **fields}))
+        return self.adapted(super().revision(files, **{"namespace": self.namespace, **fields}))
 
-    def adapted(self, program: Program) -> Program:
-        if program.code_key not in self.code.blobs or program.runtime.startswith("go"):
-            return replace(program, artifact="") if program.runtime.startswith("go") else program
-        with self.code.open(program.code_key) as code:
-            return replace(program, artifact=code_artifact_of(code_map_name_of(archive_of(code))))
+    def adapted(self, revision: Revision) -> Revision:
+        if revision.code_key not in self.code.blobs or revision.runtime.startswith("go"):
+            return replace(revision, artifact="") if revision.runtime.startswith("go") else revision
+        with self.code.open(revision.code_key) as code:
+            return replace(revision, artifact=code_artifact_of(code_map_name_of(archive_of(code))))
 
-    def observed(self, program: Program) -> ObservedDeployment | None:
+    def observed(self, revision: Revision) -> ObservedDeployment | None:
         """Waits for the cluster as the reconciler does: from tick to tick."""
         deadline = time.monotonic() + 20
         while True:
             try:
-                return self.backend.observe().get(program.workload_id)
+                return self.backend.observe().get(revision.workload_id)
             except BackendUnavailable:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)

@@ -48,11 +48,11 @@ here = pytest.mark.parametrize("harness", ["local"], indirect=True)
 
 
 def test_a_deployment_becomes_callable(harness):
-    program = harness.python(HELLO, version=7)
-    (endpoint,) = harness.deploy(program, generation=3)
-    assert (endpoint.workload_id, endpoint.version, endpoint.draining) == (program.workload_id, 7, False)
+    revision = harness.python(HELLO, version=7)
+    (endpoint,) = harness.deploy(revision, generation=3)
+    assert (endpoint.workload_id, endpoint.version, endpoint.draining) == (revision.workload_id, 7, False)
     assert harness.call(endpoint, "/x?a=1") == {"hello": {"a": "1"}}
-    seen = harness.observed(program)
+    seen = harness.observed(revision)
     assert (seen.generation, seen.message, seen.failing) == (3, "", False)
 
 
@@ -62,31 +62,31 @@ def test_what_changed_is_announced(harness):
 
 
 def test_replicas_scale_up_and_down(harness):
-    program = harness.python(WHO)
-    assert len({harness.call(one) for one in harness.deploy(program, replicas=3)}) == 3
-    harness.apply(program, replicas=1, generation=2)
-    wait_until(lambda: len(harness.observed(program).endpoints) == 1, "two gone")
-    assert harness.observed(program).generation == 2
+    revision = harness.python(WHO)
+    assert len({harness.call(one) for one in harness.deploy(revision, replicas=3)}) == 3
+    harness.apply(revision, replicas=1, generation=2)
+    wait_until(lambda: len(harness.observed(revision).endpoints) == 1, "two gone")
+    assert harness.observed(revision).generation == 2
 
 
 def test_the_same_program_is_not_rolled_out_again(harness):
-    program = harness.python(WHO)
-    before = harness.deploy(program)
-    after = harness.deploy(program, generation=2)
+    revision = harness.python(WHO)
+    before = harness.deploy(revision)
+    after = harness.deploy(revision, generation=2)
     assert before == after
 
 
 def test_a_new_program_replaces_the_old_one_without_a_gap(harness):
-    program = harness.python(HELLO)
-    harness.deploy(program)
-    newer = replace(program, version=2, code_key=harness.code.add({"handler.py": "def handle(event):\n    return ['new']\n"}))
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
+    newer = replace(revision, version=2, code_key=harness.code.add({"handler.py": "def handle(event):\n    return ['new']\n"}))
     harness.apply(newer, generation=2)
     seen: list[tuple[int, ...]] = []
 
     def only_new() -> bool:
-        endpoints = harness.endpoints(program)
+        endpoints = harness.endpoints(revision)
         seen.append(tuple(one.version for one in endpoints))
-        for endpoint in harness.observed(program).endpoints:
+        for endpoint in harness.observed(revision).endpoints:
             if endpoint.version == 2:
                 assert harness.call(endpoint) == ["new"]
         return seen[-1] == (2,)
@@ -96,24 +96,24 @@ def test_a_new_program_replaces_the_old_one_without_a_gap(harness):
 
 
 def test_a_draining_instance_still_answers(harness):
-    program = harness.python(HELLO)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python(HELLO)
+    (endpoint,) = harness.deploy(revision)
     began = time.monotonic()
-    harness.backend.remove(program.workload_id)
-    wait_until(lambda: (seen := harness.observed(program)) and seen.endpoints and seen.endpoints[0].draining, "draining")
+    harness.backend.remove(revision.workload_id)
+    wait_until(lambda: (seen := harness.observed(revision)) and seen.endpoints and seen.endpoints[0].draining, "draining")
     assert harness.call(endpoint) == {"hello": {}}
-    wait_until(lambda: harness.observed(program) is None, "gone")
+    wait_until(lambda: harness.observed(revision) is None, "gone")
     assert time.monotonic() - began >= 1.4
 
 
 def test_draining_waits_for_the_calls_that_run(harness):
-    program = harness.python("import time\ndef handle(event):\n    time.sleep(3)\n    return ['done']\n")
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import time\ndef handle(event):\n    time.sleep(3)\n    return ['done']\n")
+    (endpoint,) = harness.deploy(revision)
     answers = []
     caller = threading.Thread(target=lambda: answers.append(harness.call(endpoint)))
     caller.start()
     wait_until(lambda: harness.call(endpoint, "/_sless/health", X_Sless_Control="1")["active"] == 1, "the call runs")
-    harness.backend.remove(program.workload_id)
+    harness.backend.remove(revision.workload_id)
     caller.join()
     assert answers == [["done"]]
 
@@ -123,21 +123,21 @@ def test_remove_of_an_unknown_workload_is_no_error(harness):
 
 
 def test_a_crash_is_explained_and_the_instance_comes_back(harness):
-    program = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
+    (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint)
     wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
     assert harness.backend.why_gone(endpoint.id) == "function exited with code 3"
     (successor,) = wait_until(
-        lambda: [one for one in harness.endpoints(program) if one.id != endpoint.id], "a new instance", harness.noticed_sec
+        lambda: [one for one in harness.endpoints(revision) if one.id != endpoint.id], "a new instance", harness.noticed_sec
     )
     assert harness.backend.why_gone(successor.id) is None
 
 
 def test_a_signal_is_named(harness):
-    program = harness.python("import os, signal, time\ndef handle(event):\n    os.kill(os.getpid(), signal.SIGSEGV)\n    time.sleep(9)\n")
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import os, signal, time\ndef handle(event):\n    os.kill(os.getpid(), signal.SIGSEGV)\n    time.sleep(9)\n")
+    (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint)
     reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
@@ -145,41 +145,41 @@ def test_a_signal_is_named(harness):
 
 
 def test_code_that_cannot_start_is_failing_and_says_why(harness):
-    program = harness.python("raise RuntimeError('no such luck')\n")
-    harness.apply(program)
-    seen = harness.wait_failing(program, "RuntimeError")
+    revision = harness.python("raise RuntimeError('no such luck')\n")
+    harness.apply(revision)
+    seen = harness.wait_failing(revision, "RuntimeError")
     assert seen.generation == 0 and seen.endpoints == ()
     assert seen.message.startswith("function exited with code 1\n")
     assert "RuntimeError: no such luck" in seen.message
 
 
 def test_a_new_program_that_cannot_start_leaves_the_old_one_serving(harness):
-    program = harness.python(HELLO)
-    (endpoint,) = harness.deploy(program)
-    harness.apply(replace(program, version=2, code_key=harness.code.add({"handler.py": "1 / 0\n"})), generation=2)
-    harness.wait_failing(program)
-    assert harness.endpoints(program) == [endpoint]
-    assert harness.observed(program).generation == 1
-    harness.deploy(replace(program, version=3), generation=3)
+    revision = harness.python(HELLO)
+    (endpoint,) = harness.deploy(revision)
+    harness.apply(replace(revision, version=2, code_key=harness.code.add({"handler.py": "1 / 0\n"})), generation=2)
+    harness.wait_failing(revision)
+    assert harness.endpoints(revision) == [endpoint]
+    assert harness.observed(revision).generation == 1
+    harness.deploy(replace(revision, version=3), generation=3)
 
 
 def test_missing_code_is_named(harness):
-    program = replace(harness.python(HELLO), code_key="ns/gone.zip")
-    harness.apply(program)
-    seen = harness.wait_failing(program)
+    revision = replace(harness.python(HELLO), code_key="ns/gone.zip")
+    harness.apply(revision)
+    seen = harness.wait_failing(revision)
     assert 'code "ns/gone.zip" not found' in seen.message
 
 
 def test_a_program_that_was_never_compiled_is_named(harness):
-    program = replace(harness.python(HELLO), runtime="go1.23")
-    harness.apply(program)
-    seen = harness.wait_failing(program)
+    revision = replace(harness.python(HELLO), runtime="go1.23")
+    harness.apply(revision)
+    seen = harness.wait_failing(revision)
     assert seen.message == "this version has not been compiled for go1.23: upload it again"
 
 
 def test_over_memory_is_ended_and_explained(harness):
-    program = harness.python("import time\ndef handle(event):\n    x = b'x' * 2**20 * 200\n    time.sleep(10)\n", memory_mb=64)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import time\ndef handle(event):\n    x = b'x' * 2**20 * 200\n    time.sleep(10)\n", memory_mb=64)
+    (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint)
     reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
@@ -204,8 +204,8 @@ def test_garbage_is_collected_before_it_is_over_memory(harness):
       return ["done"];
     };
     """
-    program = harness.program({"handler.js": source}, runtime="nodejs20", memory_mb=128)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.revision({"handler.js": source}, runtime="nodejs20", memory_mb=128)
+    (endpoint,) = harness.deploy(revision)
     assert harness.call(endpoint, timeout_sec=90) == ["done"]
     assert harness.backend.why_gone(endpoint.id) is None
 
@@ -223,42 +223,42 @@ def test_memory_of_children_counts(harness):
 
 
 def test_a_stuck_instance_is_replaced_and_only_then_ended(harness):
-    program = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=1)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=1)
+    (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint, timeout_sec=1, X_Sless_Timeout_Ms="200")
     harness.backend.report_stuck(endpoint.id)
-    wait_until(lambda: endpoint.id not in {one.id for one in harness.endpoints(program)}, "the stuck one left")
+    wait_until(lambda: endpoint.id not in {one.id for one in harness.endpoints(revision)}, "the stuck one left")
     if harness.name == "local":
-        assert len(harness.endpoints(program)) == 1
-    wait_until(lambda: len(harness.endpoints(program)) == 1, "its successor")
+        assert len(harness.endpoints(revision)) == 1
+    wait_until(lambda: len(harness.endpoints(revision)) == 1, "its successor")
     wait_until(lambda: harness.backend.why_gone(endpoint.id), "ended")
 
 
 def test_an_instance_that_answers_nothing_is_replaced(harness):
     never_ends = "import re\ndef handle(event):\n    re.match('(a+)+$', 'a' * 60 + 'b')\n"  # and never lets another thread run
-    program = harness.python(never_ends)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python(never_ends)
+    (endpoint,) = harness.deploy(revision)
     threading.Thread(target=_call_in_vain, args=(harness, endpoint), daemon=True).start()
     wait_until(lambda: not _answers(harness, endpoint), "it hangs")
     harness.backend.report_stuck(endpoint.id)
     reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "ended")
     assert reason == "instance did not answer any more and was replaced"
-    assert len(harness.endpoints(program)) == 1
+    assert len(harness.endpoints(revision)) == 1
 
 
 def test_a_false_alarm_replaces_nothing(harness):
-    program = harness.python(HELLO)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python(HELLO)
+    (endpoint,) = harness.deploy(revision)
     harness.backend.report_stuck(endpoint.id)
     time.sleep(2.5)
-    assert harness.endpoints(program) == [endpoint]
+    assert harness.endpoints(revision) == [endpoint]
 
 
 def test_the_environment_is_the_users_and_nothing_of_the_servers(harness, monkeypatch):
     monkeypatch.setenv("SERVER_SECRET", "42")
-    program = harness.python("import os\ndef handle(event):\n    return dict(os.environ)\n", env={"GREETING": "hi"})
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import os\ndef handle(event):\n    return dict(os.environ)\n", env={"GREETING": "hi"})
+    (endpoint,) = harness.deploy(revision)
     environment = harness.call(endpoint)
     assert environment["GREETING"] == "hi"
     assert environment["SLESS_FUNCTION_NAME"] == "hello"
@@ -278,18 +278,18 @@ def test_home_and_temporary_files_are_the_instances_own(harness):
 
 @here
 def test_log_lines_reach_the_sink(harness):
-    program = harness.python("import sys\nsys.stderr.write('loud\\n')\ndef handle(event):\n    return 1\n")
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python("import sys\nsys.stderr.write('loud\\n')\ndef handle(event):\n    return 1\n")
+    (endpoint,) = harness.deploy(revision)
     line = wait_until(lambda: harness.lines and harness.lines[0], "a line")
-    assert (line.source_id, line.workload_id, line.stream, line.text) == (endpoint.id, program.workload_id, "stderr", "loud")
+    assert (line.source_id, line.workload_id, line.stream, line.text) == (endpoint.id, revision.workload_id, "stderr", "loud")
 
 
 # --- runs -----------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_answers(harness):
-    program = harness.python("def handle(event):\n    print('working')\n    return {'got': event}\n", kind=Kind.JOB)
-    run = harness.run(program, {"x": [1, "ä"]})
+    revision = harness.python("def handle(event):\n    print('working')\n    return {'got': event}\n", kind=Kind.JOB)
+    run = harness.run(revision, {"x": [1, "ä"]})
     assert (run.status, run.exit_code, run.message) == (CallStatus.SUCCEEDED, 0, "")
     assert json.loads(run.outcome.result) == {"got": {"x": [1, "ä"]}}
     assert run.outcome.status == 200 and run.started_at <= run.ended_at
@@ -299,20 +299,20 @@ def test_a_run_answers(harness):
 
 
 def test_starting_a_run_does_not_hold_the_caller(harness):
-    program = harness.python(HELLO)
-    harness.run(program)
+    revision = harness.python(HELLO)
+    harness.run(revision)
     began = time.perf_counter()
-    _, ended, _ = harness.start_run(program)
+    _, ended, _ = harness.start_run(revision)
     assert time.perf_counter() - began < 0.05
     assert ended.wait(20)
 
 
 def test_a_known_run_is_not_started_again(harness):
-    program = harness.python(HELLO)
-    first = harness.run(program)
-    again = RunSpec(id=first.id, program=program, event="1", request_id="r", cause=Cause.JOB)
+    revision = harness.python(HELLO)
+    first = harness.run(revision)
+    again = RunSpec(id=first.id, revision=revision, event="1", request_id="r", cause=Cause.JOB)
     harness.backend.start_run(again, lambda run: pytest.fail("ran again"))
-    assert harness.run(program).status is CallStatus.SUCCEEDED
+    assert harness.run(revision).status is CallStatus.SUCCEEDED
     assert harness.backend.observe_runs()[first.id] == first
 
 
@@ -351,12 +351,12 @@ def test_a_run_over_its_memory(harness):
 
 
 def test_a_jobs_result_has_a_limit_and_a_calls_another(harness):
-    program = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
-    run = harness.run(program)
+    revision = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
+    run = harness.run(revision)
     assert (run.status, run.outcome, run.message, run.hopeless) == (
         CallStatus.FAILED, None, "result is 2000 bytes, over the limit of 1000", True,
     )  # fmt: skip
-    assert harness.run(replace(program, kind=Kind.FUNCTION)).status is CallStatus.SUCCEEDED
+    assert harness.run(replace(revision, kind=Kind.FUNCTION)).status is CallStatus.SUCCEEDED
 
 
 def test_a_removed_run_is_cancelled_and_forgotten(harness):
@@ -382,8 +382,8 @@ def test_an_outcome_survives_a_restart_until_it_is_removed(harness):
 
 @here
 def test_close_leaves_nothing(harness):
-    program = harness.python(WHO)
-    pids = [harness.call(one) for one in harness.deploy(program, replicas=2)]
+    revision = harness.python(WHO)
+    pids = [harness.call(one) for one in harness.deploy(revision, replicas=2)]
     began = time.monotonic()
     harness.backend.close()
     assert time.monotonic() - began < 3
@@ -393,20 +393,20 @@ def test_close_leaves_nothing(harness):
 
 
 def test_a_wish_changed_in_the_middle_of_a_roll_out(harness):
-    program = harness.python(HELLO)
-    harness.apply(program, replicas=3)
-    harness.apply(replace(program, version=2), replicas=1, generation=2)
-    harness.wait_ready(program, generation=2)
-    wait_until(lambda: len(harness.observed(program).endpoints) == 1, "one is left")
-    assert harness.endpoints(program)[0].version == 2
+    revision = harness.python(HELLO)
+    harness.apply(revision, replicas=3)
+    harness.apply(replace(revision, version=2), replicas=1, generation=2)
+    harness.wait_ready(revision, generation=2)
+    wait_until(lambda: len(harness.observed(revision).endpoints) == 1, "one is left")
+    assert harness.endpoints(revision)[0].version == 2
 
 
 def test_removed_and_wished_again(harness):
-    program = harness.python(HELLO)
-    (old,) = harness.deploy(program)
-    harness.backend.remove(program.workload_id)
-    wait_until(lambda: not harness.endpoints(program), "draining")
-    (new,) = harness.deploy(program, generation=2)
+    revision = harness.python(HELLO)
+    (old,) = harness.deploy(revision)
+    harness.backend.remove(revision.workload_id)
+    wait_until(lambda: not harness.endpoints(revision), "draining")
+    (new,) = harness.deploy(revision, generation=2)
     assert new.id != old.id and harness.call(new)
 
 
@@ -423,11 +423,11 @@ def _answers(harness, endpoint) -> bool:
 
 
 def test_a_run_id_is_free_again_after_it_was_removed(harness):
-    program = harness.python("def handle(event):\n    print(event)\n    return event\n")
-    first = harness.run(program, 1)
+    revision = harness.python("def handle(event):\n    print(event)\n    return event\n")
+    first = harness.run(revision, 1)
     harness.backend.remove_run(first.id)
     ended, results = threading.Event(), []
-    again = RunSpec(id=first.id, program=program, event="2", request_id="r", cause=Cause.JOB)
+    again = RunSpec(id=first.id, revision=revision, event="2", request_id="r", cause=Cause.JOB)
     harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
     assert ended.wait(20) and results[0].outcome.result == "2"
     wait_until(lambda: {line.text for line in harness.lines} == {"1", "2"}, "the lines of both")
@@ -435,14 +435,14 @@ def test_a_run_id_is_free_again_after_it_was_removed(harness):
 
 
 def test_a_run_that_was_removed_while_it_ran_may_begin_again(harness):
-    program = harness.python(
+    revision = harness.python(
         "import time\ndef handle(event):\n    print('on', flush=True)\n    time.sleep(60 if event == 1 else 0)\n    return event\n"
     )
-    run_id, _, _ = harness.start_run(program, 1)
+    run_id, _, _ = harness.start_run(revision, 1)
     wait_until(lambda: harness.lines, "it runs")
     harness.backend.remove_run(run_id)
     ended, results = threading.Event(), []
-    again = RunSpec(id=run_id, program=program, event="2", request_id="r", cause=Cause.JOB)
+    again = RunSpec(id=run_id, revision=revision, event="2", request_id="r", cause=Cause.JOB)
 
     def begins():
         try:
@@ -456,18 +456,18 @@ def test_a_run_that_was_removed_while_it_ran_may_begin_again(harness):
 
 
 def test_a_closed_backend_starts_no_run(harness):
-    program = harness.python(HELLO)
+    revision = harness.python(HELLO)
     harness.backend.close()
     with pytest.raises(BackendUnavailable, match="stopping"):
-        harness.start_run(program)
+        harness.start_run(revision)
 
 
 def test_node_runs_too(harness, node_binary):
     source = "exports.handle = (event) => { console.log('on'); return {node: process.version.startsWith('v'), event}; };\n"
-    program = harness.program({"handler.js": source}, runtime="nodejs20")
-    (endpoint,) = harness.deploy(program)
+    revision = harness.revision({"handler.js": source}, runtime="nodejs20")
+    (endpoint,) = harness.deploy(revision)
     assert harness.call(endpoint, "/?a=1") == {"node": True, "event": {"a": "1"}}
-    run = harness.run(replace(program, workload_id="other"), 5)
+    run = harness.run(replace(revision, workload_id="other"), 5)
     assert json.loads(run.outcome.result) == {"node": True, "event": 5}
     assert [line.text for line in harness.lines if line.invocation_id == run.id] == ["on"]
 
@@ -475,41 +475,41 @@ def test_node_runs_too(harness, node_binary):
 @here
 def test_a_run_that_a_stop_interrupts_is_not_shown_and_may_begin_again(harness, monkeypatch):
     monkeypatch.setattr(local, "CLOSE_SEC", 0.2)
-    program = harness.python("import time\ndef handle(event):\n    print('on')\n    time.sleep(event)\n    return 'done'\n")
-    run_id, ended, results = harness.start_run(program, 60)
+    revision = harness.python("import time\ndef handle(event):\n    print('on')\n    time.sleep(event)\n    return 'done'\n")
+    run_id, ended, results = harness.start_run(revision, 60)
     wait_until(lambda: harness.lines, "it runs")
     harness.restart()
     assert ended.wait(1) and results[0].message.splitlines() == ["the server stopped while this ran", "on"]
     assert harness.backend.observe_runs() == {}
-    again, done = RunSpec(id=run_id, program=program, event="0", request_id="r", cause=Cause.JOB), threading.Event()
+    again, done = RunSpec(id=run_id, revision=revision, event="0", request_id="r", cause=Cause.JOB), threading.Event()
     harness.backend.start_run(again, lambda run: done.set())
     assert done.wait(20) and harness.backend.observe_runs()[run_id].status is CallStatus.SUCCEEDED
 
 
 @here
 def test_starts_that_fail_are_spaced_out(harness):
-    program = harness.python("raise RuntimeError('never')\n")
-    harness.apply(program)
-    wait_until(lambda: harness.observed(program).failing, "failing")
+    revision = harness.python("raise RuntimeError('never')\n")
+    harness.apply(revision)
+    wait_until(lambda: harness.observed(revision).failing, "failing")
     time.sleep(2.5)
     starts = {line.source_id for line in harness.lines}
     assert 1 <= len(starts) <= 2, "the second start comes after two seconds, the third after four more"
 
 
 def test_a_corrected_program_does_not_wait_for_the_back_off(harness):
-    program = harness.python("raise RuntimeError('never')\n")
-    harness.apply(program)
-    harness.wait_failing(program)
+    revision = harness.python("raise RuntimeError('never')\n")
+    harness.apply(revision)
+    harness.wait_failing(revision)
     began = time.monotonic()
-    harness.deploy(replace(program, version=2, code_key=harness.code.add({"handler.py": HELLO})), generation=2)
+    harness.deploy(replace(revision, version=2, code_key=harness.code.add({"handler.py": HELLO})), generation=2)
     assert time.monotonic() - began < (1.5 if harness.name == "local" else harness.noticed_sec)
 
 
 @here
 def test_an_instance_that_does_not_end_when_told_to_is_killed(harness, monkeypatch):
     monkeypatch.setattr(plan, "STOP_SEC", 1.0)
-    program = harness.python(WHO, timeout_sec=1)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python(WHO, timeout_sec=1)
+    (endpoint,) = harness.deploy(revision)
     os.kill(harness.call(endpoint), signal.SIGSTOP)
-    harness.backend.remove(program.workload_id)
-    wait_until(lambda: harness.observed(program) is None, "gone", 10)
+    harness.backend.remove(revision.workload_id)
+    wait_until(lambda: harness.observed(revision) is None, "gone", 10)

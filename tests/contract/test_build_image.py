@@ -67,21 +67,21 @@ def make_root(folder: Path) -> None:
     site = folder / stdlib.relative_to("/") / "site-packages"
     shutil.copytree(Path(pip.__file__).parent, site / "pip", ignore=shutil.ignore_patterns("__pycache__"))
     python = Path(os.path.realpath(sys.executable))
-    programs = [python, *(Path(os.path.realpath(shutil.which(tool) or "")) for tool in TOOLS)]
-    for program in programs:
-        _copy(program, folder)
+    revisions = [python, *(Path(os.path.realpath(shutil.which(tool) or "")) for tool in TOOLS)]
+    for revision in revisions:
+        _copy(revision, folder)
     extensions = (stdlib / "lib-dynload").glob("*.so")
-    for needed in sorted({path for item in [*programs, *extensions] for path in _libraries_of(item)}):
+    for needed in sorted({path for item in [*revisions, *extensions] for path in _libraries_of(item)}):
         _copy(needed, folder)
     (folder / "usr/bin").mkdir(parents=True, exist_ok=True)
     (folder / "bin").mkdir(exist_ok=True)
-    for place, name, program in [
+    for place, name, revision in [
         ("usr/bin", "python3", python),
-        *(("bin", tool, found) for tool, found in zip(TOOLS, programs[1:], strict=True)),
+        *(("bin", tool, found) for tool, found in zip(TOOLS, revisions[1:], strict=True)),
     ]:
         link = folder / place / name
         if not link.exists():
-            link.symlink_to(program)
+            link.symlink_to(revision)
     (folder / "tmp").mkdir(mode=0o1777)
     (folder / "tmp").chmod(0o1777)
 
@@ -93,8 +93,8 @@ def _copy(path: Path, folder: Path) -> None:
         shutil.copy2(path, target)
 
 
-def _libraries_of(program: Path) -> list[Path]:
-    said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+def _libraries_of(revision: Path) -> list[Path]:
+    said = subprocess.run(["ldd", str(revision)], capture_output=True, text=True, check=False).stdout
     return [Path(found) for found in re.findall(r"(/[^ ]+) \(0x", said)]
 
 

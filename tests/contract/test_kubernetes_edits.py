@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sless.backend.kubernetes import look
-from sless.domain.ports import Deployment, Program
+from sless.domain.ports import Deployment, Revision
 from sless.kube.names import namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
@@ -28,7 +28,7 @@ class Stage:
 
     cluster: KubeCluster
     harness: KubeHarness
-    program: Program
+    revision: Revision
 
     @property
     def home(self) -> str:
@@ -63,15 +63,15 @@ class Stage:
 
     def tick(self) -> None:
         """What the reconciler does."""
-        wish = Deployment(program=self.program, replicas=1, generation=1)
-        seen = self.harness.observed(self.program)
+        wish = Deployment(revision=self.revision, replicas=1, generation=1)
+        seen = self.harness.observed(self.revision)
         self.harness.backend.keep_namespaces([self.harness.namespace])
         if seen is None or seen.generation != 1:
             self.harness.backend.apply(wish)
 
     def restart(self) -> None:
         self.harness.backend = self.harness.make()
-        self.harness.backend.apply(Deployment(program=self.program, replicas=1, generation=1))
+        self.harness.backend.apply(Deployment(revision=self.revision, replicas=1, generation=1))
 
     def rest(self) -> None:
         for _ in range(8):
@@ -89,9 +89,9 @@ def stage(kube_cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch) -> Iterato
     kube_cluster.apply(PULL)
     harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test")
     try:
-        program = harness.python(HELLO, env={"A": "1", "B": "2"})
-        harness.deploy(program)
-        made = Stage(kube_cluster, harness, program)
+        revision = harness.python(HELLO, env={"A": "1", "B": "2"})
+        harness.deploy(revision)
+        made = Stage(kube_cluster, harness, revision)
         made.rest()
         yield made
     finally:
@@ -151,7 +151,7 @@ def test_what_is_edited_while_sless_runs_is_set_right_and_then_nothing_is_writte
     stage.edit(kind, name, change)
     assert stage.content(kind, name) != before
     wait_until(lambda: stage.tick() or stage.content(kind, name) == before, lambda: f"{stage.content(kind, name)}\n{before}", 15)
-    wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.program), "it serves", 20)
+    wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.revision), "it serves", 20)
     stage.rest()
     stage.cluster.clear_requests()
     stage.rest()
@@ -170,7 +170,7 @@ def test_all_that_is_edited_while_sless_is_down_is_set_right_when_it_starts(stag
         lambda: stage.tick() or all(stage.content(*place) == before[place] for place in chosen),
         lambda: str([place for place in chosen if stage.content(*place) != before[place]]), 20,
     )  # fmt: skip
-    wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.program), "it serves", 20)
+    wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.revision), "it serves", 20)
 
 
 @pytest.mark.parametrize("change", [set_image, drop_variable, add_variable, drop_limits])
@@ -184,13 +184,13 @@ def test_a_deployment_that_is_edited_while_sless_is_down_is_set_right(stage, cha
 
 def test_a_start_applies_each_object_once_and_changes_nothing(stage):
     versions = {item["kind"]: item["metadata"]["resourceVersion"] for item in everything(stage)}
-    endpoints = stage.harness.endpoints(stage.program)
+    endpoints = stage.harness.endpoints(stage.revision)
     stage.harness.backend.close()
     stage.cluster.clear_requests()
     stage.restart()
     stage.rest()
     assert {item["kind"]: item["metadata"]["resourceVersion"] for item in everything(stage)} == versions
-    assert stage.harness.endpoints(stage.program) == endpoints
+    assert stage.harness.endpoints(stage.revision) == endpoints
     written = [(one["resource"], one["name"]) for one in stage.writes()]
     assert len(written) == len(set(written)) and {one["verb"] for one in stage.writes()} == {"patch"}
     stage.cluster.clear_requests()
@@ -228,7 +228,7 @@ def test_what_others_add_to_metadata_stays(stage):
     stage.cluster.clear_requests()
     stage.rest()
     assert stage.writes() == []
-    stage.harness.apply(replace(stage.program, env={"A": "3"}), generation=2)
+    stage.harness.apply(replace(stage.revision, env={"A": "3"}), generation=2)
     wait_until(lambda: stage.cluster.get("Secret", stage.home, "hello-env")["data"] == {"A": "Mw=="}, "written")
     found = stage.cluster.get("Deployment", stage.home, "hello")["spec"]["template"]["metadata"]["annotations"]
     assert annotation.items() <= found.items()

@@ -13,7 +13,7 @@ import pytest
 
 from sless.backend.kubernetes import look, run_seen, tenants
 from sless.domain.model import CallStatus, Cause, Kind
-from sless.domain.ports import BackendUnavailable, Deployment, Program, RunSpec
+from sless.domain.ports import BackendUnavailable, Deployment, Revision, RunSpec
 from sless.ids import new_id
 from sless.kube.names import ROLE_BUILD, labels_of, namespace_of
 from tests.contract.backend_harness import wait_until
@@ -40,22 +40,22 @@ def harness(kube_cluster: KubeCluster, quick: None) -> Iterator[KubeHarness]:
     harness.close()
 
 
-def built(harness: KubeHarness, **fields) -> Program:
-    """A program whose pods act by script, so that hundreds of them cost nothing."""
+def built(harness: KubeHarness, **fields) -> Revision:
+    """A revision whose pods act by script, so that hundreds of them cost nothing."""
     given = {
         "workload_id": new_id(), "namespace": harness.namespace, "name": "hello", "kind": Kind.FUNCTION, "version": 1, "timeout_sec": 5,
         "runtime": "python3.11", "entrypoint": "handler.handle", "code_key": "", "artifact": "scripted:1", "memory_mb": 64,
     }  # fmt: skip
-    return Program(**{**given, **fields})
+    return Revision(**{**given, **fields})
 
 
 def writes(cluster: KubeCluster) -> list[dict]:
     return [request for request in cluster.requests() if request["verb"] in WRITES]
 
 
-def observed(harness: KubeHarness, program: Program):
+def observed(harness: KubeHarness, revision: Revision):
     with contextlib.suppress(BackendUnavailable):
-        return harness.backend.observe().get(program.workload_id)
+        return harness.backend.observe().get(revision.workload_id)
     return None
 
 
@@ -69,15 +69,15 @@ def looks(harness: KubeHarness, number: int) -> None:
 
 
 def test_a_hundred_ticks_without_a_change_write_nothing(harness, kube_cluster):
-    program = harness.python(HELLO, env={"B": "2", "A": "1"})
-    harness.deploy(program, generation=2)
+    revision = harness.python(HELLO, env={"B": "2", "A": "1"})
+    harness.deploy(revision, generation=2)
     looks(harness, 3)
     kube_cluster.clear_requests()
-    again = replace(program, env={"A": "1", "B": "2"})
+    again = replace(revision, env={"A": "1", "B": "2"})
     for _ in range(100):
         harness.backend.observe()
         harness.backend.keep_namespaces([harness.namespace])
-        harness.backend.apply(Deployment(program=again, replicas=1, generation=2))
+        harness.backend.apply(Deployment(revision=again, replicas=1, generation=2))
     looks(harness, 6)
     assert kube_cluster.requests() and writes(kube_cluster) == []
 
@@ -95,10 +95,10 @@ def many_functions(harness: KubeHarness, kube_cluster: KubeCluster, functions: i
     kube_cluster.script("ready", image="scripted")
     tenants_of = [f"{harness.namespace[:14]}{number}" for number in range(functions // 10)]
     harness.backend.keep_namespaces(tenants_of)
-    programs = [built(harness, name=f"f{number}", namespace=tenants_of[number % len(tenants_of)]) for number in range(functions)]
-    for program in programs:
-        harness.apply(program)
-    ids = {program.workload_id for program in programs}
+    revisions = [built(harness, name=f"f{number}", namespace=tenants_of[number % len(tenants_of)]) for number in range(functions)]
+    for revision in revisions:
+        harness.apply(revision)
+    ids = {revision.workload_id for revision in revisions}
 
     def all_ready() -> bool:
         with contextlib.suppress(BackendUnavailable):
@@ -126,8 +126,8 @@ BESIDE = ("Secret", "Service", "ConfigMap", "NetworkPolicy", "ResourceQuota", "L
 
 @pytest.mark.parametrize("kinds", [BESIDE, ("Deployment",), ("Pod",)], ids=lambda kinds: kinds[0])
 def test_what_somebody_deletes_comes_back(harness, kube_cluster, kinds):
-    program = harness.python(HELLO, env={"A": "1"})
-    harness.deploy(program)
+    revision = harness.python(HELLO, env={"A": "1"})
+    harness.deploy(revision)
     home = namespace_of(harness.namespace)
     before = {kind: uids_of(kube_cluster, kind, home) for kind in kinds}
     assert all(before.values())
@@ -136,22 +136,22 @@ def test_what_somebody_deletes_comes_back(harness, kube_cluster, kinds):
             kube_cluster.delete(kind, home, name)
 
     def back() -> bool:
-        tick(harness, program)
+        tick(harness, revision)
         found = {kind: uids_of(kube_cluster, kind, home) for kind in kinds}
         return all(len(found[kind]) == len(names) and not {*found[kind].values()} & {*names.values()} for kind, names in before.items())
 
     wait_until(back, "all of them anew", 20)
-    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready again", 15)
-    assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
+    wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready again", 15)
+    assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
 
 
 def test_a_namespace_that_is_deleted_by_hand_comes_back_whole(harness, kube_cluster):
-    program = harness.python(HELLO)
-    harness.deploy(program)
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
     kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
-    wait_until(lambda: tick(harness, program) and not harness.endpoints(program), "gone")
-    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "back", 40)
-    assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
+    wait_until(lambda: tick(harness, revision) and not harness.endpoints(revision), "gone")
+    wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "back", 40)
+    assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
 
 
 def test_the_pull_secret_follows_its_source(kube_cluster, quick):
@@ -169,18 +169,18 @@ def test_the_pull_secret_follows_its_source(kube_cluster, quick):
 
 
 def test_a_namespace_without_workloads_goes_and_those_of_builders_and_of_another_installation_stay(harness, kube_cluster):
-    program = harness.python(HELLO)
-    harness.deploy(program)
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
     home = namespace_of(harness.namespace)
     labels = {"app.kubernetes.io/managed-by": "sless", "sless.dev/installation": "other", "sless.dev/role": "tenant"}
     kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sless-fn-other", "labels": labels}})
     builds = {"name": "builds", "labels": labels_of(harness.installation, ROLE_BUILD)}
     kube_cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": builds})
-    harness.backend.remove(program.workload_id)
+    harness.backend.remove(revision.workload_id)
     harness.backend.keep_namespaces([])
 
     def gone() -> bool:
-        harness.observed(program)
+        harness.observed(revision)
         return kube_cluster.find("Namespace", "", home) is None
 
     wait_until(gone, "the namespace gone", 40)
@@ -191,8 +191,8 @@ def test_a_namespace_without_workloads_goes_and_those_of_builders_and_of_another
 
 def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluster):
     """A subject has the same namespace in each: the second may neither change nor, later, delete what is the first's."""
-    program = harness.python(HELLO)
-    harness.deploy(program)
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
     home = namespace_of(harness.namespace)
     before = kube_cluster.get("Namespace", "", home)["metadata"]
     other = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
@@ -207,7 +207,7 @@ def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluste
         other.backend.keep_namespaces([])
         looks(other, 6)
         assert kube_cluster.get("Namespace", "", home)["metadata"]["uid"] == before["uid"]
-        assert harness.call(harness.endpoints(program)[0]) == {"hello": {}}
+        assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
     finally:
         other.backend.close()
         shutil.rmtree(other.root)
@@ -217,18 +217,18 @@ def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluste
 
 
 def test_an_api_that_is_away_changes_nothing(harness, kube_cluster):
-    program = harness.python(HELLO)
-    (endpoint,) = harness.deploy(program)
+    revision = harness.python(HELLO)
+    (endpoint,) = harness.deploy(revision)
     kube_cluster.away(4)
     wait_until(lambda: not can_see(harness), "blind")
     with pytest.raises(BackendUnavailable):
-        harness.backend.apply(Deployment(program=replace(program, version=2), replicas=1, generation=2))
+        harness.backend.apply(Deployment(revision=replace(revision, version=2), replicas=1, generation=2))
     with pytest.raises(BackendUnavailable):
         harness.backend.observe_runs()
     assert harness.call(endpoint) == {"hello": {}}
     wait_until(lambda: can_see(harness), "seen again", 20)
-    assert harness.endpoints(program) == [endpoint]
-    assert harness.observed(program).generation == 1
+    assert harness.endpoints(revision) == [endpoint]
+    assert harness.observed(revision).generation == 1
 
 
 def test_behind_an_outage_nothing_is_judged_by_the_time_for_as_long_as_it_took(harness, kube_cluster):
@@ -241,53 +241,53 @@ def test_behind_an_outage_nothing_is_judged_by_the_time_for_as_long_as_it_took(h
 
 
 def test_a_run_that_is_started_while_the_api_is_away_runs_when_it_is_back(harness, kube_cluster):
-    program = harness.python(HELLO)
-    harness.deploy(program)
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
     kube_cluster.away(3)
-    _, ended, results = harness.start_run(program, 7)
+    _, ended, results = harness.start_run(revision, 7)
     assert ended.wait(30)
     assert results[0].status is CallStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("fault", [{"status": 409}, {"status": 503, "after": True}], ids=str)
 def test_a_refused_write_is_made_again(harness, kube_cluster, fault):
-    program = harness.python(HELLO)
+    revision = harness.python(HELLO)
     kube_cluster.fault(times=2, verbs=["patch", "create"], resources=["deployments", "secrets", "jobs"], **fault)
-    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready", 30)
+    wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready", 30)
     kube_cluster.fault(times=2, verbs=["patch", "create"], resources=["jobs", "secrets"], **fault)
-    assert harness.run(program, 1).status is CallStatus.SUCCEEDED
+    assert harness.run(revision, 1).status is CallStatus.SUCCEEDED
 
 
 def test_a_run_whose_start_lost_its_answer_runs_once(harness, kube_cluster):
-    program = harness.python(HELLO)
-    harness.deploy(program)
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
     kube_cluster.clear_requests()
     kube_cluster.fault(503, after=True, times=1, verbs=["create"], resources=["jobs"])
-    assert harness.run(program, 1).status is CallStatus.SUCCEEDED
+    assert harness.run(revision, 1).status is CallStatus.SUCCEEDED
     asked = [(request["verb"], request["status"]) for request in kube_cluster.requests() if request["resource"] == "jobs"]
     assert [verb for verb, _ in asked if verb in WRITES] == ["create"], asked
 
 
 def test_a_slow_api_does_not_hold_the_caller(harness, kube_cluster):
-    program = harness.python(HELLO)
+    revision = harness.python(HELLO)
     kube_cluster.fault(times=5, delay_sec=1.0)
-    for call in (lambda: harness.apply(program), lambda: harness.start_run(program), lambda: harness.backend.remove("unknown")):
+    for call in (lambda: harness.apply(revision), lambda: harness.start_run(revision), lambda: harness.backend.remove("unknown")):
         began = time.perf_counter()
         call()
         assert time.perf_counter() - began < 0.3
-    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "ready", 30)
+    wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready", 30)
 
 
 def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
-    program = harness.python(HELLO)
-    harness.deploy(program)
+    revision = harness.python(HELLO)
+    harness.deploy(revision)
     kube_cluster.set_faults(stall_namespaces=True)
     kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
     kube_cluster.delete("Deployment", namespace_of(harness.namespace), "hello")
     words = "is still being deleted"
-    wait_until(lambda: tick(harness, program) and (seen := observed(harness, program)) and words in seen.message, "told", 30)
+    wait_until(lambda: tick(harness, revision) and (seen := observed(harness, revision)) and words in seen.message, "told", 30)
     kube_cluster.set_faults(clear=True)
-    wait_until(lambda: tick(harness, program) and harness.endpoints(program), "back", 60)
+    wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "back", 60)
 
 
 # --- refusals, in plain words ---
@@ -305,11 +305,11 @@ def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
 )
 def test_why_instances_are_missing_is_told(harness, kube_cluster, act, words):
     kube_cluster.script(image="scripted", **act)
-    program = built(harness)
-    harness.apply(program)
-    wait_until(lambda: (seen := observed(harness, program)) and seen.failing and seen.message.startswith(words), "told", 20)
+    revision = built(harness)
+    harness.apply(revision)
+    wait_until(lambda: (seen := observed(harness, revision)) and seen.failing and seen.message.startswith(words), "told", 20)
     if act.get("log"):
-        assert observed(harness, program).message.endswith("\nlast words")
+        assert observed(harness, revision).message.endswith("\nlast words")
 
 
 @pytest.mark.parametrize(
@@ -335,11 +335,11 @@ def test_a_full_quota_is_told(kube_cluster, quick, monkeypatch):
     harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, tenant_memory="100Mi")
     try:
         kube_cluster.script("ready", image="scripted")
-        program = built(harness)
-        harness.apply(program, replicas=2)
+        revision = built(harness)
+        harness.apply(revision, replicas=2)
         words = "the cluster refuses a new pod: the quota of the namespace is used up (memory: 64Mi more asked, 64Mi of 100Mi in use)"
-        wait_until(lambda: (seen := observed(harness, program)) and seen.message == words, lambda: str(observed(harness, program)), 20)
-        assert len(observed(harness, program).endpoints) == 1
+        wait_until(lambda: (seen := observed(harness, revision)) and seen.message == words, lambda: str(observed(harness, revision)), 20)
+        assert len(observed(harness, revision).endpoints) == 1
         run = harness.run(built(harness))
         assert (run.status, run.message) == (CallStatus.FAILED, words)
     finally:
@@ -356,8 +356,8 @@ def test_an_event_that_no_object_can_hold_is_refused(harness):
 
 
 def test_a_run_whose_job_somebody_deletes_has_failed(harness, kube_cluster):
-    program = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=60)
-    run_id, ended, results = harness.start_run(program)
+    revision = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=60)
+    run_id, ended, results = harness.start_run(revision)
     home = namespace_of(harness.namespace)
     wait_until(lambda: kube_cluster.find("Pod", home, "") and kube_cluster.list("Pod", home), "its pod")
     looks(harness, 2)
@@ -367,10 +367,10 @@ def test_a_run_whose_job_somebody_deletes_has_failed(harness, kube_cluster):
 
 
 def test_a_run_may_begin_again_under_its_id(harness):
-    program = harness.python(HELLO)
-    first = harness.run(program, 1)
+    revision = harness.python(HELLO)
+    first = harness.run(revision, 1)
     ended = threading.Event()
-    spec = RunSpec(id=first.id, program=program, event="2", request_id="r", cause=Cause.JOB)
+    spec = RunSpec(id=first.id, revision=revision, event="2", request_id="r", cause=Cause.JOB)
     harness.backend.remove_run(first.id)
     results = []
     harness.backend.start_run(spec, lambda run: (results.append(run), ended.set()))
@@ -379,8 +379,8 @@ def test_a_run_may_begin_again_under_its_id(harness):
 
 
 def test_lines_of_a_run_are_there_while_it_runs(harness):
-    program = harness.python("import time\ndef handle(event):\n    print('begun')\n    time.sleep(20)\n", timeout_sec=30)
-    run_id, _, _ = harness.start_run(program)
+    revision = harness.python("import time\ndef handle(event):\n    print('begun')\n    time.sleep(20)\n", timeout_sec=30)
+    run_id, _, _ = harness.start_run(revision)
     wait_until(lambda: [line.text for line in harness.lines if line.invocation_id == run_id] == ["begun"], "its line", 15)
     harness.backend.remove_run(run_id)
 
@@ -388,8 +388,8 @@ def test_lines_of_a_run_are_there_while_it_runs(harness):
 def test_a_large_result_comes_whole(kube_cluster, quick):
     harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
     try:
-        program = harness.python("def handle(event):\n    return 'x' * 1_500_000\n", kind=Kind.FUNCTION)
-        run = harness.run(program)
+        revision = harness.python("def handle(event):\n    return 'x' * 1_500_000\n", kind=Kind.FUNCTION)
+        run = harness.run(revision)
         assert run.outcome is not None and len(run.outcome.body) >= 1_500_000
     finally:
         harness.close()
@@ -405,13 +405,13 @@ def can_see(harness: KubeHarness) -> bool:
     return False
 
 
-def tick(harness: KubeHarness, program: Program) -> bool:
+def tick(harness: KubeHarness, revision: Revision) -> bool:
     """What the reconciler does: wishes again whenever the generation is not the wished one."""
     with contextlib.suppress(BackendUnavailable):
         harness.backend.keep_namespaces([harness.namespace])
-        seen = harness.backend.observe().get(program.workload_id)
+        seen = harness.backend.observe().get(revision.workload_id)
         if seen is None or seen.generation != 1:
-            harness.apply(program)
+            harness.apply(revision)
     return True
 
 

@@ -124,7 +124,7 @@ def test_a_run_from_begin_to_end(stage: Stage) -> None:
     run = stage.accept(stage.function("f"), event='{"a": 1}')
     stage.loop.tick()
     spec = stage.backend.specs[run.id]
-    assert (spec.event, spec.cause, spec.program.version, stage.status(run)) == ('{"a": 1}', Cause.INVOKE, 1, RUNNING)
+    assert (spec.event, spec.cause, spec.revision.version, stage.status(run)) == ('{"a": 1}', Cause.INVOKE, 1, RUNNING)
     stage.backend.end(run.id, SUCCEEDED, 200)
     stage.loop.tick()
     assert stage.status(run) is SUCCEEDED and stage.backend.removed == [run.id]
@@ -376,8 +376,8 @@ def test_a_job_of_a_function(stage: Stage) -> None:
     stage.function("f", stands=True)
     run = stage.accept(job.id, kind=Kind.JOB, name="j", cause=Cause.JOB, job_run_id=2, max_attempts=1)
     stage.loop.tick()
-    program = stage.backend.specs[run.id].program
-    assert (program.kind, program.name, program.timeout_sec, program.memory_mb, program.env["A"]) == (Kind.JOB, "j", 5, 128, "job")
+    revision = stage.backend.specs[run.id].revision
+    assert (revision.kind, revision.name, revision.timeout_sec, revision.memory_mb, revision.env["A"]) == (Kind.JOB, "j", 5, 128, "job")
 
 
 def test_a_warm_instance_takes_calls_only_when_it_is_there(stage: Stage) -> None:

@@ -39,8 +39,8 @@ class TestSnapshot:
         store.routes.set_endpoints(workload.id, endpoints)
         (route,) = store.routes.find_snapshot(0).routes
         assert (route.workload_id, route.namespace, route.name, route.kind) == (workload.id, NAMESPACE, "hello", Kind.FUNCTION)
-        assert (route.program.version, route.program.code_key, route.program.memory_mb) == (1, "k.zip", 256)
-        assert route.program.env == {"A": "1", "S": "2"}
+        assert (route.revision.version, route.revision.code_key, route.revision.memory_mb) == (1, "k.zip", 256)
+        assert route.revision.env == {"A": "1", "S": "2"}
         assert (route.http.methods, route.http.auth, route.http.key_hashes) == (("GET",), "key", ("ab" * 32,))
         assert route.endpoints == tuple(endpoints)
         assert route.wants_instances and route.blocked is None

@@ -10,7 +10,7 @@ import pytest
 from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import HttpPolicy, ObservedRun, Outcome, RunSpec
 from sless.errors import Code
-from tests.proxykit.fakes import NAMESPACE, endpoint_of, program_of, route_of
+from tests.proxykit.fakes import NAMESPACE, endpoint_of, revision_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Front, Reply, until
 from tests.proxykit.upstream import OK, Peer, answering, logs_or
@@ -49,7 +49,7 @@ def test_a_function_without_http_trigger_has_no_url_but_a_service_does(serve: Se
     reply = front.call()
     assert code_of(reply) == (404, "not_found") and b"no http trigger" in reply.body
     address = front.fakes.routes.find_snapshot(0).routes[0].endpoints[0].address  # type: ignore[union-attr]
-    front.set_routes(route_of("s", [address], program_of("s", kind=Kind.SERVICE), http=None))
+    front.set_routes(route_of("s", [address], revision_of("s", kind=Kind.SERVICE), http=None))
     assert front.call(name="s").status == 200
     assert front.call(name="s").status == 200
 
@@ -154,7 +154,7 @@ def test_no_more_calls_at_once_than_the_concurrency(serve: Serve) -> None:
             now -= 1
         peer.send(OK)
 
-    front = serve(logs_or(handler), route={"program": program_of(concurrency=2)})
+    front = serve(logs_or(handler), route={"revision": revision_of(concurrency=2)})
     front.call()
     replies: list[int] = []
     threads = [threading.Thread(target=lambda: replies.append(front.call().status)) for _ in range(16)]

@@ -9,7 +9,7 @@ import pytest
 
 from sless.config import Settings
 from sless.domain.messages import MessageCall
-from tests.proxykit.fakes import NAMESPACE, program_of, route_of
+from tests.proxykit.fakes import NAMESPACE, revision_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Reply, until
 from tests.proxykit.upstream import OK, Peer, answering, logs_or, path_of
@@ -471,7 +471,7 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_caller(serve: Serve, frami
     until(lambda: front.flush().invocations[-1].status == "failed")
 
 
-SHORT_TIME = {"program": program_of(timeout_sec=1)}
+SHORT_TIME = {"revision": revision_of(timeout_sec=1)}
 
 
 def test_504_when_nothing_comes_in_time(serve: Serve) -> None:

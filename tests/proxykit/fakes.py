@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from sless import clock
 from sless.domain.model import Endpoint, Invocation, Kind, LogLine
-from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun, Program, Route, RouteSnapshot, RunSpec
+from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun, Revision, Route, RouteSnapshot, RunSpec
 from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
 NAMESPACE = "sless-0123456789abcdef"
 
 
-def program_of(name: str = "f", **changes: object) -> Program:
-    base = Program(
+def revision_of(name: str = "f", **changes: object) -> Revision:
+    base = Revision(
         workload_id=f"w-{name}", namespace=NAMESPACE, name=name, kind=Kind.FUNCTION, version=3, runtime="python3.11",
         entrypoint="handler.handle", code_key="k", artifact="", memory_mb=128, timeout_sec=30,
     )  # fmt: skip
@@ -25,11 +25,11 @@ def endpoint_of(address: str, endpoint_id: str = "e1", workload_id: str = "w-f",
     return Endpoint(id=endpoint_id, workload_id=workload_id, version=version, address=address, draining=False, created_at=clock.now())
 
 
-def route_of(name: str = "f", addresses: Sequence[str] = (), program: Program | None = None, **changes: object) -> Route:
-    program = program or program_of(name)
+def route_of(name: str = "f", addresses: Sequence[str] = (), revision: Revision | None = None, **changes: object) -> Route:
+    revision = revision or revision_of(name)
     endpoints = tuple(endpoint_of(address, f"{name}-e{index}", f"w-{name}") for index, address in enumerate(addresses))
     base = Route(
-        workload_id=f"w-{name}", namespace=NAMESPACE, name=name, kind=program.kind, program=program, http=HttpPolicy(),
+        workload_id=f"w-{name}", namespace=NAMESPACE, name=name, kind=revision.kind, revision=revision, http=HttpPolicy(),
         wants_instances=True, endpoints=endpoints, blocked=None,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]

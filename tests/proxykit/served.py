@@ -14,7 +14,7 @@ from sless.config import Settings
 from sless.errors import ConfigError
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.server import serve
-from tests.proxykit.fakes import FakeBackend, FakeHistory, FakeQueue, FakeRoutes, FakeVerifier, program_of, route_of
+from tests.proxykit.fakes import FakeBackend, FakeHistory, FakeQueue, FakeRoutes, FakeVerifier, revision_of, route_of
 from tests.proxykit.server import hello_flask, no_follower
 
 
@@ -29,7 +29,7 @@ def main(data_dir: str, port: str, *options: str) -> int:
 
     def application(settings: Settings) -> Application:
         addresses = [chosen["upstream"]] if "upstream" in chosen else []
-        route = route_of(addresses=addresses, program=program_of(concurrency=int(chosen.get("concurrency", "50"))))
+        route = route_of(addresses=addresses, revision=revision_of(concurrency=int(chosen.get("concurrency", "50"))))
         plane = DataPlane(settings, PlaneParts(routes=FakeRoutes(route), history=FakeHistory(), queue=FakeQueue(), backend=FakeBackend()))
         return Application(settings, Parts(
             plane=plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,

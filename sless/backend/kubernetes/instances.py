@@ -26,7 +26,7 @@ from sless.backend.kubernetes.view import Part, Parts, View, key_of
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.plan import STUCK_STOP_SEC
 from sless.clock import parse_rfc3339
-from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Program
+from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Revision
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
 from sless.kube import Exists, Kube, KubeError
@@ -69,18 +69,18 @@ class Objects:
         if not self.parts.holds(manifest):
             self.parts.put(manifest["kind"], self.kube.apply(manifest))
 
-    def ensure_code(self, program: Program, code_map: str | None) -> None:
+    def ensure_code(self, revision: Revision, code_map: str | None) -> None:
         """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version that another backend
         built."""
-        if not program.artifact:
-            compiled = RUNTIMES[program.runtime].language == "go"
-            how = f"compiled for {program.runtime}" if compiled else "built for Kubernetes"
+        if not revision.artifact:
+            compiled = RUNTIMES[revision.runtime].language == "go"
+            how = f"compiled for {revision.runtime}" if compiled else "built for Kubernetes"
             raise SlessError(Code.BUILD_FAILED, f"this version has not been {how}: upload it again")
-        namespace = namespace_of(program.namespace)
+        namespace = namespace_of(revision.namespace)
         if code_map is None or self.parts.find(f"ConfigMap/{namespace}/{code_map}") is not None:
             return
-        with self.code.open(program.code_key) as code:
-            manifest = code_map_manifest(self.fit.installation, namespace, program.workload_id, archive_of(code))
+        with self.code.open(revision.code_key) as code:
+            manifest = code_map_manifest(self.fit.installation, namespace, revision.workload_id, archive_of(code))
         # The artifact's name holds, as that is what the pods ask for.
         manifest["metadata"]["name"] = code_map
         try:
@@ -124,7 +124,7 @@ class Instances:
 
     def apply(self, wish: Deployment) -> None:
         wanted = wanted_of(self.objects.fit, wish)
-        workload_id = wish.program.workload_id
+        workload_id = wish.revision.workload_id
         parts = self.objects.parts
         if all(parts.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
             return
@@ -189,12 +189,12 @@ class Instances:
         def write() -> None:
             for manifest in wanted.before:
                 self.objects.apply(manifest)
-            self.objects.ensure_code(wish.program, wanted.code_map)
+            self.objects.ensure_code(wish.revision, wanted.code_map)
             self.objects.apply(wanted.deployment)
             for manifest in wanted.after:
                 self.objects.apply(manifest)
 
-        self.objects.in_tenant(wish.program.namespace, write)
+        self.objects.in_tenant(wish.revision.namespace, write)
 
     def _delete(self, live: Json) -> None:
         """Pods that end still take calls for a moment, so what they need beside themselves may go at once."""

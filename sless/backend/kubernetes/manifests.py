@@ -7,7 +7,7 @@ from typing import Any
 
 from sless.backend.kubernetes.fit import Fit, IngressFit
 from sless.backend.kubernetes.view import key_of
-from sless.domain.ports import Deployment, Program
+from sless.domain.ports import Deployment, Revision
 from sless.domain.runtimes import RUNTIMES
 from sless.kube.names import (
     GENERATION,
@@ -37,7 +37,7 @@ PRE_STOP_SEC = 5
 """A pod that is to end still takes calls this long: until every proxy has read that it is leaving."""
 START_SEC = 60
 UNLIMITED_GRACE_SEC = 60
-"""What calls get to end in when the program has no time limit."""
+"""What calls get to end in when the revision has no time limit."""
 GRACE_MARGIN_SEC = 5
 HEALTH = {"path": "/_sless/health", "port": PORT, "httpHeaders": [{"name": "X-Sless-Control", "value": "1"}]}
 
@@ -54,13 +54,13 @@ class Wanted:
 
 
 def wanted_of(fit: Fit, wish: Deployment) -> Wanted:
-    program = wish.program
-    before = (stamped(env_secret(fit, program, env_secret_of(program.name), ROLE_INSTANCE)), stamped(_service(fit, program)))
-    after = (stamped(_ingress(fit, program, fit.ingress)),) if fit.ingress else ()
-    code_map = find_code_map(program.artifact)
+    revision = wish.revision
+    before = (stamped(env_secret(fit, revision, env_secret_of(revision.name), ROLE_INSTANCE)), stamped(_service(fit, revision)))
+    after = (stamped(_ingress(fit, revision, fit.ingress)),) if fit.ingress else ()
+    code_map = find_code_map(revision.artifact)
     needs = {key_of(item): stamp_of(item) for item in (*before, *after)}
     if code_map:
-        needs[f"ConfigMap/{namespace_of(program.namespace)}/{code_map}"] = ""
+        needs[f"ConfigMap/{namespace_of(revision.namespace)}/{code_map}"] = ""
     deployment = _deployment(fit, wish, before[0])
     annotations = {
         GENERATION: str(wish.generation),
@@ -71,53 +71,55 @@ def wanted_of(fit: Fit, wish: Deployment) -> Wanted:
     return Wanted(deployment=stamped(deployment), before=before, after=after, code_map=code_map)
 
 
-def labels_of_program(fit: Fit, program: Program, role: str) -> dict[str, str]:
-    more = {WORKLOAD: program.workload_id, NAME: program.name, KIND: str(program.kind), NAMESPACE: program.namespace}
+def labels_of_revision(fit: Fit, revision: Revision, role: str) -> dict[str, str]:
+    more = {WORKLOAD: revision.workload_id, NAME: revision.name, KIND: str(revision.kind), NAMESPACE: revision.namespace}
     return labels_of(fit.installation, role, more)
 
 
-def env_secret(fit: Fit, program: Program, name: str, role: str, more: dict[str, str] | None = None) -> Json:
+def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[str, str] | None = None) -> Json:
     """All of `env`: secret_env and env_vars are not told apart, so that nothing secret can end up in a pod's description."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
             "name": name,
-            "namespace": namespace_of(program.namespace),
-            "labels": dict(sorted({**labels_of_program(fit, program, role), **(more or {})}.items())),
+            "namespace": namespace_of(revision.namespace),
+            "labels": dict(sorted({**labels_of_revision(fit, revision, role), **(more or {})}.items())),
         },
         "type": "Opaque",
         # Not stringData: of that, server-side apply never removes a name again.
-        "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(program.env.items())},
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(revision.env.items())},
     }
 
 
-def environment_of(program: Program) -> dict[str, str]:
+def environment_of(revision: Revision) -> dict[str, str]:
     """What may be seen by anybody who sees the pod. The user's own names win over those that are not the runtime's."""
     ours = {
-        "SLESS_ENTRYPOINT": program.entrypoint,
+        "SLESS_ENTRYPOINT": revision.entrypoint,
         "SLESS_CODE_DIR": CODE_DIR,
-        "SLESS_FUNCTION_NAME": program.name,
-        "SLESS_NAMESPACE": program.namespace,
-        "SLESS_VERSION": str(program.version),
-        "SLESS_MEMORY_MB": str(program.memory_mb),
-        "SLESS_TIMEOUT_SEC": str(program.timeout_sec),
-        "SLESS_CONCURRENCY": str(program.concurrency),
-        "SLESS_EVENT_FORMAT": program.event_format,
+        "SLESS_FUNCTION_NAME": revision.name,
+        "SLESS_NAMESPACE": revision.namespace,
+        "SLESS_VERSION": str(revision.version),
+        "SLESS_MEMORY_MB": str(revision.memory_mb),
+        "SLESS_TIMEOUT_SEC": str(revision.timeout_sec),
+        "SLESS_CONCURRENCY": str(revision.concurrency),
+        "SLESS_EVENT_FORMAT": revision.event_format,
         "SLESS_PORT": str(PORT),
     }
-    usual = {"HOME": "/tmp", "TMPDIR": "/tmp", **_heap_of(program)}
-    return {**{name: value for name, value in usual.items() if name not in program.env}, **ours}
+    usual = {"HOME": "/tmp", "TMPDIR": "/tmp", **_heap_of(revision)}
+    return {**{name: value for name, value in usual.items() if name not in revision.env}, **ours}
 
 
-def container_of_program(fit: Fit, program: Program, secret: str, more: Json, env: dict[str, str] | None = None) -> tuple[Json, list[Json]]:
-    """The container that runs this program, and the volumes it needs. Image: what was built, or the runtime's for small code."""
-    code_map = find_code_map(program.artifact)
+def container_of_revision(
+    fit: Fit, revision: Revision, secret: str, more: Json, env: dict[str, str] | None = None
+) -> tuple[Json, list[Json]]:
+    """The container that runs this revision, and the volumes it needs. Image: what was built, or the runtime's for small code."""
+    code_map = find_code_map(revision.artifact)
     volumes, mounts, code_env = small_code_of(code_map) if code_map else ([], {}, {})
     container = Container(
-        image=fit.images[program.runtime] if code_map else program.artifact,
-        memory_mb=program.memory_mb,
-        env={**environment_of(program), **({"SLESS_ADDRESS": fit.address} if fit.address else {}), **code_env, **(env or {})},
+        image=fit.images[revision.runtime] if code_map else revision.artifact,
+        memory_mb=revision.memory_mb,
+        env={**environment_of(revision), **({"SLESS_ADDRESS": fit.address} if fit.address else {}), **code_env, **(env or {})},
         env_secret=secret,
         mounts=mounts,
         more=more,
@@ -125,26 +127,26 @@ def container_of_program(fit: Fit, program: Program, secret: str, more: Json, en
     return container_of(container, fit.placement), volumes
 
 
-def grace_sec_of(program: Program) -> int:
+def grace_sec_of(revision: Revision) -> int:
     """What running calls get to end in, from SIGTERM."""
-    return program.timeout_sec or UNLIMITED_GRACE_SEC
+    return revision.timeout_sec or UNLIMITED_GRACE_SEC
 
 
 def _deployment(fit: Fit, wish: Deployment, secret: Json) -> Json:
-    program = wish.program
-    labels = labels_of_program(fit, program, ROLE_INSTANCE)
-    selector = labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: program.workload_id})
+    revision = wish.revision
+    labels = labels_of_revision(fit, revision, ROLE_INSTANCE)
+    selector = labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: revision.workload_id})
     template = {
         "metadata": {
-            "labels": dict(sorted({**labels, VERSION: str(program.version)}.items())),
+            "labels": dict(sorted({**labels, VERSION: str(revision.version)}.items())),
             "annotations": {ENV_HASH: hash_of(secret["data"])},
         },
-        "spec": _pod_spec(fit, program, secret["metadata"]["name"]),
+        "spec": _pod_spec(fit, revision, secret["metadata"]["name"]),
     }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": program.name, "namespace": namespace_of(program.namespace), "labels": labels},
+        "metadata": {"name": revision.name, "namespace": namespace_of(revision.namespace), "labels": labels},
         "spec": {
             "replicas": wish.replicas,
             "revisionHistoryLimit": 1,
@@ -155,7 +157,7 @@ def _deployment(fit: Fit, wish: Deployment, secret: Json) -> Json:
     }
 
 
-def _pod_spec(fit: Fit, program: Program, secret: str) -> Json:
+def _pod_spec(fit: Fit, revision: Revision, secret: str) -> Json:
     more = {
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "startupProbe": {"httpGet": HEALTH, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": START_SEC},
@@ -163,9 +165,9 @@ def _pod_spec(fit: Fit, program: Program, secret: str) -> Json:
         "readinessProbe": {"httpGet": HEALTH, "periodSeconds": 5, "timeoutSeconds": 3, "failureThreshold": 6},
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SEC}}},
     }
-    grace_sec = grace_sec_of(program)
-    container, volumes = container_of_program(fit, program, secret, more, {"SLESS_GRACE_SEC": str(grace_sec)})
-    spread = {"labelSelector": {"matchLabels": {WORKLOAD: program.workload_id}}, "maxSkew": 1}
+    grace_sec = grace_sec_of(revision)
+    container, volumes = container_of_revision(fit, revision, secret, more, {"SLESS_GRACE_SEC": str(grace_sec)})
+    spread = {"labelSelector": {"matchLabels": {WORKLOAD: revision.workload_id}}, "maxSkew": 1}
     return pod_spec_of(
         container,
         fit.placement,
@@ -177,25 +179,25 @@ def _pod_spec(fit: Fit, program: Program, secret: str) -> Json:
     )
 
 
-def _service(fit: Fit, program: Program) -> Json:
+def _service(fit: Fit, revision: Revision) -> Json:
     """Nothing of sless needs it, as the proxy calls pods; it is a name for what a provider runs beside: meshes, metrics, kubectl."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": program.name,
-            "namespace": namespace_of(program.namespace),
-            "labels": labels_of_program(fit, program, ROLE_INSTANCE),
+            "name": revision.name,
+            "namespace": namespace_of(revision.namespace),
+            "labels": labels_of_revision(fit, revision, ROLE_INSTANCE),
         },
         "spec": {
-            "selector": labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: program.workload_id}),
+            "selector": labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: revision.workload_id}),
             "ports": [{"name": "http", "port": 80, "targetPort": PORT, "protocol": "TCP"}],
         },
     }
 
 
-def _ingress(fit: Fit, program: Program, ingress: IngressFit) -> Json:
-    label = f"{program.name}-{program.namespace}"
+def _ingress(fit: Fit, revision: Revision, ingress: IngressFit) -> Json:
+    label = f"{revision.name}-{revision.namespace}"
     host = f"{label}.{ingress.host}"
     service = {"name": ingress.service, "port": {"number": ingress.port}}
     spec: Json = {"rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": service}}]}}]}
@@ -209,7 +211,7 @@ def _ingress(fit: Fit, program: Program, ingress: IngressFit) -> Json:
         "metadata": {
             "name": f"fn-{label}"[:253],
             "namespace": ingress.namespace,
-            "labels": labels_of_program(fit, program, ROLE_INSTANCE),
+            "labels": labels_of_revision(fit, revision, ROLE_INSTANCE),
             # Calls may take 900 s and be 32 MB; other controllers than nginx do not read these.
             "annotations": {
                 "nginx.ingress.kubernetes.io/proxy-body-size": "0",
@@ -223,12 +225,12 @@ def _ingress(fit: Fit, program: Program, ingress: IngressFit) -> Json:
     }
 
 
-def _heap_of(program: Program) -> dict[str, str]:
+def _heap_of(revision: Revision) -> dict[str, str]:
     """The memory limit as the language's own collector understands it, with room for the interpreter itself below the cgroup's limit."""
-    known = RUNTIMES.get(program.runtime)
+    known = RUNTIMES.get(revision.runtime)
     match known.language if known else None:
         case "node":
-            return {"NODE_OPTIONS": f"--max-old-space-size={max(16, program.memory_mb * 3 // 4)}"}
+            return {"NODE_OPTIONS": f"--max-old-space-size={max(16, revision.memory_mb * 3 // 4)}"}
         case "go":
-            return {"GOMEMLIMIT": f"{program.memory_mb * 9 // 10}MiB"}
+            return {"GOMEMLIMIT": f"{revision.memory_mb * 9 // 10}MiB"}
     return {}

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from sless.backend.kubernetes.fit import Fit
-from sless.backend.kubernetes.manifests import container_of_program, env_secret, labels_of_program
+from sless.backend.kubernetes.manifests import container_of_revision, env_secret, labels_of_revision
 from sless.domain.ports import RunSpec
 from sless.kube.names import ROLE_RUN, RUN, VERSION, namespace_of, run_of
 from sless.kube.pods import pod_spec_of
@@ -29,17 +29,17 @@ ATTEMPT = "sless.dev/attempt"
 
 def event_secret(fit: Fit, run: RunSpec) -> Json:
     """The event alone: as a file, since a variable holds 128 KB at most."""
-    secret = env_secret(fit, run.program, f"{run_of(run.id)}-event", ROLE_RUN, {RUN: run.id})
+    secret = env_secret(fit, run.revision, f"{run_of(run.id)}-event", ROLE_RUN, {RUN: run.id})
     return {**secret, "data": {EVENT_KEY: base64.b64encode(run.event.encode()).decode()}}
 
 
 def run_env_secret(fit: Fit, run: RunSpec) -> Json:
-    return env_secret(fit, run.program, run_of(run.id), ROLE_RUN, {RUN: run.id})
+    return env_secret(fit, run.revision, run_of(run.id), ROLE_RUN, {RUN: run.id})
 
 
 def job_of(fit: Fit, run: RunSpec) -> Json:
-    program = run.program
-    labels = {**labels_of_program(fit, program, ROLE_RUN), RUN: run.id}
+    revision = run.revision
+    labels = {**labels_of_revision(fit, revision, ROLE_RUN), RUN: run.id}
     env = {
         "SLESS_MODE": "job",
         "SLESS_EVENT_FILE": f"{EVENT_DIR}/{EVENT_KEY}",
@@ -47,7 +47,7 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
         "SLESS_REQUEST_ID": run.request_id,
         "SLESS_TRIGGER": str(run.cause),
     }
-    container, volumes = container_of_program(fit, program, run_of(run.id), {}, env)
+    container, volumes = container_of_revision(fit, revision, run_of(run.id), {}, env)
     container["volumeMounts"] = [{"name": "event", "mountPath": EVENT_DIR, "readOnly": True}, *container["volumeMounts"]]
     volumes = [{"name": "event", "secret": {"secretName": f"{run_of(run.id)}-event"}}, *volumes]
     more = {"restartPolicy": "Never", "terminationGracePeriodSeconds": END_GRACE_SEC}
@@ -55,20 +55,20 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
         "backoffLimit": 0,
         "ttlSecondsAfterFinished": KEPT_SEC,
         "template": {
-            "metadata": {"labels": dict(sorted({**labels, VERSION: str(program.version)}.items()))},
+            "metadata": {"labels": dict(sorted({**labels, VERSION: str(revision.version)}.items()))},
             "spec": pod_spec_of(container, fit.placement, volumes=volumes, more=more),
         },
     }
-    if program.timeout_sec:
-        spec["activeDeadlineSeconds"] = program.timeout_sec + START_SEC
+    if revision.timeout_sec:
+        spec["activeDeadlineSeconds"] = revision.timeout_sec + START_SEC
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": run_of(run.id),
-            "namespace": namespace_of(program.namespace),
+            "namespace": namespace_of(revision.namespace),
             "labels": dict(sorted(labels.items())),
-            "annotations": {MEMORY: str(program.memory_mb), TIMEOUT: str(program.timeout_sec)},
+            "annotations": {MEMORY: str(revision.memory_mb), TIMEOUT: str(revision.timeout_sec)},
         },
         "spec": spec,
     }

@@ -71,7 +71,7 @@ class Runs:
             known = self._records.get(run.id)
             if (known is not None and not known.removing) or (known is None and view is not None and run.id in view.jobs):
                 return
-            record = Record(id=run.id, namespace=namespace_of(run.program.namespace), uid="", spec=run, done=done)
+            record = Record(id=run.id, namespace=namespace_of(run.revision.namespace), uid="", spec=run, done=done)
             self._records[run.id] = record
         self._writer.drop(_key(run.id))
         self._writer.put(_key(run.id), lambda: self._create(record, run, again=known is not None))
@@ -214,13 +214,13 @@ class Runs:
             raise Conflict(409, "Deleting", "what is left of the attempt before is being deleted")
 
         def write() -> None:
-            self._objects.ensure_code(run.program, find_code_map(run.program.artifact))
+            self._objects.ensure_code(run.revision, find_code_map(run.revision.artifact))
             self._objects.kube.apply(run_env_secret(self._objects.fit, run))
             self._objects.kube.apply(event_secret(self._objects.fit, run))
             made = self._objects.kube.create(job)
             record.uid = str(made["metadata"].get("uid") or "")
 
-        self._objects.in_tenant(run.program.namespace, write)
+        self._objects.in_tenant(run.revision.namespace, write)
         record.since = clock.now()
 
     def _delete(self, record: Record) -> None:

@@ -14,7 +14,7 @@ from sless.backend.kubernetes.manifests import wanted_of
 from sless.backend.kubernetes.run_manifests import event_secret, job_of, run_env_secret
 from sless.config import Settings
 from sless.domain.model import Cause, Kind
-from sless.domain.ports import Deployment, Program, RunSpec
+from sless.domain.ports import Deployment, Revision, RunSpec
 from sless.errors import ConfigError
 from sless.kube.code_map import code_map_manifest
 from sless.kube.names import namespace_of
@@ -41,21 +41,21 @@ def settings(**more) -> Settings:
     return Settings(data_dir=Path("/nowhere"), **more)
 
 
-def program(**more) -> Program:
+def revision(**more) -> Revision:
     given = {
         "workload_id": "w1", "namespace": TENANT, "name": "hello", "kind": Kind.FUNCTION, "version": 3, "runtime": "python3.11",
         "entrypoint": "handler.handle", "code_key": "k", "artifact": "registry.example/x:1", "memory_mb": 128, "timeout_sec": 30,
         "env": {"B": "2", "A": "1"},
     }  # fmt: skip
-    return Program(**{**given, **more})
+    return Revision(**{**given, **more})
 
 
 def wish(generation: int = 1, replicas: int = 2, **more) -> Deployment:
-    return Deployment(program=program(**more), replicas=replicas, generation=generation)
+    return Deployment(revision=revision(**more), replicas=replicas, generation=generation)
 
 
 def run(event: str = '{"x": 1}', **more) -> RunSpec:
-    return RunSpec(id="i0123456789", program=program(**more), event=event, request_id="r", cause=Cause.JOB)
+    return RunSpec(id="i0123456789", revision=revision(**more), event=event, request_id="r", cause=Cause.JOB)
 
 
 def archive() -> bytes:

@@ -19,22 +19,22 @@ from sless.backend.plan import (
     decide,
 )
 from sless.domain.model import Kind
-from sless.domain.ports import Program
+from sless.domain.ports import Revision
 
 NOW = 1000.0
-OLD = Program(
+OLD = Revision(
     workload_id="w", namespace="ns", name="f", kind=Kind.FUNCTION, version=1, runtime="python3.11", entrypoint="handler.handle",
     code_key="k1", artifact="", memory_mb=128, timeout_sec=30,
 )  # fmt: skip
 NEW = replace(OLD, version=2, code_key="k2")
 
 
-def wish(replicas: int = 1, program: Program = NEW, not_before: float = 0.0) -> Wish:
-    return Wish(program=program, replicas=replicas, not_before=not_before)
+def wish(replicas: int = 1, revision: Revision = NEW, not_before: float = 0.0) -> Wish:
+    return Wish(revision=revision, replicas=replicas, not_before=not_before)
 
 
-def one(name: str, state: State = State.READY, program: Program = NEW, age: float = 10.0, **fields) -> InstanceView:
-    return InstanceView(id=name, program=program, state=state, since=NOW - age, **fields)
+def one(name: str, state: State = State.READY, revision: Revision = NEW, age: float = 10.0, **fields) -> InstanceView:
+    return InstanceView(id=name, revision=revision, state=state, since=NOW - age, **fields)
 
 
 def starting(name: str, **fields) -> InstanceView:
@@ -42,7 +42,7 @@ def starting(name: str, **fields) -> InstanceView:
 
 
 def old(name: str, **fields) -> InstanceView:
-    return one(name, program=OLD, **fields)
+    return one(name, revision=OLD, **fields)
 
 
 UNNEEDED = "instance was not needed any more"
@@ -75,7 +75,7 @@ TABLE = {
     "old leaves in the tick the new answers": (wish(1), [old("a"), starting("b", healthy=True)], [MarkReady(id="b"), Drain(id="a")]),
     "one of two is ready": (wish(2), [old("a", age=9), old("b", age=99), one("c"), starting("d")], [Drain(id="b")]),
     "an old one that never became ready": (wish(1), [one("a", State.STARTING, OLD), starting("b")], [Kill(id="a", reason=UNNEEDED)]),
-    "two programs ago": (wish(1), [old("a"), one("b", program=replace(OLD, version=9)), one("c")], [Drain(id="a"), Drain(id="b")]),
+    "two revisions ago": (wish(1), [old("a"), one("b", revision=replace(OLD, version=9)), one("c")], [Drain(id="a"), Drain(id="b")]),
     # removal
     "removed": (None, [one("a"), starting("b")], [Drain(id="a"), Kill(id="b", reason=UNNEEDED)]),
     "removed and gone": (None, [], []),

@@ -3,7 +3,7 @@
 import pytest
 
 from sless.domain.model import Kind, TriggerType, VersionState
-from sless.domain.routing import program_of, route_of, wants_instances
+from sless.domain.routing import revision_of, route_of, wants_instances
 from sless.errors import STATUS, Code
 from tests.builders import AT, make_endpoint, make_trigger, make_version, make_workload
 
@@ -44,17 +44,17 @@ def test_a_program_takes_code_from_the_version_and_limits_from_the_workload():
         "env_vars": {"A": "1", "B": "1"}, "secret_env": {"B": "2"}, "build_env": {"C": "3"},
     }  # fmt: skip
     workload = make_workload(spec=spec)
-    program = program_of(workload, make_version(number=4, runtime="python3.11", entrypoint="a.b", code_key="k", artifact="deps"))
-    assert (program.version, program.runtime, program.entrypoint, program.code_key, program.artifact) == (
+    revision = revision_of(workload, make_version(number=4, runtime="python3.11", entrypoint="a.b", code_key="k", artifact="deps"))
+    assert (revision.version, revision.runtime, revision.entrypoint, revision.code_key, revision.artifact) == (
         4,
         "python3.11",
         "a.b",
         "k",
         "deps",
     )
-    assert (program.memory_mb, program.timeout_sec, program.concurrency, program.event_format) == (512, 7, 2, "aws-http-v2")
-    assert program.env == {"A": "1", "B": "2"}
-    assert (program.workload_id, program.namespace, program.name) == (workload.id, workload.namespace, "hello")
+    assert (revision.memory_mb, revision.timeout_sec, revision.concurrency, revision.event_format) == (512, 7, 2, "aws-http-v2")
+    assert revision.env == {"A": "1", "B": "2"}
+    assert (revision.workload_id, revision.namespace, revision.name) == (workload.id, workload.namespace, "hello")
 
 
 class TestRoute:
@@ -63,7 +63,7 @@ class TestRoute:
         endpoint = make_endpoint(workload_id=workload.id)
         route = route_of(workload, active=ONE, newest=failed(), triggers=[HTTP], endpoints=[endpoint])
         assert route.blocked is None
-        assert route.program == program_of(workload, ONE)
+        assert route.revision == revision_of(workload, ONE)
         assert (route.endpoints, route.wants_instances) == ((endpoint,), True)
 
     def test_without_an_http_trigger(self):
@@ -109,7 +109,7 @@ class TestBlocked:
     def test_without_a_version(self, newest, code, text):
         route = route_of(make_workload(), active=None, newest=newest, triggers=[HTTP], endpoints=())
         assert route.blocked == (code, text)
-        assert route.program is None
+        assert route.revision is None
 
     def test_a_failed_build_over_a_working_version_blocks_nothing(self):
         assert blocked(make_workload(), newest=failed()) is None

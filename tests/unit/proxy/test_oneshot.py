@@ -10,7 +10,7 @@ from sless.domain.model import CallStatus, Cause
 from sless.domain.ports import ObservedRun, RunSpec
 from sless.errors import SlessError
 from sless.proxy.oneshot import OneShotRunner
-from tests.proxykit.fakes import program_of
+from tests.proxykit.fakes import revision_of
 from tests.services.product import wait_until
 
 
@@ -31,7 +31,7 @@ class Backend:
 
 
 def spec(run_id: str, namespace: str) -> RunSpec:
-    return RunSpec(id=run_id, program=program_of(namespace=namespace), event="{}", request_id=run_id, cause=Cause.INVOKE)
+    return RunSpec(id=run_id, revision=revision_of(namespace=namespace), event="{}", request_id=run_id, cause=Cause.INVOKE)
 
 
 async def until(check: Callable[[], bool]) -> None:

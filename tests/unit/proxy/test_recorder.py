@@ -9,7 +9,7 @@ from sless.proxy import recorder as recorder_module
 from sless.proxy.recorder import Recorder
 from sless.proxy.request import Call, Request
 from tests.builders import make_log_line
-from tests.proxykit.fakes import FakeHistory, program_of, route_of
+from tests.proxykit.fakes import FakeHistory, revision_of, route_of
 from tests.services.product import wait_until
 
 
@@ -27,7 +27,7 @@ def call_of(
 def test_stats_are_summed_per_workload_version_and_minute() -> None:
     history = FakeHistory()
     recorder = Recorder(history)
-    f, g = route_of("f", program=program_of("f", memory_mb=512)), route_of("g")
+    f, g = route_of("f", revision=revision_of("f", memory_mb=512)), route_of("g")
     for call in (
         call_of(f), call_of(f, duration_ms=0.1), call_of(f, duration_ms=1e9, status=CallStatus.FAILED), call_of(f, version=4),
         call_of(f, at=119.9), call_of(f, at=120), call_of(g),

@@ -24,7 +24,7 @@ class Source:
 
     def write(self, name: str) -> None:
         self.routes += (
-            Route(workload_id=name, namespace="ns", name=name, kind=Kind.FUNCTION, program=None, http=None, wants_instances=False,
+            Route(workload_id=name, namespace="ns", name=name, kind=Kind.FUNCTION, revision=None, http=None, wants_instances=False,
                   endpoints=(), blocked=None),
         )  # fmt: skip
         self.revision += 1

@@ -145,9 +145,9 @@ def test_a_job_of_a_function_overrides_only_what_was_given():
     job = workload(
         "job", kind=Kind.JOB, memory_mb=64, timeout_sec=3, env_vars={"B": "2"}, function_ref="hello", set_fields=("timeout_sec",)
     )
-    program = decide.job_program_of(job, target, version())
-    assert (program.memory_mb, program.timeout_sec, program.env, program.kind) == (256, 3, {"A": "1", "B": "2"}, Kind.JOB)
-    assert (program.workload_id, program.code_key) == ("id-job", "k1")
+    revision = decide.job_revision_of(job, target, version())
+    assert (revision.memory_mb, revision.timeout_sec, revision.env, revision.kind) == (256, 3, {"A": "1", "B": "2"}, Kind.JOB)
+    assert (revision.workload_id, revision.code_key) == ("id-job", "k1")
 
 
 def test_delay_grows_to_five_minutes():

@@ -197,8 +197,8 @@ BROKEN = make_version(number=2, state=VersionState.FAILED, message="no module")
 def test_plan(kind, newest, active, expected):
     workload = make_workload(kind=Kind(kind))
     match plan_of(workload, workload, newest, active):
-        case Ready(program=program):
-            found = f"runs {program.version}"
+        case Ready(revision=revision):
+            found = f"runs {revision.version}"
         case Waits():
             found = "waits"
         case FinishRun(status=status, message=message):
