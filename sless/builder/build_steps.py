@@ -12,7 +12,7 @@ from sless.builder.builder_namespace import namespace_manifests, push_secret_man
 from sless.builder.check_job import LIMIT_SEC, Check, check_job_of, check_secret_of
 from sless.builder.failures import import_message_of
 from sless.builder.image_log import is_users_fault, message_of
-from sless.builder.job_watch import JobWatch, Place
+from sless.builder.job_watch import JobRef, JobWatch
 from sless.builder.packing import Context, packed
 from sless.builder.references import Reference, repository_of, tag_of
 from sless.builder.registry import Harbor, Registry
@@ -124,12 +124,12 @@ class Steps:
 
     def _await_image(self, work: Work, artifact: str, context: Context | None) -> None:
         """Raises BuildFailed."""
-        place = Place(
+        ref = JobRef(
             namespace=self.fit.namespace, job=build_of(work.spec.id), build_id=work.spec.id, installation=self.fit.installation,
             container=BUILDER, init=FETCHER, what="the build",
         )  # fmt: skip
         work.begin()
-        end = JobWatch(kube=self.kube, work=work, place=place, is_hopeless=lambda: is_users_fault(work.tail())).run()
+        end = JobWatch(kube=self.kube, work=work, ref=ref, is_non_retryable=lambda: is_users_fault(work.tail())).run()
         if end.reason == "deadline":
             raise BuildFailed(f"build timed out after {self.fit.timeout_sec} s")
         if not end.ok:
@@ -146,12 +146,12 @@ class Steps:
         except Exists:
             pass  # an earlier process began it
         work.begin()
-        place = Place(
+        ref = JobRef(
             namespace=namespace_of(spec.namespace), job=check_of(spec.id), build_id=spec.id, installation=fit.installation,
             container=MAIN_CONTAINER, what=f"the import of {spec.entrypoint}",
         )  # fmt: skip
         limit = f"importing {spec.entrypoint} took more than {LIMIT_SEC:.0f} s"
-        end = JobWatch(kube=self.kube, work=work, place=place, limit_sec=LIMIT_SEC, limit_message=limit).run()
+        end = JobWatch(kube=self.kube, work=work, ref=ref, limit_sec=LIMIT_SEC, limit_message=limit).run()
         if end.ok:
             return
         if end.reason == "deadline":

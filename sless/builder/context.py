@@ -37,7 +37,7 @@ _WITH_ENV = f"if [ -f {ENV_FILE} ]; then . {ENV_FILE}; fi; "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class ImageRecipe:
     """How an upload becomes an image. `image` is the runtime image; `tool` None: nothing to install; `manifests` are the files of the
     upload that the installer reads; `needs_code`: it has to see the whole upload; `vendored`: Go modules come from the upload."""
 
@@ -49,7 +49,7 @@ class Recipe:
     vendored: bool = False
 
 
-def dockerfile_of(recipe: Recipe, go_dockerfile: str = "") -> str:
+def dockerfile_of(recipe: ImageRecipe, go_dockerfile: str = "") -> str:
     """`go_dockerfile` is the text of the Go runtime's own, which compiles."""
     if RUNTIMES[recipe.runtime].language == "go":
         return go_dockerfile
@@ -63,7 +63,7 @@ def dockerfile_of(recipe: Recipe, go_dockerfile: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def build_args_of(recipe: Recipe) -> dict[str, str]:
+def build_args_of(recipe: ImageRecipe) -> dict[str, str]:
     image = qualified_of(recipe.image)
     if RUNTIMES[recipe.runtime].language == "go":
         return {"GO_IMAGE": image, "MOD": "vendor" if recipe.vendored else "mod"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sless.builder.context import Recipe, build_args_of, dockerfile_of, write_context
+from sless.builder.context import ImageRecipe, build_args_of, dockerfile_of, write_context
 from sless.builder.dependencies import LOCKS, PACKAGE, REQUIREMENTS, Installation, Tool, WrongManifest, find_installation
 from sless.builder.go_sources import prepare
 from sless.builder.work import BuildFailed
@@ -81,15 +81,17 @@ def make_context(order: Order) -> dict[str, Any]:
     }
 
 
-def _recipe_of(order: Order, installation: Installation | None, code: Path) -> Recipe:
+def _recipe_of(order: Order, installation: Installation | None, code: Path) -> ImageRecipe:
     if installation is None:
-        return Recipe(runtime=order.runtime, image=order.image)
+        return ImageRecipe(runtime=order.runtime, image=order.image)
     names = (REQUIREMENTS,) if installation.tool is Tool.PIP else (PACKAGE, *LOCKS, ".npmrc")
     manifests = tuple(name for name in names if (code / name).is_file())
-    return Recipe(runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code)
+    return ImageRecipe(
+        runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code
+    )
 
 
-def _go_recipe(order: Order, code: Path) -> tuple[Recipe, tuple[str, ...]]:
+def _go_recipe(order: Order, code: Path) -> tuple[ImageRecipe, tuple[str, ...]]:
     """And the names that the entry package exports. The code becomes a program's: what prepares it adds files and changes some."""
     for name in ("node_modules", ".git"):
         shutil.rmtree(code / name, ignore_errors=True)
@@ -97,7 +99,7 @@ def _go_recipe(order: Order, code: Path) -> tuple[Recipe, tuple[str, ...]]:
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | 0o200)
     prepared = prepare(code, order.entrypoint, Path(order.runtimes) / order.runtime)
-    return Recipe(runtime=order.runtime, image=order.image, vendored=prepared.vendored), prepared.functions
+    return ImageRecipe(runtime=order.runtime, image=order.image, vendored=prepared.vendored), prepared.functions
 
 
 def _described(target: Path) -> dict[str, Any]:

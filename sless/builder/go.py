@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sless import assets
 from sless.builder.go_again import GoAgain
-from sless.builder.go_compilation import Compilation, Source, lower_priority, make_compilation
+from sless.builder.go_compilation import Compilation, GoSource, lower_priority, make_compilation
 from sless.builder.go_sources import MAIN_FOLDER
-from sless.builder.go_toolchain import Toolchain, environment_of, find_toolchain
+from sless.builder.go_toolchain import Toolchain, find_toolchain, go_environment_of
 from sless.builder.work import BuildFailed, Command, Work
 from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM, Material
@@ -44,8 +44,8 @@ class GoCompiler:
         """The artifact: the program's folder. Raises BuildFailed, BuildCancelled."""
         toolchain = find_toolchain()
         runtime_dir = (self.runtimes or assets.runtimes_dir()).absolute() / work.spec.runtime
-        source = Source(code_dir=code_dir, entrypoint=work.spec.entrypoint, runtime_dir=runtime_dir)
-        artifact = key_of(work.spec, runtime_dir, toolchain)
+        source = GoSource(code_dir=code_dir, entrypoint=work.spec.entrypoint, runtime_dir=runtime_dir)
+        artifact = go_artifact_of(work.spec, runtime_dir, toolchain)
         folder = self.material.deps_dir(artifact)
         lock = self.material.lock_of(f"deps:{artifact}")
         work.wait_for(lock)
@@ -66,8 +66,8 @@ class GoCompiler:
             lock.release()
         return artifact
 
-    def _compilation(self, work: Work, source: Source, toolchain: Toolchain, home: Home) -> Compilation:
-        environment = environment_of(self.folder, home, work.spec.namespace, work.spec.build_env)
+    def _compilation(self, work: Work, source: GoSource, toolchain: Toolchain, home: Home) -> Compilation:
+        environment = go_environment_of(self.folder, home, work.spec.namespace, work.spec.build_env)
         compilation = make_compilation(source, toolchain, home.root, environment)
         for folder, name in ((compilation.code, "."), (home.root, "<build>"), (toolchain.root, "<go>")):
             work.shorten(folder, name)
@@ -87,7 +87,7 @@ class GoCompiler:
         work.log(f"go build: done in {time.monotonic() - began:.1f} s")
 
 
-def key_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> str:
+def go_artifact_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> str:
     """Equal keys mean equal programs, whoever uploaded them; what was made with a build_env is its namespace's alone."""
     content = re.search(r"[0-9a-f]{64}", spec.code_key)
     digest = hashlib.sha256()

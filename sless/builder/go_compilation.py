@@ -15,7 +15,7 @@ _NICENESS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class GoSource:
     """What is compiled: the user's code (which stays as it is) and a runtime, for a function."""
 
     code_dir: Path
@@ -32,7 +32,7 @@ class Source:
 class Compilation:
     """The command that compiles; it runs in `code`, a copy of the user's, and leaves the program at `made` / PROGRAM."""
 
-    source: Source
+    source: GoSource
     toolchain: Toolchain
     environment: dict[str, str]
     code: Path
@@ -41,7 +41,7 @@ class Compilation:
     argv: tuple[str, ...]
 
 
-def make_compilation(source: Source, toolchain: Toolchain, folder: Path, environment: dict[str, str]) -> Compilation:
+def make_compilation(source: GoSource, toolchain: Toolchain, folder: Path, environment: dict[str, str]) -> Compilation:
     """Prepares in `folder`, which must be empty. Raises BuildFailed."""
     code, made = folder / "code", folder / "made"
     made.mkdir()

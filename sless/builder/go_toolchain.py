@@ -108,7 +108,7 @@ def build_command_of(toolchain: Toolchain, build: GoBuild) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def environment_of(folder: Path, home: Home, scope: str, build_env: dict[str, str]) -> dict[str, str]:
+def go_environment_of(folder: Path, home: Home, scope: str, build_env: dict[str, str]) -> dict[str, str]:
     """`folder` keeps the caches. What was downloaded with a build_env may come from somewhere private, so it is kept by `scope`."""
     passed = config.passed_on(PASSED_ON)
     fixed = {

@@ -27,7 +27,7 @@ def command_of(tool: Tool, site: Path) -> tuple[str, ...]:
     return (_npm_path(), *tool.value.split()[1:], "--omit=dev")
 
 
-def environment_of(home: Home, build_env: dict[str, str]) -> dict[str, str]:
+def installer_environment_of(home: Home, build_env: dict[str, str]) -> dict[str, str]:
     fixed = {
         "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_PROGRESS_BAR": "off",
         "PIP_NO_COLOR": "1", "PIP_COMPILE": "1", "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_progress": "false",

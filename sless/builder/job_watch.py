@@ -24,7 +24,7 @@ LOST_TICKS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class JobRef:
     """Where the Job is, and whose: `init` are containers whose log is told only when they fail; `what` names it in messages."""
 
     namespace: str
@@ -47,15 +47,15 @@ class End:
 
 @dataclass(slots=True, kw_only=True)
 class JobWatch:
-    """One use. `limit_sec` counts from when the container begins. `is_hopeless`: whether after a failed try another one cannot help."""
+    """For one run. `limit_sec` counts from the start of the container; `is_non_retryable`: after a failed attempt, no other can succeed."""
 
     kube: Kube
     work: Work
-    place: Place
+    ref: JobRef
     limit_sec: float | None = None
     limit_message: str = ""
-    is_hopeless: Callable[[], bool] = lambda: False
-    _told: dict[str, int] = field(default_factory=dict)
+    is_non_retryable: Callable[[], bool] = lambda: False
+    _reported: dict[str, int] = field(default_factory=dict)
     _stuck_since: float | None = None
     _begun_at: float | None = None
     _lost: int = 0
@@ -65,34 +65,34 @@ class JobWatch:
         while True:
             self.work.check_time()
             try:
-                end = self._look()
+                end = self._observe()
             except Unavailable as error:
-                _log.warning("%s of build %s: %s", self.place.what, self.place.build_id, error)
+                _log.warning("%s of build %s: %s", self.ref.what, self.ref.build_id, error)
                 # What is seen next may be as old as what was seen last: nodes tell the API later than it answers us.
                 self._stuck_since = self._begun_at = None
                 end = None
             except KubeError as error:
-                raise BuildFailed(f"{self.place.what} cannot be followed: {error.message}") from error
+                raise BuildFailed(f"{self.ref.what} cannot be followed: {error.message}") from error
             if end is not None:
                 return end
             if self.work.cancelled.wait(TICK_SEC):
                 raise BuildCancelled
 
-    def _look(self) -> End | None:
-        job = self.kube.find("Job", self.place.job, self.place.namespace)
+    def _observe(self) -> End | None:
+        job = self.kube.find("Job", self.ref.job, self.ref.namespace)
         if job is None or job["metadata"].get("deletionTimestamp"):
             self._lost += 1
             if self._lost >= LOST_TICKS:
-                raise BuildFailed(f"{self.place.what}: somebody deleted its Job {self.place.job}")
+                raise BuildFailed(f"{self.ref.what}: somebody deleted its Job {self.ref.job}")
             return None
         self._lost = 0
         pods = self._pods()
         for pod in pods:
-            self._tell(pod)
-            if (ended := find_ended(pod, self.place.container)) and ended.exit_code and self.is_hopeless():
+            self._report_log(pod)
+            if (ended := find_ended(pod, self.ref.container)) and ended.exit_code and self.is_non_retryable():
                 return End(ok=False, ended=ended)
         if find_condition(job, "Complete"):
-            return End(ok=True, ended=find_ended(pods[-1], self.place.container) if pods else None)
+            return End(ok=True, ended=find_ended(pods[-1], self.ref.container) if pods else None)
         if failed := find_condition(job, "Failed"):
             return self._failed(failed, pods)
         self._check_start(pods)
@@ -101,26 +101,26 @@ class JobWatch:
 
     def _pods(self) -> list[Json]:
         """Oldest first."""
-        selector = f"{INSTALLATION}={self.place.installation},{BUILD}={self.place.build_id}"
-        pods = self.kube.list("Pod", namespace=self.place.namespace, selector=selector)
-        owned = [pod for pod in pods if any(owner.get("name") == self.place.job for owner in pod["metadata"].get("ownerReferences") or ())]
+        selector = f"{INSTALLATION}={self.ref.installation},{BUILD}={self.ref.build_id}"
+        pods = self.kube.list("Pod", namespace=self.ref.namespace, selector=selector)
+        owned = [pod for pod in pods if any(owner.get("name") == self.ref.job for owner in pod["metadata"].get("ownerReferences") or ())]
         return sorted(owned, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
-    def _tell(self, pod: Json) -> None:
+    def _report_log(self, pod: Json) -> None:
         """What its log has more than last time. A container that failed before the main one began is the one to hear."""
         name = pod["metadata"]["name"]
-        container = self.place.container
-        if self.place.init and (ended := find_ended(pod, self.place.init)) and ended.exit_code:
-            container = self.place.init
+        container = self.ref.container
+        if self.ref.init and (ended := find_ended(pod, self.ref.init)) and ended.exit_code:
+            container = self.ref.init
         elif not has_begun(pod, container):
             return
-        if name not in self._told:
-            if self._told:
+        if name not in self._reported:
+            if self._reported:
                 self.work.begin()
-                self.work.log(f"[try {len(self._told) + 1}]")
-            self._told[name] = 0
+                self.work.log(f"[try {len(self._reported) + 1}]")
+            self._reported[name] = 0
         try:
-            text = self.kube.pod_logs(self.place.namespace, name, container=container)
+            text = self.kube.pod_logs(self.ref.namespace, name, container=container)
         except Unavailable:
             raise
         except KubeError:  # the pod or its log is gone; how the Job ended is told by the Job
@@ -128,8 +128,8 @@ class JobWatch:
         lines = text.encode().split(b"\n")
         if not find_ended(pod, container):
             lines = lines[:-1]  # the last one may be half there
-        start = self._told[name] if self._told[name] <= len(lines) else 0  # less than last time: the log was rotated
-        self._told[name] = len(lines)
+        start = self._reported[name] if self._reported[name] <= len(lines) else 0  # less than last time: the log was rotated
+        self._reported[name] = len(lines)
         if fresh := [line for raw in lines[start:] if (line := plain_of(raw))]:
             self.work.log(*fresh)
 
@@ -137,7 +137,7 @@ class JobWatch:
         if condition.get("reason") == "DeadlineExceeded":
             return End(ok=False, ended=None, reason="deadline")
         last = pods[-1] if pods else None
-        ended = find_ended(last, self.place.container) or find_ended(last, self.place.init) if last else None
+        ended = find_ended(last, self.ref.container) or find_ended(last, self.ref.init) if last else None
         evicted = is_evicted(last) if last else None
         return End(ok=False, ended=ended, reason=evicted or str(condition.get("message") or condition.get("reason") or ""))
 
@@ -153,15 +153,15 @@ class JobWatch:
             raise BuildFailed(self._start_message_of(trouble))
 
     def _start_message_of(self, trouble: Trouble) -> str:
-        return f"{self.place.what} cannot start: {trouble.text}"
+        return f"{self.ref.what} cannot start: {trouble.text}"
 
     def _events(self) -> list[Json]:
-        fields = f"involvedObject.kind=Job,involvedObject.name={self.place.job}"
-        return self.kube.list("Event", namespace=self.place.namespace, fields=fields)
+        fields = f"involvedObject.kind=Job,involvedObject.name={self.ref.job}"
+        return self.kube.list("Event", namespace=self.ref.namespace, fields=fields)
 
     def _check_limit(self, pods: list[Json]) -> None:
         """Raises BuildFailed."""
-        if self.limit_sec is None or not pods or not has_begun(pods[-1], self.place.container):
+        if self.limit_sec is None or not pods or not has_begun(pods[-1], self.ref.container):
             return
         now = time.monotonic()
         self._begun_at = self._begun_at if self._begun_at is not None else now

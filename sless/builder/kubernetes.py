@@ -75,7 +75,7 @@ class KubernetesBuilder:
             if build.id in self._works:
                 return
             work = self._works[build.id] = Work(build, changed, self._timeout_sec)
-        self._begin(lambda: self._build(work), f"build-{build.id}")
+        self._begin(lambda: self._build_image(work), f"build-{build.id}")
 
     def poll(self, build_id: str) -> BuildStatus | None:
         with self._lock:
@@ -127,7 +127,7 @@ class KubernetesBuilder:
             self._threads = {known for known in self._threads if known.is_alive()} | {thread}
             thread.start()
 
-    def _build(self, work: Work) -> None:
+    def _build_image(self, work: Work) -> None:
         """The top of a build's thread: whatever happens becomes the version's message."""
         try:
             work.end(ready=True, artifact=self._make(work))

@@ -12,7 +12,7 @@ from sless.builder.dependencies import Installation, Tool, WrongManifest, find_i
 from sless.builder.failures import install_message_of
 from sless.builder.go import GoCompiler
 from sless.builder.go_again import GoAgain
-from sless.builder.installers import command_of, environment_of
+from sless.builder.installers import command_of, installer_environment_of
 from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
 from sless.config import Settings
 from sless.domain.model import Version
@@ -60,7 +60,9 @@ class LocalBuilder:
                 return
             work = self._works[build.id] = Work(build, changed, self._timeout_sec)
             self._threads = {key: thread for key, thread in self._threads.items() if thread.is_alive()}
-            thread = self._threads[build.id] = threading.Thread(target=self._build, args=(work,), name=f"build-{build.id}", daemon=True)
+            thread = self._threads[build.id] = threading.Thread(
+                target=self._build_artifact, args=(work,), name=f"build-{build.id}", daemon=True
+            )
         thread.start()
 
     def poll(self, build_id: str) -> BuildStatus | None:
@@ -91,7 +93,7 @@ class LocalBuilder:
         self._check.memory.close()
         self._run_dir.close()
 
-    def _build(self, work: Work) -> None:
+    def _build_artifact(self, work: Work) -> None:
         """The top of a build's thread: whatever happens becomes the version's message."""
         try:
             work.end(ready=True, artifact=self._make(work))
@@ -165,7 +167,7 @@ class LocalBuilder:
         work.shorten(cwd, ".")
         work.shorten(home.root, "<build>")
         work.log(f"{installation.tool}: installing {installation.file}")
-        command = Command(argv=command_of(installation.tool, made), cwd=cwd, env=environment_of(home, work.spec.build_env))
+        command = Command(argv=command_of(installation.tool, made), cwd=cwd, env=installer_environment_of(home, work.spec.build_env))
         code = work.run(self._check.processes, command)
         if code:
             tool, text = installation.tool.split()[0], (code_dir / installation.file).read_text(errors="replace")

@@ -31,7 +31,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class CheckedUpload:
     """A checked upload: `path` is the normalised zip, which lives as long as its staging folder."""
 
     path: Path
@@ -66,12 +66,12 @@ class Intake:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def check(self, upload: Path, form: Form, *, runtime: str, entrypoint: str) -> Package:
+    def check(self, upload: Path, form: Form, *, runtime: str, entrypoint: str) -> CheckedUpload:
         """Raises Invalid (also invalid_code, for syntax errors), TOO_LARGE, STORAGE_FULL. The package lies beside the upload."""
         target = upload.with_name("package.zip")
         order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
         answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})
-        return Package(path=target, **answer)
+        return CheckedUpload(path=target, **answer)
 
     def source_json(self, package: Path) -> bytes:
         """{"files": …} of a stored package. Raises TOO_LARGE."""

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sless.code.intake import CheckedUpload
 from sless.code.intake import Form as Form
-from sless.code.intake import Package
 from sless.code.keys import new_code_key
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload
@@ -76,7 +76,7 @@ class Uploads:
         self._parts.wake("builds")
         return Uploaded(workload=workload, version=version, fresh=True)
 
-    def _find_same(self, workload: Workload, package: Package) -> Version | None:
+    def _find_same(self, workload: Workload, package: CheckedUpload) -> Version | None:
         """The newest version if it is this code and there is nothing to be gained from building it again."""
         newest = self._store.versions.find_newest(workload.id)
         if newest is None or newest.sha256 != package.sha256:

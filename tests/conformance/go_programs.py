@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from sless.builder.go import failure_of
-from sless.builder.go_compilation import Source, make_compilation
-from sless.builder.go_toolchain import environment_of, find_toolchain
+from sless.builder.go_compilation import GoSource, make_compilation
+from sless.builder.go_toolchain import find_toolchain, go_environment_of
 from sless.builder.work import BuildFailed
 from sless.host.material import PROGRAM
 from sless.host.rundir import Home
@@ -47,7 +47,7 @@ def go_name_of(name: str) -> str:
 def go_program(code_dir: Path, entrypoint: str) -> Path:
     """Raises BuildFailed."""
     return _program(
-        Source(code_dir=code_dir, entrypoint=entrypoint, runtime_dir=RUNTIME_DIR), _content_of(code_dir), _content_of(RUNTIME_DIR), HOOKS
+        GoSource(code_dir=code_dir, entrypoint=entrypoint, runtime_dir=RUNTIME_DIR), _content_of(code_dir), _content_of(RUNTIME_DIR), HOOKS
     )
 
 
@@ -60,7 +60,7 @@ def _content_of(folder: Path) -> str:
 
 
 @functools.lru_cache(maxsize=500)
-def _program(source: Source, code: str, runtime: str, hooks: bool) -> Path:
+def _program(source: GoSource, code: str, runtime: str, hooks: bool) -> Path:
     key = hashlib.sha256("\0".join([source.entrypoint, code, runtime, find_toolchain().version, str(hooks)]).encode()).hexdigest()[:24]
     program = KEPT / f"{re.sub(r'[^a-zA-Z]', '-', source.entrypoint)}-{key}"
     if not program.exists():
@@ -73,8 +73,8 @@ def _program(source: Source, code: str, runtime: str, hooks: bool) -> Path:
     return program
 
 
-def _compile(folder: Path, source: Source, hooks: bool) -> Path:
-    environment = environment_of(folder / "go", Home(root=folder, home=folder, tmp=folder), "", {})
+def _compile(folder: Path, source: GoSource, hooks: bool) -> Path:
+    environment = go_environment_of(folder / "go", Home(root=folder, home=folder, tmp=folder), "", {})
     environment["GOCACHE"] = os.environ.get("GOCACHE", str(ROOT / "build" / "go-cache"))
     compilation = make_compilation(source, find_toolchain(), folder, environment)
     argv = [part for part in compilation.argv if hooks or not part.startswith(("-overlay", "-tags"))]

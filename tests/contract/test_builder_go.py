@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sless.builder.go import key_of
+from sless.builder.go import go_artifact_of
 from sless.builder.go_toolchain import Toolchain, write_overlay
 from sless.domain.ports import BuildStatus
 from sless.ids import new_id
@@ -67,7 +67,7 @@ def test_the_program_goes_by_content_and_not_by_workload(go_toolchain, tmp_path)
     spec = LocalBuilderHarness.spec_of(code_key=f"ns/one/{'0' * 64}-upload.zip", **GO)
 
     def key(**fields):
-        return key_of(replace(spec, **fields), tmp_path, go_toolchain)
+        return go_artifact_of(replace(spec, **fields), tmp_path, go_toolchain)
 
     first = key()
     assert key(code_key=f"other/two/{'0' * 64}.zip", namespace="other", workload_id="two", version=7, memory_mb=512) == first

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sless.builder.context import Recipe, build_args_of, dockerfile_of, env_file_of
+from sless.builder.context import ImageRecipe, build_args_of, dockerfile_of, env_file_of
 from sless.builder.dependencies import Tool
 from sless.builder.packing import packed
 from sless.builder.work import BuildFailed
@@ -21,7 +21,7 @@ WITH_ENV = "if [ -f /sless-build/env ]; then . /sless-build/env; fi; "
 
 
 def dockerfile(**fields) -> list[str]:
-    return dockerfile_of(Recipe(**{"runtime": "python3.11", "image": "mirror/python:1", **fields})).splitlines()
+    return dockerfile_of(ImageRecipe(**{"runtime": "python3.11", "image": "mirror/python:1", **fields})).splitlines()
 
 
 def test_code_alone_is_a_layer_on_the_runtime_image():
@@ -62,8 +62,8 @@ def test_nothing_runs_as_root(tool):
 
 
 def test_base_images_are_arguments():
-    assert build_args_of(Recipe(runtime="python3.11", image="mirror.example/python:1")) == {"RUNTIME_IMAGE": "mirror.example/python:1"}
-    go = build_args_of(Recipe(runtime="go1.23", image="golang:1.23", vendored=True))
+    assert build_args_of(ImageRecipe(runtime="python3.11", image="mirror.example/python:1")) == {"RUNTIME_IMAGE": "mirror.example/python:1"}
+    go = build_args_of(ImageRecipe(runtime="go1.23", image="golang:1.23", vendored=True))
     assert go == {"GO_IMAGE": "docker.io/library/golang:1.23", "MOD": "vendor"}
 
 

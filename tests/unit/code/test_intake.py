@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sless.code.intake import Form, Intake, Package
+from sless.code.intake import CheckedUpload, Form, Intake
 from sless.domain.package import PackageLimits
 from sless.errors import Code, SlessError
 
@@ -48,7 +48,7 @@ def check(
     data: bytes,
     form: Form = Form.ZIP,
     runtime: str = "python3.11",
-    look: Callable[[Package], Any] = lambda package: package,
+    look: Callable[[CheckedUpload], Any] = lambda package: package,
 ) -> Any:
     with intake.staged() as folder:
         upload = folder / "upload"
@@ -62,7 +62,7 @@ def refused(intake: Intake, data: bytes, form: Form = Form.ZIP, **more: Any) -> 
     return caught.value
 
 
-def names_and_modes(package: Package) -> dict[str, int]:
+def names_and_modes(package: CheckedUpload) -> dict[str, int]:
     with zipfile.ZipFile(package.path) as archive:
         assert archive.testzip() is None
         return {info.filename: info.external_attr >> 16 for info in archive.infolist()}
@@ -82,7 +82,7 @@ def test_equal_content_gives_equal_hash_and_bytes(intake: Intake) -> None:
         archive.writestr("handler.py", HANDLER)
     by_json = json.dumps({"files": {"handler.py": HANDLER, "b": {"base64": base64.b64encode(b"x").decode()}}}).encode()
 
-    def both(package: Package) -> tuple[str, bytes]:
+    def both(package: CheckedUpload) -> tuple[str, bytes]:
         return package.sha256, package.path.read_bytes()
 
     results = {check(intake, first, look=both), check(intake, second.getvalue(), look=both), check(intake, by_json, Form.JSON, look=both)}
