@@ -49,8 +49,8 @@ class LockedBackend:
     def why_gone(self, endpoint_id: str) -> str | None:
         return self.inner.why_gone(endpoint_id)
 
-    def report_stuck(self, endpoint_id: str) -> None:
-        self.inner.report_stuck(endpoint_id)
+    def report_unresponsive(self, endpoint_id: str) -> None:
+        self.inner.report_unresponsive(endpoint_id)
 
     def close(self) -> None:
         self.inner.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sless import ids
 from sless.app.adapters import LockedBackend, RunQueue
 from sless.app.database import database_url_of, holder_of
-from sless.asgi import Application, Parts
+from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend
 from sless.builder import make_local_builder
 from sless.code import open_code_store
@@ -100,7 +100,7 @@ class Assembly:
         usecases = Usecases(
             settings=self.settings, store=self.store, code=self.code, waker=_RequestWaker(self), freshen_logs=self.plane.freshen_logs
         )
-        parts = Parts(
+        parts = ApplicationParts(
             plane=self.plane,
             verifier=verifier,
             flask=create_app(usecases, verifier, self.settings),

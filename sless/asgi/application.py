@@ -12,7 +12,7 @@ from sless.asgi.answers import answer_error
 from sless.asgi.calls import Calls
 from sless.asgi.contexts import FindContext, send_context
 from sless.asgi.mount import Mount
-from sless.asgi.paths import Found, Place, place_of
+from sless.asgi.paths import FoundPath, PathKind, path_of
 from sless.asgi.streams import OpenFollower, Streams
 from sless.asgi.types import Message, Receive, Scope, Send, Verifier
 from sless.config import Settings
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ApplicationParts:
     """What `app` injects. `start`, `drain` and `stop` (schedulers, backend, store) are called in a thread: start before the first call is
     served; drain when the server begins to stop, to end what begins calls by itself; stop after the last one has ended and the history is
     written. `find_unready`: why the server is not ready, or None.
@@ -47,10 +47,10 @@ class Parts:
 class Application:
     """The ASGI application. Made in the worker process, after the fork."""
 
-    def __init__(self, settings: Settings, parts: Parts) -> None:
+    def __init__(self, settings: Settings, parts: ApplicationParts) -> None:
         self.plane = parts.plane
         self.relays: Relays | None = parts.plane.relays
-        """The short way of calls, which the server's protocol takes beside this application. None: every call comes here."""
+        """The fast path of calls, which the server's protocol takes beside this application. None: every call comes here."""
         self.hosts = function_hosts_of(settings)
         """Functions at hosts of their own, for the server's protocol."""
         self._parts = parts
@@ -89,28 +89,28 @@ class Application:
             begun = True
             await send(message)
 
-        place, status = Place.FLASK, 499
+        path_kind, status = PathKind.FLASK, 499
         try:
-            found = place_of(scope["method"], scope["raw_path"], scope["query_string"])
-            place = found.place
+            found = path_of(scope["method"], scope["raw_path"], scope["query_string"])
+            path_kind = found.path_kind
             status = await self._serve(scope, receive, send_on, found)
         except CallerGone:
             pass
         except Exception as error:
             status = await self._failed(scope, send, error, begun=begun)
-        metrics.HTTP.count(place, status)
+        metrics.HTTP.count(path_kind, status)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, found: Found) -> int:
-        match found.place:
-            case Place.CALL | Place.INVOKE:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
+        match found.path_kind:
+            case PathKind.CALL | PathKind.INVOKE:
                 return await self._calls(scope, receive, send, found)
-            case Place.LOGS | Place.BUILD:
+            case PathKind.LOGS | PathKind.BUILD:
                 return await self._streams(scope, receive, send, found)
-            case Place.HEALTH:
+            case PathKind.HEALTH:
                 return await health.alive(scope, send)
-            case Place.CONTEXT if self._parts.find_context is not None:
+            case PathKind.CONTEXT if self._parts.find_context is not None:
                 return await send_context(scope, send, self._parts.find_context, found.name)
-            case Place.READY:
+            case PathKind.READY:
                 return await health.ready(scope, send, self._find_unready)
         return await self._mount(scope, receive, send)
 

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from sless.asgi.paths import Found
+from sless.asgi.paths import FoundPath
 from sless.asgi.types import Receive, Scope, Send, Verifier
 from sless.errors import Code, SlessError
-from sless.proxy.invoke import Asked, Invocations
+from sless.proxy.invoke import IncomingCall, Invocations
 from sless.proxy.request import CallerGone, Headers, Request
 
 BODY_SEC = 60.0
@@ -14,7 +14,7 @@ BODY_SEC = 60.0
 
 
 class AsgiCaller:
-    """proxy.request.Caller over ASGI. One reader of `receive` at a time: first the body's, then the watcher's."""
+    """proxy.request.CallerStream over ASGI. One reader of `receive` at a time: first the body's, then the watcher's."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -59,7 +59,7 @@ class Calls:
         self._invocations = invocations
         self._verifier = verifier
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, found: Found) -> int:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
         """Returns the status that was sent."""
         request = request_of(scope, found)
         refuse_websocket(request)
@@ -75,14 +75,16 @@ class Calls:
             authorization = request.header(b"authorization")
             await check_token(authorization.decode("latin-1") if authorization is not None else None)
         caller = AsgiCaller(receive, send)
-        asked = Asked(namespace=namespace, name=found.name, kind=found.kind, request=request, caller=caller, token_check=check_token)
+        incoming = IncomingCall(
+            namespace=namespace, name=found.name, kind=found.kind, request=request, caller=caller, token_check=check_token
+        )
         try:
-            return await self._invocations.invoke(asked)
+            return await self._invocations.invoke(incoming)
         finally:
             caller.close()
 
 
-def request_of(scope: Scope, found: Found) -> Request:
+def request_of(scope: Scope, found: FoundPath) -> Request:
     query: bytes = scope["query_string"]
     request = Request(scope["method"], scope["raw_path"], query, scope["headers"])
     if root_path := scope.get("root_path"):

@@ -15,7 +15,7 @@ _V1 = re.compile(
 _FOLLOW = re.compile(rb"(?:^|&)follow=(?:1|true)(?:&|$)")
 
 
-class Place(StrEnum):
+class PathKind(StrEnum):
     CALL = "fn"
     INVOKE = "invoke"
     LOGS = "logs"
@@ -27,10 +27,10 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPath:
     """`rest` is the raw sub-path of a call, "/" when there is none."""
 
-    place: Place
+    path_kind: PathKind
     namespace: str = ""
     name: str = ""
     kind: Kind | None = None
@@ -38,19 +38,19 @@ class Found:
     rest: bytes = b"/"
 
 
-_FIXED = {b"/healthz": Found(Place.HEALTH), b"/health": Found(Place.HEALTH), b"/readyz": Found(Place.READY)}
-_FLASK = Found(Place.FLASK)
+_FIXED = {b"/healthz": FoundPath(PathKind.HEALTH), b"/health": FoundPath(PathKind.HEALTH), b"/readyz": FoundPath(PathKind.READY)}
+_FLASK = FoundPath(PathKind.FLASK)
 _CONTEXTS = b"/internal/contexts/"
 
 
-def place_of(method: str, raw_path: bytes, query: bytes) -> Found:
+def path_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
     """Raises SlessError INVALID for dot segments under /fn."""
     if raw_path.startswith(b"/fn/"):
         return call_of(raw_path)
     if raw_path in _FIXED and method in ("GET", "HEAD"):
         return _FIXED[raw_path]
     if raw_path.startswith(_CONTEXTS) and method in ("GET", "HEAD"):
-        return Found(Place.CONTEXT, name=raw_path[len(_CONTEXTS) :].decode("latin-1"))
+        return FoundPath(PathKind.CONTEXT, name=raw_path[len(_CONTEXTS) :].decode("latin-1"))
     match = _V1.fullmatch(raw_path)
     if match is None:
         return _FLASK
@@ -58,21 +58,21 @@ def place_of(method: str, raw_path: bytes, query: bytes) -> Found:
     if match["invoke"]:
         if kind is Kind.JOB or method not in ("GET", "POST"):
             return _FLASK
-        return Found(Place.INVOKE, namespace, name, kind)
+        return FoundPath(PathKind.INVOKE, namespace, name, kind)
     if method != "GET" or not _FOLLOW.search(query):
         return _FLASK
     if match["logs"]:
-        return Found(Place.LOGS, namespace, name, kind)
-    return Found(Place.BUILD, namespace, name, kind, int(match["version"]))
+        return FoundPath(PathKind.LOGS, namespace, name, kind)
+    return FoundPath(PathKind.BUILD, namespace, name, kind, int(match["version"]))
 
 
-def call_of(raw_path: bytes) -> Found:
+def call_of(raw_path: bytes) -> FoundPath:
     """`/fn/{ns}/{name}[/…]`. Raises SlessError INVALID for a path with dot segments."""
     if has_dot_segment(raw_path):
         raise SlessError(Code.INVALID, "the path holds a segment . or .. (maybe percent-encoded); send the path it resolves to")
     namespace, _, after = raw_path[4:].partition(b"/")
     name, slash, rest = after.partition(b"/")
-    return Found(Place.CALL, namespace.decode("latin-1"), name.decode("latin-1"), rest=slash + rest or b"/")
+    return FoundPath(PathKind.CALL, namespace.decode("latin-1"), name.decode("latin-1"), rest=slash + rest or b"/")
 
 
 def has_dot_segment(raw_path: bytes) -> bool:

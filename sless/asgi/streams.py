@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from time import monotonic
 from urllib.parse import parse_qsl
 
-from sless.asgi.paths import Found, Place
+from sless.asgi.paths import FoundPath, PathKind
 from sless.asgi.types import Receive, Scope, Send, Verifier
 from sless.domain.ports import Follower, FollowPage, FollowRequest
 from sless.errors import Code, SlessError
@@ -36,20 +36,20 @@ class Streams:
 
     def __init__(self, *, verifier: Verifier, follow_logs: OpenFollower, follow_build: OpenFollower, stopping: asyncio.Event) -> None:
         self._verifier = verifier
-        self._open = {Place.LOGS: follow_logs, Place.BUILD: follow_build}
+        self._open = {PathKind.LOGS: follow_logs, PathKind.BUILD: follow_build}
         self._stopping = stopping
         self._followed = Counter[str]()
         # Its own threads: followers that wait for the database do not hold up what else needs a thread.
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="follow")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, found: Found) -> int:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
         loop = asyncio.get_running_loop()
         headers: Headers = scope["headers"]
         authorization = _header(headers, b"authorization")
         caller = await asyncio.to_thread(self._verifier.verify, authorization)
         caller.check(found.namespace)
-        with self._place_of(found.namespace):
-            follower = await loop.run_in_executor(self._threads, self._open[found.place], _request_of(scope, found))
+        with self._slot_of(found.namespace):
+            follower = await loop.run_in_executor(self._threads, self._open[found.path_kind], _request_of(scope, found))
             gone = loop.create_task(_gone(receive))
             stop = loop.create_task(self._stopping.wait())
             try:
@@ -60,7 +60,7 @@ class Streams:
         return 200
 
     @contextmanager
-    def _place_of(self, namespace: str) -> Iterator[None]:
+    def _slot_of(self, namespace: str) -> Iterator[None]:
         if self._followed[namespace] >= MOST_PER_NAMESPACE:
             text = f"expected at most {MOST_PER_NAMESPACE} logs of a namespace followed at once, found as many open: end one of them first"
             raise SlessError(Code.TOO_MANY_REQUESTS, text, retry_after_sec=_RETRY_SEC)
@@ -110,7 +110,7 @@ def _event_text(page: FollowPage) -> str:
     return text
 
 
-def _request_of(scope: Scope, found: Found) -> FollowRequest:
+def _request_of(scope: Scope, found: FoundPath) -> FollowRequest:
     assert found.kind is not None
     last = _header(scope["headers"], b"last-event-id")
     return FollowRequest(

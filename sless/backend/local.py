@@ -63,8 +63,8 @@ class LocalBackend:
     def why_gone(self, endpoint_id: str) -> str | None:
         return self._supervisor.why_gone(endpoint_id)
 
-    def report_stuck(self, endpoint_id: str) -> None:
-        self._supervisor.report_stuck(endpoint_id)
+    def report_unresponsive(self, endpoint_id: str) -> None:
+        self._supervisor.report_unresponsive(endpoint_id)
 
     def close(self, grace_sec: float = CLOSE_SEC) -> None:
         """Calls and runs get `grace_sec` to end."""

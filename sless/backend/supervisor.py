@@ -69,7 +69,7 @@ class Supervisor:
             code = instance.child.find_exit() if instance.child else None
             return None if code is None else instance.end_reason or exit_words_of(code)
 
-    def report_stuck(self, instance_id: str) -> None:
+    def report_unresponsive(self, instance_id: str) -> None:
         with self._wakeup:
             if instance := self._find(instance_id):
                 instance.watched = True

@@ -11,9 +11,9 @@ Decisions
 """
 
 from sless.broker.channel import Channel, Delivery
-from sless.broker.connection import Connection, open_connection
+from sless.broker.connection import BrokerConnection, open_connection
 from sless.broker.faults import BrokerError
 from sless.broker.pool import Pool
-from sless.broker.reader import Limits
+from sless.broker.reader import BrokerLimits
 
-__all__ = ["BrokerError", "Channel", "Connection", "Delivery", "Limits", "Pool", "open_connection"]
+__all__ = ["BrokerConnection", "BrokerError", "BrokerLimits", "Channel", "Delivery", "Pool", "open_connection"]

@@ -13,7 +13,7 @@ from yarl import URL
 from sless._version import __version__
 from sless.broker.channel import Channel
 from sless.broker.faults import BrokerError, reason_of, translated, unreachable
-from sless.broker.reader import Budget, Limits, open_stream
+from sless.broker.reader import BrokerLimits, Budget, open_stream
 from sless.domain.amqp import BrokerUrl
 from sless.outbound import Outbound
 
@@ -27,7 +27,7 @@ for _name in ("aiormq", "aiormq.connection", "aiormq.channel"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 
-class Connection:
+class BrokerConnection:
     """Ends once and for all; `Pool` makes the next one."""
 
     def __init__(self, inner: aiormq.Connection, budget: Budget) -> None:
@@ -71,7 +71,7 @@ class Connection:
             pass  # it was gone already
 
 
-async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: Limits) -> Connection:
+async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: BrokerLimits) -> BrokerConnection:
     """`outbound` checks the address; None: the operator's own broker, which may be anywhere. Raises BrokerError."""
     budget = Budget(limits)
     inner = aiormq.Connection(_library_url(url), transport_factory=_Transport(url, outbound, budget))
@@ -81,7 +81,7 @@ async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: Lim
                 await inner.connect(client_properties={"connection_name": "sless", "product": "sless", "version": __version__})
         except (exceptions.AMQPConnectionError, exceptions.IncompatibleProtocolError, exceptions.InvalidFrameError) as error:
             raise BrokerError(f"{unreachable(url)}: {_first_reason_of(url, error)}") from error
-    return Connection(inner, budget)
+    return BrokerConnection(inner, budget)
 
 
 def _first_reason_of(url: BrokerUrl, error: BaseException) -> str:

@@ -5,9 +5,9 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-from sless.broker.connection import Connection, open_connection
+from sless.broker.connection import BrokerConnection, open_connection
 from sless.broker.faults import BrokerError
-from sless.broker.reader import Limits
+from sless.broker.reader import BrokerLimits
 from sless.domain.amqp import BrokerUrl
 from sless.outbound import Outbound
 
@@ -15,16 +15,16 @@ CHANNELS_PER_CONNECTION = 200
 """RabbitMQ allows 2,047; each user also opens one now and then to look at a queue."""
 MAX_REST_SEC = 15.0
 
-Key = tuple[str, BrokerUrl, bool]
+LinkKey = tuple[str, BrokerUrl, bool]
 
 
 @dataclass(eq=False, slots=True)
 class Link:
     """A place for one connection at a time, for `users`. After a failure it rests: who asks meanwhile is told the same again."""
 
-    key: Key
+    key: LinkKey
     users: int = 0
-    connection: Connection | None = None
+    connection: BrokerConnection | None = None
     failures: int = 0
     rests_until: float = 0.0
     error: str = ""
@@ -34,10 +34,10 @@ class Link:
 class Pool:
     """On one event loop."""
 
-    def __init__(self, outbound: Outbound, limits: Limits | None = None) -> None:
+    def __init__(self, outbound: Outbound, limits: BrokerLimits | None = None) -> None:
         self._outbound = outbound
-        self._limits = limits or Limits()
-        self._links: dict[Key, list[Link]] = {}
+        self._limits = limits or BrokerLimits()
+        self._links: dict[LinkKey, list[Link]] = {}
 
     def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
         """A link with room, to be left again. `trusted`: the operator's own URL, whose address is not checked."""
@@ -60,7 +60,7 @@ class Pool:
         if link.connection is not None:
             await link.connection.close()
 
-    async def connection(self, link: Link) -> Connection:
+    async def connection(self, link: Link) -> BrokerConnection:
         """The open connection, or a new one. Raises BrokerError."""
         async with link.lock:
             if link.connection is not None and not link.connection.closed:

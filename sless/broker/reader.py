@@ -15,7 +15,7 @@ BEAT_SEC = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BrokerLimits:
     """`held_bytes`: bodies of messages that are not settled, per connection; over it nothing more is read (the broker notices nothing but a
     slow reader). `message_bytes`: RabbitMQ's own limit; a body grows in memory before anybody may look at it."""
 
@@ -26,7 +26,7 @@ class Limits:
 class Budget:
     """Bytes held by one connection. On one event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BrokerLimits) -> None:
         self.limits = limits
         self._held_bytes = 0
         self._room = asyncio.Event()

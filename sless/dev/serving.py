@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from sless.asgi import Application, Follower, FollowRequest, Parts
+from sless.asgi import Application, ApplicationParts, Follower, FollowRequest
 from sless.backend import LocalBackend, make_local_backend
 from sless.builder import LocalBuilder, make_local_builder
 from sless.builder.made import is_compiled
@@ -106,7 +106,7 @@ class _Dev:
         )  # fmt: skip
         return Application(
             self._settings,
-            Parts(
+            ApplicationParts(
                 plane=plane,
                 verifier=_OpenDoor(),
                 flask=_Nothing(self._request.name),

@@ -135,7 +135,7 @@ class Backend(Protocol):
     def why_gone(self, endpoint_id: str) -> str | None:
         """Why an instance ended (`out of memory: used 140 of 128 MB`, `function exited with code 3`), None when it runs or is unknown."""
 
-    def report_stuck(self, endpoint_id: str) -> None:
+    def report_unresponsive(self, endpoint_id: str) -> None:
         """A call on this instance went over its time: look at it soon, replace it if calls hang in it."""
 
     def close(self) -> None:
@@ -231,7 +231,7 @@ class AcceptedCall:
 
 
 class Invoker(Protocol):
-    """Calls a workload from a thread of a reconciler: an instance if it has any, else a one-shot run."""
+    """Calls a workload from a thread of a reconciler: an instance if it has any, else a one-off run."""
 
     def invoke(self, workload_id: str, run: "AcceptedCall", timeout_sec: float) -> ObservedRun:
         """Blocks until the call has ended. Raises SlessError when it could not be made."""

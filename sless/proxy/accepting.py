@@ -14,7 +14,7 @@ from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, AsyncOpt
 from sless.domain.event import event_of
 from sless.domain.ports import AcceptedCall, AsyncQueue
 from sless.domain.request import StoredRequest
-from sless.proxy.request import Call, Headers, Request
+from sless.proxy.request import CallRecord, Headers, Request
 
 _BATCH = 200
 _SLESS = b"x-sless-"
@@ -75,7 +75,7 @@ class Acceptor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class AsyncSettings:
     """`allowed` are ranges beside the public ones that callbacks may reach; `max_body_bytes` bounds what is kept of a request."""
 
     allowed: tuple[Allowed, ...]
@@ -93,7 +93,7 @@ def wants_async(request: Request) -> bool:
     )
 
 
-def accepted_of(call: Call, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> AcceptedCall:
+def accepted_of(call: CallRecord, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> AcceptedCall:
     """`keep_request`: it came over /fn, and its handler is to see it as it was. Raises SlessError INVALID_JSON."""
     route = call.route
     event = event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
@@ -105,7 +105,7 @@ def accepted_of(call: Call, request: Request, body: bytes, options: AsyncOptions
     )  # fmt: skip
 
 
-def accepted_answer(call: Call) -> tuple[Headers, bytes]:
+def accepted_answer(call: CallRecord) -> tuple[Headers, bytes]:
     """Headers and body of the 202."""
     route = call.route
     location = f"/v1/namespaces/{route.namespace}/{route.kind}s/{route.name}/invocations/{call.id}"

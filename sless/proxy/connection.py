@@ -34,10 +34,10 @@ class Receiver(Protocol):
         """The instance has room for more of the request's body."""
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """`idle` is called with the connection when an answer has ended and it may carry another; `lost` when it is closed."""
 
-    def __init__(self, lost: Callable[["Connection"], None]) -> None:
+    def __init__(self, lost: Callable[["UpstreamConnection"], None]) -> None:
         self._lost = lost
         self._parser = httptools.HttpResponseParser(self)
         self._receiver: Receiver | None = None

@@ -3,7 +3,7 @@
 import asyncio
 from time import monotonic
 
-from sless.proxy.connection import Connection
+from sless.proxy.connection import UpstreamConnection
 from sless.proxy.request import CallerGone, Headers
 
 _HIGH_WATER_BYTES = 256 * 1024
@@ -34,7 +34,7 @@ class Exchange:
     __slots__ = ("_chunks", "_connection", "_paused", "_size", "_timeout_sec", "_waiter", "_writable", "broken", "deadline", "ended",
                  "headers", "status")  # fmt: skip
 
-    def __init__(self, connection: Connection, timeout_sec: float) -> None:
+    def __init__(self, connection: UpstreamConnection, timeout_sec: float) -> None:
         self._connection = connection
         self._timeout_sec = timeout_sec or NEVER
         self._chunks: list[bytes] = []

@@ -7,8 +7,8 @@ from sless.domain.model import CallStatus
 from sless.domain.ports import Route
 from sless.errors import Code, SlessError
 from sless.proxy.exchange import BrokenOff, OverTime
+from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.request import BodyTooLarge, CallerGone
-from sless.proxy.target import Target
 
 _LOOKS_SEC = (0.0, 0.02, 0.05, 0.1, 0.13)
 """Pauses before each look for the reason: a process that dies closes its socket before its parent hears of it. 300 ms in all."""
@@ -29,11 +29,11 @@ def code_of(reason: str) -> Code:
     return Code.FUNCTION_BROKE_OFF
 
 
-async def broken_off(route: Route, target: Target, error: BrokenOff, why_gone: WhyGone) -> SlessError:
+async def broken_off(route: Route, instance: LiveEndpoint, error: BrokenOff, why_gone: WhyGone) -> SlessError:
     """502 with the reason the backend knows, else with what was seen on the connection."""
     for pause_sec in _LOOKS_SEC:
         await asyncio.sleep(pause_sec)
-        reason = await asyncio.to_thread(why_gone, target.endpoint.id)
+        reason = await asyncio.to_thread(why_gone, instance.endpoint.id)
         if reason:
             return SlessError(code_of(reason), reason)
     return SlessError(Code.FUNCTION_BROKE_OFF, f'{route.kind} "{route.name}" broke off: {_what(error)}')

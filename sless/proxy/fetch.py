@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from sless.proxy.exchange import BrokenOff, Exchange
+from sless.proxy.live_endpoint import connect
 from sless.proxy.request import Headers
 from sless.proxy.sweep import Sweep
-from sless.proxy.target import connect
 
 
 class AnswerTooLarge(BrokenOff):

@@ -11,15 +11,15 @@ from time import monotonic
 
 from sless.domain.model import CallStatus
 from sless.errors import SlessError
-from sless.proxy.connection import Connection
-from sless.proxy.doubts import Doubts
-from sless.proxy.entry import Entry
+from sless.proxy.connection import UpstreamConnection
 from sless.proxy.exchange import BrokenOff, Exchange, OverTime
 from sless.proxy.failure import WhyGone, body_too_large, broken_off, over_time, status_of
 from sless.proxy.heads import Trust, answer_of, request_head
-from sless.proxy.request import BodyTooLarge, Call, Caller, CallerGone, Headers, Request
+from sless.proxy.live_endpoint import LiveEndpoint
+from sless.proxy.live_route import LiveRoute
+from sless.proxy.request import BodyTooLarge, CallerGone, CallerStream, CallRecord, Headers, Request
+from sless.proxy.suspects import Suspects
 from sless.proxy.sweep import Sweep
-from sless.proxy.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ForwardOptions:
     max_body_bytes: int
     trust: Trust
     why_gone: WhyGone
-    report_stuck: Callable[[str], None]
+    report_unresponsive: Callable[[str], None]
     """Both are called in a thread."""
 
 
@@ -36,10 +36,10 @@ class ForwardOptions:
 class Forwarding:
     """One call to forward. `extra_headers` are added to the answer (CORS)."""
 
-    entry: Entry
-    call: Call
+    live: LiveRoute
+    call: CallRecord
     request: Request
-    caller: Caller
+    caller: CallerStream
     extra_headers: Headers
 
 
@@ -47,15 +47,15 @@ class Forwarder:
     def __init__(self, options: ForwardOptions, sweep: Sweep) -> None:
         self.options = options
         self.sweep = sweep
-        self.doubts = Doubts(sweep)
+        self.suspects = Suspects(sweep)
 
-    async def forward(self, job: Forwarding) -> None:
-        if job.request.length > self.options.max_body_bytes:
+    async def forward(self, forwarding: Forwarding) -> None:
+        if forwarding.request.length > self.options.max_body_bytes:
             raise body_too_large(self.options.max_body_bytes)
         # Before a slot is taken, so that a caller that is slow to send holds none.
-        first = await job.caller.read() if job.request.has_body else (b"", False)
-        target, connection = await self._reach(job)
-        one = _OneExchange(self, job, target, connection)
+        first = await forwarding.caller.read() if forwarding.request.has_body else (b"", False)
+        instance, connection = await self._reach(forwarding)
+        one = _OneExchange(self, forwarding, instance, connection)
         try:
             await one.run(*first)
         except (BrokenOff, OverTime, BodyTooLarge, CallerGone, SlessError, asyncio.CancelledError) as error:
@@ -63,39 +63,39 @@ class Forwarder:
             await self.settle(one, error)
         finally:
             self.sweep.discard(one.exchange)
-            target.give_back(connection)
-            job.entry.release(target)
+            instance.give_back(connection)
+            forwarding.live.release(instance)
 
-    async def _reach(self, job: Forwarding) -> tuple[Target, Connection]:
+    async def _reach(self, forwarding: Forwarding) -> tuple[LiveEndpoint, UpstreamConnection]:
         """A slot and a connection. An instance that cannot be reached costs nothing: nothing has been sent to it."""
-        entry, call = job.entry, job.call
+        live, call = forwarding.live, forwarding.call
         deadline = monotonic() + self.options.instance_wait_sec
-        call.cold = not entry.targets
+        call.cold = not live.instances
         while True:
-            target = await entry.target(self.options.instance_wait_sec, deadline)
+            instance = await live.take(self.options.instance_wait_sec, deadline)
             try:
-                connection = await target.connection()
+                connection = await instance.connection()
             except OSError:
-                entry.release_unreachable(target)
+                live.release_unreachable(instance)
                 # Alive or not, what nobody can reach serves nobody: the backend looks and replaces it.
-                await asyncio.to_thread(self.options.report_stuck, target.endpoint.id)
+                await asyncio.to_thread(self.options.report_unresponsive, instance.endpoint.id)
                 continue
             except asyncio.CancelledError:
-                entry.release(target)
+                live.release(instance)
                 raise
-            target.calls += 1
-            call.version = target.endpoint.version
-            return target, connection
+            instance.calls += 1
+            call.version = instance.endpoint.version
+            return instance, connection
 
     async def _explain(self, one: "_OneExchange", error: BaseException) -> SlessError | None:
         """What the caller is told of a failure; None: nobody is there to be told."""
-        route = one.job.entry.route
+        route = one.forwarding.live.route
         match error:
             case BrokenOff():
-                return await broken_off(route, one.target, error, self.options.why_gone)
+                return await broken_off(route, one.instance, error, self.options.why_gone)
             case OverTime():
-                self.doubts.add(one.job.entry, one.target)
-                await asyncio.to_thread(self.options.report_stuck, one.target.endpoint.id)
+                self.suspects.add(one.forwarding.live, one.instance)
+                await asyncio.to_thread(self.options.report_unresponsive, one.instance.endpoint.id)
                 return over_time(route, one.timeout_sec)
             case SlessError():
                 return error
@@ -105,7 +105,7 @@ class Forwarder:
 
     async def settle(self, one: "_OneExchange", error: BaseException) -> None:
         """Ends a call that failed: raises what the caller is to be told, or aborts the answer that has begun."""
-        call = one.job.call
+        call = one.forwarding.call
         told = await self._explain(one, error)
         if told is None:
             call.finish(CallStatus.CANCELLED, "the caller went away" if isinstance(error, CallerGone) else "the server stopped")
@@ -113,16 +113,16 @@ class Forwarder:
         call.finish(status_of(error), told.message)
         if not one.begun:
             raise told
-        one.job.caller.abort()
+        one.forwarding.caller.abort()
 
 
 class _OneExchange:
     """The course of one call on one connection."""
 
-    def __init__(self, forwarder: Forwarder, job: Forwarding, target: Target, connection: Connection) -> None:
-        revision = job.entry.route.revision
-        self.job = job
-        self.target = target
+    def __init__(self, forwarder: Forwarder, forwarding: Forwarding, instance: LiveEndpoint, connection: UpstreamConnection) -> None:
+        revision = forwarding.live.route.revision
+        self.forwarding = forwarding
+        self.instance = instance
         self.timeout_sec = revision.timeout_sec if revision else 0
         self.begun = False
         """Something of the answer has been sent."""
@@ -134,11 +134,11 @@ class _OneExchange:
     def watch(self) -> None:
         """Called by the sweep: the call takes a while. While the body is still read, reading it notices a caller that leaves."""
         if self._pump is None:
-            self.job.caller.watch(self.exchange.caller_gone)
+            self.forwarding.caller.watch(self.exchange.caller_gone)
 
     async def run(self, first: bytes, more: bool) -> None:
         """`first` is the first piece of the body; `more` follow."""
-        self._connection.begin(self.exchange, head_only=self.job.request.method == "HEAD")
+        self._connection.begin(self.exchange, head_only=self.forwarding.request.method == "HEAD")
         try:
             self._send(first, more)
             self._forwarder.sweep.add(self.exchange, self)
@@ -149,7 +149,7 @@ class _OneExchange:
                 self._pump.cancel()
 
     def _send(self, data: bytes, more: bool) -> None:
-        request, call = self.job.request, self.job.call
+        request, call = self.forwarding.request, self.forwarding.call
         head = request_head(call, request, self.timeout_sec, self._forwarder.options.trust)
         if not request.has_body:
             # An empty body that was announced stays announced: POST without content-length would be a 411 elsewhere.
@@ -167,8 +167,8 @@ class _OneExchange:
 
     async def _send_rest(self, data: bytes) -> None:
         """The body as it comes; a failure of the caller's ends the exchange."""
-        call, exchange, limit = self.job.call, self.exchange, self._forwarder.options.max_body_bytes
-        streamed = self.job.request.streamed
+        call, exchange, limit = self.forwarding.call, self.exchange, self._forwarder.options.max_body_bytes
+        streamed = self.forwarding.request.streamed
         more = True
         try:
             while True:
@@ -178,25 +178,25 @@ class _OneExchange:
                 if not more:
                     break
                 await exchange.writable()
-                data, more = await self.job.caller.read()
+                data, more = await self.forwarding.caller.read()
                 call.request_bytes += len(data)
                 if call.request_bytes > limit:
                     raise BodyTooLarge
             if streamed:
                 self._connection.write(b"0\r\n\r\n")
             self._pump = None
-            self.job.caller.watch(exchange.caller_gone)
+            self.forwarding.caller.watch(exchange.caller_gone)
         except (CallerGone, BodyTooLarge, SlessError) as error:
             exchange.fail(error)
 
     async def _answer(self) -> None:
-        exchange, job = self.exchange, self.job
-        call, caller = job.call, job.caller
+        exchange, forwarding = self.exchange, self.forwarding
+        call, caller = forwarding.call, forwarding.caller
         answer = answer_of(exchange.status, exchange.headers, call.request_id.encode("latin-1"))
         call.http_status = answer.status
         call.error = answer.error
         self.begun = True
-        await caller.start(answer.status, answer.headers + job.extra_headers)
+        await caller.start(answer.status, answer.headers + forwarding.extra_headers)
         more = True
         while more:
             data = await exchange.read()

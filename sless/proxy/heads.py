@@ -36,7 +36,7 @@ class Trust:
         return any(parsed in network for network in self._networks)
 
 
-class Known(Protocol):
+class CallIdentity(Protocol):
     """By what a call is known to its handler."""
 
     @property
@@ -58,7 +58,7 @@ def named_by_connection(headers: Headers) -> frozenset[bytes]:
     return named
 
 
-def request_head(call: Known, request: Request, timeout_sec: int, trust: Trust) -> bytes:
+def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: Trust) -> bytes:
     """The request's head for an instance without its last empty line and without framing: those depend on the body."""
     headers = request.headers
     named = named_by_connection(headers)

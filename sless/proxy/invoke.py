@@ -8,16 +8,16 @@ from sless.domain.model import CallStatus, Cause, Kind
 from sless.domain.ports import ObservedRun
 from sless.errors import Code, NotFound, SlessError
 from sless.ids import new_call_id
-from sless.proxy.accepting import Acceptor, Terms, accepted_answer, accepted_of, wants_async
-from sless.proxy.entry import Entry
+from sless.proxy.accepting import Acceptor, AsyncSettings, accepted_answer, accepted_of, wants_async
 from sless.proxy.failure import body_too_large
 from sless.proxy.forward import Forwarder, Forwarding
 from sless.proxy.large_event import EventReader
-from sless.proxy.oneshot import OneShotRunner, outcome_answer, run_failure, run_spec
+from sless.proxy.live_route import LiveRoute
+from sless.proxy.oneoff import OneOffRunner, outcome_answer, run_failure, run_spec
 from sless.proxy.policy import TokenCheck
 from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import refuse
-from sless.proxy.request import Call, Caller, CallerGone, Headers, Request
+from sless.proxy.request import CallerGone, CallerStream, CallRecord, Headers, Request
 from sless.proxy.routes import RouteTable
 
 _log = logging.getLogger(__name__)
@@ -25,14 +25,14 @@ _SYNC_SEC = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
-    """A call as it was asked for. `kind` None: by /fn; else by …/{kind}s/{name}/invoke, where the caller's token has been checked."""
+class IncomingCall:
+    """A call as it came in. `kind` None: by /fn; else by …/{kind}s/{name}/invoke, where the caller's token has been checked."""
 
     namespace: str
     name: str
     kind: Kind | None
     request: Request
-    caller: Caller
+    caller: CallerStream
     token_check: TokenCheck
 
 
@@ -41,9 +41,9 @@ class InvokeParts:
     table: RouteTable
     forwarder: Forwarder
     recorder: Recorder
-    oneshot: OneShotRunner
+    oneoff: OneOffRunner
     acceptor: Acceptor
-    terms: Terms
+    async_settings: AsyncSettings
     events: EventReader
 
 
@@ -51,45 +51,45 @@ class Invocations:
     def __init__(self, parts: InvokeParts) -> None:
         self._parts = parts
 
-    async def invoke(self, asked: Asked) -> int:
+    async def invoke(self, incoming: IncomingCall) -> int:
         """Answers the call, whatever happens to it; returns the status that was sent (499: the caller left first)."""
         try:
-            entry = self._entry(asked)
-            extra = cors_headers(entry, asked)
-            if extra is not None and is_preflight(entry, asked):
-                return await self._preflight(entry, asked)
-            if asked.kind is None:
-                await check_trigger(entry, asked)
+            live = self._live(incoming)
+            extra = cors_headers(live, incoming)
+            if extra is not None and is_preflight(live, incoming):
+                return await self._preflight(live, incoming)
+            if incoming.kind is None:
+                await check_trigger(live, incoming)
         except SlessError as error:
-            await refuse(asked.caller, error, asked.request.request_id or new_call_id(), extra_of(asked, self._parts.table))
+            await refuse(incoming.caller, error, incoming.request.request_id or new_call_id(), extra_of(incoming, self._parts.table))
             return error.status
-        return await self._recorded(entry, asked, extra or [])
+        return await self._recorded(live, incoming, extra or [])
 
-    def _entry(self, asked: Asked) -> Entry:
-        entry = self._parts.table.find_loaded(asked.namespace, asked.name)
-        if entry is None or (asked.kind is not None and entry.route.kind is not asked.kind):
-            raise NotFound(str(asked.kind or "function"), asked.name)
-        return entry
+    def _live(self, incoming: IncomingCall) -> LiveRoute:
+        live = self._parts.table.find_loaded(incoming.namespace, incoming.name)
+        if live is None or (incoming.kind is not None and live.route.kind is not incoming.kind):
+            raise NotFound(str(incoming.kind or "function"), incoming.name)
+        return live
 
-    async def _preflight(self, entry: Entry, asked: Asked) -> int:
-        assert entry.policy is not None and entry.policy.cors is not None
-        await asked.caller.start(204, entry.policy.cors.preflight(asked.request, entry.policy.http.methods))
-        await asked.caller.write(b"", False)
+    async def _preflight(self, live: LiveRoute, incoming: IncomingCall) -> int:
+        assert live.policy is not None and live.policy.cors is not None
+        await incoming.caller.start(204, live.policy.cors.preflight(incoming.request, live.policy.http.methods))
+        await incoming.caller.write(b"", False)
         return 204
 
-    async def _recorded(self, entry: Entry, asked: Asked, extra: Headers) -> int:
-        cause = Cause.HTTP if asked.kind is None else Cause.INVOKE
-        call = Call(entry.route, cause, asked.request)
+    async def _recorded(self, live: LiveRoute, incoming: IncomingCall, extra: Headers) -> int:
+        cause = Cause.HTTP if incoming.kind is None else Cause.INVOKE
+        call = CallRecord(live.route, cause, incoming.request)
         record = True
         try:
-            if wants_async(asked.request):
+            if wants_async(incoming.request):
                 record = False
-                return await self._accept(call, asked, extra)
-            await self._serve(entry, call, asked, extra)
+                return await self._accept(call, incoming, extra)
+            await self._serve(live, call, incoming, extra)
         except SlessError as error:
             call.http_status = error.status
             call.finish(CallStatus.TIMEOUT if error.code is Code.TIMEOUT else CallStatus.FAILED, error.message)
-            call.response_bytes = await refuse(asked.caller, error, call.request_id, extra)
+            call.response_bytes = await refuse(incoming.caller, error, call.request_id, extra)
         except CallerGone:
             call.http_status = None
             call.finish(CallStatus.CANCELLED, "the caller went away")
@@ -99,25 +99,25 @@ class Invocations:
                 self._parts.recorder.add(call)
         return call.http_status or 499
 
-    async def _serve(self, entry: Entry, call: Call, asked: Asked, extra: Headers) -> None:
-        if entry.route.blocked is not None:
+    async def _serve(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> None:
+        if live.route.blocked is not None:
             # Perhaps no longer: who has just seen "Ready" may be ahead of the table.
             await self._parts.table.synced(_SYNC_SEC)
-        if entry.route.wants_instances:
-            job = Forwarding(entry=entry, call=call, request=asked.request, caller=asked.caller, extra_headers=extra)
-            await self._parts.forwarder.forward(job)
+        if live.route.wants_instances:
+            forwarding = Forwarding(live=live, call=call, request=incoming.request, caller=incoming.caller, extra_headers=extra)
+            await self._parts.forwarder.forward(forwarding)
         else:
-            await self._run(entry, call, asked, extra)
+            await self._run(live, call, incoming, extra)
 
-    async def _run(self, entry: Entry, call: Call, asked: Asked, extra: Headers) -> None:
-        entry.check_served()
-        revision = entry.route.revision
+    async def _run(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> None:
+        live.check_served()
+        revision = live.route.revision
         if revision is None:
-            raise SlessError(Code.NOT_READY, f'{entry.route.kind} "{entry.route.name}" has no version that is ready', retry_after_sec=5)
+            raise SlessError(Code.NOT_READY, f'{live.route.kind} "{live.route.name}" has no version that is ready', retry_after_sec=5)
         call.version, call.cold = revision.version, True
-        event = await self._event(call, asked)
-        run = asyncio.get_running_loop().create_task(self._parts.oneshot.run(run_spec(call, revision, event)))
-        asked.caller.watch(lambda: _cancel(run))
+        event = await self._event(call, incoming)
+        run = asyncio.get_running_loop().create_task(self._parts.oneoff.run(run_spec(call, revision, event)))
+        incoming.caller.watch(lambda: _cancel(run))
         try:
             observed = await asyncio.shield(run)
         except asyncio.CancelledError:
@@ -131,34 +131,34 @@ class Invocations:
         call.http_status = answer.status
         call.error = answer.error or (observed.outcome.error if observed.outcome.error_type else None)
         call.response_bytes = len(observed.outcome.body)
-        await asked.caller.start(answer.status, answer.headers + extra)
-        await asked.caller.write(b"" if asked.request.method == "HEAD" else observed.outcome.body, False)
+        await incoming.caller.start(answer.status, answer.headers + extra)
+        await incoming.caller.write(b"" if incoming.request.method == "HEAD" else observed.outcome.body, False)
         call.finish_answered()
 
-    async def _accept(self, call: Call, asked: Asked, extra: Headers) -> int:
+    async def _accept(self, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
         """202: the call is durable when this answers."""
-        options = self._parts.terms.options(asked.request)
-        body = await self._body(call, asked, self._parts.terms.max_body_bytes, "max_json_bytes")
-        await self._parts.acceptor.accept(accepted_of(call, asked.request, body, options, keep_request=asked.kind is None))
+        options = self._parts.async_settings.options(incoming.request)
+        body = await self._body(call, incoming, self._parts.async_settings.max_body_bytes, "max_json_bytes")
+        await self._parts.acceptor.accept(accepted_of(call, incoming.request, body, options, keep_request=incoming.kind is None))
         headers, answer = accepted_answer(call)
-        await asked.caller.start(202, headers + extra)
-        await asked.caller.write(b"" if asked.request.method == "HEAD" else answer, False)
+        await incoming.caller.start(202, headers + extra)
+        await incoming.caller.write(b"" if incoming.request.method == "HEAD" else answer, False)
         return 202
 
-    async def _event(self, call: Call, asked: Asked) -> str:
-        request = asked.request
-        body = await self._body(call, asked, self._parts.forwarder.options.max_body_bytes, "max_call_body_bytes")
+    async def _event(self, call: CallRecord, incoming: IncomingCall) -> str:
+        request = incoming.request
+        body = await self._body(call, incoming, self._parts.forwarder.options.max_body_bytes, "max_call_body_bytes")
         return await self._parts.events.event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
 
-    async def _body(self, call: Call, asked: Asked, limit_bytes: int, limit_name: str) -> bytes:
-        request = asked.request
+    async def _body(self, call: CallRecord, incoming: IncomingCall, limit_bytes: int, limit_name: str) -> bytes:
+        request = incoming.request
         if not request.has_body:
             return b""
         if request.length > limit_bytes:
             raise body_too_large(limit_bytes, limit_name)
         pieces, more = [], True
         while more:
-            data, more = await asked.caller.read()
+            data, more = await incoming.caller.read()
             call.request_bytes += len(data)
             if call.request_bytes > limit_bytes:
                 raise body_too_large(limit_bytes, limit_name)
@@ -170,9 +170,9 @@ def _cancel(task: "asyncio.Task[ObservedRun]") -> None:
     task.cancel()
 
 
-async def check_trigger(entry: Entry, asked: Asked) -> None:
+async def check_trigger(live: LiveRoute, incoming: IncomingCall) -> None:
     """Raises unless the http trigger lets this call pass; a service has its URL without one."""
-    route, policy = entry.route, entry.policy
+    route, policy = live.route, live.policy
     if policy is None:
         if route.kind is Kind.SERVICE:
             return
@@ -181,22 +181,22 @@ async def check_trigger(entry: Entry, asked: Asked) -> None:
         return
     if not policy.http.enabled:
         raise SlessError(Code.DISABLED, f'the http trigger of {route.kind} "{route.name}" is disabled', retry_after_sec=60)
-    await policy.check(asked.request, asked.token_check)
+    await policy.check(incoming.request, incoming.token_check)
 
 
-def is_preflight(entry: Entry, asked: Asked) -> bool:
-    policy = entry.policy
-    return policy is not None and policy.http.enabled and policy.cors is not None and policy.cors.is_preflight(asked.request)
+def is_preflight(live: LiveRoute, incoming: IncomingCall) -> bool:
+    policy = live.policy
+    return policy is not None and policy.http.enabled and policy.cors is not None and policy.cors.is_preflight(incoming.request)
 
 
-def cors_headers(entry: Entry, asked: Asked) -> Headers | None:
+def cors_headers(live: LiveRoute, incoming: IncomingCall) -> Headers | None:
     """Headers that the trigger's CORS rules add to each answer; None without such rules or for …/invoke."""
-    if asked.kind is not None or entry.policy is None or entry.policy.cors is None:
+    if incoming.kind is not None or live.policy is None or live.policy.cors is None:
         return None
-    return entry.policy.cors.answer_headers(asked.request)
+    return live.policy.cors.answer_headers(incoming.request)
 
 
-def extra_of(asked: Asked, table: RouteTable) -> Headers:
+def extra_of(incoming: IncomingCall, table: RouteTable) -> Headers:
     """A browser may read an error only when it carries the CORS headers too."""
-    entry = table.find(asked.namespace, asked.name)
-    return (cors_headers(entry, asked) if entry else None) or []
+    live = table.find(incoming.namespace, incoming.name)
+    return (cors_headers(live, incoming) if live else None) or []

@@ -17,16 +17,16 @@ from sless.domain.model import CallStatus
 from sless.domain.ports import AcceptedCall, ObservedRun, Outcome, Revision, RunSpec
 from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import Code, SlessError
-from sless.proxy.entry import Entry
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.failure import broken_off, over_time
 from sless.proxy.fetch import AnswerTooLarge, Fetched, fetch
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import Trust, answer_of, request_head
-from sless.proxy.oneshot import OneShotRunner
+from sless.proxy.live_endpoint import LiveEndpoint
+from sless.proxy.live_route import LiveRoute
+from sless.proxy.oneoff import OneOffRunner
 from sless.proxy.request import Request
 from sless.proxy.routes import RouteTable
-from sless.proxy.target import Target
 
 _log = logging.getLogger(__name__)
 _WAIT_MARGIN_SEC = 30.0
@@ -34,10 +34,10 @@ _SYNC_SEC = 1.0
 
 
 class LoopInvoker:
-    def __init__(self, table: RouteTable, forwarder: Forwarder, oneshot: OneShotRunner, *, max_result_bytes: int) -> None:
+    def __init__(self, table: RouteTable, forwarder: Forwarder, oneoff: OneOffRunner, *, max_result_bytes: int) -> None:
         self._table = table
         self._forwarder = forwarder
-        self._oneshot = oneshot
+        self._oneoff = oneoff
         self._max_result_bytes = max_result_bytes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
@@ -75,51 +75,55 @@ class LoopInvoker:
         return lambda: _cancel(future)
 
     async def call(self, workload_id: str, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
-        entry = self._table.find_by_id(workload_id)
-        if entry is None or entry.route.blocked is not None:
+        live = self._table.find_by_id(workload_id)
+        if live is None or live.route.blocked is not None:
             # Whoever accepted the call may be ahead of the table.
             await self._table.synced(_SYNC_SEC)
-            entry = self._table.find_by_id(workload_id)
-        if entry is None:
+            live = self._table.find_by_id(workload_id)
+        if live is None:
             raise SlessError(Code.NOT_FOUND, f'{run.kind} "{run.name}" not found')
-        entry.check_served()
-        revision = entry.route.revision
+        live.check_served()
+        revision = live.route.revision
         if revision is None:
             raise SlessError(Code.NOT_READY, f'{run.kind} "{run.name}" has no version that is ready', retry_after_sec=5)
-        if not entry.route.wants_instances:
-            return await self._oneshot.run(_spec(run, revision))
-        return await self._on_instance(entry, run, timeout_sec)
+        if not live.route.wants_instances:
+            return await self._oneoff.run(_spec(run, revision))
+        return await self._on_instance(live, run, timeout_sec)
 
-    async def _on_instance(self, entry: Entry, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
+    async def _on_instance(self, live: LiveRoute, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
         options = self._forwarder.options
         message = _message_of(run, timeout_sec, options.trust)
         deadline = monotonic() + options.instance_wait_sec
         while True:
-            target = await entry.target(options.instance_wait_sec, deadline)
+            instance = await live.take(options.instance_wait_sec, deadline)
             started_at = clock.now()
             try:
-                target.calls += 1
+                instance.calls += 1
                 fetched = await fetch(
-                    target.endpoint.address, message, timeout_sec=timeout_sec, max_bytes=self._max_result_bytes, sweep=self._forwarder.sweep
+                    instance.endpoint.address,
+                    message,
+                    timeout_sec=timeout_sec,
+                    max_bytes=self._max_result_bytes,
+                    sweep=self._forwarder.sweep,
                 )
                 return _observed(run, fetched, started_at)
             except OSError:
-                target.suspend(monotonic())
-                await self._stuck(target)
+                instance.suspend(monotonic())
+                await self._report(instance)
             except AnswerTooLarge as error:
                 return _too_large(run, error.status, self._max_result_bytes, started_at)
             except BrokenOff as error:
-                told = await broken_off(entry.route, target, error, options.why_gone)
+                told = await broken_off(live.route, instance, error, options.why_gone)
                 return replace(_failed(run, CallStatus.FAILED, told.message, started_at), crashed=True)
             except OverTime:
-                self._forwarder.doubts.add(entry, target)
-                await self._stuck(target)
-                return _failed(run, CallStatus.TIMEOUT, over_time(entry.route, timeout_sec).message, started_at)
+                self._forwarder.suspects.add(live, instance)
+                await self._report(instance)
+                return _failed(run, CallStatus.TIMEOUT, over_time(live.route, timeout_sec).message, started_at)
             finally:
-                entry.release(target)
+                live.release(instance)
 
-    async def _stuck(self, target: Target) -> None:
-        await asyncio.to_thread(self._forwarder.options.report_stuck, target.endpoint.id)
+    async def _report(self, instance: LiveEndpoint) -> None:
+        await asyncio.to_thread(self._forwarder.options.report_unresponsive, instance.endpoint.id)
 
 
 def _spec(run: AcceptedCall, revision: Revision) -> RunSpec:

@@ -11,8 +11,8 @@ from sless.domain.log_line import log_line_of
 from sless.domain.model import LogLine
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.fetch import control
+from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.sweep import Sweep
-from sless.proxy.target import Target
 
 _log = logging.getLogger(__name__)
 _TICK_SEC = 0.2
@@ -30,8 +30,8 @@ TakeLines = Callable[[Iterable[LogLine]], None]
 
 
 @dataclass(slots=True)
-class _Source:
-    target: Target
+class _LogSource:
+    instance: LiveEndpoint
     seq: int = 0
     seen_calls: int = 0
     active_at: float = 0.0
@@ -41,14 +41,14 @@ class _Source:
 
 
 class LogPuller:
-    """`targets` lists those in the table. What an instance keeps of its lines (4 MB) bounds what a pause may cost. Instances are the
+    """`instances` lists those in the table. What an instance keeps of its lines (4 MB) bounds what a pause may cost. Instances are the
     tenants': none is waited for longer than its turn, and none makes another wait."""
 
-    def __init__(self, targets: Callable[[], list[Target]], take: TakeLines, sweep: Sweep) -> None:
-        self._targets = targets
+    def __init__(self, instances: Callable[[], list[LiveEndpoint]], take: TakeLines, sweep: Sweep) -> None:
+        self._instances = instances
         self._take = take
         self._sweep = sweep
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, _LogSource] = {}
         self._task: asyncio.Task[None] | None = None
         self._pulls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -65,9 +65,9 @@ class LogPuller:
         self._pull_due(monotonic())
         await asyncio.gather(*self._pulls, return_exceptions=True)
 
-    def draining(self, target: Target) -> None:
+    def draining(self, instance: LiveEndpoint) -> None:
         """It gets no more calls and will end: its lines are fetched now and when its last call has ended."""
-        source = self._sources.pop(target.endpoint.id, None) or _Source(target)
+        source = self._sources.pop(instance.endpoint.id, None) or _LogSource(instance)
         self._begin(self._pull_to_the_end(source))
 
     async def freshen(self, workload_id: str) -> None:
@@ -76,8 +76,8 @@ class LogPuller:
         if now - self._fresh_at.get(workload_id, float("-inf")) < _FRESH_SEC:
             return
         self._fresh_at = {known: at for known, at in self._fresh_at.items() if now - at < _FRESH_SEC} | {workload_id: now}
-        targets = [target for target in self._targets() if target.endpoint.workload_id == workload_id]
-        sources = [self._sources.setdefault(target.endpoint.id, _Source(target)) for target in targets]
+        instances = [instance for instance in self._instances() if instance.endpoint.workload_id == workload_id]
+        sources = [self._sources.setdefault(instance.endpoint.id, _LogSource(instance)) for instance in instances]
         await asyncio.gather(*(self._pull(source) for source in sources if now >= source.rest_until))
 
     async def _run(self) -> None:
@@ -94,29 +94,29 @@ class LogPuller:
         self._pulls.add(task)
         task.add_done_callback(self._pulls.discard)
 
-    def _due(self, now: float) -> list[_Source]:
+    def _due(self, now: float) -> list[_LogSource]:
         due = []
-        for target in self._targets():
-            source = self._sources.get(target.endpoint.id)
+        for instance in self._instances():
+            source = self._sources.get(instance.endpoint.id)
             if source is None:
-                if not target.calls:
+                if not instance.calls:
                     continue
-                source = self._sources[target.endpoint.id] = _Source(target)
-            if target.active or target.calls != source.seen_calls:
-                source.seen_calls = target.calls
+                source = self._sources[instance.endpoint.id] = _LogSource(instance)
+            if instance.active or instance.calls != source.seen_calls:
+                source.seen_calls = instance.calls
                 source.active_at = now
             if now - source.active_at < _LINGER_SEC and now >= source.rest_until and not source.asked:
                 due.append(source)
         return due
 
-    async def _pull_to_the_end(self, source: _Source) -> None:
+    async def _pull_to_the_end(self, source: _LogSource) -> None:
         while True:
             await self._pull(source)
-            if not source.target.active or source.rest_until:
+            if not source.instance.active or source.rest_until:
                 return
             await asyncio.sleep(_TICK_SEC)
 
-    async def _pull(self, source: _Source) -> None:
+    async def _pull(self, source: _LogSource) -> None:
         source.asked = True
         try:
             async with self._room, asyncio.timeout(_PULL_SEC):
@@ -124,13 +124,13 @@ class LogPuller:
                     pass
         except (OSError, BrokenOff, OverTime, ValueError) as error:
             source.rest_until = monotonic() + _REST_SEC
-            _log.debug("no log lines from %s for %g s: %s", source.target.endpoint.id, _REST_SEC, error)
+            _log.debug("no log lines from %s for %g s: %s", source.instance.endpoint.id, _REST_SEC, error)
         finally:
             source.asked = False
 
-    async def _take_page(self, source: _Source) -> bool:
+    async def _take_page(self, source: _LogSource) -> bool:
         """Whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
-        endpoint, after = source.target.endpoint, source.seq
+        endpoint, after = source.instance.endpoint, source.seq
         page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep)
         lines, last = await asyncio.to_thread(lines_of_page, page, endpoint.id, endpoint.workload_id)
         full = len(lines) >= _FULL_PAGE

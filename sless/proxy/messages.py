@@ -8,7 +8,7 @@ from sless.domain.ports import Route
 from sless.errors import Code, SlessError
 from sless.proxy.forward import Forwarder, Forwarding
 from sless.proxy.recorder import Recorder
-from sless.proxy.request import Call, Headers, Request
+from sless.proxy.request import CallRecord, Headers, Request
 from sless.proxy.routes import RouteTable
 
 _UNSERVED = frozenset(
@@ -17,7 +17,7 @@ _UNSERVED = frozenset(
     }
 )  # fmt: skip
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
-_HOPELESS = frozenset({b"invalid_json"})
+_NON_RETRYABLE = frozenset({b"invalid_json"})
 _CRASHED = frozenset({Code.FUNCTION_EXITED, Code.OUT_OF_MEMORY, Code.FUNCTION_BROKE_OFF})
 
 
@@ -29,18 +29,18 @@ class MessageCalls:
 
     async def deliver(self, call: MessageCall) -> MessageOutcome:
         """An attempt that could not be made leaves no record: nobody has seen the message."""
-        entry = self._table.find_by_id(call.workload_id)
-        if entry is None:
+        live = self._table.find_by_id(call.workload_id)
+        if live is None:
             return _unserved("the function is not there")
-        if not entry.route.wants_instances:
-            return _unserved(f'{entry.route.kind} "{entry.route.name}" has no instances yet')
+        if not live.route.wants_instances:
+            return _unserved(f'{live.route.kind} "{live.route.name}" has no instances yet')
         request = _request_of(call)
-        record = _Record(entry.route, request, call)
-        answer = _Answer(call.body)
+        record = _MessageRecord(live.route, request, call)
+        answer = _MessageCaller(call.body)
         hopeless = crashed = False
         try:
-            entry.check_served()
-            await self._forwarder.forward(Forwarding(entry=entry, call=record, request=request, caller=answer, extra_headers=[]))
+            live.check_served()
+            await self._forwarder.forward(Forwarding(live=live, call=record, request=request, caller=answer, extra_headers=[]))
         except SlessError as error:
             if error.code in _UNSERVED:
                 return _unserved(error.message)
@@ -51,7 +51,7 @@ class MessageCalls:
             record.finish(CallStatus.CANCELLED, "the server stopped")
             self._recorder.add(record)
             raise
-        hopeless = hopeless or answer.fault in _HOPELESS
+        hopeless = hopeless or answer.fault in _NON_RETRYABLE
         if hopeless and record.status is CallStatus.FAILED:
             record.status = CallStatus.DEAD
         self._recorder.add(record)
@@ -79,7 +79,7 @@ class _MessageRequest(Request):
     __slots__ = ("extra",)
 
 
-class _Record(Call):
+class _MessageRecord(CallRecord):
     """Here only a 2xx is a success, and a failure without a next attempt is `dead`."""
 
     __slots__ = ("attempts", "last")
@@ -102,8 +102,8 @@ class _Record(Call):
             self.finish(CallStatus.FAILED, self.error or f"the function answered with status {self.http_status}: expected 2xx")
 
 
-class _Answer:
-    """request.Caller whose body is there and whose answer nobody reads."""
+class _MessageCaller:
+    """request.CallerStream whose body is there and whose answer nobody reads."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

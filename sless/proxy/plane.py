@@ -13,20 +13,20 @@ from sless.domain.addresses import parse_allowed
 from sless.domain.ports import AsyncQueue, HistorySink, RouteSource
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
-from sless.proxy.accepting import Acceptor, Terms
+from sless.proxy.accepting import Acceptor, AsyncSettings
 from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust
 from sless.proxy.invoke import Invocations, InvokeParts
 from sless.proxy.invoker import LoopInvoker
 from sless.proxy.large_event import EventReader
+from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.logs import LogPuller
 from sless.proxy.messages import MessageCalls
-from sless.proxy.oneshot import OneShotRunner, RunBackend
+from sless.proxy.oneoff import OneOffRunner, RunBackend
 from sless.proxy.recorder import Batch, Recorder
 from sless.proxy.relay import Relays
 from sless.proxy.routes import RouteTable
 from sless.proxy.sweep import Sweep
-from sless.proxy.target import Target
 
 FRESH_LOGS_SEC = 1.0
 """How long who reads a log waits for the instances' newest lines."""
@@ -37,7 +37,7 @@ class PlaneBackend(RunBackend, Protocol):
 
     def why_gone(self, endpoint_id: str) -> str | None: ...
 
-    def report_stuck(self, endpoint_id: str) -> None: ...
+    def report_unresponsive(self, endpoint_id: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +60,16 @@ class DataPlane:
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
         self.routes = RouteTable(parts.routes, draining=self._draining)
-        self.logs = LogPuller(self.routes.targets, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
-        self.oneshot = OneShotRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
+        self.logs = LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
+        self.oneoff = OneOffRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
         self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
-        self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneshot, max_result_bytes=settings.max_result_bytes)
+        self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneoff, max_result_bytes=settings.max_result_bytes)
         self.acceptor = Acceptor(parts.queue)
         self.events = EventReader()
         self.invocations = Invocations(
             InvokeParts(
-                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneshot=self.oneshot, acceptor=self.acceptor,
-                terms=_terms(settings), events=self.events,
+                table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneoff=self.oneoff, acceptor=self.acceptor,
+                async_settings=_async_settings(settings), events=self.events,
             )
         )  # fmt: skip
 
@@ -90,13 +90,13 @@ class DataPlane:
         self.invoker.stop()
         if self.logs is not None:
             await self.logs.stop()
-        await self.forwarder.doubts.stop()
+        await self.forwarder.suspects.stop()
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
         await asyncio.to_thread(self.acceptor.close)
         await asyncio.to_thread(self.events.close)
-        await asyncio.to_thread(self.oneshot.close)
+        await asyncio.to_thread(self.oneoff.close)
         await asyncio.to_thread(self.recorder.stop)
 
     def freshen_logs(self, workload_id: str) -> None:
@@ -107,9 +107,9 @@ class DataPlane:
             asyncio.run_coroutine_threadsafe(self.logs.freshen(workload_id), self.loop).result(FRESH_LOGS_SEC)
             self.recorder.flush()
 
-    def _draining(self, target: Target) -> None:
+    def _draining(self, instance: LiveEndpoint) -> None:
         if self.logs is not None:
-            self.logs.draining(target)
+            self.logs.draining(instance)
 
 
 def _options(settings: Settings, backend: PlaneBackend) -> ForwardOptions:
@@ -119,13 +119,13 @@ def _options(settings: Settings, backend: PlaneBackend) -> ForwardOptions:
         raise ConfigError(f"SLESS_TRUSTED_PROXIES: expected addresses or CIDRs, found {error}") from error
     return ForwardOptions(
         instance_wait_sec=settings.instance_wait_sec, max_body_bytes=settings.max_call_body_bytes, trust=trust,
-        why_gone=backend.why_gone, report_stuck=backend.report_stuck,
+        why_gone=backend.why_gone, report_unresponsive=backend.report_unresponsive,
     )  # fmt: skip
 
 
-def _terms(settings: Settings) -> Terms:
+def _async_settings(settings: Settings) -> AsyncSettings:
     try:
-        return Terms(allowed=parse_allowed(settings.outbound_allow), max_body_bytes=settings.max_json_bytes)
+        return AsyncSettings(allowed=parse_allowed(settings.outbound_allow), max_body_bytes=settings.max_json_bytes)
     except ValueError as error:
         raise ConfigError(f"SLESS_OUTBOUND_ALLOW: {error}") from error
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from sless.domain.model import CallStatus, Invocation, LogLine
 from sless.domain.ports import HistorySink
-from sless.proxy.request import Call
-from sless.proxy.stats import Key, MinuteStats, key_of
+from sless.proxy.request import CallRecord
+from sless.proxy.stats import MinuteStats, StatsKey, stats_key_of
 
 _log = logging.getLogger(__name__)
 ROWS_PER_WORKLOAD = 10_000
@@ -28,24 +28,24 @@ QUICK_SIZE = 100
 
 @dataclass(slots=True)
 class Batch:
-    calls: dict[str, deque[Call]] = field(default_factory=dict)
-    stats: dict[Key, MinuteStats] = field(default_factory=dict)
+    calls: dict[str, deque[CallRecord]] = field(default_factory=dict)
+    stats: dict[StatsKey, MinuteStats] = field(default_factory=dict)
     lines: deque[LogLine] = field(default_factory=deque)
     size: int = 0
     line_chars: int = 0
 
-    def add(self, call: Call) -> None:
+    def add(self, call: CallRecord) -> None:
         self.stats_of(call).add(call)
         self.keep(call)
 
-    def stats_of(self, call: Call) -> MinuteStats:
-        key = key_of(call)
+    def stats_of(self, call: CallRecord) -> MinuteStats:
+        key = stats_key_of(call)
         found = self.stats.get(key)
         if found is None:
             found = self.stats[key] = MinuteStats(call)
         return found
 
-    def keep(self, call: Call) -> None:
+    def keep(self, call: CallRecord) -> None:
         workload_id = call.route.workload_id
         rows = self.calls.get(workload_id)
         if rows is None:
@@ -110,7 +110,7 @@ class Recorder:
         if self._thread is not None:
             self._thread.join()
 
-    def add(self, call: Call) -> None:
+    def add(self, call: CallRecord) -> None:
         with self._lock:
             self._batch.add(call)
 
@@ -149,7 +149,7 @@ class Recorder:
             _log.error("the last history could not be written and is lost")
 
 
-def invocation_of(call: Call) -> Invocation:
+def invocation_of(call: CallRecord) -> Invocation:
     route = call.route
     started_at = datetime.fromtimestamp(call.started_at, UTC)
     return Invocation(

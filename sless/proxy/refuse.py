@@ -4,7 +4,7 @@ import json
 
 from sless.errors import SlessError
 from sless.proxy.policy import MethodNotAllowed
-from sless.proxy.request import Caller, Headers
+from sless.proxy.request import CallerStream, Headers
 
 
 def error_answer(error: SlessError, request_id: str, *, on_call: bool = False) -> tuple[Headers, bytes]:
@@ -26,7 +26,7 @@ def error_answer(error: SlessError, request_id: str, *, on_call: bool = False) -
     return headers, body
 
 
-async def refuse(caller: Caller, error: SlessError, request_id: str, extra_headers: Headers) -> int:
+async def refuse(caller: CallerStream, error: SlessError, request_id: str, extra_headers: Headers) -> int:
     """Answers a call with an error; returns the body's size."""
     headers, body = error_answer(error, request_id, on_call=True)
     await caller.start(error.status, headers + extra_headers)

@@ -1,7 +1,7 @@
-"""The short way: a small call whose body is there, to an instance with a free slot and an idle connection, without a task or a coroutine.
+"""The fast path: a small call whose body is there, to an instance with a free slot and an idle connection, without a task or a coroutine.
 
 Packets of the instance go straight into the caller's socket. `Relays.begin` takes a call or declines it, before anything has happened; what
-it declines goes the long way (`invoke`, `forward`). Both ways share the table, the slots, the header rules, the sweep and the record; the
+it declines takes the slow path (`invoke`, `forward`). Both ways share the table, the slots, the header rules, the sweep and the record; the
 same tests hold for both.
 """
 
@@ -12,14 +12,14 @@ from typing import Protocol
 from sless import metrics
 from sless.domain.model import CallStatus, Cause
 from sless.errors import SlessError
-from sless.proxy.entry import Leased
 from sless.proxy.exchange import NEVER, BrokenOff, OverTime, broken_at
 from sless.proxy.failure import broken_off, over_time, status_of
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import answer_of, request_head
+from sless.proxy.live_route import Leased
 from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import error_answer
-from sless.proxy.request import Call, CallerGone, Headers, Request
+from sless.proxy.request import CallerGone, CallRecord, Headers, Request
 from sless.proxy.routes import RouteTable
 from sless.proxy.status_lines import STATUS_LINES
 
@@ -46,16 +46,16 @@ class Relays:
         self.explaining: set[asyncio.Task[None]] = set()
 
     def begin(self, request: Request, body: bytes, caller: CallerSocket) -> "Relay | None":
-        """`request.full_path` begins with /fn/. None: not a call for the short way."""
+        """`request.full_path` begins with /fn/. None: not a call for the fast path."""
         path = request.full_path
         end = path.find(b"/", path.find(b"/", 4) + 1)
-        entry = self._table.find_by_prefix(path if end < 0 else path[:end])
-        if entry is None or not entry.direct:
+        live = self._table.find_by_prefix(path if end < 0 else path[:end])
+        if live is None or not live.direct:
             return None
         rest = b"/" if end < 0 else path[end:]
         if b"." in rest or b"%2" in rest or len(body) > self.forwarder.options.max_body_bytes:
             return None
-        leased = entry.find_idle()
+        leased = live.find_idle()
         if leased is None:
             return None
         request.target = rest + b"?" + request.query if request.query else rest
@@ -68,21 +68,21 @@ class Relay:
     """One call on its way. Receives from the connection, is swept for its time-out."""
 
     __slots__ = (
-        "_caller", "_chunked", "_connection", "_entry", "_head_only", "_pieces", "_relays", "_started", "_target", "_timeout_sec", "call",
+        "_caller", "_chunked", "_connection", "_head_only", "_instance", "_live", "_pieces", "_relays", "_started", "_timeout_sec", "call",
         "deadline", "over",
     )  # fmt: skip
 
     def __init__(self, relays: Relays, leased: Leased, request: Request, caller: CallerSocket) -> None:
-        entry = leased.entry
-        revision = entry.route.revision
-        self.call = Call(entry.route, Cause.HTTP, request)
-        self.call.version = leased.target.endpoint.version
+        live = leased.live
+        revision = live.route.revision
+        self.call = CallRecord(live.route, Cause.HTTP, request)
+        self.call.version = leased.instance.endpoint.version
         self.over = False
         self._timeout_sec = (revision.timeout_sec if revision else 0) or NEVER
         self.deadline = NEVER
         self._relays = relays
-        self._entry = entry
-        self._target = leased.target
+        self._live = live
+        self._instance = leased.instance
         self._connection = leased.connection
         self._caller = caller
         self._started = False
@@ -93,7 +93,7 @@ class Relay:
 
     def start(self, request: Request, body: bytes) -> None:
         forwarder, connection, call = self._relays.forwarder, self._connection, self.call
-        self._target.calls += 1
+        self._instance.calls += 1
         call.request_bytes = len(body)
         revision = call.route.revision
         head = request_head(call, request, revision.timeout_sec if revision else 0, forwarder.options.trust)
@@ -170,7 +170,7 @@ class Relay:
             return
         self._connection.abort()
         if isinstance(error, OverTime):
-            self._relays.forwarder.doubts.add(self._entry, self._target)
+            self._relays.forwarder.suspects.add(self._live, self._instance)
         self._leave()
         if isinstance(error, CallerGone):
             self.call.finish(CallStatus.CANCELLED, "the caller went away")
@@ -183,11 +183,11 @@ class Relay:
 
     async def _explain(self, error: Exception) -> None:
         """Finds out why, tells the caller if nothing has been said yet, and history."""
-        options, endpoint_id = self._relays.forwarder.options, self._target.endpoint.id
+        options, endpoint_id = self._relays.forwarder.options, self._instance.endpoint.id
         if isinstance(error, BrokenOff):
-            told = await broken_off(self.call.route, self._target, error, options.why_gone)
+            told = await broken_off(self.call.route, self._instance, error, options.why_gone)
         else:
-            await asyncio.to_thread(options.report_stuck, endpoint_id)
+            await asyncio.to_thread(options.report_unresponsive, endpoint_id)
             told = over_time(self.call.route, self._timeout_sec)
         self.call.finish(status_of(told), told.message)
         if self._started:
@@ -210,8 +210,8 @@ class Relay:
         """Gives slot and connection back. After this the connection is another call's."""
         self.over = True
         self._relays.forwarder.sweep.discard(self)
-        self._target.give_back(self._connection)
-        self._entry.release(self._target)
+        self._instance.give_back(self._connection)
+        self._live.release(self._instance)
 
     def _close(self) -> None:
         self._relays.recorder.add(self.call)

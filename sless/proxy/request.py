@@ -66,7 +66,7 @@ class Request:
         return (self.header(name) or b"").decode("latin-1")
 
 
-class Caller(Protocol):
+class CallerStream(Protocol):
     """The caller's side of one call."""
 
     async def read(self) -> tuple[bytes, bool]:
@@ -84,7 +84,7 @@ class Caller(Protocol):
         """Breaks the answer off so that the caller notices."""
 
 
-class Call:
+class CallRecord:
     """The record of one call while it goes on; the recorder turns it into an Invocation. A plain mutable object because one is made
     for each of some ten thousand calls a second; a frozen one costs five times as much."""
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from sless.domain.ports import RouteSnapshot, RouteSource
 from sless.errors import Code, SlessError
-from sless.proxy.entry import Entry
-from sless.proxy.target import Target
+from sless.proxy.live_endpoint import LiveEndpoint
+from sless.proxy.live_route import LiveRoute
 
 _log = logging.getLogger(__name__)
 _FIRST_SEC = 5.0
@@ -21,14 +21,14 @@ _REST_SEC = 0.005
 class RouteTable:
     """Read and changed on the event loop; only the source is asked from a thread. When the source fails the old table stays."""
 
-    def __init__(self, source: RouteSource, *, draining: Callable[[Target], None], poll_sec: float = 1.0) -> None:
+    def __init__(self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], poll_sec: float = 1.0) -> None:
         self._source = source
         self._draining = draining
         self._poll_sec = poll_sec
         self._revision = -1
-        self._entries: dict[tuple[str, str], Entry] = {}
-        self._by_id: dict[str, Entry] = {}
-        self._by_prefix: dict[bytes, Entry] = {}
+        self._live_routes: dict[tuple[str, str], LiveRoute] = {}
+        self._by_id: dict[str, LiveRoute] = {}
+        self._by_prefix: dict[bytes, LiveRoute] = {}
         self._wake = threading.Event()
         self._turn = threading.Condition()
         self._begun = 0
@@ -57,9 +57,9 @@ class RouteTable:
         self._wake.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
-        for entry in self._entries.values():
-            entry.remove(lambda target: None)
-        self._entries = {}
+        for live in self._live_routes.values():
+            live.remove(lambda instance: None)
+        self._live_routes = {}
         self._by_id = {}
         self._by_prefix = {}
 
@@ -87,41 +87,41 @@ class RouteTable:
             del self._awaited[awaited]
         return bool(done)
 
-    def find(self, namespace: str, name: str) -> Entry | None:
-        return self._entries.get((namespace, name))
+    def find(self, namespace: str, name: str) -> LiveRoute | None:
+        return self._live_routes.get((namespace, name))
 
-    def find_loaded(self, namespace: str, name: str) -> Entry | None:
+    def find_loaded(self, namespace: str, name: str) -> LiveRoute | None:
         """Raises NOT_READY while nobody knows what there is."""
         if not self.loaded:
             raise SlessError(Code.NOT_READY, "the server has just started and has not read its routes yet", retry_after_sec=1)
         return self.find(namespace, name)
 
-    def find_by_prefix(self, prefix: bytes) -> Entry | None:
+    def find_by_prefix(self, prefix: bytes) -> LiveRoute | None:
         """`prefix` is the raw /fn/{namespace}/{name}."""
         return self._by_prefix.get(prefix)
 
-    def find_by_id(self, workload_id: str) -> Entry | None:
+    def find_by_id(self, workload_id: str) -> LiveRoute | None:
         return self._by_id.get(workload_id)
 
-    def entries(self) -> list[Entry]:
-        return list(self._entries.values())
+    def live_routes(self) -> list[LiveRoute]:
+        return list(self._live_routes.values())
 
-    def targets(self) -> list[Target]:
-        return [target for entry in self._entries.values() for target in entry.targets]
+    def instances(self) -> list[LiveEndpoint]:
+        return [instance for live in self._live_routes.values() for instance in live.instances]
 
     def apply(self, snapshot: RouteSnapshot) -> None:
-        """Takes a snapshot over. An entry lives as long as its workload: slots, connections and buckets survive."""
-        fresh: dict[tuple[str, str], Entry] = {}
-        by_id: dict[str, Entry] = {}
+        """Takes a snapshot over. An live lives as long as its workload: slots, connections and buckets survive."""
+        fresh: dict[tuple[str, str], LiveRoute] = {}
+        by_id: dict[str, LiveRoute] = {}
         for route in snapshot.routes:
-            entry = self._by_id.get(route.workload_id) or Entry(route)
-            entry.update(route, self._draining)
-            fresh[route.namespace, route.name] = by_id[route.workload_id] = entry
-        gone = [entry for workload_id, entry in self._by_id.items() if workload_id not in by_id]
-        self._entries, self._by_id = fresh, by_id
-        self._by_prefix = {f"/fn/{namespace}/{name}".encode(): entry for (namespace, name), entry in fresh.items()}
-        for entry in gone:
-            entry.remove(self._draining)
+            live = self._by_id.get(route.workload_id) or LiveRoute(route)
+            live.update(route, self._draining)
+            fresh[route.namespace, route.name] = by_id[route.workload_id] = live
+        gone = [live for workload_id, live in self._by_id.items() if workload_id not in by_id]
+        self._live_routes, self._by_id = fresh, by_id
+        self._by_prefix = {f"/fn/{namespace}/{name}".encode(): live for (namespace, name), live in fresh.items()}
+        for live in gone:
+            live.remove(self._draining)
         self.loaded = True
         self._first.set()
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 from sless.domain.model import CallStatus
 from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
-from sless.proxy.request import Call
+from sless.proxy.request import CallRecord
 
-Key = tuple[str, int, int]
+StatsKey = tuple[str, int, int]
 """(workload id, version, minute since the epoch)"""
 
 
@@ -16,7 +16,7 @@ class MinuteStats:
 
     __slots__ = ("call", "calls", "duration_ms", "errors", "gb_ms", "histogram", "outcomes")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallRecord) -> None:
         self.call = call
         self.calls = 0
         self.errors = 0
@@ -26,7 +26,7 @@ class MinuteStats:
         self.outcomes: dict[tuple[str, str], int] = {}
         """Calls by (trigger, status), for the metrics."""
 
-    def add(self, call: Call) -> None:
+    def add(self, call: CallRecord) -> None:
         self.calls += 1
         if call.status is not CallStatus.SUCCEEDED:
             self.errors += 1
@@ -47,7 +47,7 @@ class MinuteStats:
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + number
         self.histogram = [mine + theirs for mine, theirs in zip(self.histogram, other.histogram, strict=True)]
 
-    def row(self, key: Key) -> CallStats:
+    def row(self, key: StatsKey) -> CallStats:
         route = self.call.route
         return CallStats(
             namespace=route.namespace, workload_id=key[0], kind=route.kind, name=route.name, version=key[1],
@@ -56,5 +56,5 @@ class MinuteStats:
         )  # fmt: skip
 
 
-def key_of(call: Call) -> Key:
+def stats_key_of(call: CallRecord) -> StatsKey:
     return call.route.workload_id, call.version or 0, int(call.started_at) // 60

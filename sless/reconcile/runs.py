@@ -36,7 +36,7 @@ _NOT_NOW = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL, Code.SHUTTING_DOWN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """`max_runs` bounds one-shot runs and jobs together, `per_workload` what goes on of one function, service or job, `result_bytes` what
+    """`max_runs` bounds one-off runs and jobs together, `per_workload` what goes on of one function, service or job, `result_bytes` what
     is kept of what a handler returned."""
 
     max_runs: int

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sless import clock, ids, metrics
-from sless.broker import BrokerError, Channel, Connection, Delivery
+from sless.broker import BrokerConnection, BrokerError, Channel, Delivery
 from sless.domain.amqp import retry_delay_sec_of, retry_queue_of
 from sless.domain.messages import MessageCall, MessageInvoker, MessageOutcome
 from sless.reconcile.attempts import Acknowledge, Attempt, Bury, Hold, Retry, Source, attempt_of, shown_of, verdict_of, wait_sec_of
@@ -60,7 +60,7 @@ class SessionParts:
 
 @dataclass(eq=False, slots=True)
 class Session:
-    connection: Connection
+    connection: BrokerConnection
     channel: Channel
     parts: SessionParts
     tasks: "set[asyncio.Task[None]]" = field(default_factory=set)

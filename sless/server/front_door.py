@@ -1,4 +1,4 @@
-"""The HTTP protocol of a connection: which requests go the short way (`proxy.relay`), which become ASGI calls, and in which order."""
+"""The HTTP protocol of a connection: which requests go the fast path (`proxy.relay`), which become ASGI calls, and in which order."""
 
 import asyncio
 from typing import Any, Protocol
@@ -10,14 +10,14 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from sless.errors import Code, SlessError
 from sless.proxy.request import Request
 from sless.server.cycle import Cycle
-from sless.server.limited import Limited
+from sless.server.limited import LimitedProtocol
 
-_SHORT_BODY_BYTES = 64 * 1024
+_FAST_BODY_BYTES = 64 * 1024
 _BODY_SEC = 60.0
 _LAST_REQUEST_SEC = 1.0
 _CALL = b"/fn/"
 # `prefer`: it may ask for an asynchronous call.
-_LONG_WAY = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer"})
+_SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer"})
 
 
 class Relay(Protocol):
@@ -30,8 +30,8 @@ class Relay(Protocol):
     def caller_gone(self) -> None: ...
 
 
-class ShortCall:
-    """One call on the short way, in the place of a Cycle: has what uvicorn asks of one."""
+class FastCall:
+    """One call on the fast path, in the place of a Cycle: has what uvicorn asks of one."""
 
     __slots__ = (
         "_door", "_timer", "body", "disconnected", "keep_alive", "message_event", "more_body", "relay", "request", "response_complete",
@@ -79,7 +79,7 @@ class ShortCall:
             self._door.transport.abort()
 
 
-class FrontDoor(Limited):
+class FrontDoor(LimitedProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._relays = getattr(self.app, "relays", None)
@@ -88,7 +88,7 @@ class FrontDoor(Limited):
         """What was put before the request's path: its Host is a function's own."""
         self._last = False
         """The server stops: the next request is the last one here."""
-        self._running: Cycle | ShortCall | None = None
+        self._running: Cycle | FastCall | None = None
         """The one whose answer is owed first."""
 
     # --- the connection ---
@@ -98,7 +98,7 @@ class FrontDoor(Limited):
         if running is not None and not running.response_complete:
             running.disconnected = True
             running.message_event.set()
-            if isinstance(running, ShortCall):
+            if isinstance(running, FastCall):
                 running.stop_waiting()
                 if running.relay is not None:
                     running.relay.caller_gone()
@@ -124,12 +124,12 @@ class FrontDoor(Limited):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if isinstance(self._running, ShortCall) and self._running.relay is not None:
+        if isinstance(self._running, FastCall) and self._running.relay is not None:
             self._running.relay.pause()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if isinstance(self._running, ShortCall) and self._running.relay is not None:
+        if isinstance(self._running, FastCall) and self._running.relay is not None:
             self._running.relay.resume()
 
     def is_idle(self) -> bool:
@@ -148,7 +148,7 @@ class FrontDoor(Limited):
         cycle.disconnected = True
         cycle.response_complete = True
         cycle.message_event.set()
-        if type(cycle) is ShortCall:
+        if type(cycle) is FastCall:
             cycle.stop_waiting()
         if begun:
             self.transport.abort()
@@ -160,26 +160,26 @@ class FrontDoor(Limited):
             self._root = (self._hosts.find_prefix(self.headers) if self.url.startswith(b"/") else None) or b""
             self.url = self._root + self.url
         if self._relays is not None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
-            request = self._short_request(method)
+            request = self._fast_request(method)
             if request is not None:
-                short = ShortCall(self, request, keep_alive=self.parser.should_keep_alive() and not self._last)
-                self.cycle = self._running = short  # type: ignore[assignment]  # has of a cycle what uvicorn asks of it
+                fast = FastCall(self, request, keep_alive=self.parser.should_keep_alive() and not self._last)
+                self.cycle = self._running = fast  # type: ignore[assignment]  # has of a cycle what uvicorn asks of it
                 if request.length:
-                    short.wait_for_body()
+                    fast.wait_for_body()
                 return
         self._start(self._cycle(self._scope(method, version)))
 
-    def _short_request(self, method: bytes) -> Request | None:
-        """The request if it may go the short way, as far as its head tells."""
+    def _fast_request(self, method: bytes) -> Request | None:
+        """The request if it may go the fast path, as far as its head tells."""
         url = self.url
         path, _, query = url.partition(b"?")
         if b"#" in url:
             return None
         for name, _ in self.headers:
-            if name in _LONG_WAY:
+            if name in _SLOW_PATH_FIELDS:
                 return None
         request = Request(method.decode("ascii"), path, query, self.headers)
-        if request.length > _SHORT_BODY_BYTES:
+        if request.length > _FAST_BODY_BYTES:
             return None
         request.client = self.client[0] if self.client else ""
         if self._root:
@@ -241,25 +241,25 @@ class FrontDoor(Limited):
         if self._in_head or cycle.response_complete:
             return
         cycle.more_body = False
-        if type(cycle) is ShortCall:
-            self._begin_short(cycle)
+        if type(cycle) is FastCall:
+            self._begin_fast(cycle)
         else:
             cycle.message_event.set()
 
-    def _begin_short(self, short: ShortCall) -> None:
-        short.stop_waiting()
+    def _begin_fast(self, fast: FastCall) -> None:
+        fast.stop_waiting()
         assert self._relays is not None
-        short.relay = self._relays.begin(short.request, short.body, short)
-        if short.relay is None:
-            cycle = self._cycle(self._scope(short.request.method.encode(), "1.1"))
-            cycle.body = bytearray(short.body)
+        fast.relay = self._relays.begin(fast.request, fast.body, fast)
+        if fast.relay is None:
+            cycle = self._cycle(self._scope(fast.request.method.encode(), "1.1"))
+            cycle.body = bytearray(fast.body)
             cycle.more_body = False
             cycle.message_event.set()
             self.cycle = cycle
             self._start_asgi_task(cycle, self.app)
 
     def body_is_late(self) -> None:
-        """Of a short call: nothing has been begun, so it is refused and forgotten."""
+        """Of a fast-path call: nothing has been begun, so it is refused and forgotten."""
         if not self._refused:
             self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {_BODY_SEC:g} s"))
 

@@ -32,7 +32,7 @@ class _Refused(Exception):
     """Ends parsing; the protocol holds the error."""
 
 
-class Limited(HttpToolsProtocol):
+class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_head = False

@@ -54,21 +54,21 @@ def upload_to_first_200(client: Client, number: int) -> float:
 
 def first_call(client: Client) -> Row:
     """A function without a trigger: one process per call. Against the bare interpreter's own start in the same minute."""
-    client.functions.create({"name": "oneshot", "runtime": "python3.11"})
-    client.functions.upload("oneshot", small_zip({"handler.py": "def handle(event):\n    return 1\n"}))
-    wait_until(lambda: client.functions.get("oneshot")["phase"] == "Ready", "the function is Ready")
+    client.functions.create({"name": "oneoff", "runtime": "python3.11"})
+    client.functions.upload("oneoff", small_zip({"handler.py": "def handle(event):\n    return 1\n"}))
+    wait_until(lambda: client.functions.get("oneoff")["phase"] == "Ready", "the function is Ready")
     calls, bare = [], []
     for _ in range(TIMES):
         began = time.monotonic()
         subprocess.run([sys.executable, "-E", "-s", "-S", "-c", "0"], check=True)
         bare.append(time.monotonic() - began)
         began = time.monotonic()
-        if client.functions.invoke("oneshot").status != 200:
-            raise RuntimeError("the one-shot call failed")
+        if client.functions.invoke("oneoff").status != 200:
+            raise RuntimeError("the one-off call failed")
         calls.append(time.monotonic() - began)
     call_ms, bare_ms = statistics.median(calls) * 1000, statistics.median(bare) * 1000
     detail = f"first {calls[0] * 1000:.0f} ms, median {call_ms:.0f} ms, bare interpreter {bare_ms:.0f} ms"
-    return ratio("call of a one-shot function / start of the bare interpreter", call_ms / bare_ms, detail=detail)
+    return ratio("call of a one-off function / start of the bare interpreter", call_ms / bare_ms, detail=detail)
 
 
 def zipapp() -> Iterator[Row]:

@@ -51,7 +51,7 @@ class StaticBackend:
     def why_gone(self, endpoint_id: str) -> str | None:
         return None
 
-    def report_stuck(self, endpoint_id: str) -> None:
+    def report_unresponsive(self, endpoint_id: str) -> None:
         pass
 
     def close(self) -> None:

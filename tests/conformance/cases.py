@@ -26,7 +26,7 @@ class Way(StrEnum):
     PROXIED = "proxied"
     """As a caller of /fn."""
     LONG = "long-way"
-    """The same, with the proxy's short way for small calls switched off."""
+    """The same, with the proxy's fast path for small calls switched off."""
 
 
 DIRECT_ONLY = (Way.DIRECT,)

@@ -48,7 +48,7 @@ class Fronts:
     def path_to(self, way: Way, process: RuntimeProcess, timeout_sec: int = TIMEOUT_SEC) -> FnPath:
         """The path of the function that the process runs. `timeout_sec` 0: none."""
         if way not in self._fronts:
-            self._fronts[way] = self._stack.enter_context(Front(settings=SETTINGS, short=way is Way.PROXIED))
+            self._fronts[way] = self._stack.enter_context(Front(settings=SETTINGS, fast_path=way is Way.PROXIED))
             self._routes[way] = {}
         front, routes = self._fronts[way], self._routes[way]
         if process.address not in routes:

@@ -192,7 +192,7 @@ def test_call_that_runs_when_its_instance_is_told_to_go_is_answered(fronts: Fron
     with running(runtime, "waits.pause") as process:
         fn = fronts.path_to(way, process)
         gate.touch()
-        assert call(fn, gated(gate, "a")).status == 200  # leaves a connection to the instance: the short way needs one
+        assert call(fn, gated(gate, "a")).status == 200  # leaves a connection to the instance: the fast path needs one
         gate.unlink()
         with fn.connect() as connection:
             connection.send(fn.request("POST", "/", [JSON_TYPE], gated(gate, "last")))
@@ -232,7 +232,7 @@ def test_call_over_its_time_is_a_504_and_harms_no_other(fronts: Fronts, runtime:
     with running(runtime, "waits.pause") as process:
         fn = fronts.path_to(way, process, timeout_sec=1)
         gate.touch()
-        assert call(fn, gated(gate, "a")).status == 200  # leaves a connection to the instance: the short way needs one
+        assert call(fn, gated(gate, "a")).status == 200  # leaves a connection to the instance: the fast path needs one
         gate.unlink()
         began = time.monotonic()
         answer = call(fn, gated(gate))

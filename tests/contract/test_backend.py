@@ -227,7 +227,7 @@ def test_a_stuck_instance_is_replaced_and_only_then_ended(harness):
     (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint, timeout_sec=1, X_Sless_Timeout_Ms="200")
-    harness.backend.report_stuck(endpoint.id)
+    harness.backend.report_unresponsive(endpoint.id)
     wait_until(lambda: endpoint.id not in {one.id for one in harness.endpoints(revision)}, "the stuck one left")
     if harness.name == "local":
         assert len(harness.endpoints(revision)) == 1
@@ -241,7 +241,7 @@ def test_an_instance_that_answers_nothing_is_replaced(harness):
     (endpoint,) = harness.deploy(revision)
     threading.Thread(target=_call_in_vain, args=(harness, endpoint), daemon=True).start()
     wait_until(lambda: not _answers(harness, endpoint), "it hangs")
-    harness.backend.report_stuck(endpoint.id)
+    harness.backend.report_unresponsive(endpoint.id)
     reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "ended")
     assert reason == "instance did not answer any more and was replaced"
     assert len(harness.endpoints(revision)) == 1
@@ -250,7 +250,7 @@ def test_an_instance_that_answers_nothing_is_replaced(harness):
 def test_a_false_alarm_replaces_nothing(harness):
     revision = harness.python(HELLO)
     (endpoint,) = harness.deploy(revision)
-    harness.backend.report_stuck(endpoint.id)
+    harness.backend.report_unresponsive(endpoint.id)
     time.sleep(2.5)
     assert harness.endpoints(revision) == [endpoint]
 

@@ -11,7 +11,7 @@ import aiormq
 from pamqp.commands import Basic
 
 from sless import ids
-from sless.broker import Limits, Pool
+from sless.broker import BrokerLimits, Pool
 from sless.domain.amqp import parse_broker_url
 from sless.domain.messages import MessageCall, MessageOutcome
 from sless.outbound import outbound_of
@@ -129,7 +129,7 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def open_desk(server: RabbitServer, handler: Handler = succeed, limits: Limits | None = None) -> AsyncIterator[Desk]:
+async def open_desk(server: RabbitServer, handler: Handler = succeed, limits: BrokerLimits | None = None) -> AsyncIterator[Desk]:
     desk = Desk(server, Function(handler), f"q-{ids.new_id(8)}", Pool(outbound_of(LOCAL), limits))
     try:
         yield desk

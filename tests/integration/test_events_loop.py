@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sless.broker import Limits
+from sless.broker import BrokerLimits
 from sless.config import Settings
 from sless.domain.messages import MessageCall, MessageOutcome
 from sless.domain.model import Kind, TriggerType
@@ -142,7 +142,7 @@ async def test_large_messages_wait_in_the_broker_whatever_the_prefetch(rabbit_se
         await go.wait()
         return OK
 
-    async with open_desk(rabbit_server, slow, Limits(held_bytes=2**20)) as desk:
+    async with open_desk(rabbit_server, slow, BrokerLimits(held_bytes=2**20)) as desk:
         await desk.make_queue()
         for _ in range(40):
             await desk.publish(b"x" * 2**17)
@@ -158,7 +158,7 @@ async def test_large_messages_wait_in_the_broker_whatever_the_prefetch(rabbit_se
 
 
 async def test_a_message_that_is_too_long_is_not_read(rabbit_server: RabbitServer) -> None:
-    async with open_desk(rabbit_server, limits=Limits(message_bytes=1000)) as desk:
+    async with open_desk(rabbit_server, limits=BrokerLimits(message_bytes=1000)) as desk:
         listener = await desk.listening()
         await desk.publish(b"x" * 1000)
         await until(lambda: len(desk.function.calls) == 1)

@@ -21,10 +21,10 @@ def echo(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
     peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
 
-@pytest.fixture(scope="module", params=["short", "long"])
+@pytest.fixture(scope="module", params=["fast", "slow"])
 def front(request: pytest.FixtureRequest) -> Iterator[Front]:
     upstream = Upstream(logs_or(echo))
-    with Front(route_of(addresses=[upstream.address]), short=request.param == "short") as front:
+    with Front(route_of(addresses=[upstream.address]), fast_path=request.param == "fast") as front:
         front.call()
         yield front
     upstream.close()

@@ -1,4 +1,4 @@
-"""Functions at hosts of their own (SLESS_INGRESS_HOST), the short way and the long one."""
+"""Functions at hosts of their own (SLESS_INGRESS_HOST), the fast path and the slow path."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,12 +22,12 @@ def tell(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
     peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
 
-@pytest.fixture(scope="module", params=["short", "long"])
+@pytest.fixture(scope="module", params=["fast", "slow"])
 def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     upstream = Upstream(logs_or(tell))
     route = route_of(addresses=[upstream.address], namespace=TENANT)
     settings = replace(SETTINGS, ingress_host="fn.example.org")
-    with Front(route, settings=settings, short=request.param == "short") as front:
+    with Front(route, settings=settings, fast_path=request.param == "fast") as front:
         yield front
     upstream.close()
 

@@ -89,7 +89,7 @@ def test_a_call_waits_for_an_instance(serve: Serve, upstream_of: UpstreamOf) -> 
     replies: list[Reply] = []
     thread = threading.Thread(target=lambda: replies.append(front.call()))
     thread.start()
-    until(lambda: any(entry.waiting for entry in front.plane.routes.entries()))
+    until(lambda: any(live.waiting for live in front.plane.routes.live_routes()))
     front.set_routes(route_of(addresses=[upstream.address]))
     thread.join(5)
     assert replies[0].status == 200
@@ -177,7 +177,7 @@ def test_calls_that_go_on_end_well_when_their_instance_is_replaced(serve: Serve,
     replies: list[Reply] = []
     thread = threading.Thread(target=lambda: replies.append(front.call()))
     thread.start()
-    until(lambda: any(target.active for target in front.plane.routes.targets()))
+    until(lambda: any(instance.active for instance in front.plane.routes.instances()))
     new = upstream_of(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nnew"))
     front.set_routes(replace(route_of(), endpoints=(endpoint_of(new.address, "new", version=4),)))
     assert front.call().body == b"new"

@@ -76,7 +76,7 @@ def test_the_event_of_a_stored_request_is_made_for_a_run(serve: Serve) -> None:
     later(front, "/?a=1&b=2")
     [accepted] = front.fakes.queue.accepted
     front.set_routes(route_of(wants_instances=False))
-    until(lambda: not front.plane.routes.entries()[0].route.wants_instances)
+    until(lambda: not front.plane.routes.live_routes()[0].route.wants_instances)
     front.fakes.backend.answer = lambda spec: ObservedRun(id=spec.id, status=CallStatus.SUCCEEDED)
     front.plane.invoker.invoke("w-f", accepted, 30)
     assert json.loads(front.fakes.backend.started[0].event) == {"a": "1", "b": "2"}

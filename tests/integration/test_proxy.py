@@ -1,4 +1,4 @@
-"""The proxy over real sockets: contract §5 from the caller's socket to the instance's, on the short way and on the long one."""
+"""The proxy over real sockets: contract §5 from the caller's socket to the instance's, on the fast path and on the slow path."""
 
 import asyncio
 import threading
@@ -257,7 +257,7 @@ def test_head_has_no_body_and_keeps_both_connections(serve: Serve, upstream_of: 
             client.send(f"GET {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
             assert client.reply().body == b"hello"
     until(lambda: upstream.connections >= 1)
-    assert sum(target.calls for target in front.plane.routes.targets()) == 6
+    assert sum(instance.calls for instance in front.plane.routes.instances()) == 6
     assert upstream.connections - 2 <= 1, "calls opened more than one connection (log pulls open their own)"
 
 
@@ -363,7 +363,7 @@ def test_a_caller_that_leaves_in_the_middle_of_its_body_cancels_its_call(serve: 
     front = serve(logs_or(handler))
     with front.connect() as client:
         client.send(f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 300000\r\n\r\n".encode() + b"x" * 100_000)
-        until(lambda: any(target.calls for target in front.plane.routes.targets()))
+        until(lambda: any(instance.calls for instance in front.plane.routes.instances()))
     assert left.wait(5)
     until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
 
@@ -525,7 +525,7 @@ def test_an_instance_that_answers_nothing_costs_no_second_time_out(serve: Serve)
     later = [threading.Thread(target=lambda: replies.append(front.call())) for _ in range(3)]
     for thread in later:
         thread.start()
-    until(lambda: front.plane.routes.entries()[0].waiting == 3)
+    until(lambda: front.plane.routes.live_routes()[0].waiting == 3)
     time.sleep(1.2)
     assert stopped.calls == asked, "a call was sent to an instance that hangs"
     stopped.goes.set()
@@ -589,7 +589,7 @@ def test_a_body_over_the_limit_is_413(serve: Serve) -> None:
     assert front.call(method="POST", body=b"x" * 100_000).status == 200
 
 
-def test_a_small_limit_holds_on_the_short_way_too(serve: Serve) -> None:
+def test_a_small_limit_holds_on_the_fast_path_too(serve: Serve) -> None:
     front = serve(answering(), settings=Settings(instance_wait_sec=2, max_call_body_bytes=10))
     front.call()
     assert front.call(method="POST", body=b"x" * 11).status == 413

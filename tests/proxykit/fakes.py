@@ -101,7 +101,7 @@ class FakeBackend:
     def why_gone(self, endpoint_id: str) -> str | None:
         return self.reasons.get(endpoint_id)
 
-    def report_stuck(self, endpoint_id: str) -> None:
+    def report_unresponsive(self, endpoint_id: str) -> None:
         self.stuck.append(endpoint_id)
 
 

@@ -26,14 +26,14 @@ def upstream_of() -> Iterator[UpstreamOf]:
         upstream.close()
 
 
-@pytest.fixture(params=["short", "long"])
+@pytest.fixture(params=["fast", "slow"])
 def serve(request: pytest.FixtureRequest, upstream_of: UpstreamOf) -> Iterator[Serve]:
-    """Starts a server whose function "f" is served by handlers, on the short way where it can be taken, and again without it."""
+    """Starts a server whose function "f" is served by handlers, on the fast path where it can be taken, and again without it."""
     fronts: list[Front] = []
 
     def start(*handlers: Callable[[Peer], None], route: dict[str, object] | None = None, **options: object) -> Front:
         addresses = [upstream_of(handler).address for handler in handlers]
-        front = Front(route_of(addresses=addresses, **(route or {})), short=request.param == "short", **options)  # type: ignore[arg-type]
+        front = Front(route_of(addresses=addresses, **(route or {})), fast_path=request.param == "fast", **options)  # type: ignore[arg-type]
         fronts.append(front)
         return front.__enter__()
 

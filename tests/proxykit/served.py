@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from sless import log
-from sless.asgi import Application, Parts
+from sless.asgi import Application, ApplicationParts
 from sless.config import Settings
 from sless.errors import ConfigError
 from sless.proxy.plane import DataPlane, PlaneParts
@@ -31,7 +31,7 @@ def main(data_dir: str, port: str, *options: str) -> int:
         addresses = [chosen["upstream"]] if "upstream" in chosen else []
         route = route_of(addresses=addresses, revision=revision_of(concurrency=int(chosen.get("concurrency", "50"))))
         plane = DataPlane(settings, PlaneParts(routes=FakeRoutes(route), history=FakeHistory(), queue=FakeQueue(), backend=FakeBackend()))
-        return Application(settings, Parts(
+        return Application(settings, ApplicationParts(
             plane=plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,
             find_unready=lambda: None, start=lambda: note("start"), stop=lambda: note("stop"),
         ))  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from sless.asgi import Application, Follower, FollowRequest, Parts
+from sless.asgi import Application, ApplicationParts, Follower, FollowRequest
 from sless.config import Settings
 from sless.errors import NotFound
 from sless.proxy.plane import DataPlane, PlaneParts
@@ -44,13 +44,13 @@ class Fakes:
 
 
 class Front:
-    """A running server. `short` False: no call takes the short way. `changes` replace fields of asgi.Parts."""
+    """A running server. `fast_path` False: no call takes the fast path. `changes` replace fields of asgi.ApplicationParts."""
 
-    def __init__(self, *routes: Any, settings: Settings = SETTINGS, short: bool = True, **changes: Any) -> None:
+    def __init__(self, *routes: Any, settings: Settings = SETTINGS, fast_path: bool = True, **changes: Any) -> None:
         self.fakes = Fakes(FakeRoutes(*routes), FakeHistory(), FakeQueue(), FakeBackend())
         self._settings = settings
         self._changes = changes
-        self._short = short
+        self._fast_path = fast_path
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.plane: DataPlane
@@ -77,7 +77,7 @@ class Front:
         self.fakes.routes.set(*routes)
         self.plane.routes.wake()
         wanted = {(route.workload_id, route.endpoints) for route in routes}
-        until(lambda: {(entry.route.workload_id, entry.route.endpoints) for entry in self.plane.routes.entries()} == wanted)
+        until(lambda: {(live.route.workload_id, live.route.endpoints) for live in self.plane.routes.live_routes()} == wanted)
 
     @property
     def server_state(self) -> Any:
@@ -104,12 +104,12 @@ class Front:
         self.plane = DataPlane(
             self._settings, PlaneParts(routes=fakes.routes, history=fakes.history, queue=fakes.queue, backend=fakes.backend)
         )
-        parts = Parts(
+        parts = ApplicationParts(
             plane=self.plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,
             find_unready=lambda: None, start=lambda: None, stop=lambda: None,
         )  # fmt: skip
         application = Application(self._settings, replace(parts, **self._changes))
-        if not self._short:
+        if not self._fast_path:
             application.relays = None
         config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=3, **FrontWorker.CONFIG_KWARGS)
         self._server = uvicorn.Server(config)

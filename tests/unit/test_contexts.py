@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sless.asgi.contexts import send_context
-from sless.asgi.paths import Place, place_of
+from sless.asgi.paths import PathKind, path_of
 from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings
 from sless.errors import Code, SlessError
@@ -101,9 +101,9 @@ def test_where_pods_reach_sless(tmp_path, archive):
 
 
 def test_the_route_streams_the_file(contexts, archive):
-    found = place_of("GET", f"/internal/contexts/{BUILD}".encode(), b"")
-    assert (found.place, found.name) == (Place.CONTEXT, BUILD)
-    assert place_of("POST", b"/internal/contexts/x", b"").place is Place.FLASK
+    found = path_of("GET", f"/internal/contexts/{BUILD}".encode(), b"")
+    assert (found.path_kind, found.name) == (PathKind.CONTEXT, BUILD)
+    assert path_of("POST", b"/internal/contexts/x", b"").path_kind is PathKind.FLASK
     query = query_of(contexts.put(BUILD, archive, 60))
     sent: list[dict[str, Any]] = []
 

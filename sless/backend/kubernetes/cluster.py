@@ -101,7 +101,7 @@ class KubernetesBackend:
             self._look.refresh(WHY_AGE_SEC, WHY_WAIT_SEC)
         return self._instances.reasons.get(endpoint_id)
 
-    def report_stuck(self, endpoint_id: str) -> None:
+    def report_unresponsive(self, endpoint_id: str) -> None:
         """Any replica's call may hang, also one whose server does not look at the cluster otherwise."""
         self._stuck.report(endpoint_id, lambda: self._find_pod(endpoint_id))
 

@@ -20,7 +20,7 @@ from sless.kube.code_map import code_map_manifest
 from sless.kube.names import namespace_of
 from sless.kube.pods import placement_of
 from sless.kube.tenant import pull_secret_manifest, tenant_manifests, tenant_policy_of
-from sless.proxy import oneshot
+from sless.proxy import oneoff
 from tests.kube.schemas import mistakes_of
 
 TENANT = "sless-0123456789abcdef"
@@ -233,7 +233,7 @@ def test_the_template_hash_follows_the_settings():
 
 def test_a_call_is_not_given_up_before_its_job_is():
     deadline = job_of(fit_of(settings(), "ins1"), run(timeout_sec=1))["spec"]["activeDeadlineSeconds"]
-    assert deadline < 1 + oneshot.GRACE_SEC
+    assert deadline < 1 + oneoff.GRACE_SEC
 
 
 def test_where_sless_listens_on_ipv6_its_functions_do():

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from sless.broker import BrokerError, Limits, Pool
+from sless.broker import BrokerError, BrokerLimits, Pool
 from sless.broker.connection import open_connection
 from sless.broker.pool import CHANNELS_PER_CONNECTION, rest_sec_of
 from sless.broker.reader import BoundedReader, Budget
@@ -85,7 +85,7 @@ async def test_a_name_that_changes_its_answer_reaches_no_address_that_was_not_ch
     texts = []
     for _ in range(2):
         with pytest.raises(BrokerError) as raised:
-            await open_connection(parse_broker_url(f"amqp://u:p@rebound.example:{port}/"), outbound, Limits())
+            await open_connection(parse_broker_url(f"amqp://u:p@rebound.example:{port}/"), outbound, BrokerLimits())
         texts.append(str(raised.value))
     assert "does not speak AMQP" in texts[0] and "127.0.0.2" in texts[1] and "not a public address" in texts[1]
     assert (reached, asked) == (["127.0.0.1"], ["rebound.example"] * 2)
@@ -99,7 +99,7 @@ def test_rests() -> None:
 
 
 async def test_a_body_that_is_too_long_is_not_even_begun() -> None:
-    reader = BoundedReader(Budget(Limits(message_bytes=1000)), asyncio.get_running_loop())
+    reader = BoundedReader(Budget(BrokerLimits(message_bytes=1000)), asyncio.get_running_loop())
 
     async def frame(size: int) -> None:
         payload = struct.pack(">HHQH", 60, 0, size, 0)
@@ -113,7 +113,7 @@ async def test_a_body_that_is_too_long_is_not_even_begun() -> None:
 
 
 async def test_reading_stops_while_too_much_is_held() -> None:
-    budget = Budget(Limits(held_bytes=10))
+    budget = Budget(BrokerLimits(held_bytes=10))
     reader = BoundedReader(budget, asyncio.get_running_loop())
     reader.feed_data(b"ab")
     budget.take(11)

@@ -11,7 +11,7 @@ from pamqp import commands, encode, frame, header, heartbeat
 
 from sless.broker.properties import table_of
 from sless.broker.readable import HEADER_FRAME, METHOD_FRAME, readable
-from sless.broker.reader import BoundedReader, Budget, Limits
+from sless.broker.reader import BoundedReader, BrokerLimits, Budget
 
 
 def header_payload(flags: int, properties: bytes, size: int = 3) -> bytes:
@@ -89,7 +89,7 @@ def test_properties_that_cannot_be_read_are_left_out(properties: tuple[int, byte
 
 
 async def test_a_full_connection_is_not_taken_for_a_dead_one() -> None:
-    budget = Budget(Limits(held_bytes=10))
+    budget = Budget(BrokerLimits(held_bytes=10))
     reader = BoundedReader(budget, asyncio.get_running_loop(), beat_sec=0.01)
     frames = FrameReceiver(reader)
     reader.feed_data(frame.marshal(commands.Basic.CancelOk("c"), 1))
@@ -104,7 +104,7 @@ async def test_a_full_connection_is_not_taken_for_a_dead_one() -> None:
 
 
 async def test_a_message_over_the_limit_is_told_before_its_body_comes() -> None:
-    reader = BoundedReader(Budget(Limits(message_bytes=100)), asyncio.get_running_loop())
+    reader = BoundedReader(Budget(BrokerLimits(message_bytes=100)), asyncio.get_running_loop())
     reader.feed_data(frame.marshal(header.ContentHeader(0, 101, commands.Basic.Properties()), 1))
     with pytest.raises(Exception, match="a message of 101 bytes is over the limit of 100"):
         await FrameReceiver(reader).get_frame()

@@ -7,7 +7,7 @@ from sless.domain.ports import Route
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.proxy import recorder as recorder_module
 from sless.proxy.recorder import Recorder
-from sless.proxy.request import Call, Request
+from sless.proxy.request import CallRecord, Request
 from tests.builders import make_log_line
 from tests.proxykit.fakes import FakeHistory, revision_of, route_of
 from tests.services.product import wait_until
@@ -15,8 +15,8 @@ from tests.services.product import wait_until
 
 def call_of(
     route: Route, *, version: int = 3, duration_ms: float = 4.0, status: CallStatus = CallStatus.SUCCEEDED, at: float = 60.0
-) -> Call:
-    call = Call(route, Cause.HTTP, Request("GET", b"/fn/ns/f", b"", []))
+) -> CallRecord:
+    call = CallRecord(route, Cause.HTTP, Request("GET", b"/fn/ns/f", b"", []))
     call.version = version
     call.started_at = at
     call.finish(status)

@@ -46,7 +46,7 @@ async def source():
 
 @pytest.fixture
 async def table(source):
-    table = RouteTable(source, draining=lambda target: None, poll_sec=60)
+    table = RouteTable(source, draining=lambda instance: None, poll_sec=60)
     await table.start()
     yield table
     source.free_running = True
@@ -97,7 +97,7 @@ async def test_a_sync_gives_up_when_the_source_fails(table, source):
 async def test_the_start_waits_for_the_first_snapshot():
     source = Source()
     source.write("early")
-    table = RouteTable(source, draining=lambda target: None, poll_sec=60)
+    table = RouteTable(source, draining=lambda instance: None, poll_sec=60)
     with pytest.raises(SlessError) as caught:
         table.find_loaded("ns", "early")
     assert caught.value.code is Code.NOT_READY and caught.value.retry_after_sec

@@ -7,30 +7,30 @@ after another.
 
 import asyncio
 
-from sless.proxy.entry import Entry
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.fetch import control
+from sless.proxy.live_endpoint import LiveEndpoint
+from sless.proxy.live_route import LiveRoute
 from sless.proxy.sweep import Sweep
-from sless.proxy.target import Target
 
 _ANSWER_SEC = 1.0
 _PAUSE_SEC = 0.25
 _MAX_BYTES = 64 * 1024
 
 
-class Doubts:
+class Suspects:
     """Used on the event loop alone."""
 
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
         self._asking: set[asyncio.Task[None]] = set()
 
-    def add(self, entry: Entry, target: Target) -> None:
+    def add(self, live: LiveRoute, instance: LiveEndpoint) -> None:
         """To be told before the call gives its slot back, or the next one has it."""
-        if target.doubted or target.gone:
+        if instance.suspect or instance.gone:
             return
-        target.doubted = True
-        task = asyncio.get_running_loop().create_task(self._ask(entry, target))
+        instance.suspect = True
+        task = asyncio.get_running_loop().create_task(self._ask(live, instance))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
@@ -39,13 +39,13 @@ class Doubts:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
 
-    async def _ask(self, entry: Entry, target: Target) -> None:
-        address = target.endpoint.address
-        while not target.gone:
+    async def _ask(self, live: LiveRoute, instance: LiveEndpoint) -> None:
+        address = instance.endpoint.address
+        while not instance.gone:
             try:
                 await control(address, "/_sless/health", sweep=self._sweep, timeout_sec=_ANSWER_SEC, max_bytes=_MAX_BYTES)
             except (OSError, BrokenOff, OverTime):
                 await asyncio.sleep(_PAUSE_SEC)
             else:
-                entry.trust(target)
+                live.trust(instance)
                 return

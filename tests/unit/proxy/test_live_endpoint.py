@@ -6,7 +6,7 @@ import time
 import pytest
 
 from sless.proxy.exchange import Exchange
-from sless.proxy.target import Target
+from sless.proxy.live_endpoint import LiveEndpoint
 from tests.proxykit.fakes import endpoint_of
 from tests.proxykit.plugin import UpstreamOf, upstream_of
 from tests.proxykit.upstream import OK, Peer
@@ -15,15 +15,15 @@ __all__ = ["upstream_of"]
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-async def exchange_on(target: Target) -> Exchange:
-    connection = await target.connection()
+async def exchange_on(instance: LiveEndpoint) -> Exchange:
+    connection = await instance.connection()
     exchange = Exchange(connection, 5)
     connection.begin(exchange, head_only=False)
     connection.write(REQUEST)
     await exchange.head()
     while await exchange.read():
         pass
-    target.give_back(connection)
+    instance.give_back(connection)
     return exchange
 
 
@@ -35,11 +35,11 @@ def twice(peer: Peer) -> None:
 
 async def test_a_connection_is_used_again(upstream_of: UpstreamOf) -> None:
     upstream = upstream_of(twice)
-    target = Target(endpoint_of(upstream.address), 5)
+    instance = LiveEndpoint(endpoint_of(upstream.address), 5)
     for _ in range(2):
-        await exchange_on(target)
+        await exchange_on(instance)
     assert upstream.connections == 1
-    target.retire()
+    instance.retire()
 
 
 async def test_a_close_that_the_loop_has_not_seen_yet_is_seen(upstream_of: UpstreamOf) -> None:
@@ -47,11 +47,11 @@ async def test_a_close_that_the_loop_has_not_seen_yet_is_seen(upstream_of: Upstr
         peer.request()
         peer.send(OK)
 
-    target = Target(endpoint_of(upstream_of(once).address), 5)
-    await exchange_on(target)
+    instance = LiveEndpoint(endpoint_of(upstream_of(once).address), 5)
+    await exchange_on(instance)
     # The instance closes while this loop does nothing, as it would behind a long callback.
     time.sleep(0.3)  # noqa: ASYNC251
-    assert target.find_idle() is None
+    assert instance.find_idle() is None
 
 
 async def test_bytes_nobody_asked_for_end_a_connection(upstream_of: UpstreamOf) -> None:
@@ -62,25 +62,25 @@ async def test_bytes_nobody_asked_for_end_a_connection(upstream_of: UpstreamOf) 
         peer.send(OK)
         peer.wait_for_close()
 
-    target = Target(endpoint_of(upstream_of(talkative).address), 5)
-    await exchange_on(target)
+    instance = LiveEndpoint(endpoint_of(upstream_of(talkative).address), 5)
+    await exchange_on(instance)
     time.sleep(0.3)  # noqa: ASYNC251
-    assert target.find_idle() is None
+    assert instance.find_idle() is None
 
 
 async def test_a_connection_that_was_paused_is_read_again(upstream_of: UpstreamOf) -> None:
     upstream = upstream_of(twice)
-    target = Target(endpoint_of(upstream.address), 5)
-    await exchange_on(target)
-    connection = target.find_idle()
+    instance = LiveEndpoint(endpoint_of(upstream.address), 5)
+    await exchange_on(instance)
+    connection = instance.find_idle()
     assert connection is not None
     connection.pause_reading()
     connection.reusable = True
-    target.give_back(connection)
+    instance.give_back(connection)
     async with asyncio.timeout(3):
-        await exchange_on(target)
+        await exchange_on(instance)
     assert upstream.connections == 1
-    target.retire()
+    instance.retire()
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ async def test_an_instance_that_says_it_closes_is_believed(upstream_of: Upstream
         peer.send(answer)
         peer.wait_for_close()
 
-    target = Target(endpoint_of(upstream_of(closing).address), 5)
-    await exchange_on(target)
-    assert target.find_idle() is None
+    instance = LiveEndpoint(endpoint_of(upstream_of(closing).address), 5)
+    await exchange_on(instance)
+    assert instance.find_idle() is None
 
 
 async def test_a_retired_target_keeps_no_connection(upstream_of: UpstreamOf) -> None:
-    target = Target(endpoint_of(upstream_of(twice).address), 5)
-    target.retire()
-    await exchange_on(target)
-    assert target.find_idle() is None
+    instance = LiveEndpoint(endpoint_of(upstream_of(twice).address), 5)
+    instance.retire()
+    await exchange_on(instance)
+    assert instance.find_idle() is None

@@ -11,7 +11,7 @@ from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Revisio
 from sless.errors import Code, SlessError
 from sless.proxy.failure import code_of
 from sless.proxy.heads import Answer, answer_of
-from sless.proxy.request import Call
+from sless.proxy.request import CallRecord
 
 GRACE_SEC = 135.0
 """The backend ends runs that go over their time or cannot begin; this long after that time it is taken to have forgotten one. A cluster
@@ -26,7 +26,7 @@ class RunBackend(Protocol):
     def remove_run(self, run_id: str) -> None: ...
 
 
-class OneShotRunner:
+class OneOffRunner:
     """At most `max_runs` at once, of one tenant no more than it leaves to others; more wait up to `wait_sec`."""
 
     def __init__(self, backend: RunBackend, *, max_runs: int, wait_sec: float) -> None:
@@ -35,7 +35,7 @@ class OneShotRunner:
         self._wait_sec = wait_sec
         self._places = Places(free=max_runs)
         self._freed = asyncio.Condition()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="one-shot")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="one-off")
 
     async def run(self, spec: RunSpec) -> ObservedRun:
         """Starts the run and waits for its end; cancelled, it stops the run. Raises SlessError."""
@@ -83,7 +83,7 @@ class OneShotRunner:
         self._thread.shutdown(wait=True)
 
 
-def run_spec(call: Call, revision: Revision, event: str) -> RunSpec:
+def run_spec(call: CallRecord, revision: Revision, event: str) -> RunSpec:
     return RunSpec(id=call.id, revision=revision, event=event, request_id=call.request_id, cause=Cause(call.cause))
 
 

@@ -10,32 +10,32 @@ from typing import NamedTuple
 from sless.domain.model import Kind
 from sless.domain.ports import Route
 from sless.errors import STATUS, Code, SlessError
-from sless.proxy.connection import Connection
+from sless.proxy.connection import UpstreamConnection
+from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.policy import Policy
-from sless.proxy.target import Target
 
 _RETRY_SEC = 0.1
-_Waiter = asyncio.Future[Target | None]
+_Waiter = asyncio.Future[LiveEndpoint | None]
 RETRY_AFTER_SEC = 5
 
 
 class Leased(NamedTuple):
-    entry: "Entry"
-    target: Target
-    connection: Connection
+    live: "LiveRoute"
+    instance: LiveEndpoint
+    connection: UpstreamConnection
 
 
-class Entry:
+class LiveRoute:
     """Slots are handed from the call that ends to the one that has waited longest; a newcomer never overtakes."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
         self.policy = Policy(route.http) if route.http else None
-        self.targets: list[Target] = []
+        self.instances: list[LiveEndpoint] = []
         self.removed = False
         self.direct = False
         """Any call may go to an instance at once: nothing of the trigger's or the workload's state to check."""
-        self._by_id: dict[str, Target] = {}
+        self._by_id: dict[str, LiveEndpoint] = {}
         self._waiters: list[tuple[int, _Waiter]] = []
         """By ticket: who came first stands first, also after having been woken for nothing."""
         self._tickets = count()
@@ -48,7 +48,7 @@ class Entry:
 
     # --- what the table tells ---
 
-    def update(self, route: Route, draining: Callable[[Target], None]) -> None:
+    def update(self, route: Route, draining: Callable[[LiveEndpoint], None]) -> None:
         """Takes over what is new; `draining` hears of each instance that gets no more calls."""
         if route.http != self.route.http:
             self.policy = Policy(route.http) if route.http else None
@@ -57,25 +57,25 @@ class Entry:
         wanted = {endpoint.id: endpoint for endpoint in route.endpoints if not endpoint.draining}
         for endpoint_id in list(self._by_id):
             if endpoint_id not in wanted:
-                target = self._by_id.pop(endpoint_id)
-                target.retire()
-                draining(target)
+                instance = self._by_id.pop(endpoint_id)
+                instance.retire()
+                draining(instance)
         for endpoint_id, endpoint in wanted.items():
-            target = self._by_id.setdefault(endpoint_id, Target(endpoint, slots))
-            target.slots = slots
-        self.targets = list(self._by_id.values())
+            instance = self._by_id.setdefault(endpoint_id, LiveEndpoint(endpoint, slots))
+            instance.slots = slots
+        self.instances = list(self._by_id.values())
         passes = self.policy.open if self.policy else route.kind is Kind.SERVICE
         self.direct = passes and route.wants_instances and route.blocked is None
         self._wake_all()
 
-    def remove(self, draining: Callable[[Target], None]) -> None:
+    def remove(self, draining: Callable[[LiveEndpoint], None]) -> None:
         """The workload is gone."""
         self.removed = True
         self.direct = False
-        for target in self.targets:
-            target.retire()
-            draining(target)
-        self.targets = []
+        for instance in self.instances:
+            instance.retire()
+            draining(instance)
+        self.instances = []
         self._by_id.clear()
         self._wake_all()
 
@@ -91,12 +91,12 @@ class Entry:
             passes = STATUS[code] == 503 and code is not Code.BUILD_FAILED
             raise SlessError(code, sentence, retry_after_sec=RETRY_AFTER_SEC if passes else None)
 
-    def find_target(self, now: float) -> Target | None:
+    def find_free(self, now: float) -> LiveEndpoint | None:
         """The instance with the fewest calls that has a slot, its slot taken; instances with equally many take turns."""
-        targets = self.targets
-        if len(targets) == 1:
-            best: Target | None = targets[0]
-            if targets[0].active >= targets[0].slots or targets[0].suspended(now):
+        instances = self.instances
+        if len(instances) == 1:
+            best: LiveEndpoint | None = instances[0]
+            if instances[0].active >= instances[0].slots or instances[0].suspended(now):
                 return None
         else:
             best = self._least_busy(now)
@@ -104,7 +104,7 @@ class Entry:
             best.active += 1
         return best
 
-    async def target(self, wait_sec: float, deadline: float | None = None) -> Target:
+    async def take(self, wait_sec: float, deadline: float | None = None) -> LiveEndpoint:
         """A slot on an instance. Raises SlessError: blocked, removed, or none within `wait_sec`, which ends at `deadline` when a part of
         it has passed already."""
         deadline = monotonic() + wait_sec if deadline is None else deadline
@@ -112,7 +112,7 @@ class Entry:
         while True:
             self.check_served()
             now = monotonic()
-            if (ticket is not None or not self._waiters) and (found := self.find_target(now)):
+            if (ticket is not None or not self._waiters) and (found := self.find_free(now)):
                 return found
             if now >= deadline:
                 raise self._no_instance(wait_sec)
@@ -126,38 +126,38 @@ class Entry:
         if self._waiters:
             return None
         turn = self._turn
-        target = self.find_target(monotonic())
-        if target is None:
+        instance = self.find_free(monotonic())
+        if instance is None:
             return None
-        connection = target.find_idle()
+        connection = instance.find_idle()
         if connection is None:
-            # The long way picks this instance again and opens a connection; else one without would never get its turn.
+            # The slow path picks this instance again and opens a connection; else one without would never get its turn.
             self._turn = turn
-            target.active -= 1
+            instance.active -= 1
             return None
-        return Leased(self, target, connection)
+        return Leased(self, instance, connection)
 
-    def release(self, target: Target) -> None:
+    def release(self, instance: LiveEndpoint) -> None:
         """Gives a slot back, to who waits first."""
-        while self._waiters and not target.gone and target.active <= target.slots and not target.suspended(monotonic()):
+        while self._waiters and not instance.gone and instance.active <= instance.slots and not instance.suspended(monotonic()):
             _, waiter = self._waiters.pop(0)
             if not waiter.done():
-                waiter.set_result(target)
+                waiter.set_result(instance)
                 return
-        target.active -= 1
+        instance.active -= 1
 
-    def release_unreachable(self, target: Target) -> None:
+    def release_unreachable(self, instance: LiveEndpoint) -> None:
         """Gives a slot back on an instance that could not be reached: nobody gets it for a moment."""
-        target.suspend(monotonic())
-        target.active -= 1
+        instance.suspend(monotonic())
+        instance.active -= 1
         self._wake_all()
 
-    def trust(self, target: Target) -> None:
+    def trust(self, instance: LiveEndpoint) -> None:
         """It has answered: calls may go there again."""
-        target.doubted = False
+        instance.suspect = False
         self._wake_all()
 
-    async def _wait(self, ticket: int, timeout_sec: float) -> Target | None:
+    async def _wait(self, ticket: int, timeout_sec: float) -> LiveEndpoint | None:
         waiter: _Waiter = asyncio.get_running_loop().create_future()
         insort(self._waiters, (ticket, waiter))
         try:
@@ -166,30 +166,30 @@ class Entry:
         except TimeoutError:
             return self._result_of(waiter)
         except asyncio.CancelledError:
-            if target := self._result_of(waiter):
-                self.release(target)
+            if instance := self._result_of(waiter):
+                self.release(instance)
             raise
         finally:
             if (ticket, waiter) in self._waiters:
                 self._waiters.remove((ticket, waiter))
 
     @staticmethod
-    def _result_of(waiter: _Waiter) -> Target | None:
+    def _result_of(waiter: _Waiter) -> LiveEndpoint | None:
         """The slot that was handed over in the moment the waiting ended otherwise."""
         return waiter.result() if waiter.done() and not waiter.cancelled() else None
 
-    def _least_busy(self, now: float) -> Target | None:
-        best: Target | None = None
-        size = len(self.targets)
+    def _least_busy(self, now: float) -> LiveEndpoint | None:
+        best: LiveEndpoint | None = None
+        size = len(self.instances)
         for offset in range(size):
-            target = self.targets[(self._turn + offset) % size]
-            if target.active < target.slots and (best is None or target.active < best.active) and not target.suspended(now):
-                best = target
+            instance = self.instances[(self._turn + offset) % size]
+            if instance.active < instance.slots and (best is None or instance.active < best.active) and not instance.suspended(now):
+                best = instance
         self._turn = (self._turn + 1) % size if size else 0
         return best
 
     def _some_suspended(self, now: float) -> bool:
-        return any(target.suspended(now) for target in self.targets)
+        return any(instance.suspended(now) for instance in self.instances)
 
     def _wake_all(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -199,7 +199,7 @@ class Entry:
 
     def _no_instance(self, wait_sec: float) -> SlessError:
         route = self.route
-        what = "was free" if self.targets else "became ready"
+        what = "was free" if self.instances else "became ready"
         return SlessError(
             Code.NO_INSTANCES, f'no instance of {route.kind} "{route.name}" {what} within {wait_sec:g} s', retry_after_sec=RETRY_AFTER_SEC
         )

@@ -9,7 +9,7 @@ import pytest
 from sless.domain.model import CallStatus, Cause
 from sless.domain.ports import ObservedRun, RunSpec
 from sless.errors import SlessError
-from sless.proxy.oneshot import OneShotRunner
+from sless.proxy.oneoff import OneOffRunner
 from tests.proxykit.fakes import revision_of
 from tests.services.product import wait_until
 
@@ -41,7 +41,7 @@ async def until(check: Callable[[], bool]) -> None:
 def test_a_tenant_with_many_calls_leaves_places_to_others() -> None:
     async def run() -> None:
         backend = Backend()
-        runner = OneShotRunner(backend, max_runs=4, wait_sec=30)
+        runner = OneOffRunner(backend, max_runs=4, wait_sec=30)
         greedy = [asyncio.create_task(runner.run(spec(f"g{number}", "greedy"))) for number in range(10)]
         await until(lambda: set(backend.going) == {"g0", "g1"})
         late = asyncio.create_task(runner.run(spec("late", "other")))
@@ -61,7 +61,7 @@ def test_a_tenant_with_many_calls_leaves_places_to_others() -> None:
 def test_who_waits_in_vain_is_told() -> None:
     async def run() -> None:
         backend = Backend()
-        runner = OneShotRunner(backend, max_runs=2, wait_sec=0.05)
+        runner = OneOffRunner(backend, max_runs=2, wait_sec=0.05)
         first = asyncio.create_task(runner.run(spec("first", "one")))
         await until(lambda: "first" in backend.going)
         with pytest.raises(SlessError, match=r"all places for runs that one tenant gets of 2 were taken for 0\.05 s"):
