@@ -11,11 +11,6 @@ from sless.cli.output import say
 from sless.cli.server_commands import data_dir_option, load_settings
 from sless.errors import ConfigError
 
-
-def tell(text: str) -> None:
-    click.echo(text, err=True)
-
-
 database_url_option = click.option("--database-url", help="Else SLESS_DATABASE_URL, SQLite in the data folder.")
 
 
@@ -37,11 +32,11 @@ def backup(file: Path, **options: Path | str | None) -> None:
     from sless.app.backup import stream_backup, write_backup
 
     if str(file) == "-":
-        written = stream_backup(settings, sys.stdout.buffer, tell, compressed=False)
+        written = stream_backup(settings, sys.stdout.buffer, say, compressed=False)
         sys.stdout.buffer.flush()
     else:
-        written = write_backup(settings, file, tell)
-    tell(f"{written.rows} rows and {written.blobs} uploads are in {file if str(file) != '-' else 'the backup'}")
+        written = write_backup(settings, file, say)
+    say(f"{written.rows} rows and {written.blobs} uploads are in {file if str(file) != '-' else 'the backup'}")
 
 
 @click.command()
@@ -63,7 +58,7 @@ def restore(file: Path, force: bool, **options: Path | str | None) -> None:
     from sless.app.backup import restore_backup
 
     with hold_data_folder(settings.data_dir), _opened(file) as source:
-        done = restore_backup(settings, source, tell, force=force)
+        done = restore_backup(settings, source, say, force=force)
     say(f"the backup of {done.created_at[:19]}Z (sless {done.sless_version}) is restored: {done.rows} rows, {done.blobs} uploads")
     if done.builds:
         say(f"{done.builds} versions are built anew when the server starts: what was built of them is not here")

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session, client_command
-from sless.cli.ends import await_end, print_end
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import print_json, say
 from sless.cli.since import since_of
+from sless.cli.waiting import await_invocation, print_ended_invocation
 from sless.client import CallAnswer
 from sless.client.client import Jobs, Workloads
 from sless.client.deployment import get_workload
@@ -26,7 +26,7 @@ from sless.client.deployment import get_workload
 @click.option("--wait", is_flag=True, help="With --async: wait for the end and print the result.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def invoke(session: Session, name: str, data: str | None, content_type: str, is_async: bool, service: bool, **later: Any) -> None:
+def invoke(context: CommandContext, name: str, data: str | None, content_type: str, is_async: bool, service: bool, **later: Any) -> None:
     """Call a function or service and print its answer.
 
     Works without an http trigger. An answer of 400 and above is printed too, with exit code 1.
@@ -42,14 +42,14 @@ def invoke(session: Session, name: str, data: str | None, content_type: str, is_
     if not is_async and (given := [f"--{option.replace('_', '-')}" for option, value in later.items() if value]):
         raise click.UsageError(f"{given[0]}: only with --async")
     body = _body_of(data, content_type)
-    workloads, _ = get_workload(session.client, name, "service" if service else None)
+    workloads, _ = get_workload(context.client, name, "service" if service else None)
     headers = {"Content-Type": content_type} if body else {}
     answer = workloads.invoke(name, body, headers | (_later_headers(later) if is_async else {}))
     if is_async and answer.status >= 400:  # nothing was called: stdout stays empty, as who takes the id from it expects
         raise answer.refusal
     if is_async and answer.status == 202:
-        _accepted(session, workloads, name, answer, later["wait"])
-    elif session.as_json:
+        _accepted(context, workloads, name, answer, later["wait"])
+    elif context.as_json:
         print_json(_answer_json(answer))
     else:
         _print_body(answer)
@@ -67,7 +67,7 @@ def invoke(session: Session, name: str, data: str | None, content_type: str, is_
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @click.option("--job", is_flag=True, help="NAME is a job.")
 @client_command
-def logs(session: Session, name: str, follow: bool, tail: int | None, since: str | None, service: bool, job: bool) -> None:
+def logs(context: CommandContext, name: str, follow: bool, tail: int | None, since: str | None, service: bool, job: bool) -> None:
     """Print the log lines of a function, service or job.
 
     \b
@@ -75,14 +75,14 @@ def logs(session: Session, name: str, follow: bool, tail: int | None, since: str
       sless logs hello --tail 20
       sless logs hello -f --since 10m
     """
-    source = session.client.jobs if job else get_workload(session.client, name, "service" if service else None)[0]
-    print_logs(session, source, name, follow=follow, tail=tail, since=since)
+    source = context.client.jobs if job else get_workload(context.client, name, "service" if service else None)[0]
+    print_logs(context, source, name, follow=follow, tail=tail, since=since)
 
 
-def print_logs(session: Session, source: Workloads | Jobs, name: str, *, follow: bool, tail: int | None, since: str | None) -> None:
+def print_logs(context: CommandContext, source: Workloads | Jobs, name: str, *, follow: bool, tail: int | None, since: str | None) -> None:
     with source.logs(name, tail=tail, since=since_of(since), follow="1" if follow else None) as lines:
         for line in lines:
-            click.echo(json.dumps({"text": line}, ensure_ascii=False) if session.as_json else line)
+            click.echo(json.dumps({"text": line}, ensure_ascii=False) if context.as_json else line)
 
 
 def _body_of(data: str | None, content_type: str) -> bytes:
@@ -125,11 +125,11 @@ def _later_headers(later: dict[str, Any]) -> dict[str, str]:
     return {"Prefer": "respond-async"} | {name: str(value) for name, value in given.items() if value is not None}
 
 
-def _accepted(session: Session, workloads: Workloads, name: str, answer: CallAnswer, wait: bool) -> None:
+def _accepted(context: CommandContext, workloads: Workloads, name: str, answer: CallAnswer, wait: bool) -> None:
     invocation_id = answer.invocation_path.rpartition("/")[2]
     if wait:
-        print_end(session, await_end(workloads, name, invocation_id))
-    elif session.as_json:
+        print_ended_invocation(context, await_invocation(workloads, name, invocation_id))
+    elif context.as_json:
         print_json({"id": invocation_id, "location": answer.invocation_path})
     else:
         click.echo(invocation_id)

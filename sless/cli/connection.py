@@ -15,7 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class CommandContext:
     """What a client command works with."""
 
     client: Client
@@ -23,7 +23,7 @@ class Session:
 
 
 def client_command(command: Command) -> Command:
-    """Adds --url, --token, --profile, --namespace, --output; the command's first argument is the Session."""
+    """Adds --url, --token, --profile, --namespace, --output; the command's first argument is the CommandContext."""
 
     @functools.wraps(command)
     def wrapped(url: str, token: str, profile: str, namespace: str, output: str, **options: Any) -> Any:
@@ -34,7 +34,7 @@ def client_command(command: Command) -> Command:
                 "On the machine of the server, `sless token --sub NAME` makes one."
             )
         with connect(found.url, found.token, found.namespace) as client:
-            return command(Session(client=client, as_json=output == "json"), **options)
+            return command(CommandContext(client=client, as_json=output == "json"), **options)
 
     options = (
         click.option("--url", default="", metavar="URL", help="Server; else SLESS_URL, the profile, http://127.0.0.1:9090."),

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session, client_command
-from sless.cli.ends import going_on
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import TerminalReport, print_json, say
+from sless.cli.waiting import explained_interrupt
 from sless.client import Client, ClientError, DeployRequest
 from sless.client import deploy as deploy_folder
 from sless.client.client import Resources
@@ -50,7 +50,7 @@ class EnvPair(click.ParamType):
 @click.option("--no-wait", is_flag=True, help="Return after the upload.")
 @click.option("--wait-sec", type=float, default=600.0, show_default=True, metavar="SEC", help="How long to wait for Ready.")
 @client_command
-def deploy(session: Session, name: str, folder: Path, **options: Any) -> None:
+def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> None:
     """Deploy the code in DIR as NAME and print its URL.
 
     Creates the function (or service) or changes the one that is there; what is not given stays as it is. A function that no http trigger
@@ -77,9 +77,11 @@ def deploy(session: Session, name: str, folder: Path, **options: Any) -> None:
         wait_sec=options["wait_sec"],
     )
     started_at = time.monotonic()
-    with going_on(f"a version that is uploaded is built all the same; `sless describe {name}` shows it, the same deploy again finishes it"):
-        result = deploy_folder(session.client, request, TerminalReport())
-    if session.as_json:
+    with explained_interrupt(
+        f"a version that is uploaded is built all the same; `sless describe {name}` shows it, the same deploy again finishes it"
+    ):
+        result = deploy_folder(context.client, request, TerminalReport())
+    if context.as_json:
         print_json(result.resource | {"deployed_version": result.version})
         return
     if request.wait:
@@ -96,7 +98,7 @@ def deploy(session: Session, name: str, folder: Path, **options: Any) -> None:
 @click.option("--trigger", is_flag=True, help="These are triggers.")
 @click.option("--no-wait", is_flag=True, help="Return as soon as the server has accepted it.")
 @client_command
-def delete(session: Session, names: tuple[str, ...], service: bool, job: bool, trigger: bool, no_wait: bool) -> None:
+def delete(context: CommandContext, names: tuple[str, ...], service: bool, job: bool, trigger: bool, no_wait: bool) -> None:
     """Delete functions and services, or jobs or triggers; wait until nothing of them runs.
 
     The http trigger that `deploy` made for a function (it has the function's name) goes with it; other triggers stay.
@@ -111,15 +113,15 @@ def delete(session: Session, names: tuple[str, ...], service: bool, job: bool, t
         raise click.UsageError("--service, --job, --trigger: give one of them")
     deleted = []
     for name in names:
-        resources = _resources_of(session.client, name, service=service, job=job, trigger=trigger)
+        resources = _resources_of(context.client, name, service=service, job=job, trigger=trigger)
         resources.delete(name)
         if resources.kind == "function":
-            _delete_own_trigger(session.client, name)
+            _delete_own_trigger(context.client, name)
         if not no_wait:
             await_gone(resources, name)
         deleted.append({"name": name, "kind": resources.kind})
         say(f'{resources.kind} "{name}" {"is being deleted" if no_wait else "deleted"}')
-    if session.as_json:
+    if context.as_json:
         print_json(deleted)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session, client_command
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import age_of, print_json, print_resource, print_table, say
 from sless.cli.trigger_output import print_triggers, table_of
 from sless.client import Client
@@ -19,7 +19,7 @@ DESCRIBED = (
 
 @click.command("list")
 @client_command
-def list_(session: Session) -> None:
+def list_workloads(context: CommandContext) -> None:
     """List the functions and services of the namespace.
 
     \b
@@ -28,10 +28,10 @@ def list_(session: Session) -> None:
     """
     found = [
         {"kind": workloads.kind} | resource
-        for workloads in (session.client.functions, session.client.services)
+        for workloads in (context.client.functions, context.client.services)
         for resource in workloads.list()
     ]
-    if session.as_json:
+    if context.as_json:
         print_json(found)
         return
     rows = [
@@ -49,17 +49,17 @@ def list_(session: Session) -> None:
 @click.argument("name")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def describe(session: Session, name: str, service: bool) -> None:
+def describe(context: CommandContext, name: str, service: bool) -> None:
     """Show everything about a function or service and its triggers.
 
     \b
     Example:
       sless describe hello
     """
-    workloads, resource = get_workload(session.client, name, "service" if service else None)
+    workloads, resource = get_workload(context.client, name, "service" if service else None)
     resource = {"kind": workloads.kind} | resource
-    triggers = _triggers_of(session.client, name)
-    if session.as_json:
+    triggers = _triggers_of(context.client, name)
+    if context.as_json:
         print_json(resource | {"triggers": triggers})
         return
     print_resource({key: resource.get(key) for key in DESCRIBED}, DESCRIBED)
@@ -70,14 +70,14 @@ def describe(session: Session, name: str, service: bool) -> None:
 
 @click.command()
 @client_command
-def triggers(session: Session) -> None:
+def triggers(context: CommandContext) -> None:
     """List the triggers of the namespace, as `sless trigger list` does.
 
     \b
     Example:
       sless triggers
     """
-    print_triggers(session, list(session.client.triggers.list()))
+    print_triggers(context, list(context.client.triggers.list()))
 
 
 def _triggers_of(client: Client, name: str) -> list[dict[str, Any]]:

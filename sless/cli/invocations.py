@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session, client_command
-from sless.cli.ends import await_end, print_end
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import print_fields, print_json, print_table, say
 from sless.cli.since import since_of
+from sless.cli.waiting import await_invocation, print_ended_invocation
 from sless.client.deployment import get_workload
 
 COLUMNS = ("started_at", "status", "http_status", "duration_ms", "trigger", "version", "attempts", "id")
@@ -51,7 +51,7 @@ def invocations() -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="How many at most.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def list_(session: Session, name: str, invocation: str | None, service: bool, limit: int, **filters: Any) -> None:
+def list_invocations(context: CommandContext, name: str, invocation: str | None, service: bool, limit: int, **filters: Any) -> None:
     """List calls, newest first.
 
     With an ID (or request id) it shows that one.
@@ -60,13 +60,13 @@ def list_(session: Session, name: str, invocation: str | None, service: bool, li
     Example:
       sless invocations list hello --status dead
     """
-    workloads, _ = get_workload(session.client, name, "service" if service else None)
+    workloads, _ = get_workload(context.client, name, "service" if service else None)
     if invocation is not None:
-        print_invocation(session, workloads.invocation(name, invocation))
+        print_invocation(context, workloads.invocation(name, invocation))
         return
     filters["since"] = since_of(filters["since"])
     found = list(islice(workloads.invocations(name, limit=limit, **filters), limit))
-    if session.as_json:
+    if context.as_json:
         print_json(found)
     elif found:
         print_table(tuple(map(str.upper, COLUMNS)), [[call.get(column) for column in COLUMNS] for call in found])
@@ -79,15 +79,15 @@ def list_(session: Session, name: str, invocation: str | None, service: bool, li
 @click.argument("invocation", metavar="ID")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def show(session: Session, name: str, invocation: str, service: bool) -> None:
+def show(context: CommandContext, name: str, invocation: str, service: bool) -> None:
     """Show one call: its result, attempts, callback and log lines. ID may be a request id.
 
     \b
     Example:
       sless invocations show hello i0123456789abcdef0123
     """
-    workloads, _ = get_workload(session.client, name, "service" if service else None)
-    print_invocation(session, workloads.invocation(name, invocation))
+    workloads, _ = get_workload(context.client, name, "service" if service else None)
+    print_invocation(context, workloads.invocation(name, invocation))
 
 
 @invocations.command()
@@ -95,7 +95,7 @@ def show(session: Session, name: str, invocation: str, service: bool) -> None:
 @click.argument("invocation", metavar="ID")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def cancel(session: Session, name: str, invocation: str, service: bool) -> None:
+def cancel(context: CommandContext, name: str, invocation: str, service: bool) -> None:
     """Cancel an asynchronous call.
 
     One that waits never begins, one that runs is stopped.
@@ -104,9 +104,9 @@ def cancel(session: Session, name: str, invocation: str, service: bool) -> None:
     Example:
       sless invocations cancel hello i0123456789abcdef0123
     """
-    workloads, _ = get_workload(session.client, name, "service" if service else None)
+    workloads, _ = get_workload(context.client, name, "service" if service else None)
     found = workloads.cancel_invocation(name, invocation)
-    if session.as_json:
+    if context.as_json:
         print_json(found)
     else:
         say(f"Invocation {found['id']} is {found['status']}")
@@ -118,7 +118,7 @@ def cancel(session: Session, name: str, invocation: str, service: bool) -> None:
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @click.option("--wait", is_flag=True, help="Wait for its end and print its result, as `sless invoke --async --wait` does.")
 @client_command
-def retry(session: Session, name: str, invocation: str, service: bool, wait: bool) -> None:
+def retry(context: CommandContext, name: str, invocation: str, service: bool, wait: bool) -> None:
     """Run an asynchronous call again.
 
     One that is dead, failed, timed out or was cancelled; its attempts are counted on.
@@ -128,11 +128,11 @@ def retry(session: Session, name: str, invocation: str, service: bool, wait: boo
       sless invocations retry hello i0123456789abcdef0123
       sless invocations retry hello i0123456789abcdef0123 --wait
     """
-    workloads, _ = get_workload(session.client, name, "service" if service else None)
+    workloads, _ = get_workload(context.client, name, "service" if service else None)
     accepted = workloads.retry_invocation(name, invocation)
     if wait:
-        print_end(session, await_end(workloads, name, accepted["id"]))
-    elif session.as_json:
+        print_ended_invocation(context, await_invocation(workloads, name, accepted["id"]))
+    elif context.as_json:
         print_json(accepted)
     else:
         say(f"Invocation {accepted['id']} is {accepted['status']}")
@@ -141,7 +141,7 @@ def retry(session: Session, name: str, invocation: str, service: bool, wait: boo
 @click.command("callback-key")
 @click.option("--rotate", is_flag=True, help="Make a new one; for 24 hours callbacks are signed with the one before, too.")
 @client_command
-def callback_key(session: Session, rotate: bool) -> None:
+def callback_key(context: CommandContext, rotate: bool) -> None:
     """Print the key that callbacks of asynchronous calls are signed with.
 
     The text itself is the key. A callback is genuine if its header X-Sless-Signature has v1= and the hex HMAC-SHA256 of its header
@@ -152,15 +152,15 @@ def callback_key(session: Session, rotate: bool) -> None:
       sless callback-key
       sless callback-key --rotate
     """
-    found = session.client.rotate_callback_key() if rotate else session.client.callback_key()
-    if session.as_json:
+    found = context.client.rotate_callback_key() if rotate else context.client.callback_key()
+    if context.as_json:
         print_json(found)
     else:
         click.echo(found["key"])
 
 
-def print_invocation(session: Session, found: dict[str, Any]) -> None:
-    if session.as_json:
+def print_invocation(context: CommandContext, found: dict[str, Any]) -> None:
+    if context.as_json:
         print_json(found)
         return
     print_fields((key, value) for key, value in found.items() if key not in NESTED and value not in (None, ""))

@@ -7,17 +7,17 @@ from typing import Any
 import click
 
 from sless.cli.calling import print_logs
-from sless.cli.connection import Session, client_command
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.deploying import EnvPair, await_gone
-from sless.cli.ends import going_on
 from sless.cli.output import print_json, print_resource, print_table, say
 from sless.cli.trigger_options import EVENT_HELP, json_of_option, with_options
+from sless.cli.waiting import explained_interrupt
 from sless.client import Client, ClientError, pack_folder
-from sless.client.deployment import take_back
+from sless.client.deployment import delete_refused
 from sless.client.guess import check_entrypoint, guess_runtime
-from sless.client.packing import Package
+from sless.client.packing import PackedFolder
 
-SLOWEST_LOOK_SEC = 2.0
+SLOWEST_POLL_SEC = 2.0
 ENDED = ("Succeeded", "Failed", "Skipped")
 _COLUMNS = ("name", "phase", "run_id", "function_ref", "start_time", "completion_time", "exit_code", "message")
 _FIRST = ("name", "phase", "run_id", "message", "function_ref", "runtime", "entrypoint")
@@ -61,7 +61,7 @@ def jobs() -> None:
 
 @jobs.command("list")
 @client_command
-def list_(session: Session) -> None:
+def list_jobs(context: CommandContext) -> None:
     """List the jobs of the namespace.
 
     \b
@@ -69,8 +69,8 @@ def list_(session: Session) -> None:
       sless jobs list
       sless jobs list --output json
     """
-    found = list(session.client.jobs.list())
-    if session.as_json:
+    found = list(context.client.jobs.list())
+    if context.as_json:
         print_json(found)
     elif found:
         print_table(tuple(map(str.upper, _COLUMNS)), [[job.get(column) for column in _COLUMNS] for job in found])
@@ -87,7 +87,7 @@ def list_(session: Session) -> None:
 @_wait
 @client_command
 def create(
-    session: Session, name: str, folder: Path | None, function_ref: str | None, no_run: bool, wait: bool, **options: Any
+    context: CommandContext, name: str, folder: Path | None, function_ref: str | None, no_run: bool, wait: bool, **options: Any
 ) -> None:  # fmt: skip
     """Make a job of the code in DIR, or of a function's, and run it once. It waits for its build.
 
@@ -102,19 +102,19 @@ def create(
     if no_run and wait:
         raise click.UsageError("--wait: with --no-run there is nothing to wait for")
     fields = {"name": name, "run_id": 0 if no_run else 1} | _fields_of(options)
-    package = None
+    packed = None
     if folder is None:
         fields["function_ref"] = function_ref
     else:
-        package = pack_folder(folder)
+        packed = pack_folder(folder)
         fields.setdefault("runtime", guess_runtime(folder))
         if "entrypoint" not in fields:
             check_entrypoint(folder, fields["runtime"])
-    made = session.client.jobs.create(fields)
-    if package is not None:
-        made = _upload_first(session.client, name, package)
+    made = context.client.jobs.create(fields)
+    if packed is not None:
+        made = _upload_first(context.client, name, packed)
     say(f'Created job "{name}"' + ("; `sless jobs run` runs it" if no_run else ""))
-    _told(session, name, made, wait)
+    _finish(context, name, made, wait)
 
 
 @jobs.command()
@@ -122,7 +122,7 @@ def create(
 @_event
 @_wait
 @client_command
-def run(session: Session, name: str, event: str | None, wait: bool) -> None:
+def run(context: CommandContext, name: str, event: str | None, wait: bool) -> None:
     """Run a job once more, with another event if one is given.
 
     \b
@@ -131,10 +131,10 @@ def run(session: Session, name: str, event: str | None, wait: bool) -> None:
       sless jobs run table -d '{"year": 2027}' --wait
     """
     fields = _fields_of({"event": event})
-    known, etag = session.client.jobs.fetch(name)
-    changed = session.client.jobs.merge(name, fields | {"run_id": known["run_id"] + 1}, etag)
+    known, etag = context.client.jobs.fetch(name)
+    changed = context.client.jobs.merge(name, fields | {"run_id": known["run_id"] + 1}, etag)
     say(f'Run {changed["run_id"]} of job "{name}"')
-    _told(session, name, changed, wait)
+    _finish(context, name, changed, wait)
 
 
 @jobs.command()
@@ -143,7 +143,7 @@ def run(session: Session, name: str, event: str | None, wait: bool) -> None:
 @with_options(_event, *_SPEC)
 @click.option("--unset", multiple=True, metavar="K", help="Environment variable to take away; repeatable.")
 @client_command
-def update(session: Session, name: str, folder: Path | None, unset: tuple[str, ...], **options: Any) -> None:
+def update(context: CommandContext, name: str, folder: Path | None, unset: tuple[str, ...], **options: Any) -> None:
     """Change what is given, keep the rest; nothing runs until `sless jobs run`.
 
     \b
@@ -154,32 +154,32 @@ def update(session: Session, name: str, folder: Path | None, unset: tuple[str, .
     fields = _fields_of(options)
     if not fields and not unset and folder is None:
         raise click.UsageError("nothing to change: give at least one option")
-    package = None if folder is None else pack_folder(folder)
-    changed, etag = session.client.jobs.fetch(name)
+    packed = None if folder is None else pack_folder(folder)
+    changed, etag = context.client.jobs.fetch(name)
     if unset or "env_vars" in fields:
         kept = {key: value for key, value in changed["env_vars"].items() if key not in unset}
         fields["env_vars"] = kept | fields.get("env_vars", {})
     if fields:
-        changed = session.client.jobs.merge(name, fields, etag)
-    if package is not None:
-        session.client.jobs.upload(name, package.data)
-        changed = session.client.jobs.get(name)
+        changed = context.client.jobs.merge(name, fields, etag)
+    if packed is not None:
+        context.client.jobs.upload(name, packed.data)
+        changed = context.client.jobs.get(name)
     say(f'Changed job "{name}"')
-    _told(session, name, changed, wait=False)
+    _finish(context, name, changed, wait=False)
 
 
 @jobs.command()
 @click.argument("name")
 @client_command
-def show(session: Session, name: str) -> None:
+def show(context: CommandContext, name: str) -> None:
     """Show everything about a job, with the result of its last run.
 
     \b
     Example:
       sless jobs show table
     """
-    found = session.client.jobs.get(name)
-    if session.as_json:
+    found = context.client.jobs.get(name)
+    if context.as_json:
         print_json(found)
         return
     print_resource(found, _FIRST, left_out=("status", "result"))
@@ -191,7 +191,7 @@ def show(session: Session, name: str) -> None:
 @click.option("--tail", type=click.IntRange(min=0), default=None, metavar="N", help="Only the last N lines.")
 @click.option("--since", default=None, metavar="TIME", help="Only lines since then: 10m, 2h, 3d, or an RFC 3339 time.")
 @client_command
-def logs(session: Session, name: str, follow: bool, tail: int | None, since: str | None) -> None:
+def logs(context: CommandContext, name: str, follow: bool, tail: int | None, since: str | None) -> None:
     """Print the log lines of a job's runs.
 
     \b
@@ -199,14 +199,14 @@ def logs(session: Session, name: str, follow: bool, tail: int | None, since: str
       sless jobs logs table --tail 20
       sless jobs logs table -f
     """
-    print_logs(session, session.client.jobs, name, follow=follow, tail=tail, since=since)
+    print_logs(context, context.client.jobs, name, follow=follow, tail=tail, since=since)
 
 
 @jobs.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--no-wait", is_flag=True, help="Return as soon as the server has accepted it.")
 @client_command
-def delete(session: Session, names: tuple[str, ...], no_wait: bool) -> None:
+def delete(context: CommandContext, names: tuple[str, ...], no_wait: bool) -> None:
     """Delete jobs; a run that goes on is stopped.
 
     \b
@@ -214,11 +214,11 @@ def delete(session: Session, names: tuple[str, ...], no_wait: bool) -> None:
       sless jobs delete table
     """
     for name in names:
-        session.client.jobs.delete(name)
+        context.client.jobs.delete(name)
         if not no_wait:
-            await_gone(session.client.jobs, name)
+            await_gone(context.client.jobs, name)
         say(f'job "{name}" {"is being deleted" if no_wait else "deleted"}')
-    if session.as_json:
+    if context.as_json:
         print_json([{"name": name, "kind": "job"} for name in names])
 
 
@@ -235,21 +235,21 @@ def _fields_of(options: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _upload_first(client: Client, name: str, package: Package) -> dict[str, Any]:
+def _upload_first(client: Client, name: str, packed: PackedFolder) -> dict[str, Any]:
     try:
-        client.jobs.upload(name, package.data)
+        client.jobs.upload(name, packed.data)
     except ClientError as error:
-        take_back(client.jobs, name, error)
+        delete_refused(client.jobs, name, error)
         raise
     return client.jobs.get(name)
 
 
-def _told(session: Session, name: str, job: dict[str, Any], wait: bool) -> None:
+def _finish(context: CommandContext, name: str, job: dict[str, Any], wait: bool) -> None:
     """With `wait` the end of the run that was asked for: its result on stdout, or its error and exit code 1."""
     if wait:
-        with going_on(f"the run goes on; `sless jobs show {name}` shows it, `sless jobs delete {name}` stops it"):
-            job = _await_end(session.client, name)
-    if session.as_json:
+        with explained_interrupt(f"the run goes on; `sless jobs show {name}` shows it, `sless jobs delete {name}` stops it"):
+            job = _await_run(context.client, name)
+    if context.as_json:
         print_json(job)
     elif wait and job["phase"] == "Succeeded":
         click.echo(job["message"])
@@ -258,10 +258,10 @@ def _told(session: Session, name: str, job: dict[str, Any], wait: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _await_end(client: Client, name: str) -> dict[str, Any]:
+def _await_run(client: Client, name: str) -> dict[str, Any]:
     """Looks often at first, then less."""
     pause_sec = 0.1
     while (job := client.jobs.get(name))["phase"] not in ENDED:
         time.sleep(pause_sec)
-        pause_sec = min(SLOWEST_LOOK_SEC, pause_sec * 1.3)
+        pause_sec = min(SLOWEST_POLL_SEC, pause_sec * 1.3)
     return dict(job)

@@ -31,7 +31,7 @@ HOMES: dict[str, str] = {
     "invoke": "calling:invoke",
     "logs": "calling:logs",
     "invocations": "invocations:invocations",
-    "list": "inspecting:list_",
+    "list": "inspecting:list_workloads",
     "describe": "inspecting:describe",
     "trigger": "triggers:trigger",
     "triggers": "inspecting:triggers",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session, client_command
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import print_json, say
 from sless.client.client import Client, Workloads
 from sless.client.deployment import DeployFailed, get_workload, wait_built, wait_ready
@@ -15,7 +15,7 @@ WAIT_SEC = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RebuildTarget:
     workloads: Workloads
     name: str
 
@@ -29,7 +29,7 @@ class Target:
 @click.option("--no-wait", is_flag=True, help="Do not wait until the new versions serve.")
 @client_command
 def rebuild(
-    session: Session, name: str | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool, no_wait: bool
+    context: CommandContext, name: str | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool, no_wait: bool
 ) -> None:
     """Build the active code again, on the runtime image of today.
 
@@ -46,14 +46,14 @@ def rebuild(
     if name is not None and all_namespaces:
         raise click.UsageError("--all-namespaces goes with --all or --runtime")
     if name is not None:
-        workloads, _ = get_workload(session.client, name, "service" if service else None)
-        targets = [Target(workloads=workloads, name=name)]
+        workloads, _ = get_workload(context.client, name, "service" if service else None)
+        targets = [RebuildTarget(workloads=workloads, name=name)]
     else:
-        clients = [session.client.within(item["namespace"]) for item in session.client.namespaces()] if all_namespaces else [session.client]
+        clients = [context.client.within(item["namespace"]) for item in context.client.namespaces()] if all_namespaces else [context.client]
         targets = [target for client in clients for target in _all_of(client, runtime)]
     begun = [(target, target.workloads.rebuild(target.name)) for target in targets]
-    versions = [version if no_wait else _await(target, version, session) for target, version in begun]
-    if session.as_json:
+    versions = [version if no_wait else _await(target, version, context) for target, version in begun]
+    if context.as_json:
         print_json([version for version in versions if version is not None])
     elif no_wait:
         for target, version in begun:
@@ -64,17 +64,17 @@ def rebuild(
         raise SystemExit(1)
 
 
-def _all_of(client: Client, runtime: str | None) -> list[Target]:
+def _all_of(client: Client, runtime: str | None) -> list[RebuildTarget]:
     """What has a version that works."""
     return [
-        Target(workloads=workloads, name=resource["name"])
+        RebuildTarget(workloads=workloads, name=resource["name"])
         for workloads in (client.functions, client.services)
         for resource in workloads.list()
         if resource.get("active_version") and runtime in (None, resource.get("runtime"))
     ]
 
 
-def _await(target: Target, version: dict[str, Any], session: Session) -> dict[str, Any] | None:
+def _await(target: RebuildTarget, version: dict[str, Any], context: CommandContext) -> dict[str, Any] | None:
     """The version once it serves; None when its build failed, which is told and does not keep the others from being awaited."""
     number, deadline = int(version["version"]), time.monotonic() + WAIT_SEC
     try:
@@ -83,6 +83,6 @@ def _await(target: Target, version: dict[str, Any], session: Session) -> dict[st
     except DeployFailed as error:
         say(f"{target.workloads.kind} {error.message}; the version before goes on serving")
         return None
-    if not session.as_json:
+    if not context.as_json:
         say(f'Version {number} of {target.workloads.kind} "{target.name}" serves')
     return dict(built)

@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session
+from sless.cli.connection import CommandContext
 from sless.cli.output import print_json, print_table, say
 
 
-def print_triggers(session: Session, found: list[dict[str, Any]]) -> None:
-    if session.as_json:
+def print_triggers(context: CommandContext, found: list[dict[str, Any]]) -> None:
+    if context.as_json:
         print_json(found)
     elif found:
         table_of(found)
@@ -27,9 +27,9 @@ def _what(item: dict[str, Any]) -> object:
     return item.get("url") or item.get("schedule") or item.get("queue")
 
 
-def told(session: Session, made: dict[str, Any], verb: str) -> None:
+def print_change(context: CommandContext, made: dict[str, Any], verb: str) -> None:
     """stdout gets what a script wants: the key, or the URL."""
-    if session.as_json:
+    if context.as_json:
         print_json(made)
         return
     following = f": next at {made['next_schedule_time']}" if made.get("next_schedule_time") else ""

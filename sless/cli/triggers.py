@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session, client_command
-from sless.cli.ends import OPEN, going_on
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import print_json, print_resource, say
 from sless.cli.trigger_options import CRON, EVENT, EVENT_HELP, HTTP, fields_of, json_of_option, with_options
-from sless.cli.trigger_output import print_triggers, told
+from sless.cli.trigger_output import print_change, print_triggers
+from sless.cli.waiting import OPEN, explained_interrupt
 from sless.client import Client
 from sless.client.deployment import get_workload
 
@@ -37,7 +37,7 @@ def trigger() -> None:
 @click.option("--function", "function_ref", metavar="NAME", help="Only those of this function or service.")
 @click.option("--type", "kind", type=click.Choice(["http", "cron", "event"]), help="Only those of this type.")
 @client_command
-def list_(session: Session, function_ref: str | None, kind: str | None) -> None:
+def list_triggers(context: CommandContext, function_ref: str | None, kind: str | None) -> None:
     """List the triggers of the namespace.
 
     \b
@@ -46,9 +46,9 @@ def list_(session: Session, function_ref: str | None, kind: str | None) -> None:
       sless trigger list --type cron --function report
     """
     found = [
-        item for item in session.client.triggers.list() if function_ref in (None, item["function_ref"]) and kind in (None, item["type"])
+        item for item in context.client.triggers.list() if function_ref in (None, item["function_ref"]) and kind in (None, item["type"])
     ]
-    print_triggers(session, found)
+    print_triggers(context, found)
 
 
 @trigger.group("create", no_args_is_help=True)
@@ -71,7 +71,7 @@ _disabled = click.option("--disabled", is_flag=True, help="Make it, but let noth
 @click.argument("function")
 @with_options(*HTTP, _disabled)
 @client_command
-def create_http(session: Session, name: str, function: str, disabled: bool, **options: Any) -> None:
+def create_http(context: CommandContext, name: str, function: str, disabled: bool, **options: Any) -> None:
     """Make FUNCTION (or a service) answer at its URL. With --auth key the new API key is printed, this once.
 
     \b
@@ -80,7 +80,7 @@ def create_http(session: Session, name: str, function: str, disabled: bool, **op
       sless trigger create http front hello --auth key --rate-limit 600
       sless trigger create http front hello --cors-origin https://example.org --cors-max-age 3600
     """
-    _create(session, {"name": name, "type": "http", "function_ref": function, "enabled": not disabled, **fields_of(options)})
+    _create(context, {"name": name, "type": "http", "function_ref": function, "enabled": not disabled, **fields_of(options)})
 
 
 @create.command("cron")
@@ -89,7 +89,7 @@ def create_http(session: Session, name: str, function: str, disabled: bool, **op
 @click.argument("schedule")
 @with_options(*CRON, _disabled)
 @client_command
-def create_cron(session: Session, name: str, function: str, schedule: str, disabled: bool, **options: Any) -> None:
+def create_cron(context: CommandContext, name: str, function: str, schedule: str, disabled: bool, **options: Any) -> None:
     """Call FUNCTION (or a service) by the clock. SCHEDULE is five cron fields (minute hour day month weekday), or @hourly, @daily …
 
     \b
@@ -98,7 +98,7 @@ def create_cron(session: Session, name: str, function: str, schedule: str, disab
       sless trigger create cron poll fetch '*/5 * * * *' --overlap forbid --event '{"full": false}'
     """
     known = {"name": name, "type": "cron", "function_ref": function, "schedule": schedule, "enabled": not disabled}
-    _create(session, known | fields_of(options))
+    _create(context, known | fields_of(options))
 
 
 @create.command("event")
@@ -107,7 +107,7 @@ def create_cron(session: Session, name: str, function: str, schedule: str, disab
 @click.argument("queue")
 @with_options(*EVENT, _disabled)
 @client_command
-def create_event(session: Session, name: str, function: str, queue: str, disabled: bool, **options: Any) -> None:
+def create_event(context: CommandContext, name: str, function: str, queue: str, disabled: bool, **options: Any) -> None:
     """Call FUNCTION (or a service) for each message of an AMQP QUEUE.
 
     The file of the examples holds amqps://user:password@host/vhost. Without --amqp-url it is the operator's broker, where the names of your
@@ -119,21 +119,21 @@ def create_event(session: Session, name: str, function: str, queue: str, disable
       sless trigger create event orders ship-order orders.new --amqp-url @amqp-url.txt --prefetch 20 --max-attempts 3
     """
     known = {"name": name, "type": "event", "function_ref": function, "queue": queue, "enabled": not disabled}
-    _create(session, known | fields_of(options))
+    _create(context, known | fields_of(options))
 
 
 @trigger.command()
 @click.argument("name")
 @client_command
-def show(session: Session, name: str) -> None:
+def show(context: CommandContext, name: str) -> None:
     """Show everything about a trigger.
 
     \b
     Example:
       sless trigger show nightly
     """
-    found = session.client.triggers.get(name)
-    if session.as_json:
+    found = context.client.triggers.get(name)
+    if context.as_json:
         print_json(found)
         return
     print_resource(found, _FIRST, left_out=("function",))
@@ -151,7 +151,7 @@ trigger.add_command(show, "describe")
 @click.option("--all-methods", is_flag=True, help="No restriction of methods any more.")
 @click.option("--no-cors", is_flag=True, help="No CORS headers any more.")
 @client_command
-def update(session: Session, name: str, all_methods: bool, no_cors: bool, **options: Any) -> None:
+def update(context: CommandContext, name: str, all_methods: bool, no_cors: bool, **options: Any) -> None:
     """Change what is given, keep the rest. It takes effect at once.
 
     \b
@@ -159,17 +159,17 @@ def update(session: Session, name: str, all_methods: bool, no_cors: bool, **opti
       sless trigger update nightly --schedule '0 4 * * *' --grace 3600
       sless trigger update front --rate-limit 0 --cors-origin '*'
     """
-    known = session.client.triggers.get(name)
+    known = context.client.triggers.get(name)
     fields = fields_of(options, known.get("cors")) | ({"methods": []} if all_methods else {}) | ({"cors": None} if no_cors else {})
     if not fields:
         raise click.UsageError("nothing to change: give at least one option")
-    told(session, session.client.triggers.merge(name, fields), "Changed")
+    print_change(context, context.client.triggers.merge(name, fields), "Changed")
 
 
 @trigger.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
-def enable(session: Session, names: tuple[str, ...]) -> None:
+def enable(context: CommandContext, names: tuple[str, ...]) -> None:
     """Let triggers work again.
 
     What a cron trigger has missed since is not made up for.
@@ -178,20 +178,20 @@ def enable(session: Session, names: tuple[str, ...]) -> None:
     Example:
       sless trigger enable nightly
     """
-    _switch(session, names, True)
+    _switch(context, names, True)
 
 
 @trigger.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
-def disable(session: Session, names: tuple[str, ...]) -> None:
+def disable(context: CommandContext, names: tuple[str, ...]) -> None:
     """Stop triggers without deleting them. Without its http trigger a function answers 503 and has no instances.
 
     \b
     Example:
       sless trigger disable nightly
     """
-    _switch(session, names, False)
+    _switch(context, names, False)
 
 
 @trigger.command()
@@ -199,7 +199,7 @@ def disable(session: Session, names: tuple[str, ...]) -> None:
 @click.option("-d", "--data", default=None, metavar="JSON|@FILE|-", help=EVENT_HELP + " Else the trigger's own.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the result; print the invocation's id.")
 @client_command
-def fire(session: Session, name: str, data: str | None, no_wait: bool) -> None:
+def fire(context: CommandContext, name: str, data: str | None, no_wait: bool) -> None:
     """Call what the trigger refers to, now, and print the result. Works for disabled triggers too.
 
     \b
@@ -208,12 +208,12 @@ def fire(session: Session, name: str, data: str | None, no_wait: bool) -> None:
       sless trigger fire nightly -d '{"day": "2026-01-31"}' --no-wait
     """
     event = None if data is None else json_of_option("--data", data)
-    accepted = session.client.triggers.fire(name, event)
+    accepted = context.client.triggers.fire(name, event)
     if no_wait:
-        print_json(accepted) if session.as_json else click.echo(accepted["id"])
+        print_json(accepted) if context.as_json else click.echo(accepted["id"])
         return
-    call = _wait_ended(session.client, str(session.client.triggers.get(name)["function_ref"]), accepted["id"])
-    if session.as_json:
+    call = _await_firing(context.client, str(context.client.triggers.get(name)["function_ref"]), accepted["id"])
+    if context.as_json:
         print_json(call)
     elif call["status"] == "succeeded":
         click.echo(call.get("result") or "null")
@@ -225,7 +225,7 @@ def fire(session: Session, name: str, data: str | None, no_wait: bool) -> None:
 @trigger.command("rotate-key")
 @click.argument("name")
 @client_command
-def rotate_key(session: Session, name: str) -> None:
+def rotate_key(context: CommandContext, name: str) -> None:
     """Print a new API key of an http trigger.
 
     It is shown this once, and the old one ends at once. The trigger has --auth key.
@@ -234,16 +234,16 @@ def rotate_key(session: Session, name: str) -> None:
     Example:
       sless trigger rotate-key front
     """
-    changed = session.client.triggers.merge(name, {"rotate_key": True})
+    changed = context.client.triggers.merge(name, {"rotate_key": True})
     if "api_key" not in changed:
         raise click.ClickException(f'http trigger "{name}" has auth "{changed.get("auth")}": expected "key" (`--auth key` makes one)')
-    print_json(changed) if session.as_json else click.echo(changed["api_key"])
+    print_json(changed) if context.as_json else click.echo(changed["api_key"])
 
 
 @trigger.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
-def delete(session: Session, names: tuple[str, ...]) -> None:
+def delete(context: CommandContext, names: tuple[str, ...]) -> None:
     """Delete triggers. What they refer to stays.
 
     \b
@@ -251,19 +251,19 @@ def delete(session: Session, names: tuple[str, ...]) -> None:
       sless trigger delete nightly
     """
     for name in names:
-        session.client.triggers.delete(name)
+        context.client.triggers.delete(name)
         say(f'trigger "{name}" deleted')
-    if session.as_json:
+    if context.as_json:
         print_json([{"name": name, "kind": "trigger"} for name in names])
 
 
-def _create(session: Session, body: dict[str, Any]) -> None:
-    told(session, session.client.triggers.create(body), "Created")
+def _create(context: CommandContext, body: dict[str, Any]) -> None:
+    print_change(context, context.client.triggers.create(body), "Created")
 
 
-def _switch(session: Session, names: tuple[str, ...], enabled: bool) -> None:
-    changed = [session.client.triggers.merge(name, {"enabled": enabled}) for name in names]
-    if session.as_json:
+def _switch(context: CommandContext, names: tuple[str, ...], enabled: bool) -> None:
+    changed = [context.client.triggers.merge(name, {"enabled": enabled}) for name in names]
+    if context.as_json:
         print_json(changed)
         return
     for item in changed:
@@ -271,11 +271,11 @@ def _switch(session: Session, names: tuple[str, ...], enabled: bool) -> None:
         say(f'trigger "{item["name"]}" {"enabled" if enabled else "disabled"}{following}')
 
 
-def _wait_ended(client: Client, target: str, invocation_id: str) -> dict[str, Any]:
+def _await_firing(client: Client, target: str, invocation_id: str) -> dict[str, Any]:
     workloads, _ = get_workload(client, target, None)
     read = functools.partial(workloads.invocation, target, invocation_id)
     deadline, pause_sec = time.monotonic() + FIRE_SEC, 0.05
-    with going_on(f"the call goes on; `sless invocations show {target} {invocation_id}` shows it"):
+    with explained_interrupt(f"the call goes on; `sless invocations show {target} {invocation_id}` shows it"):
         while (call := read())["status"] in OPEN and time.monotonic() < deadline:
             time.sleep(pause_sec)
             pause_sec = min(1.0, pause_sec * 1.5)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sless.cli.connection import Session, client_command
+from sless.cli.connection import CommandContext, client_command
 from sless.cli.output import age_of, print_json, print_table, say
 from sless.client.deployment import get_workload, wait_ready
 from sless.client.sources import unpack_source
@@ -17,16 +17,16 @@ ROLLBACK_SEC = 120.0
 @click.argument("name")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def versions(session: Session, name: str, service: bool) -> None:
+def versions(context: CommandContext, name: str, service: bool) -> None:
     """List the versions of a function or service, newest first; `*` marks the active one.
 
     \b
     Example:
       sless versions hello
     """
-    workloads, resource = get_workload(session.client, name, "service" if service else None)
+    workloads, resource = get_workload(context.client, name, "service" if service else None)
     found = list(workloads.versions(name))
-    if session.as_json:
+    if context.as_json:
         print_json(found)
         return
     rows = [
@@ -50,18 +50,18 @@ def versions(session: Session, name: str, service: bool) -> None:
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it serves.")
 @client_command
-def rollback(session: Session, name: str, number: int, service: bool, no_wait: bool) -> None:
+def rollback(context: CommandContext, name: str, number: int, service: bool, no_wait: bool) -> None:
     """Make version N the active one again, with its runtime and entrypoint.
 
     \b
     Example:
       sless rollback hello 3
     """
-    workloads, resource = get_workload(session.client, name, "service" if service else None)
+    workloads, resource = get_workload(context.client, name, "service" if service else None)
     workloads.activate(name, number)
     if not no_wait:
         resource = wait_ready(workloads, name, time.monotonic() + ROLLBACK_SEC, lambda found: found.get("active_version") == number)
-    if session.as_json:
+    if context.as_json:
         print_json(resource)
     else:
         say(f'Version {number} of {workloads.kind} "{name}" is {"accepted" if no_wait else "active"}')
@@ -74,7 +74,7 @@ def rollback(session: Session, name: str, number: int, service: bool, no_wait: b
 @click.option("--version", "number", type=click.IntRange(min=1), metavar="N", help="Of this version; else the active one.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def source(session: Session, name: str, folder: Path | None, force: bool, number: int | None, service: bool) -> None:
+def source(context: CommandContext, name: str, folder: Path | None, force: bool, number: int | None, service: bool) -> None:
     """Print the source of a function or service, or write it to a folder.
 
     \b
@@ -82,15 +82,15 @@ def source(session: Session, name: str, folder: Path | None, force: bool, number
       sless source hello
       sless source hello -o ./hello --version 2
     """
-    workloads, _ = get_workload(session.client, name, "service" if service else None)
+    workloads, _ = get_workload(context.client, name, "service" if service else None)
     if folder is not None:
         paths = unpack_source(workloads.source_zip(name, number), folder, replace_files=force)
         say(f"{len(paths)} file{'s' if len(paths) != 1 else ''} written to {folder}")
-        if session.as_json:
+        if context.as_json:
             print_json([str(folder / path) for path in paths])
         return
     files = workloads.source(name, number)
-    if session.as_json:
+    if context.as_json:
         print_json(files)
         return
     for path, content in sorted(files.items()):

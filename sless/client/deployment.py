@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from sless.client.client import Client, Json, Resources, Workloads
 from sless.client.errors import ClientError, Unreachable, WaitTimeout
 from sless.client.guess import check_entrypoint, check_named_entrypoint, guess_runtime
-from sless.client.packing import Package, pack_folder
+from sless.client.packing import PackedFolder, pack_folder
 
 POLL_SEC = 0.1
 SLOWEST_POLL_SEC = 1.0
@@ -62,14 +62,14 @@ class DeployFailed(ClientError):
 
 def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResult:
     """Raises ClientError (DeployFailed, WaitTimeout among them) and PackingError. A new workload whose upload is refused is gone again."""
-    package = pack_folder(request.folder)
+    packed = pack_folder(request.folder)
     workloads, old = find_workload(client, request.name, request.kind)
     request = replace(request, kind=workloads.kind)
-    _put_spec(workloads, old, request, package, report)
+    _put_spec(workloads, old, request, packed, report)
     try:
-        uploaded = _upload(workloads, request.name, package, report)
+        uploaded = _upload(workloads, request.name, packed, report)
     except ClientError as error:
-        if old is None and take_back(workloads, request.name, error):
+        if old is None and delete_refused(workloads, request.name, error):
             report.step(f'Removed {workloads.kind} "{request.name}": its code was refused')
         raise
     number = int(uploaded["version"])
@@ -160,7 +160,7 @@ def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
     report.step(f'Created http trigger "{trigger_name}"')
 
 
-def take_back(resources: Resources, name: str, refusal: ClientError) -> bool:
+def delete_refused(resources: Resources, name: str, refusal: ClientError) -> bool:
     """Deletes what was made for code that is refused, and would wait for it for ever. False when it stays: an upload whose answer was lost
     may have been accepted, and so may somebody else's."""
     if not 400 <= refusal.status < 500:
@@ -174,14 +174,14 @@ def take_back(resources: Resources, name: str, refusal: ClientError) -> bool:
     return True
 
 
-def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, package: Package, report: Report) -> None:
+def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, packed: PackedFolder, report: Report) -> None:
     fields = dict(request.fields)
     if old is None:
         fields.setdefault("runtime", guess_runtime(request.folder))
         if "entrypoint" not in fields:
             check_entrypoint(request.folder, fields["runtime"])
         else:
-            check_named_entrypoint(package.files, fields["runtime"], fields["entrypoint"])
+            check_named_entrypoint(packed.files, fields["runtime"], fields["entrypoint"])
         if request.env_vars:
             fields["env_vars"] = request.env_vars
         workloads.create({"name": request.name} | fields)
@@ -193,17 +193,17 @@ def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, pa
     changed = {name: value for name, value in fields.items() if old.get(name) != value}
     if "runtime" in changed or "entrypoint" in changed:
         meant = old | changed
-        check_named_entrypoint(package.files, meant["runtime"], meant["entrypoint"])
+        check_named_entrypoint(packed.files, meant["runtime"], meant["entrypoint"])
     if changed:
         workloads.merge(request.name, changed)
         report.step(f'Changed {workloads.kind} "{request.name}": {", ".join(sorted(changed))}')
 
 
-def _upload(workloads: Workloads, name: str, package: Package, report: Report) -> Json:
-    code_hash = hashlib.sha256(package.data).hexdigest()
-    uploaded = workloads.upload(name, package.data, code_hash)
-    count = len(package.files)
-    report.step(f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(package.data))}: version {uploaded['version']}")
+def _upload(workloads: Workloads, name: str, packed: PackedFolder, report: Report) -> Json:
+    code_hash = hashlib.sha256(packed.data).hexdigest()
+    uploaded = workloads.upload(name, packed.data, code_hash)
+    count = len(packed.files)
+    report.step(f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(packed.data))}: version {uploaded['version']}")
     return uploaded
 
 

@@ -22,8 +22,8 @@ def guess_runtime(folder: Path) -> str:
         return next(iter(found))
     if not found:
         raise PackingError(f"{folder}: no file tells the runtime; give --runtime ({', '.join(sorted(MARKS))})")
-    seen = ", ".join(f"{mark} ({runtime})" for runtime, mark in sorted(found.items()))
-    raise PackingError(f"{folder}: files of several runtimes: {seen}; give --runtime")
+    marks_text = ", ".join(f"{mark} ({runtime})" for runtime, mark in sorted(found.items()))
+    raise PackingError(f"{folder}: files of several runtimes: {marks_text}; give --runtime")
 
 
 def check_entrypoint(folder: Path, runtime: str) -> None:

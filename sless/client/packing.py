@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sless.client.ignore import FILE_NAME, IgnoreRules
 
-MOST_FILES = 100_000
-MOST_BYTES = 2**30
+MAX_FILES = 100_000
+MAX_BYTES = 2**30
 """Above the server's limits, which its own error names: these only end a walk through somebody's home folder."""
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -20,17 +20,19 @@ class PackingError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class PackedFolder:
     data: bytes
     files: tuple[str, ...]
     """Paths in the zip, sorted."""
 
 
-def pack_folder(folder: Path, *, compress: bool = True) -> Package:
+def pack_folder(folder: Path, *, compress: bool = True) -> PackedFolder:
     """Raises PackingError: not a folder, nothing in it, a link that leads out, a file that cannot be read."""
     paths = list_files(folder)
     try:
-        return Package(data=_zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED), files=tuple(paths))
+        return PackedFolder(
+            data=_zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED), files=tuple(paths)
+        )
     except OSError as error:
         raise PackingError(f"{error.filename or folder}: cannot be read: {error.strerror}") from error
 
@@ -66,8 +68,8 @@ def _files_of(root: Path, rules: IgnoreRules) -> Iterator[str]:
                 continue
             _check_file(root, path)
             count += 1
-            if count > MOST_FILES:
-                raise PackingError(f"{root}: more than {MOST_FILES:,} files; is this the folder of the function?")
+            if count > MAX_FILES:
+                raise PackingError(f"{root}: more than {MAX_FILES:,} files; is this the folder of the function?")
             yield path
 
 
@@ -93,8 +95,8 @@ def _zip_of(root: Path, paths: list[str], method: int) -> bytes:
             file = root / path
             executable = bool(file.stat().st_mode & 0o111)
             size_bytes += file.stat().st_size
-            if size_bytes > MOST_BYTES:
-                raise PackingError(f"{root}: more than {MOST_BYTES // 2**20} MB; is this the folder of the function?")
+            if size_bytes > MAX_BYTES:
+                raise PackingError(f"{root}: more than {MAX_BYTES // 2**20} MB; is this the folder of the function?")
             info = zipfile.ZipInfo(path, NO_TIME)
             info.compress_type = method
             info.create_system = 3

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import Session
+from sless.cli.connection import CommandContext
 from sless.cli.output import print_json, say
 from sless.client.client import Workloads
 
 OPEN = ("queued", "running")
-SLOWEST_LOOK_SEC = 2.0
+SLOWEST_POLL_SEC = 2.0
 
 
 @contextmanager
-def going_on(what: str) -> Iterator[None]:
+def explained_interrupt(what: str) -> Iterator[None]:
     """Ctrl-C ends the waiting alone: says what goes on, and where to look for it."""
     try:
         yield
@@ -25,20 +25,20 @@ def going_on(what: str) -> Iterator[None]:
         raise
 
 
-def await_end(workloads: Workloads, name: str, invocation_id: str) -> dict[str, Any]:
+def await_invocation(workloads: Workloads, name: str, invocation_id: str) -> dict[str, Any]:
     """Looks often at first, then less: most calls are short."""
     pause_sec = 0.05
-    with going_on(f"the call goes on; `sless invocations show {name} {invocation_id}` shows it"):
+    with explained_interrupt(f"the call goes on; `sless invocations show {name} {invocation_id}` shows it"):
         while (found := workloads.invocation(name, invocation_id))["status"] in OPEN:
             time.sleep(pause_sec)
-            pause_sec = min(SLOWEST_LOOK_SEC, pause_sec * 1.5)
+            pause_sec = min(SLOWEST_POLL_SEC, pause_sec * 1.5)
         return dict(found)
 
 
-def print_end(session: Session, found: dict[str, Any]) -> None:
+def print_ended_invocation(context: CommandContext, found: dict[str, Any]) -> None:
     """The result on stdout; anything but success ends with its error and exit code 1."""
     succeeded = found["status"] == "succeeded"
-    if session.as_json:
+    if context.as_json:
         print_json(found)
     elif succeeded:
         click.echo(found.get("result") or "null")
