@@ -4,7 +4,7 @@
 applies, `instances` are its nouns, `starter` starts one, `health` asks one, `runs` the things that run once, `records` their folders,
 `outcome` reads what they left, `split_result` (a program of its own) what is too large to be parsed here.
 
-Decision: a deployment is held by the same loop that a cluster would use: `decide(wish, instances, now)` is a table of rules without I/O,
+Decision: a deployment is held by the same loop that a cluster would use: `decide(desired, instances, now)` is a table of rules without I/O,
 called again after everything that happens; nothing else starts or stops an instance. So a crash in the middle of a roll-out in the middle
 of scaling down needs no case of its own.
 

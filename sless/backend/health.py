@@ -27,7 +27,7 @@ def listens(path: Path) -> bool:
         return True
 
 
-def find_health(path: Path, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
+def find_instance_health(path: Path, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
     """None when there is no proper answer within the time."""
     connection = _UnixConnection(path, timeout_sec)
     try:

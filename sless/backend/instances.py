@@ -9,7 +9,7 @@ from pathlib import Path
 from sless import clock
 from sless.backend import plan
 from sless.backend.health import Health
-from sless.backend.plan import InstanceView, State, Wish
+from sless.backend.plan import DesiredInstances, InstanceView, State
 from sless.domain.model import Endpoint
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.host.lines import LineReader
@@ -22,7 +22,7 @@ REASONS_KEPT = 2_000
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Instance:
-    """`child` None: it is being started. `end_reason` is set before a kill of ours, so that the exit is explained by it. `told_to_end`:
+    """`child` None: it is being started. `end_reason` is set before a kill of ours, so that the exit is explained by it. `end_expected`:
     the exit is no crash."""
 
     id: str
@@ -38,19 +38,19 @@ class Instance:
     active: int | None = None
     used_mb: int | None = None
     overdue_since: float | None = None
-    mute_since: float | None = None
+    unresponsive_since: float | None = None
     watched: bool = False
     """Its health is asked every second since a call hung in it."""
     asking: bool = False
     probe_sec: float = _FIRST_PROBE_SEC
     probe_at: float = 0.0
     end_reason: str = ""
-    told_to_end: bool = False
+    end_expected: bool = False
 
     def view(self) -> InstanceView:
         return InstanceView(
             id=self.id, revision=self.revision, state=self.state, since=self.since, healthy=self.healthy, active=self.active,
-            used_mb=None if self.end_reason else self.used_mb, overdue_since=self.overdue_since, mute_since=self.mute_since,
+            used_mb=None if self.end_reason else self.used_mb, overdue_since=self.overdue_since, unresponsive_since=self.unresponsive_since,
         )  # fmt: skip
 
     def enter(self, state: State) -> None:
@@ -64,9 +64,9 @@ class Instance:
     def note_health(self, health: Health | None) -> None:
         now = time.monotonic()
         if health is None:
-            self.mute_since = self.mute_since or now
+            self.unresponsive_since = self.unresponsive_since or now
             return
-        self.mute_since = None
+        self.unresponsive_since = None
         self.active = max(0, health.active - health.overdue)
         self.overdue_since = (self.overdue_since or now) if health.overdue else None
 
@@ -78,11 +78,11 @@ class Instance:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Standing:
-    """One deployment. `wish` None: it is being removed."""
+class InstanceGroup:
+    """One deployment. `desired` None: it is being removed."""
 
     workload_id: str
-    wish: Deployment | None = None
+    desired: Deployment | None = None
     instances: dict[str, Instance] = field(default_factory=dict)
     crashes: int = 0
     not_before: float = 0.0
@@ -92,20 +92,20 @@ class Standing:
     generation: int = 0
     due: float = 0.0
 
-    def plan_wish(self) -> Wish | None:
-        if self.wish is None:
+    def desired_instances(self) -> DesiredInstances | None:
+        if self.desired is None:
             return None
-        return Wish(revision=self.wish.revision, replicas=self.wish.replicas, not_before=self.not_before)
+        return DesiredInstances(revision=self.desired.revision, replicas=self.desired.replicas, not_before=self.not_before)
 
-    def take_wish(self, wish: Deployment) -> None:
+    def set_desired(self, desired: Deployment) -> None:
         """A new revision starts without the back-off of the old one."""
-        if self.wish is None or self.wish.revision != wish.revision:
+        if self.desired is None or self.desired.revision != desired.revision:
             self.crashes, self.not_before, self.message, self.could_not_start = 0, 0.0, "", False
-        self.wish = wish
+        self.desired = desired
 
     def note_crash(self, reason: str, instance: Instance, chance: float) -> None:
         now = time.monotonic()
-        if self.wish is None or instance.revision != self.wish.revision:
+        if self.desired is None or instance.revision != self.desired.revision:
             return
         steady = instance.ready_since is not None and now - instance.ready_since >= plan.STEADY_SEC
         self.crashes = 1 if steady else self.crashes + 1
@@ -114,15 +114,17 @@ class Standing:
         self.message = reason
 
     def ready(self) -> list[Instance]:
-        return [one for one in self.instances.values() if self.wish and one.state is State.READY and one.revision == self.wish.revision]
+        return [
+            one for one in self.instances.values() if self.desired and one.state is State.READY and one.revision == self.desired.revision
+        ]
 
     def observed(self) -> ObservedDeployment:
         ready = self.ready()
-        missing = self.wish is not None and len(ready) < self.wish.replicas
-        if self.wish is None:
+        missing = self.desired is not None and len(ready) < self.desired.replicas
+        if self.desired is None:
             self.generation = 0
         elif not missing:
-            self.generation = self.wish.generation
+            self.generation = self.desired.generation
         backing_off = self.could_not_start or self.not_before > time.monotonic()
         return ObservedDeployment(
             workload_id=self.workload_id,

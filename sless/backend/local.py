@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from sless.backend.outcome import Limits
-from sless.backend.runs import Runs
+from sless.backend.outcome import RunLimits
+from sless.backend.runs import LocalRuns
 from sless.backend.starter import Starter
 from sless.backend.supervisor import Supervisor
 from sless.config import Settings
@@ -26,14 +26,14 @@ def make_local_backend(
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     starter = Starter(material=material, run_dir=run_dir, commands=Commands(runtimes), sink=on_lines)
-    runs = Runs(starter, settings.data_dir / "runs", Limits(job=settings.max_result_bytes), changed)
+    runs = LocalRuns(starter, settings.data_dir / "runs", RunLimits(job=settings.max_result_bytes), changed)
     return LocalBackend(starter, Supervisor(starter, changed), runs)
 
 
 class LocalBackend:
     """See ports.Backend."""
 
-    def __init__(self, starter: Starter, supervisor: Supervisor, runs: Runs) -> None:
+    def __init__(self, starter: Starter, supervisor: Supervisor, runs: LocalRuns) -> None:
         self._starter = starter
         self._supervisor = supervisor
         self._runs = runs

@@ -34,7 +34,7 @@ class NoOutcome(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """Bytes of a result."""
 
     job: int

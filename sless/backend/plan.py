@@ -15,7 +15,7 @@ STOP_SEC = 12.0
 STUCK_STOP_SEC = 2.0
 """The same when all that runs in it hangs."""
 OVERDUE_GRACE_SEC = 2.0
-MUTE_GRACE_SEC = 5.0
+UNRESPONSIVE_GRACE_SEC = 5.0
 MAX_BACK_OFF_SEC = 300.0
 STEADY_SEC = 60.0
 """An instance that lived this long did not crash because of how it starts: the back-off begins anew."""
@@ -31,7 +31,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class DesiredInstances:
     """`not_before` is the end of the back-off; times are seconds of the monotonic clock, here and below."""
 
     revision: Revision
@@ -42,7 +42,7 @@ class Wish:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceView:
     """`since` when it came into its state. `active` calls that run in it, as last told; None when not asked yet. `overdue_since` and
-    `mute_since`: since when calls hang in it, since when it does not answer at all."""
+    `unresponsive_since`: since when calls hang in it, since when it does not answer at all."""
 
     id: str
     revision: Revision
@@ -53,7 +53,7 @@ class InstanceView:
     used_mb: int | None = None
     """Set when it is over its memory."""
     overdue_since: float | None = None
-    mute_since: float | None = None
+    unresponsive_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +88,8 @@ class Kill:
 Action = Start | MarkReady | Drain | Terminate | Kill
 
 
-def decide(wish: Wish | None, instances: list[InstanceView], now: float) -> list[Action]:
-    """`wish` None: nothing is to run."""
+def decide(desired: DesiredInstances | None, instances: list[InstanceView], now: float) -> list[Action]:
+    """`desired` None: nothing is to run."""
     actions: list[Action] = []
     living: list[InstanceView] = []
     for instance in instances:
@@ -98,10 +98,10 @@ def decide(wish: Wish | None, instances: list[InstanceView], now: float) -> list
             actions.append(action)
         if not isinstance(action, Kill) and instance.state in (State.STARTING, State.READY):
             living.append(instance)
-    if wish is None:
+    if desired is None:
         return actions + [_retire(instance, now) for instance in living]
-    current = [one for one in living if one.revision == wish.revision and not is_stuck(one, now)]
-    return actions + _scale(wish, current, now) + _replace(wish, living, current, now)
+    current = [one for one in living if one.revision == desired.revision and not is_stuck(one, now)]
+    return actions + _scale(desired, current, now) + _replace(desired, living, current, now)
 
 
 def _own_action_of(instance: InstanceView, now: float) -> Action | None:
@@ -121,21 +121,21 @@ def _own_action_of(instance: InstanceView, now: float) -> Action | None:
     return None
 
 
-def _scale(wish: Wish, current: list[InstanceView], now: float) -> list[Action]:
-    surplus = len(current) - wish.replicas
+def _scale(desired: DesiredInstances, current: list[InstanceView], now: float) -> list[Action]:
+    surplus = len(current) - desired.replicas
     if surplus > 0:
         leaving = sorted(current, key=lambda one: (_is_ready(one), one.since))[:surplus]
         return [_retire(one, now) for one in leaving]
-    if surplus < 0 and now >= wish.not_before:
+    if surplus < 0 and now >= desired.not_before:
         return [Start(count=-surplus)]
     return []
 
 
-def _replace(wish: Wish, living: list[InstanceView], current: list[InstanceView], now: float) -> list[Action]:
+def _replace(desired: DesiredInstances, living: list[InstanceView], current: list[InstanceView], now: float) -> list[Action]:
     """Instances of another revision, and stuck ones, leave one by one as new ones become ready: there are never fewer than wished."""
     others = [one for one in living if one not in current]
     ready = sum(map(_is_ready, current))
-    kept = max(0, wish.replicas - ready)
+    kept = max(0, desired.replicas - ready)
     serving = sorted((one for one in others if _is_ready(one)), key=lambda one: (is_stuck(one, now), -one.since))
     leaving = serving[kept:] + [one for one in others if not _is_ready(one)]
     return [_retire(one, now) for one in leaving]
@@ -154,7 +154,7 @@ def _is_ready(instance: InstanceView) -> bool:
 
 
 def is_mute(instance: InstanceView, now: float) -> bool:
-    return instance.mute_since is not None and now - instance.mute_since >= MUTE_GRACE_SEC
+    return instance.unresponsive_since is not None and now - instance.unresponsive_since >= UNRESPONSIVE_GRACE_SEC
 
 
 def is_stuck(instance: InstanceView, now: float) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sless import clock
-from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
+from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import ObservedRun, RunSpec
 from sless.host.lines import LineReader, Sink
@@ -70,7 +70,7 @@ class RunRecord:
     def owner(self) -> str:
         return str((_read(self.path / "spec.json") or {}).get("owner", ""))
 
-    def observe(self, limits: Limits, *, owner_lives: bool) -> ObservedRun | None:
+    def observe(self, limits: RunLimits, *, owner_lives: bool) -> ObservedRun | None:
         """What the folder alone tells. None: the run was interrupted by a stop of its server, and has no outcome."""
         spec, end = _read(self.path / "spec.json"), _read(self.path / "end.json")
         if spec is None:
@@ -88,10 +88,10 @@ class RunRecord:
         if end is not None:
             return replace(
                 running, status=CallStatus(end["status"]), outcome=outcome, message=end["message"], exit_code=end["exit_code"],
-                ended_at=clock.parse_rfc3339(end["ended_at"]), hopeless=bool(too_large),
+                ended_at=clock.parse_rfc3339(end["ended_at"]), non_retryable=bool(too_large),
             )  # fmt: skip
         if too_large:
-            return replace(running, status=CallStatus.FAILED, message=too_large, ended_at=clock.now(), hopeless=True)
+            return replace(running, status=CallStatus.FAILED, message=too_large, ended_at=clock.now(), non_retryable=True)
         if outcome is None:
             return None
         return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=clock.now())

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sless import clock
-from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
+from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import RunRecord, status_of
 from sless.backend.starter import Starter, material_key_of
 from sless.domain.model import CallStatus
@@ -20,7 +20,7 @@ from sless.host.disk import is_full
 from sless.host.lines import LineReader
 from sless.host.memory import out_of_memory_words_of
 from sless.host.process import Child, Launch, exit_words_of
-from sless.host.program import environment_of
+from sless.host.program import runtime_environment_of
 from sless.host.rundir import remove_tree
 from sless.ids import new_id
 
@@ -51,10 +51,10 @@ class _Run:
     """The server stops: the run shall begin again under the next one, so nothing of it is kept."""
 
 
-class Runs:
+class LocalRuns:
     """`changed` is called when a run has ended."""
 
-    def __init__(self, starter: Starter, folder: Path, limits: Limits, changed: Callable[[], None]) -> None:
+    def __init__(self, starter: Starter, folder: Path, limits: RunLimits, changed: Callable[[], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._starter = starter
         self._folder = folder
@@ -158,7 +158,7 @@ class Runs:
         argv = self._starter.commands.command_of(revision.runtime, unpacked.program)
         run.started_at = run.record.create(run.spec, self._starter.run_dir.owner, run.home)
         home = self._starter.run_dir.make_home(run.home)
-        environment = environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir) | {
+        environment = runtime_environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir) | {
             "SLESS_MODE": "job",
             "SLESS_EVENT_FILE": str(run.record.event),
             "SLESS_RESULT_FILE": str(run.record.result),
@@ -217,7 +217,7 @@ class Runs:
         except ResultTooLarge as error:
             return ObservedRun(
                 id=run.spec.id, status=CallStatus.FAILED, message=str(error), exit_code=code,
-                started_at=run.started_at, ended_at=clock.now(), hopeless=True,
+                started_at=run.started_at, ended_at=clock.now(), non_retryable=True,
             )  # fmt: skip
         except NoOutcome:
             return self._ended(run, CallStatus.FAILED, exit_words_of(code), exit_code=code)

@@ -9,7 +9,7 @@ from sless.host.lines import LineReader, Sink
 from sless.host.material import Material, MaterialKey, MaterialLost
 from sless.host.memory import MemoryWatch
 from sless.host.process import Launch, Processes
-from sless.host.program import Commands, RuntimeMissing, environment_of
+from sless.host.program import Commands, RuntimeMissing, runtime_environment_of
 from sless.host.rundir import RunDir, remove_tree
 from sless.ids import new_id
 
@@ -40,7 +40,7 @@ class Starter:
         unpacked = self.material.ensure(material_key_of(revision))
         argv = self.commands.command_of(revision.runtime, unpacked.program)
         home = self.run_dir.make_home(instance.id)
-        environment = environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir)
+        environment = runtime_environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir)
         child = self.processes.start(
             Launch(
                 argv=argv,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from sless.backend import health, plan
-from sless.backend.instances import Instance, Reasons, Standing
+from sless.backend.instances import Instance, InstanceGroup, Reasons
 from sless.backend.plan import Action, Drain, Kill, MarkReady, Start, State, Terminate
 from sless.backend.starter import Starter
 from sless.domain.ports import Deployment, ObservedDeployment
@@ -28,7 +28,7 @@ class Supervisor:
     def __init__(self, starter: Starter, changed: Callable[[], None]) -> None:
         self._starter = starter
         self._changed = changed
-        self._standing: dict[str, Standing] = {}
+        self._groups: dict[str, InstanceGroup] = {}
         self._reasons = Reasons()
         self._wakeup = threading.Condition()
         self._poked = False
@@ -44,22 +44,22 @@ class Supervisor:
 
     def observe(self) -> dict[str, ObservedDeployment]:
         with self._wakeup:
-            return {one.workload_id: one.observed() for one in self._standing.values()}
+            return {one.workload_id: one.observed() for one in self._groups.values()}
 
     def apply(self, deployment: Deployment) -> None:
         workload_id = deployment.revision.workload_id
         with self._wakeup:
-            standing = self._standing.setdefault(workload_id, Standing(workload_id=workload_id))
-            if standing.wish != deployment:
-                standing.take_wish(deployment)
+            group = self._groups.setdefault(workload_id, InstanceGroup(workload_id=workload_id))
+            if group.desired != deployment:
+                group.set_desired(deployment)
                 self._news = True
-                self._poke(standing)
+                self._poke(group)
 
     def remove(self, workload_id: str) -> None:
         with self._wakeup:
-            if standing := self._standing.get(workload_id):
-                standing.wish = None
-                self._poke(standing)
+            if group := self._groups.get(workload_id):
+                group.desired = None
+                self._poke(group)
 
     def why_gone(self, instance_id: str) -> str | None:
         with self._wakeup:
@@ -74,7 +74,7 @@ class Supervisor:
             if instance := self._find(instance_id):
                 instance.watched = True
                 instance.probe_at = 0.0
-                self._poke(self._standing[instance.revision.workload_id])
+                self._poke(self._groups[instance.revision.workload_id])
 
     def close(self, grace_sec: float) -> None:
         """Tells every instance to end and waits; kills what is left after `grace_sec`."""
@@ -111,31 +111,31 @@ class Supervisor:
 
     def _tick(self) -> None:
         with self._wakeup:
-            pause = min((one.due for one in self._standing.values()), default=time.monotonic() + _IDLE_SEC) - time.monotonic()
+            pause = min((one.due for one in self._groups.values()), default=time.monotonic() + _IDLE_SEC) - time.monotonic()
             if not self._poked and pause > 0:
                 self._wakeup.wait(min(pause, _IDLE_SEC))
             self._poked = False
             now = time.monotonic()
-            for standing in list(self._standing.values()):
-                if standing.due <= now and not self._closing:
-                    self._advance(standing, now)
+            for group in list(self._groups.values()):
+                if group.due <= now and not self._closing:
+                    self._advance(group, now)
 
-    def _advance(self, standing: Standing, now: float) -> None:
-        for instance in standing.instances.values():
+    def _advance(self, group: InstanceGroup, now: float) -> None:
+        for instance in group.instances.values():
             self._probe(instance, now)
-        for action in plan.decide(standing.plan_wish(), [one.view() for one in standing.instances.values()], now):
-            self._perform(standing, action)
-        if standing.wish is None and not standing.instances:
-            del self._standing[standing.workload_id]
+        for action in plan.decide(group.desired_instances(), [one.view() for one in group.instances.values()], now):
+            self._perform(group, action)
+        if group.desired is None and not group.instances:
+            del self._groups[group.workload_id]
             self._news = True
-        standing.due = self._next_due(standing, now)
+        group.due = self._next_due(group, now)
 
-    def _next_due(self, standing: Standing, now: float) -> float:
+    def _next_due(self, group: InstanceGroup, now: float) -> float:
         due = now + 3600
-        for instance in standing.instances.values():
+        for instance in group.instances.values():
             if instance.state is not State.READY or instance.watched:
                 due = min(due, max(instance.probe_at, now + 0.001))
-        return min(due, standing.not_before) if standing.not_before > now else due
+        return min(due, group.not_before) if group.not_before > now else due
 
     def _probe(self, instance: Instance, now: float) -> None:
         """Asks for health when it is time: while it starts, drains, or is suspected."""
@@ -160,47 +160,47 @@ class Supervisor:
             self._submit(self._asking, self._ask_now, instance)
 
     def _ask_now(self, instance: Instance) -> None:
-        found = health.find_health(instance.socket)
+        found = health.find_instance_health(instance.socket)
         with self._wakeup:
             instance.asking = False
             instance.note_health(found)
             if instance.state is State.STARTING:
                 instance.healthy = found is not None
-                instance.mute_since = None
+                instance.unresponsive_since = None
             elif instance.state is State.READY and found is not None and not found.overdue:
                 instance.watched = False
-            self._poke(self._standing.get(instance.revision.workload_id))
+            self._poke(self._groups.get(instance.revision.workload_id))
 
     # --- actions, under the lock ----------------------------------------------------------------------------------------------------
 
-    def _perform(self, standing: Standing, action: Action) -> None:
+    def _perform(self, group: InstanceGroup, action: Action) -> None:
         match action:
             case Start(count=count):
                 for _ in range(count):
-                    self._start(standing)
+                    self._start(group)
                 return
             case MarkReady(id=instance_id):
-                instance = standing.instances[instance_id]
+                instance = group.instances[instance_id]
                 instance.enter(State.READY)
                 instance.ready_since = instance.since
-                standing.could_not_start = False
+                group.could_not_start = False
             case Drain(id=instance_id):
-                instance = standing.instances[instance_id]
+                instance = group.instances[instance_id]
                 instance.enter(State.DRAINING)
                 instance.active = None  # what it told earlier says nothing about now
                 instance.probe_at = 0.0
             case Terminate(id=instance_id):
-                self._end(standing.instances[instance_id], signal.SIGTERM, "instance was drained and stopped")
+                self._end(group.instances[instance_id], signal.SIGTERM, "instance was drained and stopped")
             case Kill(id=instance_id, reason=reason, crash=crash):
-                instance = standing.instances[instance_id]
+                instance = group.instances[instance_id]
                 self._end(instance, signal.SIGKILL, reason)
-                instance.told_to_end = not crash
+                instance.end_expected = not crash
         self._news = True
 
-    def _start(self, standing: Standing) -> None:
-        assert standing.wish is not None
-        instance = self._starter.make_instance(standing.wish.revision)
-        standing.instances[instance.id] = instance
+    def _start(self, group: InstanceGroup) -> None:
+        assert group.desired is not None
+        instance = self._starter.make_instance(group.desired.revision)
+        group.instances[instance.id] = instance
         self._submit(self._pool, self._start_now, instance)
 
     def _start_now(self, instance: Instance) -> None:
@@ -215,11 +215,11 @@ class Supervisor:
         with self._wakeup:
             if instance.end_reason and instance.child:  # ended while it was being started
                 instance.child.signal_group(signal.SIGKILL)
-            self._poke(self._standing.get(instance.revision.workload_id))
+            self._poke(self._groups.get(instance.revision.workload_id))
 
     def _end(self, instance: Instance, number: signal.Signals, reason: str) -> None:
         instance.end_reason = instance.end_reason or reason
-        instance.told_to_end = True
+        instance.end_expected = True
         if instance.state is not State.STOPPING:
             instance.enter(State.STOPPING)
         if instance.child is not None:
@@ -228,20 +228,20 @@ class Supervisor:
     def _on_over_memory(self, instance: Instance, used_mb: int) -> None:
         with self._wakeup:
             instance.used_mb = used_mb
-            self._poke(self._standing.get(instance.revision.workload_id))
+            self._poke(self._groups.get(instance.revision.workload_id))
 
     def _on_exit(self, instance: Instance, code: int) -> None:
         reason = instance.end_reason or exit_words_of(code)
         self._submit(self._pool, self._starter.clean, instance)
         with self._wakeup:
             self._reasons.add(instance.id, reason)
-            standing = self._standing.get(instance.revision.workload_id)
-            if standing is not None and instance.id in standing.instances:
-                del standing.instances[instance.id]
-                if not instance.told_to_end:
-                    standing.note_crash(self._starter.message_of(instance, reason), instance, random.random())
+            group = self._groups.get(instance.revision.workload_id)
+            if group is not None and instance.id in group.instances:
+                del group.instances[instance.id]
+                if not instance.end_expected:
+                    group.note_crash(self._starter.message_of(instance, reason), instance, random.random())
                 self._news = True
-                self._poke(standing)
+                self._poke(group)
             self._wakeup.notify_all()
 
     def _submit(self, pool: ThreadPoolExecutor, task: Callable[[Instance], None], instance: Instance) -> None:
@@ -252,14 +252,14 @@ class Supervisor:
 
     # --- small ----------------------------------------------------------------------------------------------------------------------
 
-    def _poke(self, standing: Standing | None) -> None:
-        if standing is not None:
-            standing.due = 0.0
+    def _poke(self, group: InstanceGroup | None) -> None:
+        if group is not None:
+            group.due = 0.0
         self._poked = True
         self._wakeup.notify_all()
 
     def _find(self, instance_id: str) -> Instance | None:
-        return next((one.instances[instance_id] for one in self._standing.values() if instance_id in one.instances), None)
+        return next((one.instances[instance_id] for one in self._groups.values() if instance_id in one.instances), None)
 
     def _all(self) -> list[Instance]:
-        return [instance for one in self._standing.values() for instance in one.instances.values()]
+        return [instance for one in self._groups.values() for instance in one.instances.values()]

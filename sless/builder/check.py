@@ -10,7 +10,7 @@ from sless.domain.ports import BuildSpec
 from sless.host.material import Unpacked
 from sless.host.memory import MemoryWatch, out_of_memory_words_of
 from sless.host.process import Child, Processes, exit_words_of
-from sless.host.program import Commands, environment_of
+from sless.host.program import Commands, runtime_environment_of
 from sless.host.rundir import Home
 
 LIMIT_SEC = 30.0
@@ -47,7 +47,7 @@ class ImportCheck:
             raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [exit_words_of(code)]))
 
     def _command_of(self, spec: BuildSpec, unpacked: Unpacked, home: Home, watch: Callable[[Child], None]) -> Command:
-        environment = environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
+        environment = runtime_environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
         return Command(
             argv=self.commands.command_of(spec.runtime, unpacked.program),
             cwd=unpacked.code_dir,

@@ -41,7 +41,7 @@ class MessageCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOutcome:
-    """`served` False: the function could not be asked at all, which says nothing about the message. `hopeless`: the same message would
+    """`served` False: the function could not be asked at all, which says nothing about the message. `non_retryable`: the same message would
     fail again for the same reason. `crashed`: the instance ended meanwhile, be it for this message or for another one that it had.
     `error` is empty when it is `ok`."""
 
@@ -49,7 +49,7 @@ class MessageOutcome:
     request_id: str = ""
     error: str = ""
     served: bool = True
-    hopeless: bool = False
+    non_retryable: bool = False
     crashed: bool = False
 
 

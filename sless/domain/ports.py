@@ -92,7 +92,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRun:
     """`status` running, succeeded, failed, timeout or cancelled. `outcome` is None when the process left none (killed, exited); then
-    `message` says why in a user's words, with the last log lines. `hopeless`: the same run would end the same way again.
+    `message` says why in a user's words, with the last log lines. `non_retryable`: the same run would end the same way again.
     `crashed`: the instance ended meanwhile, be it for this call or for another one that it had."""
 
     id: str
@@ -102,7 +102,7 @@ class ObservedRun:
     message: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    hopeless: bool = False
+    non_retryable: bool = False
     crashed: bool = False
 
 

@@ -73,7 +73,7 @@ def _node_version(path: str, _changed_at: int) -> int:
     return int(found.group(1)) if found else 0
 
 
-def environment_of(revision: Revision | BuildSpec, home: Home, code_dir: Path, deps_dir: Path | None) -> dict[str, str]:
+def runtime_environment_of(revision: Revision | BuildSpec, home: Home, code_dir: Path, deps_dir: Path | None) -> dict[str, str]:
     """What a child of this revision sees in every mode. The user's names win over ours, except those the runtime itself reads."""
     user = revision.env
     fixed = {

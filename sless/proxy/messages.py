@@ -37,7 +37,7 @@ class MessageCalls:
         request = _request_of(call)
         record = _MessageRecord(live.route, request, call)
         answer = _MessageCaller(call.body)
-        hopeless = crashed = False
+        non_retryable = crashed = False
         try:
             live.check_served()
             await self._forwarder.forward(Forwarding(live=live, call=record, request=request, caller=answer, extra_headers=[]))
@@ -46,18 +46,18 @@ class MessageCalls:
                 return _unserved(error.message)
             record.http_status = error.status
             record.finish(CallStatus.TIMEOUT if error.code is Code.TIMEOUT else CallStatus.FAILED, error.message)
-            hopeless, crashed = error.code is Code.TOO_LARGE, error.code in _CRASHED
+            non_retryable, crashed = error.code is Code.TOO_LARGE, error.code in _CRASHED
         except BaseException:
             record.finish(CallStatus.CANCELLED, "the server stopped")
             self._recorder.add(record)
             raise
-        hopeless = hopeless or answer.fault in _NON_RETRYABLE
-        if hopeless and record.status is CallStatus.FAILED:
+        non_retryable = non_retryable or answer.fault in _NON_RETRYABLE
+        if non_retryable and record.status is CallStatus.FAILED:
             record.status = CallStatus.DEAD
         self._recorder.add(record)
         ok = record.status is CallStatus.SUCCEEDED
         why = "" if ok else record.error or ""
-        return MessageOutcome(ok=ok, request_id=record.request_id, error=why, hopeless=hopeless, crashed=crashed)
+        return MessageOutcome(ok=ok, request_id=record.request_id, error=why, non_retryable=non_retryable, crashed=crashed)
 
 
 def _unserved(reason: str) -> MessageOutcome:

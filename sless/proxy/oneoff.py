@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from sless.domain.model import CallStatus, Cause
-from sless.domain.places import Places
 from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Revision, RunSpec
+from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
 from sless.proxy.failure import code_of
 from sless.proxy.heads import Answer, answer_of
@@ -33,7 +33,7 @@ class OneOffRunner:
         self._backend = backend
         self._max_runs = max_runs
         self._wait_sec = wait_sec
-        self._places = Places(free=max_runs)
+        self._slots = Slots(free=max_runs)
         self._freed = asyncio.Condition()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="one-off")
 
@@ -44,14 +44,14 @@ class OneOffRunner:
         try:
             return await self._run(spec)
         finally:
-            self._places.give_back(namespace)
+            self._slots.give_back(namespace)
             async with self._freed:
                 self._freed.notify_all()
 
     async def _take_place(self, namespace: str) -> None:
         try:
             async with asyncio.timeout(self._wait_sec), self._freed:
-                await self._freed.wait_for(lambda: self._places.take(namespace))
+                await self._freed.wait_for(lambda: self._slots.take(namespace))
         except TimeoutError:
             message = f"all places for runs that one tenant gets of {self._max_runs} were taken for {self._wait_sec:g} s"
             raise SlessError(Code.NO_INSTANCES, message, retry_after_sec=5) from None

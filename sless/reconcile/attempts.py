@@ -112,7 +112,7 @@ def verdict_of(attempt: Attempt, outcome: MessageOutcome, source: Source, *, now
         return Hold(reason=outcome.error)
     if outcome.ok:
         return Acknowledge()
-    if outcome.hopeless or attempt.number >= source.max_attempts:
+    if outcome.non_retryable or attempt.number >= source.max_attempts:
         return Bury(queue=dead_queue_of(source.queue), copy=_dead_copy_of(attempt, outcome, source, chain, now))
     delay_sec = retry_delay_sec_of(attempt.number)
     due_ms = int(now.timestamp() * 1000) + delay_sec * 1000

@@ -80,7 +80,7 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
     outcome = observed.outcome
     http_status = outcome.status if outcome else None
     refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
-    if run.cause is Cause.JOB or observed.status is CallStatus.CANCELLED or observed.hopeless or not refused:
+    if run.cause is Cause.JOB or observed.status is CallStatus.CANCELLED or observed.non_retryable or not refused:
         return _end_of(run, observed, observed.status)
     # A 429 of the function's own is no failure of its code, but the call has not been served.
     attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status

@@ -10,9 +10,9 @@ from time import monotonic
 
 from sless import clock, metrics
 from sless.domain.model import CallStatus, Run
-from sless.domain.places import Places
 from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
+from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
 from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, verdict_of, verdict_of_lost
 from sless.reconcile.invoked import Invoked
@@ -155,8 +155,8 @@ class RunsLoop:
 
     def _begin(self, going: list[Run], left: Set[str], now: datetime) -> None:
         """`left`: ids of which an earlier attempt is still being cleared away."""
-        places = self._places(going)
-        if self._stopping or not any(sort.free > 0 for sort in places.values()):
+        slots = self._slots(going)
+        if self._stopping or not any(sort.free > 0 for sort in slots.values()):
             return
         due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
         plans = Plans(self.store, {run.workload_id for run in due})
@@ -164,7 +164,7 @@ class RunsLoop:
         finished: list[tuple[Run, RunVerdict]] = []
         for run in in_turn(due, going, self.limits.per_workload):
             match plans.of(run.workload_id):
-                case Ready() as plan if places[plan.on_instances].take(run.namespace):
+                case Ready() as plan if slots[plan.on_instances].take(run.namespace):
                     chosen.append((run, plan))
                 case FinishRun() as verdict:
                     finished.append((run, verdict))
@@ -175,13 +175,13 @@ class RunsLoop:
         for start in range(0, len(chosen), _BATCH):
             self._start_all(chosen[start : start + _BATCH])
 
-    def _places(self, going: list[Run]) -> dict[bool, Places]:
+    def _slots(self, going: list[Run]) -> dict[bool, Slots]:
         """Those of calls on instances (True), and of runs of their own."""
         taken = {True: Counter[str](), False: Counter[str]()}
         for run in going:
             taken[run.id in self._invoked][run.namespace] += 1
         most = {True: self.limits.calls_at_once, False: self.limits.max_runs}
-        return {sort: Places(free=most[sort] - taken[sort].total(), taken=taken[sort]) for sort in most}
+        return {sort: Slots(free=most[sort] - taken[sort].total(), taken=taken[sort]) for sort in most}
 
     def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
         with self.store.runs.moves() as moves:

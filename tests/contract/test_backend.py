@@ -353,7 +353,7 @@ def test_a_run_over_its_memory(harness):
 def test_a_jobs_result_has_a_limit_and_a_calls_another(harness):
     revision = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
     run = harness.run(revision)
-    assert (run.status, run.outcome, run.message, run.hopeless) == (
+    assert (run.status, run.outcome, run.message, run.non_retryable) == (
         CallStatus.FAILED, None, "result is 2000 bytes, over the limit of 1000", True,
     )  # fmt: skip
     assert harness.run(replace(revision, kind=Kind.FUNCTION)).status is CallStatus.SUCCEEDED

@@ -63,11 +63,11 @@ class Stage:
 
     def tick(self) -> None:
         """What the reconciler does."""
-        wish = Deployment(revision=self.revision, replicas=1, generation=1)
+        desired = Deployment(revision=self.revision, replicas=1, generation=1)
         seen = self.harness.observed(self.revision)
         self.harness.backend.keep_namespaces([self.harness.namespace])
         if seen is None or seen.generation != 1:
-            self.harness.backend.apply(wish)
+            self.harness.backend.apply(desired)
 
     def restart(self) -> None:
         self.harness.backend = self.harness.make()

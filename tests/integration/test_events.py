@@ -101,7 +101,7 @@ async def test_what_fails_is_tried_again_and_then_buried_with_the_reason(rabbit_
 
 async def test_what_can_never_work_is_buried_at_once(rabbit_server: RabbitServer) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
-        return failed("not JSON", hopeless=True)
+        return failed("not JSON", non_retryable=True)
 
     async with open_desk(rabbit_server, fail) as desk:
         listener = await desk.listening(max_attempts=5)

@@ -1,4 +1,4 @@
-"""KubernetesBackend: the parts of this package behind ports.Backend."""
+"""KubernetesBackend: the modules of this package behind ports.Backend."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -11,13 +11,13 @@ from sless.backend.kubernetes.fit import fit_of
 from sless.backend.kubernetes.instances import Instances, Objects
 from sless.backend.kubernetes.look import Look
 from sless.backend.kubernetes.run_log import CALL_RESULT_BYTES, RunLogs
-from sless.backend.kubernetes.runs import Runs
+from sless.backend.kubernetes.runs import KubernetesRuns
 from sless.backend.kubernetes.seen import instance_id_of
 from sless.backend.kubernetes.stuck import Stuck
-from sless.backend.kubernetes.tenants import Tenants
-from sless.backend.kubernetes.view import Parts, View
+from sless.backend.kubernetes.tenants import TenantNamespaces
+from sless.backend.kubernetes.view import ObjectCache, View
 from sless.backend.kubernetes.writer import Writer
-from sless.backend.outcome import Limits
+from sless.backend.outcome import RunLimits
 from sless.config import Settings
 from sless.domain.ports import BackendUnavailable, CodeStore, Deployment, ObservedDeployment, ObservedRun, RunSpec
 from sless.host.lines import Sink
@@ -50,18 +50,18 @@ class KubernetesBackend:
         """Raises ConfigError. Nothing is asked of the cluster before somebody wants to know."""
         kube = given.kube
         self._changed_outside = given.changed
-        parts = Parts()
-        self._tenants = Tenants(kube, tenant_policy_of(given.settings, given.installation), parts)
-        objects = Objects(kube=kube, fit=fit_of(given.settings, given.installation), parts=parts, tenants=self._tenants, code=given.code)
+        cache = ObjectCache()
+        self._tenants = TenantNamespaces(kube, tenant_policy_of(given.settings, given.installation), cache)
+        objects = Objects(kube=kube, fit=fit_of(given.settings, given.installation), cache=cache, tenants=self._tenants, code=given.code)
         self._objects = objects
         self._writer = Writer(self._wrote)
         self._instances = Instances(objects=objects, writer=self._writer)
-        limits = Limits(job=given.settings.max_result_bytes, call=CALL_RESULT_BYTES)
+        limits = RunLimits(job=given.settings.max_result_bytes, call=CALL_RESULT_BYTES)
         self._logs = RunLogs(kube, limits, given.on_lines)
-        self._runs = Runs(objects, self._writer, self._logs, given.changed)
+        self._runs = KubernetesRuns(objects, self._writer, self._logs, given.changed)
         self._crashes = CrashLogs(kube, self._instances, given.on_lines, self._wrote)
         self._stuck = Stuck(kube, self._replaced)
-        self._look = Look(kube, given.installation, parts, on_view=self._on_view, on_parts=self._on_parts)
+        self._look = Look(kube, given.installation, cache, on_view=self._on_view, on_cache=self._on_cache)
         self._in_use: frozenset[str] = frozenset()
         self._view = View()
         self._closed = False
@@ -111,8 +111,8 @@ class KubernetesBackend:
             return
         self._closed = True
         self._look.close()
-        for part in (self._writer, self._logs, self._crashes, self._stuck):
-            part.close()
+        for worker in (self._writer, self._logs, self._crashes, self._stuck):
+            worker.close()
         self._objects.kube.close()
 
     # --- from other threads ---
@@ -148,16 +148,16 @@ class KubernetesBackend:
         if changed:
             self._changed_outside()
 
-    def _on_parts(self, view: View) -> None:
+    def _on_cache(self, view: View) -> None:
         """The leader's housekeeping."""
         self._tenants.read_source()
         for namespace in self._tenants.outdated(self._in_use):
             self._writer.put(f"tenant:{namespace}", partial(self._tenants.ensure, namespace))
-        for part in (*self._instances.orphans(view), *self._runs.orphans(view)):
-            _log.info("%s is not used any more: removed", part.key)
-            self._writer.put(f"orphan:{part.key}", partial(self._objects.delete, part.key))
+        for cached in (*self._instances.orphans(view), *self._runs.orphans(view)):
+            _log.info("%s is not used any more: removed", cached.key)
+            self._writer.put(f"orphan:{cached.key}", partial(self._objects.delete, cached.key))
         homes = {item["metadata"]["namespace"] for item in (*view.deployments.values(), *view.jobs.values(), *view.run_pods.values())}
         homes |= {pod["metadata"]["namespace"] for pods in view.pods.values() for pod in pods}
-        for part in self._tenants.unused(self._in_use, lambda name: name in homes):
-            _log.info("namespace %s holds nothing any more: removed", part.name)
-            self._writer.put(f"namespace:{part.name}", partial(self._tenants.remove, part))
+        for cached in self._tenants.unused(self._in_use, lambda name: name in homes):
+            _log.info("namespace %s holds nothing any more: removed", cached.name)
+            self._writer.put(f"namespace:{cached.name}", partial(self._tenants.remove, cached))

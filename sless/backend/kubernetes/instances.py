@@ -21,8 +21,8 @@ from sless.backend.kubernetes.seen import (
     observed_deployment,
     replaced_pods,
 )  # fmt: skip
-from sless.backend.kubernetes.tenants import Tenants
-from sless.backend.kubernetes.view import Part, Parts, View, key_of
+from sless.backend.kubernetes.tenants import TenantNamespaces
+from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, object_key_of
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.plan import STUCK_STOP_SEC
 from sless.clock import parse_rfc3339
@@ -48,8 +48,8 @@ class Objects:
 
     kube: Kube
     fit: Fit
-    parts: Parts
-    tenants: Tenants
+    cache: ObjectCache
+    tenants: TenantNamespaces
     code: CodeStore
 
     def in_tenant(self, namespace: str, write: Callable[[], None]) -> None:
@@ -66,8 +66,8 @@ class Objects:
 
     def apply(self, manifest: Json) -> None:
         """Unless it is there as it should be."""
-        if not self.parts.holds(manifest):
-            self.parts.put(manifest["kind"], self.kube.apply(manifest))
+        if not self.cache.holds(manifest):
+            self.cache.put(manifest["kind"], self.kube.apply(manifest))
 
     def ensure_code(self, revision: Revision, code_map: str | None) -> None:
         """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version that another backend
@@ -77,7 +77,7 @@ class Objects:
             how = f"compiled for {revision.runtime}" if compiled else "built for Kubernetes"
             raise SlessError(Code.BUILD_FAILED, f"this version has not been {how}: upload it again")
         namespace = namespace_of(revision.namespace)
-        if code_map is None or self.parts.find(f"ConfigMap/{namespace}/{code_map}") is not None:
+        if code_map is None or self.cache.find(f"ConfigMap/{namespace}/{code_map}") is not None:
             return
         with self.code.open(revision.code_key) as code:
             manifest = code_map_manifest(self.fit.installation, namespace, revision.workload_id, archive_of(code))
@@ -91,7 +91,7 @@ class Objects:
                 self.kube.delete("ConfigMap", code_map, namespace)
                 ours = [self.kube.create(manifest)]
             made = ours[0]
-        self.parts.put("ConfigMap", made)
+        self.cache.put("ConfigMap", made)
 
     def _listed(self, manifest: Json) -> list[Json]:
         """The object of this name, if our labels find it."""
@@ -103,7 +103,7 @@ class Objects:
     def delete(self, key: str) -> None:
         kind, namespace, name = key.split("/", 2)
         self.kube.delete(kind, name, namespace or None)
-        self.parts.drop(key)
+        self.cache.drop(key)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,17 +122,17 @@ class Instances:
     _known: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply(self, wish: Deployment) -> None:
-        wanted = wanted_of(self.objects.fit, wish)
-        workload_id = wish.revision.workload_id
-        parts = self.objects.parts
-        if all(parts.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
+    def apply(self, desired: Deployment) -> None:
+        wanted = wanted_of(self.objects.fit, desired)
+        workload_id = desired.revision.workload_id
+        cache = self.objects.cache
+        if all(cache.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
             return
         if self._tried.get(workload_id) != stamp_of(wanted.deployment):
             # Another wish than the one that was refused.
             self._tried[workload_id] = stamp_of(wanted.deployment)
             self.writer.drop(workload_id)
-        self.writer.put(workload_id, lambda: self._write(wish, wanted))
+        self.writer.put(workload_id, lambda: self._write(desired, wanted))
 
     def remove(self, workload_id: str, view: View) -> None:
         live = view.deployments.get(workload_id)
@@ -168,37 +168,37 @@ class Instances:
         self.seen = seen
         return changed
 
-    def orphans(self, view: View) -> list[Part]:
-        """Parts that nothing uses any more: of Deployments that are gone, and code that no pod, Deployment or Job names."""
+    def orphans(self, view: View) -> list[CachedObject]:
+        """Objects that nothing uses any more: of Deployments that are gone, and code that no pod, Deployment or Job names."""
         now, used = clock.now(), _code_in_use(view)
         found = []
-        for part in self.objects.parts.all():
-            age = now - parse_rfc3339(part.created_at) if part.created_at else timedelta(0)
-            role = part.labels.get(ROLE)
-            if part.deleting or part.kind == "Deployment":
+        for cached in self.objects.cache.all():
+            age = now - parse_rfc3339(cached.created_at) if cached.created_at else timedelta(0)
+            role = cached.labels.get(ROLE)
+            if cached.deleting or cached.kind == "Deployment":
                 continue
-            loose = role == ROLE_INSTANCE and part.labels.get(WORKLOAD) not in view.deployments and age > ORPHAN_AFTER
-            unused = role == ROLE_CODE and f"{part.namespace}/{part.name}" not in used and age > CODE_ORPHAN_AFTER
+            loose = role == ROLE_INSTANCE and cached.labels.get(WORKLOAD) not in view.deployments and age > ORPHAN_AFTER
+            unused = role == ROLE_CODE and f"{cached.namespace}/{cached.name}" not in used and age > CODE_ORPHAN_AFTER
             if loose or unused:
-                found.append(part)
-        return [part for part in found if not self.writer.is_busy(part.labels.get(WORKLOAD, ""))]
+                found.append(cached)
+        return [cached for cached in found if not self.writer.is_busy(cached.labels.get(WORKLOAD, ""))]
 
     # --- writing, in the writer's threads ---
 
-    def _write(self, wish: Deployment, wanted: Wanted) -> None:
+    def _write(self, desired: Deployment, wanted: Wanted) -> None:
         def write() -> None:
             for manifest in wanted.before:
                 self.objects.apply(manifest)
-            self.objects.ensure_code(wish.revision, wanted.code_map)
+            self.objects.ensure_code(desired.revision, wanted.code_map)
             self.objects.apply(wanted.deployment)
             for manifest in wanted.after:
                 self.objects.apply(manifest)
 
-        self.objects.in_tenant(wish.revision.namespace, write)
+        self.objects.in_tenant(desired.revision.namespace, write)
 
     def _delete(self, live: Json) -> None:
         """Pods that end still take calls for a moment, so what they need beside themselves may go at once."""
-        self.objects.delete(key_of({**live, "kind": "Deployment"}))
+        self.objects.delete(object_key_of({**live, "kind": "Deployment"}))
         for key in needs_of(live):
             if not key.startswith("ConfigMap/"):
                 self.objects.delete(key)
@@ -222,10 +222,12 @@ class Instances:
     def _is_off(self, workload_id: str, deployment: Json) -> bool:
         """Somebody edited it, or what was last written did not get through."""
         failure = self.writer.find_failure(workload_id)
-        return self.objects.parts.is_edited(key_of({**deployment, "kind": "Deployment"})) or (failure is not None and not failure.message)
+        return self.objects.cache.is_edited(object_key_of({**deployment, "kind": "Deployment"})) or (
+            failure is not None and not failure.message
+        )
 
     def _has_needs(self, deployment: Json) -> bool:
-        return is_complete(deployment, self.objects.fit.template_hash, self.objects.parts.find_stamp)
+        return is_complete(deployment, self.objects.fit.template_hash, self.objects.cache.find_stamp)
 
     def _remember(self, view: View) -> None:
         pods = [pod for group in view.pods.values() for pod in group]

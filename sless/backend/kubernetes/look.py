@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sless.backend.kubernetes.view import Parts, View, read_view
+from sless.backend.kubernetes.view import ObjectCache, View, read_view
 from sless.domain.ports import BackendUnavailable
 from sless.kube import Kube, KubeError
 
@@ -22,26 +22,26 @@ STALE_SEC = 15.0
 SETTLE_SEC = 15.0
 """How long after an outage, but no longer than that was, nothing is judged by the time that has passed."""
 FIRST_SEC = 2.0
-PARTS_SEC = 15.0
-"""Each such time, the next group of `view.PART_KINDS` is listed: what was deleted by hand is noticed after two of them."""
+CACHE_SEC = 15.0
+"""Each such time, the next group of `view.CACHED_KINDS` is listed: what was deleted by hand is noticed after two of them."""
 
 
 class Look:
-    """`on_view` and `on_parts` are called in the looking thread, `on_parts` only on the leader. They may raise KubeError, which counts as a
+    """`on_view` and `on_cache` are called in the looking thread, `on_cache` only on the leader. They may raise KubeError, which counts as a
     failed look."""
 
     def __init__(
-        self, kube: Kube, installation: str, parts: Parts, *, on_view: Callable[[View], None], on_parts: Callable[[View], None]
+        self, kube: Kube, installation: str, cache: ObjectCache, *, on_view: Callable[[View], None], on_cache: Callable[[View], None]
     ) -> None:
         self._kube = kube
         self._installation = installation
-        self._parts = parts
+        self._cache = cache
         self._on_view = on_view
-        self._on_parts = on_parts
+        self._on_cache = on_cache
         self._view: View | None = None
         self._error = "the cluster has not been looked at yet"
         self._looked_at = float("-inf")
-        self._parts_at = float("-inf")
+        self._cached_at = float("-inf")
         self._wanted_until = self._leading_until = self._active_until = float("-inf")
         self._failed = 0
         self._blind_since = float("-inf")
@@ -69,7 +69,7 @@ class Look:
             # A server that begins waits a moment for its first look, rather than to say that it is blind.
             self._asked = True
             self.refresh(0.0, FIRST_SEC)
-        if self._view is None or self._error or time.monotonic() - self._looked_at > STALE_SEC or (leading and not self._parts.complete):
+        if self._view is None or self._error or time.monotonic() - self._looked_at > STALE_SEC or (leading and not self._cache.complete):
             self._wake.set()
             raise BackendUnavailable(self._error or "the cluster has not been looked at for a while")
         return self._view
@@ -119,15 +119,15 @@ class Look:
         """The edge of the thread's loop."""
         began = time.monotonic()
         try:
-            view = read_view(self._kube, self._installation, self._parts)
-            self._read_parts(began)
+            view = read_view(self._kube, self._installation, self._cache)
+            self._read_cache(began)
             if self._failed:
                 self._settled_at = time.monotonic() + min(SETTLE_SEC, time.monotonic() - self._blind_since)
             view.settled = time.monotonic() >= self._settled_at
             self._on_view(view)
             self._view, self._looked_at, self._error = view, began, ""
-            if self._parts_at == began:
-                self._on_parts(view)
+            if self._cached_at == began:
+                self._on_cache(view)
             self._failed = 0
         except KubeError as error:
             self._trouble(error.message)
@@ -137,15 +137,15 @@ class Look:
         with self._turn:
             self._turn.notify_all()
 
-    def _read_parts(self, began: float) -> None:
+    def _read_cache(self, began: float) -> None:
         if not self.is_leading():
             return
-        if not self._parts.complete:
-            self._parts.read_all(self._kube, self._installation)
-            self._parts_at = began
-        elif began - self._parts_at >= PARTS_SEC:
-            self._parts.read_next(self._kube, self._installation)
-            self._parts_at = began
+        if not self._cache.complete:
+            self._cache.read_all(self._kube, self._installation)
+            self._cached_at = began
+        elif began - self._cached_at >= CACHE_SEC:
+            self._cache.read_next(self._kube, self._installation)
+            self._cached_at = began
 
     def _trouble(self, message: str) -> None:
         self._failed += 1

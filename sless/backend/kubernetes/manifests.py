@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sless.backend.kubernetes.fit import Fit, IngressFit
-from sless.backend.kubernetes.view import key_of
+from sless.backend.kubernetes.view import object_key_of
 from sless.domain.ports import Deployment, Revision
 from sless.domain.runtimes import RUNTIMES
 from sless.kube.names import (
@@ -53,17 +53,17 @@ class Wanted:
     code_map: str | None
 
 
-def wanted_of(fit: Fit, wish: Deployment) -> Wanted:
-    revision = wish.revision
+def wanted_of(fit: Fit, desired: Deployment) -> Wanted:
+    revision = desired.revision
     before = (stamped(env_secret(fit, revision, env_secret_of(revision.name), ROLE_INSTANCE)), stamped(_service(fit, revision)))
     after = (stamped(_ingress(fit, revision, fit.ingress)),) if fit.ingress else ()
     code_map = find_code_map(revision.artifact)
-    needs = {key_of(item): stamp_of(item) for item in (*before, *after)}
+    needs = {object_key_of(item): stamp_of(item) for item in (*before, *after)}
     if code_map:
         needs[f"ConfigMap/{namespace_of(revision.namespace)}/{code_map}"] = ""
-    deployment = _deployment(fit, wish, before[0])
+    deployment = _deployment(fit, desired, before[0])
     annotations = {
-        GENERATION: str(wish.generation),
+        GENERATION: str(desired.generation),
         NEEDS: json.dumps(needs, sort_keys=True, separators=(",", ":")),
         TEMPLATE: fit.template_hash,
     }
@@ -92,7 +92,7 @@ def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[st
     }
 
 
-def environment_of(revision: Revision) -> dict[str, str]:
+def pod_environment_of(revision: Revision) -> dict[str, str]:
     """What may be seen by anybody who sees the pod. The user's own names win over those that are not the runtime's."""
     ours = {
         "SLESS_ENTRYPOINT": revision.entrypoint,
@@ -119,7 +119,7 @@ def container_of_revision(
     container = Container(
         image=fit.images[revision.runtime] if code_map else revision.artifact,
         memory_mb=revision.memory_mb,
-        env={**environment_of(revision), **({"SLESS_ADDRESS": fit.address} if fit.address else {}), **code_env, **(env or {})},
+        env={**pod_environment_of(revision), **({"SLESS_ADDRESS": fit.address} if fit.address else {}), **code_env, **(env or {})},
         env_secret=secret,
         mounts=mounts,
         more=more,
@@ -132,8 +132,8 @@ def grace_sec_of(revision: Revision) -> int:
     return revision.timeout_sec or UNLIMITED_GRACE_SEC
 
 
-def _deployment(fit: Fit, wish: Deployment, secret: Json) -> Json:
-    revision = wish.revision
+def _deployment(fit: Fit, desired: Deployment, secret: Json) -> Json:
+    revision = desired.revision
     labels = labels_of_revision(fit, revision, ROLE_INSTANCE)
     selector = labels_of(fit.installation, ROLE_INSTANCE, {WORKLOAD: revision.workload_id})
     template = {
@@ -148,7 +148,7 @@ def _deployment(fit: Fit, wish: Deployment, secret: Json) -> Json:
         "kind": "Deployment",
         "metadata": {"name": revision.name, "namespace": namespace_of(revision.namespace), "labels": labels},
         "spec": {
-            "replicas": wish.replicas,
+            "replicas": desired.replicas,
             "revisionHistoryLimit": 1,
             "selector": {"matchLabels": selector},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},

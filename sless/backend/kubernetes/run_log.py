@@ -15,7 +15,7 @@ from sless.backend.kubernetes.run_manifests import end_of_job
 from sless.backend.kubernetes.run_seen import RunState
 from sless.backend.kubernetes.view import label_of
 from sless.backend.kubernetes.words import created_at_of
-from sless.backend.outcome import Limits, NoOutcome, ResultTooLarge, read_outcome
+from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import status_of
 from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import ObservedRun, Outcome
@@ -41,7 +41,7 @@ THREADS = 4
 class RunLogs:
     """`conclude` ends in its callback unless the server stops; `follow` is cheap to call at every look."""
 
-    def __init__(self, kube: Kube, limits: Limits, sink: Sink) -> None:
+    def __init__(self, kube: Kube, limits: RunLimits, sink: Sink) -> None:
         self._kube = kube
         self._limits = limits
         self._sink = sink
@@ -106,12 +106,12 @@ class RunLogs:
         try:
             outcome = outcome_of(lines, self._limits.of(Kind(label_of(job, KIND))))
         except ResultTooLarge as error:
-            return _hopeless(_observed(job, state, None, str(error)))
+            return _non_retryable(_observed(job, state, None, str(error)))
         except NoOutcome:
             lost = len(raw) >= KEPT_BYTES * 9 // 10
             text = f"result is over what the cluster keeps of a log ({KEPT_BYTES // 2**20} MB)" if lost else ""
             found = _observed(job, state, None, text or "\n".join([state.message, *tail]))
-            return _hopeless(found) if lost else found
+            return _non_retryable(found) if lost else found
         said = [] if tail == [outcome.error] else tail  # one line that is the error itself is not said twice
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
 
@@ -151,9 +151,9 @@ def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
         return read_outcome(path, limit_bytes)
 
 
-def _hopeless(observed: ObservedRun) -> ObservedRun:
+def _non_retryable(observed: ObservedRun) -> ObservedRun:
     """The result would be as large the next time."""
-    return replace(observed, hopeless=True)
+    return replace(observed, non_retryable=True)
 
 
 def _observed(job: Json, state: RunState, outcome: Outcome | None, message: str) -> ObservedRun:

@@ -12,7 +12,7 @@ from sless.backend.kubernetes.instances import Objects
 from sless.backend.kubernetes.run_log import RunLogs
 from sless.backend.kubernetes.run_manifests import ATTEMPT, MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
 from sless.backend.kubernetes.run_seen import RunState, run_state_of
-from sless.backend.kubernetes.view import Part, View
+from sless.backend.kubernetes.view import CachedObject, View
 from sless.backend.kubernetes.words import created_at_of
 from sless.backend.kubernetes.writer import Writer
 from sless.clock import parse_rfc3339
@@ -55,7 +55,7 @@ class Record:
     removing: bool = False
 
 
-class Runs:
+class KubernetesRuns:
     """`ended` of a record is set by `_end` alone, once. `changed` is called when a run has ended."""
 
     def __init__(self, objects: Objects, writer: Writer, logs: RunLogs, changed: Callable[[], None]) -> None:
@@ -124,16 +124,16 @@ class Runs:
                 pod = view.run_pods.get(record.id)
                 self._follow(record, job, pod, run_state_of(job, pod, refusals.get(job["metadata"]["name"], ""), now, judging=view.settled))
 
-    def orphans(self, view: View) -> list[Part]:
+    def orphans(self, view: View) -> list[CachedObject]:
         """Secrets of runs whose Job is gone."""
         now = clock.now()
         return [
-            part
-            for part in self._objects.parts.all()
-            if (part.kind, part.labels.get(ROLE)) == ("Secret", ROLE_RUN)
-            and part.labels.get(RUN) not in view.jobs
-            and part.labels.get(RUN) not in self._records
-            and now - parse_rfc3339(part.created_at) > ORPHAN_AFTER
+            cached
+            for cached in self._objects.cache.all()
+            if (cached.kind, cached.labels.get(ROLE)) == ("Secret", ROLE_RUN)
+            and cached.labels.get(RUN) not in view.jobs
+            and cached.labels.get(RUN) not in self._records
+            and now - parse_rfc3339(cached.created_at) > ORPHAN_AFTER
         ]
 
     def _follow(self, record: Record, job: Json, pod: Json | None, state: RunState) -> None:

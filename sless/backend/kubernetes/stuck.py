@@ -15,7 +15,7 @@ from typing import Any
 
 from sless.backend.health import Health
 from sless.backend.kubernetes.seen import endpoint_of
-from sless.backend.plan import MUTE_GRACE_SEC, OVERDUE_GRACE_SEC
+from sless.backend.plan import OVERDUE_GRACE_SEC, UNRESPONSIVE_GRACE_SEC
 from sless.kube import Kube, KubeError
 from sless.kube.names import ROLE, ROLE_STUCK
 
@@ -68,22 +68,22 @@ class Stuck:
 
     def _find_reason(self, address: str) -> str | None:
         """None: it answers, and nothing hangs in it."""
-        overdue_since = mute_since = None
+        overdue_since = unresponsive_since = None
         while not self._stopping.wait(ASK_EVERY_SEC):
             now = time.monotonic()
-            health = find_health(address)
-            mute_since = None if health is not None else mute_since or now
+            health = find_pod_health(address)
+            unresponsive_since = None if health is not None else unresponsive_since or now
             overdue_since = None if health is not None and not health.overdue else overdue_since or now
-            if mute_since is not None and now - mute_since >= MUTE_GRACE_SEC:
+            if unresponsive_since is not None and now - unresponsive_since >= UNRESPONSIVE_GRACE_SEC:
                 return "instance did not answer any more and was replaced"
             if health is not None and overdue_since is not None and now - overdue_since >= OVERDUE_GRACE_SEC:
                 return "calls hung in the instance and it was replaced"
-            if overdue_since is None and mute_since is None:
+            if overdue_since is None and unresponsive_since is None:
                 return None
         return None
 
 
-def find_health(address: str, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
+def find_pod_health(address: str, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
     """None when there is no proper answer within the time. `address` is `host:port`."""
     connection = http.client.HTTPConnection(address, timeout=timeout_sec)
     try:

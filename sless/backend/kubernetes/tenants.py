@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from sless.backend.kubernetes.view import Part, Parts
+from sless.backend.kubernetes.view import CachedObject, ObjectCache
 from sless.kube import Kube
 from sless.kube.names import NAMESPACE, ROLE, ROLE_TENANT, namespace_of
 from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, tenant_manifests
@@ -17,13 +17,13 @@ EMPTY_SEC = 60.0
 """How long a namespace without anything in it stays: who deletes a function and makes another one need not wait for a new namespace."""
 
 
-class Tenants:
+class TenantNamespaces:
     """`in_use` holds the tenants that have workloads, as the leader last said; None while this server does not lead."""
 
-    def __init__(self, kube: Kube, policy: TenantPolicy, parts: Parts) -> None:
+    def __init__(self, kube: Kube, policy: TenantPolicy, cache: ObjectCache) -> None:
         self._kube = kube
         self._policy = policy
-        self._parts = parts
+        self._cache = cache
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._ensured: set[str] = set()
@@ -49,16 +49,16 @@ class Tenants:
     def forget_gone(self, namespace: str) -> None:
         """The API says that there is no such namespace: nothing of what was in it is there either."""
         self.forget(namespace)
-        self._parts.drop_namespace(namespace_of(namespace))
+        self._cache.drop_namespace(namespace_of(namespace))
 
     def mend(self, namespace: str) -> None:
         """Applies what is not there as it should be. Raises KubeError, also when the namespace is another installation's."""
         home = namespace_of(namespace)
-        if self._parts.find(f"Namespace//{home}") is None:
+        if self._cache.find(f"Namespace//{home}") is None:
             check_owner(self._kube, home, self._policy.installation)
         for manifest in self._wanted(namespace):
-            if not self._parts.holds(manifest):
-                self._parts.put(manifest["kind"], self._kube.apply(manifest))
+            if not self._cache.holds(manifest):
+                self._cache.put(manifest["kind"], self._kube.apply(manifest))
 
     def read_source(self) -> None:
         """Looks whether the pull secret has changed. Raises KubeError."""
@@ -71,29 +71,29 @@ class Tenants:
         """Tenants in use whose namespace is there and lacks something, or has not been written by this process yet."""
         found = []
         for namespace in sorted(in_use):
-            if self._parts.find(f"Namespace//{namespace_of(namespace)}") is None:
+            if self._cache.find(f"Namespace//{namespace_of(namespace)}") is None:
                 self.forget(namespace)
-            elif any(not self._parts.holds(manifest) for manifest in self._wanted(namespace)):
+            elif any(not self._cache.holds(manifest) for manifest in self._wanted(namespace)):
                 self.forget(namespace)
                 found.append(namespace)
         return found
 
-    def unused(self, in_use: Collection[str], holds: Callable[[str], bool]) -> list[Part]:
+    def unused(self, in_use: Collection[str], holds: Callable[[str], bool]) -> list[CachedObject]:
         """Namespaces of ours that may go: no workload of the tenant for EMPTY_SEC, and nothing runs in them (`holds`)."""
         now = time.monotonic()
         empty = {
-            part.name: part
-            for part in self._parts.all()
-            if (part.kind, part.labels.get(ROLE)) == ("Namespace", ROLE_TENANT)
-            and not part.deleting and part.labels.get(NAMESPACE) not in in_use and not holds(part.name)
+            cached.name: cached
+            for cached in self._cache.all()
+            if (cached.kind, cached.labels.get(ROLE)) == ("Namespace", ROLE_TENANT)
+            and not cached.deleting and cached.labels.get(NAMESPACE) not in in_use and not holds(cached.name)
         }  # fmt: skip
         self._empty_since = {name: self._empty_since.get(name, now) for name in empty}
-        return [part for name, part in empty.items() if now - self._empty_since[name] >= EMPTY_SEC]
+        return [cached for name, cached in empty.items() if now - self._empty_since[name] >= EMPTY_SEC]
 
-    def remove(self, part: Part) -> None:
-        self.forget(part.labels.get(NAMESPACE, ""))
-        self._kube.delete("Namespace", part.name)
-        self._parts.drop_namespace(part.name)
+    def remove(self, cached: CachedObject) -> None:
+        self.forget(cached.labels.get(NAMESPACE, ""))
+        self._kube.delete("Namespace", cached.name)
+        self._cache.drop_namespace(cached.name)
 
     def _wanted(self, namespace: str) -> list[dict[str, Any]]:
         manifests = tenant_manifests(self._policy, namespace)

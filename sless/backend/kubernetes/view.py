@@ -12,7 +12,7 @@ from sless.kube.stamp import stamp_of
 
 Json = dict[str, Any]
 
-PART_KINDS = (
+CACHED_KINDS = (
     ("Namespace", "ResourceQuota", "LimitRange", "NetworkPolicy", "ServiceAccount"),
     ("Secret", "ConfigMap", "Service", "Ingress"),
 )
@@ -20,7 +20,7 @@ PART_KINDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CachedObject:
     """An object that is known by its metadata. `mark`: see `kube.edits`."""
 
     kind: str
@@ -50,11 +50,11 @@ class View:
     settled: bool = True
 
 
-def part_of(kind: str, item: Json, before: Part | None = None) -> Part:
+def cached_object_of(kind: str, item: Json, before: CachedObject | None = None) -> CachedObject:
     """`before`: as it was last seen; when it has not changed since, its mark is not made anew."""
     metadata = item["metadata"]
     version = metadata.get("resourceVersion", "")
-    return Part(
+    return CachedObject(
         kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"], stamp=stamp_of(item),
         deleting=bool(metadata.get("deletionTimestamp")), labels=metadata.get("labels") or {},
         created_at=metadata.get("creationTimestamp", ""), resource_version=version,
@@ -62,7 +62,7 @@ def part_of(kind: str, item: Json, before: Part | None = None) -> Part:
     )  # fmt: skip
 
 
-def key_of(item: Json) -> str:
+def object_key_of(item: Json) -> str:
     """`Secret/sless-fn-0123/hello-env`."""
     return f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
 
@@ -84,11 +84,11 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
     return view
 
 
-class Parts:
-    """What else is there, by `Part.key`. Our own writes count at once: a list that began before one does not undo it."""
+class ObjectCache:
+    """What else is there, by `CachedObject.key`. Our own writes count at once: a list that began before one does not undo it."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, Part] = {}
+        self._objects: dict[str, CachedObject] = {}
         self._written: dict[str, float] = {}
         self._marks: dict[str, str] = {}
         """Of what this process has written, as the API answered."""
@@ -96,51 +96,51 @@ class Parts:
         self.complete = False
         """Every kind has been listed once."""
 
-    def find(self, key: str) -> Part | None:
-        part = self._parts.get(key)
-        return part if part is not None and not part.deleting else None
+    def find(self, key: str) -> CachedObject | None:
+        cached = self._objects.get(key)
+        return cached if cached is not None and not cached.deleting else None
 
     def holds(self, manifest: Json) -> bool:
         """Whether it is there as this process has written it: nothing is to be done."""
-        part = self.find(key_of(manifest))
-        return part is not None and part.stamp == stamp_of(manifest) and self._marks.get(part.key) == part.mark
+        cached = self.find(object_key_of(manifest))
+        return cached is not None and cached.stamp == stamp_of(manifest) and self._marks.get(cached.key) == cached.mark
 
     def is_edited(self, key: str) -> bool:
         """Whether somebody else has changed it since."""
-        part = self._parts.get(key)
-        return part is not None and self._marks.get(key, part.mark) != part.mark
+        cached = self._objects.get(key)
+        return cached is not None and self._marks.get(key, cached.mark) != cached.mark
 
     def find_stamp(self, key: str) -> str | None:
         """The hash of what it was made from, "" once somebody has edited it; None when it is not there."""
-        part = self.find(key)
-        return None if part is None else "" if self.is_edited(key) else part.stamp
+        cached = self.find(key)
+        return None if cached is None else "" if self.is_edited(key) else cached.stamp
 
-    def all(self) -> list[Part]:
-        return list(self._parts.values())
+    def all(self) -> list[CachedObject]:
+        return list(self._objects.values())
 
     def put(self, kind: str, item: Json) -> None:
-        part = part_of(kind, item)
-        self._parts[part.key] = part
-        self._marks[part.key] = part.mark
-        self._written[part.key] = time.monotonic()
+        cached = cached_object_of(kind, item)
+        self._objects[cached.key] = cached
+        self._marks[cached.key] = cached.mark
+        self._written[cached.key] = time.monotonic()
 
     def drop(self, key: str) -> None:
-        self._parts.pop(key, None)
+        self._objects.pop(key, None)
         self._written[key] = time.monotonic()
 
     def drop_namespace(self, name: str) -> None:
-        for part in self.all():
-            if part.namespace == name or part.key == f"Namespace//{name}":
-                self.drop(part.key)
+        for cached in self.all():
+            if cached.namespace == name or cached.key == f"Namespace//{name}":
+                self.drop(cached.key)
 
     def read_all(self, kube: Kube, installation: str) -> None:
-        for kinds in PART_KINDS:
+        for kinds in CACHED_KINDS:
             self._read(kube, installation, kinds)
         self.complete = True
 
     def read_next(self, kube: Kube, installation: str) -> tuple[str, ...]:
         """The next group; returns its kinds."""
-        kinds = PART_KINDS[self._turn % len(PART_KINDS)]
+        kinds = CACHED_KINDS[self._turn % len(CACHED_KINDS)]
         self._turn += 1
         self._read(kube, installation, kinds)
         return kinds
@@ -151,22 +151,25 @@ class Parts:
             self.merge(kind, kube.list(kind, selector=selector_of(installation), metadata_only=True), began)
         horizon = time.monotonic() - 60
         self._written = {key: at for key, at in list(self._written.items()) if at > horizon}
-        self._marks = {key: mark for key, mark in list(self._marks.items()) if key in self._parts}
+        self._marks = {key: mark for key, mark in list(self._marks.items()) if key in self._objects}
 
     def merge(self, kind: str, items: Iterable[Json], began: float) -> None:
         """All of one kind, as a list that began then (monotonic) shows them."""
-        listed = {part.key: part for part in (part_of(kind, item, self._parts.get(key_of({**item, "kind": kind}))) for item in items)}
+        listed = {
+            cached.key: cached
+            for cached in (cached_object_of(kind, item, self._objects.get(object_key_of({**item, "kind": kind}))) for item in items)
+        }
         recent = {key for key, at in list(self._written.items()) if at >= began}
-        kept = {key: part for key, part in list(self._parts.items()) if part.kind != kind or key in recent}
-        self._parts = kept | {key: part for key, part in listed.items() if key not in recent}
+        kept = {key: cached for key, cached in list(self._objects.items()) if cached.kind != kind or key in recent}
+        self._objects = kept | {key: cached for key, cached in listed.items() if key not in recent}
 
 
-def read_view(kube: Kube, installation: str, parts: Parts) -> View:
+def read_view(kube: Kube, installation: str, cache: ObjectCache) -> View:
     """Three calls (more only for more than one page). Pods last: a Deployment that is ready must not be seen with pods that are not yet.
     Raises KubeError."""
     began = time.monotonic()
     deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
-    parts.merge("Deployment", deployments, began)
+    cache.merge("Deployment", deployments, began)
     jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))
     pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_STUCK})")
     return view_of(deployments, pods, jobs)

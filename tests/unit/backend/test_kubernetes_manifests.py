@@ -50,7 +50,7 @@ def revision(**more) -> Revision:
     return Revision(**{**given, **more})
 
 
-def wish(generation: int = 1, replicas: int = 2, **more) -> Deployment:
+def desired(generation: int = 1, replicas: int = 2, **more) -> Deployment:
     return Deployment(revision=revision(**more), replicas=replicas, generation=generation)
 
 
@@ -68,8 +68,8 @@ def archive() -> bytes:
 def objects(**more) -> list[dict]:
     fit = fit_of(settings(**more), "ins1")
     policy = tenant_policy_of(settings(**more), "ins1")
-    small = wanted_of(fit, wish(artifact=SMALL))
-    built = wanted_of(fit, wish(kind=Kind.SERVICE, timeout_sec=0))
+    small = wanted_of(fit, desired(artifact=SMALL))
+    built = wanted_of(fit, desired(kind=Kind.SERVICE, timeout_sec=0))
     return [
         *tenant_manifests(policy, TENANT),
         pull_secret_manifest(policy, TENANT, {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}}),
@@ -87,12 +87,12 @@ def test_every_object_is_one_that_kubernetes_takes(more):
 
 def test_equal_wishes_are_equal_objects_whatever_the_order_of_their_variables():
     fit = fit_of(settings(), "ins1")
-    assert wanted_of(fit, wish(env={"A": "1", "B": "2"})) == wanted_of(fit, wish(env={"B": "2", "A": "1"}))
+    assert wanted_of(fit, desired(env={"A": "1", "B": "2"})) == wanted_of(fit, desired(env={"B": "2", "A": "1"}))
 
 
 def test_a_new_generation_alone_is_no_roll_out():
     fit = fit_of(settings(), "ins1")
-    one, two = wanted_of(fit, wish(generation=1)), wanted_of(fit, wish(generation=2))
+    one, two = wanted_of(fit, desired(generation=1)), wanted_of(fit, desired(generation=2))
     assert one.deployment["spec"] == two.deployment["spec"] and one.before == two.before
     assert one.deployment["metadata"] != two.deployment["metadata"]
 
@@ -104,13 +104,13 @@ def test_a_new_generation_alone_is_no_roll_out():
 )
 def test_what_changes_a_program_changes_its_pods(change):
     fit = fit_of(settings(), "ins1")
-    before, after = wanted_of(fit, wish()), wanted_of(fit, wish(**change))
+    before, after = wanted_of(fit, desired()), wanted_of(fit, desired(**change))
     assert before.deployment["spec"]["template"] != after.deployment["spec"]["template"]
 
 
 def test_variables_are_in_a_secret_and_nowhere_else():
     fit = fit_of(settings(), "ins1")
-    wanted = wanted_of(fit, wish(env={"TOKEN": "hush"}))
+    wanted = wanted_of(fit, desired(env={"TOKEN": "hush"}))
     (secret,) = [item for item in wanted.before if item["kind"] == "Secret"]
     assert base64.b64decode(secret["data"]["TOKEN"]) == b"hush"
     assert "hush" not in json.dumps(wanted.deployment) and "TOKEN" not in json.dumps(wanted.deployment)
@@ -120,7 +120,7 @@ def test_variables_are_in_a_secret_and_nowhere_else():
 
 def test_a_users_own_name_wins_where_the_runtime_needs_none():
     fit = fit_of(settings(), "ins1")
-    (container,) = wanted_of(fit, wish(env={"HOME": "/data"})).deployment["spec"]["template"]["spec"]["containers"]
+    (container,) = wanted_of(fit, desired(env={"HOME": "/data"})).deployment["spec"]["template"]["spec"]["containers"]
     names = {item["name"] for item in container["env"]}
     assert "HOME" not in names and "TMPDIR" in names
 
@@ -142,7 +142,7 @@ def test_pods_are_locked_up():
 
 def test_a_pod_serves_on_while_proxies_forget_it_and_then_ends_its_calls():
     fit = fit_of(settings(), "ins1")
-    spec = wanted_of(fit, wish(timeout_sec=100)).deployment["spec"]
+    spec = wanted_of(fit, desired(timeout_sec=100)).deployment["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pause >= 4, "looks come each 2 s, routes are read each second"
@@ -153,7 +153,7 @@ def test_a_pod_serves_on_while_proxies_forget_it_and_then_ends_its_calls():
 
 def test_small_code_runs_on_the_image_of_its_runtime():
     fit = fit_of(settings(runtime_image_python311="mirror/python:1"), "ins1")
-    spec = wanted_of(fit, wish(artifact=SMALL)).deployment["spec"]["template"]["spec"]
+    spec = wanted_of(fit, desired(artifact=SMALL)).deployment["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["image"] == "mirror/python:1"
     assert {"name": "SLESS_CODE_ARCHIVE", "value": "/app/archive/code.tar.gz"} in container["env"]
@@ -162,7 +162,7 @@ def test_small_code_runs_on_the_image_of_its_runtime():
 
 def test_settings_reach_the_pod():
     fit = fit_of(settings(**FULL), "ins1")
-    wanted = wanted_of(fit, wish())
+    wanted = wanted_of(fit, desired())
     spec = wanted.deployment["spec"]["template"]["spec"]
     assert spec["runtimeClassName"] == "gvisor" and spec["nodeSelector"] == {"pool": "functions"}
     assert spec["tolerations"] == [{"key": "functions", "operator": "Exists"}] and spec["imagePullSecrets"] == [{"name": "sless-pull"}]
@@ -173,7 +173,7 @@ def test_settings_reach_the_pod():
 
 def test_there_is_no_ingress_with_an_external_url_or_without_a_host():
     for more in ({}, {"ingress_host": "fn.example.org", "external_url": "https://sless.example.org"}):
-        assert wanted_of(fit_of(settings(**more), "ins1"), wish()).after == ()
+        assert wanted_of(fit_of(settings(**more), "ins1"), desired()).after == ()
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_where_sless_listens_on_ipv6_its_functions_do():
     """Pods of a cluster with IPv6 alone have no other address."""
 
     def addresses(**more) -> list[str]:
-        deployment = wanted_of(fit_of(settings(**more), "ins1"), wish()).deployment
+        deployment = wanted_of(fit_of(settings(**more), "ins1"), desired()).deployment
         env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
         return [item["value"] for item in env if item["name"] == "SLESS_ADDRESS"]
 

@@ -1,4 +1,4 @@
-"""The rules of a deployment as a table: (wish, instances, now) → actions."""
+"""The rules of a deployment as a table: (desired, instances, now) → actions."""
 
 from dataclasses import replace
 
@@ -7,6 +7,7 @@ import pytest
 from sless.backend.plan import (
     STOP_SEC,
     STUCK_STOP_SEC,
+    DesiredInstances,
     Drain,
     InstanceView,
     Kill,
@@ -14,7 +15,6 @@ from sless.backend.plan import (
     Start,
     State,
     Terminate,
-    Wish,
     back_off_sec_of,
     decide,
 )
@@ -29,8 +29,8 @@ OLD = Revision(
 NEW = replace(OLD, version=2, code_key="k2")
 
 
-def wish(replicas: int = 1, revision: Revision = NEW, not_before: float = 0.0) -> Wish:
-    return Wish(revision=revision, replicas=replicas, not_before=not_before)
+def desired(replicas: int = 1, revision: Revision = NEW, not_before: float = 0.0) -> DesiredInstances:
+    return DesiredInstances(revision=revision, replicas=replicas, not_before=not_before)
 
 
 def one(name: str, state: State = State.READY, revision: Revision = NEW, age: float = 10.0, **fields) -> InstanceView:
@@ -50,68 +50,68 @@ OUT_OF_MEMORY = Kill(id="a", reason="out of memory: used 140 of 128 MB", crash=T
 
 TABLE = {
     # start
-    "nothing yet": (wish(2), [], [Start(count=2)]),
-    "one is starting": (wish(2), [starting("a")], [Start(count=1)]),
-    "all are there": (wish(2), [one("a"), starting("b")], []),
-    "in back-off": (wish(1, not_before=NOW + 1), [], []),
-    "back-off is over": (wish(1, not_before=NOW), [], [Start(count=1)]),
-    "draining ones do not count": (wish(1), [one("a", State.DRAINING, age=0)], [Start(count=1)]),
-    "stopping ones do not count": (wish(1), [one("a", State.STOPPING, age=0)], [Start(count=1)]),
-    "none wished": (wish(0), [], []),
+    "nothing yet": (desired(2), [], [Start(count=2)]),
+    "one is starting": (desired(2), [starting("a")], [Start(count=1)]),
+    "all are there": (desired(2), [one("a"), starting("b")], []),
+    "in back-off": (desired(1, not_before=NOW + 1), [], []),
+    "back-off is over": (desired(1, not_before=NOW), [], [Start(count=1)]),
+    "draining ones do not count": (desired(1), [one("a", State.DRAINING, age=0)], [Start(count=1)]),
+    "stopping ones do not count": (desired(1), [one("a", State.STOPPING, age=0)], [Start(count=1)]),
+    "none wished": (desired(0), [], []),
     # ready
-    "answers": (wish(1), [starting("a", healthy=True)], [MarkReady(id="a")]),
+    "answers": (desired(1), [starting("a", healthy=True)], [MarkReady(id="a")]),
     "too slow": (
-        wish(1, not_before=NOW + 1), [starting("a", age=60)], [Kill(id="a", reason="function did not start within 60 s", crash=True)],
+        desired(1, not_before=NOW + 1), [starting("a", age=60)], [Kill(id="a", reason="function did not start within 60 s", crash=True)],
     ),
     # scale down: what is not ready first, then the oldest
-    "scale down": (wish(1), [one("a", age=5), one("b", age=50)], [Drain(id="b")]),
-    "scale down a starting one": (wish(1), [one("a", age=50), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED)]),
-    "scale to zero": (wish(0), [one("a"), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED), Drain(id="a")]),
-    "scale to zero with an old one": (wish(0), [old("a")], [Drain(id="a")]),
+    "scale down": (desired(1), [one("a", age=5), one("b", age=50)], [Drain(id="b")]),
+    "scale down a starting one": (desired(1), [one("a", age=50), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED)]),
+    "scale to zero": (desired(0), [one("a"), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED), Drain(id="a")]),
+    "scale to zero with an old one": (desired(0), [old("a")], [Drain(id="a")]),
     # roll out
-    "old stays while the new starts": (wish(1), [old("a"), starting("b")], []),
-    "old stays while the new is in back-off": (wish(1, not_before=NOW + 9), [old("a")], []),
-    "old leaves when the new is ready": (wish(1), [old("a"), one("b")], [Drain(id="a")]),
-    "old leaves in the tick the new answers": (wish(1), [old("a"), starting("b", healthy=True)], [MarkReady(id="b"), Drain(id="a")]),
-    "one of two is ready": (wish(2), [old("a", age=9), old("b", age=99), one("c"), starting("d")], [Drain(id="b")]),
-    "an old one that never became ready": (wish(1), [one("a", State.STARTING, OLD), starting("b")], [Kill(id="a", reason=UNNEEDED)]),
-    "two revisions ago": (wish(1), [old("a"), one("b", revision=replace(OLD, version=9)), one("c")], [Drain(id="a"), Drain(id="b")]),
+    "old stays while the new starts": (desired(1), [old("a"), starting("b")], []),
+    "old stays while the new is in back-off": (desired(1, not_before=NOW + 9), [old("a")], []),
+    "old leaves when the new is ready": (desired(1), [old("a"), one("b")], [Drain(id="a")]),
+    "old leaves in the tick the new answers": (desired(1), [old("a"), starting("b", healthy=True)], [MarkReady(id="b"), Drain(id="a")]),
+    "one of two is ready": (desired(2), [old("a", age=9), old("b", age=99), one("c"), starting("d")], [Drain(id="b")]),
+    "an old one that never became ready": (desired(1), [one("a", State.STARTING, OLD), starting("b")], [Kill(id="a", reason=UNNEEDED)]),
+    "two revisions ago": (desired(1), [old("a"), one("b", revision=replace(OLD, version=9)), one("c")], [Drain(id="a"), Drain(id="b")]),
     # removal
     "removed": (None, [one("a"), starting("b")], [Drain(id="a"), Kill(id="b", reason=UNNEEDED)]),
     "removed and gone": (None, [], []),
     # draining
-    "drains still": (wish(0), [one("a", State.DRAINING, age=1.4, active=0)], []),
-    "drained": (wish(0), [one("a", State.DRAINING, age=1.5, active=0)], [Terminate(id="a")]),
-    "not asked yet": (wish(0), [one("a", State.DRAINING, age=1.5, active=None)], []),
-    "calls run in it": (wish(0), [one("a", State.DRAINING, age=20, active=2)], []),
-    "calls had their time": (wish(0), [one("a", State.DRAINING, age=31.5, active=2)], [Terminate(id="a")]),
+    "drains still": (desired(0), [one("a", State.DRAINING, age=1.4, active=0)], []),
+    "drained": (desired(0), [one("a", State.DRAINING, age=1.5, active=0)], [Terminate(id="a")]),
+    "not asked yet": (desired(0), [one("a", State.DRAINING, age=1.5, active=None)], []),
+    "calls run in it": (desired(0), [one("a", State.DRAINING, age=20, active=2)], []),
+    "calls had their time": (desired(0), [one("a", State.DRAINING, age=31.5, active=2)], [Terminate(id="a")]),
     "no time limit": (
-        wish(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")],
+        desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")],
     ),
-    "told to end": (wish(0), [one("a", State.STOPPING, age=STOP_SEC - 0.1)], []),
-    "does not end": (wish(0), [one("a", State.STOPPING, age=STOP_SEC)], [Kill(id="a", reason="instance did not end when told to")]),
+    "told to end": (desired(0), [one("a", State.STOPPING, age=STOP_SEC - 0.1)], []),
+    "does not end": (desired(0), [one("a", State.STOPPING, age=STOP_SEC)], [Kill(id="a", reason="instance did not end when told to")]),
     "hangs and does not end": (
-        wish(0),
+        desired(0),
         [one("a", State.STOPPING, age=STUCK_STOP_SEC, overdue_since=NOW - 9)],
         [Kill(id="a", reason="instance did not end when told to")],
     ),
     # memory
-    "over memory": (wish(1), [one("a", used_mb=140)], [OUT_OF_MEMORY, Start(count=1)]),
-    "over memory while draining": (wish(0), [one("a", State.DRAINING, used_mb=140)], [OUT_OF_MEMORY]),
+    "over memory": (desired(1), [one("a", used_mb=140)], [OUT_OF_MEMORY, Start(count=1)]),
+    "over memory while draining": (desired(0), [one("a", State.DRAINING, used_mb=140)], [OUT_OF_MEMORY]),
     # stuck
-    "overdue for a moment": (wish(1), [one("a", overdue_since=NOW - 1.9)], []),
-    "overdue: replacement first": (wish(1), [one("a", overdue_since=NOW - 2)], [Start(count=1)]),
-    "overdue: replacement starts": (wish(1), [one("a", overdue_since=NOW - 9), starting("b")], []),
-    "overdue: replacement is ready": (wish(1), [one("a", overdue_since=NOW - 9), one("b")], [Drain(id="a")]),
-    "silent for a moment": (wish(1), [one("a", mute_since=NOW - 4.9)], []),
-    "silent: replacement first": (wish(1), [one("a", mute_since=NOW - 5)], [Start(count=1)]),
+    "overdue for a moment": (desired(1), [one("a", overdue_since=NOW - 1.9)], []),
+    "overdue: replacement first": (desired(1), [one("a", overdue_since=NOW - 2)], [Start(count=1)]),
+    "overdue: replacement starts": (desired(1), [one("a", overdue_since=NOW - 9), starting("b")], []),
+    "overdue: replacement is ready": (desired(1), [one("a", overdue_since=NOW - 9), one("b")], [Drain(id="a")]),
+    "silent for a moment": (desired(1), [one("a", unresponsive_since=NOW - 4.9)], []),
+    "silent: replacement first": (desired(1), [one("a", unresponsive_since=NOW - 5)], [Start(count=1)]),
     "silent: replacement is ready": (
-        wish(1),
-        [one("a", mute_since=NOW - 9), one("b")],
+        desired(1),
+        [one("a", unresponsive_since=NOW - 9), one("b")],
         [Kill(id="a", reason="instance did not answer any more and was replaced")],
     ),
     "the stuck one of three leaves first": (
-        wish(3), [one("a", age=99), one("b", age=5, overdue_since=NOW - 9), one("c"), starting("d", healthy=True)],
+        desired(3), [one("a", age=99), one("b", age=5, overdue_since=NOW - 9), one("c"), starting("d", healthy=True)],
         [MarkReady(id="d"), Drain(id="b")],
     ),
 }  # fmt: skip
@@ -132,7 +132,7 @@ def test_there_are_never_fewer_ready_than_wished_in_a_roll_out():
     instances = [old("a", age=3), old("b", age=2), old("c", age=1), starting("x"), starting("y"), starting("z")]
     for name in ("y", "z", "x"):
         instances = [replace(one, healthy=True) if one.id == name else one for one in instances]
-        for action in decide(wish(3), instances, NOW):
+        for action in decide(desired(3), instances, NOW):
             match action:
                 case MarkReady(id=target):
                     instances = [replace(one, state=State.READY) if one.id == target else one for one in instances]

@@ -43,7 +43,7 @@ def verdict(attempt: Attempt, outcome: MessageOutcome, source: Source = SOURCE) 
         (2, FAILED, Retry, "q.retry.2s"),
         (3, FAILED, Bury, "q.dead"),
         (7, FAILED, Bury, "q.dead"),
-        (1, replace(FAILED, hopeless=True), Bury, "q.dead"),
+        (1, replace(FAILED, non_retryable=True), Bury, "q.dead"),
         (1, replace(FAILED, served=False), Hold, None),
         (3, replace(FAILED, served=False), Hold, None),
     ],

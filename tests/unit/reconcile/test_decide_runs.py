@@ -170,8 +170,8 @@ def test_a_result_over_the_limit_is_a_failure_that_is_final(status: int, result:
 
 
 def test_what_would_end_the_same_way_again_is_not_tried_again() -> None:
-    hopeless = replace(ended(FAILED), hopeless=True)
-    assert told(verdict_of(run(), hopeless, NOW)) == "failed"
+    non_retryable = replace(ended(FAILED), non_retryable=True)
+    assert told(verdict_of(run(), non_retryable, NOW)) == "failed"
     assert told(verdict_of(run(), ended(FAILED), NOW)) == "retry 2 failed"
 
 

@@ -1,17 +1,17 @@
-"""Places for what runs at once, shared among tenants."""
+"""Capacity for what runs at once, shared fairly among tenants."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, kw_only=True)
-class Places:
-    """Of one sort, taken one by one. A tenant has its first one and then no more than it leaves free to others: somebody who comes while
-    another's long runs go on finds room."""
+class Slots:
+    """Slots of one kind. A namespace always gets a first slot; beyond that it may hold at most as many as it leaves free for others, so
+    that a newcomer finds a slot even while another namespace has long runs."""
 
     free: int
     taken: Counter[str] = field(default_factory=Counter)
-    """By namespace."""
+    """Slots held, by namespace."""
 
     def take(self, namespace: str) -> bool:
         mine = self.taken[namespace]
