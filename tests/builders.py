@@ -6,7 +6,7 @@ from typing import Any
 from sless import ids
 from sless.domain.model import (
     CallStatus,
-    Cause,
+    CallTrigger,
     Endpoint,
     Invocation,
     Kind,
@@ -96,7 +96,7 @@ def make_run(**changes: Any) -> Run:
         "workload_id": "w1",
         "kind": Kind.FUNCTION,
         "name": "hello",
-        "cause": Cause.INVOKE,
+        "trigger": CallTrigger.INVOKE,
         "request_id": run_id,
         "event": "{}",
         "status": CallStatus.QUEUED,
@@ -141,7 +141,7 @@ def make_invocation(**changes: Any) -> Invocation:
         "kind": Kind.FUNCTION,
         "name": "hello",
         "version": 1,
-        "cause": Cause.HTTP,
+        "trigger": CallTrigger.HTTP,
         "method": "POST",
         "path": "/",
         "status": CallStatus.SUCCEEDED,

@@ -71,7 +71,7 @@ class RunQueue:
 
 def _run_of(call: AcceptedCall, now: datetime) -> Run:
     return Run(
-        id=call.id, namespace=call.namespace, workload_id=call.workload_id, kind=call.kind, name=call.name, cause=call.cause,
+        id=call.id, namespace=call.namespace, workload_id=call.workload_id, kind=call.kind, name=call.name, trigger=call.trigger,
         request_id=call.request_id, event=call.event, status=CallStatus.QUEUED, job_run_id=None, trigger_id=None, due_at=None,
         version=None, attempts=0, max_attempts=call.max_attempts, not_before=now, claimed_by=None, result=None, message="",
         exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None, callback_url=call.callback_url,

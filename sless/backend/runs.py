@@ -164,7 +164,7 @@ class LocalRuns:
             "SLESS_RESULT_FILE": str(run.record.result),
             "SLESS_INVOCATION_ID": run.spec.id,
             "SLESS_REQUEST_ID": run.spec.request_id,
-            "SLESS_TRIGGER": str(run.spec.cause),
+            "SLESS_TRIGGER": str(run.spec.trigger),
         }
         launch = Launch(
             argv=argv, cwd=unpacked.code_dir, env=environment,

@@ -108,7 +108,7 @@ def body_of(run: Run) -> bytes:
         "kind": str(run.kind),
         "name": run.name,
         "version": run.version,
-        "trigger": str(run.cause),
+        "trigger": str(run.trigger),
         "status": str(run.status),
         "http_status": run.http_status,
         "result": run.result,

@@ -54,8 +54,8 @@ class TriggerType(StrEnum):
     EVENT = "event"
 
 
-class Cause(StrEnum):
-    """What caused a call: `context.trigger`."""
+class CallTrigger(StrEnum):
+    """What started a call: `context.trigger`."""
 
     HTTP = "http"
     CRON = "cron"
@@ -190,7 +190,7 @@ class Run:
     workload_id: str
     kind: Kind
     name: str
-    cause: Cause
+    trigger: CallTrigger
     request_id: str
     event: str
     status: CallStatus
@@ -213,7 +213,7 @@ class Run:
     attempts_before: int = 0
     request: str | None = None
     """A call over /fn: its head and body (`domain.request`), from which the event is made."""
-    alone: bool = False
+    quarantined: bool = False
     """An instance ended while it had this call: it is tried again with none of its like beside it."""
 
 
@@ -254,7 +254,7 @@ class Invocation:
     kind: Kind
     name: str
     version: int | None
-    cause: Cause
+    trigger: CallTrigger
     method: str
     path: str
     status: CallStatus

@@ -12,7 +12,7 @@ from sless.domain.building import BuildSpec as BuildSpec
 from sless.domain.building import BuildStatus as BuildStatus
 from sless.domain.building import ContextStore as ContextStore
 from sless.domain.event import result_of
-from sless.domain.model import CallStatus, Cause, Endpoint, Invocation, Kind, LogLine
+from sless.domain.model import CallStatus, CallTrigger, Endpoint, Invocation, Kind, LogLine
 from sless.domain.statistics import CallStats
 from sless.errors import Code
 
@@ -68,7 +68,7 @@ class RunSpec:
     revision: Revision
     event: str
     request_id: str
-    cause: Cause
+    trigger: CallTrigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class AcceptedCall:
     workload_id: str
     kind: Kind
     name: str
-    cause: Cause
+    trigger: CallTrigger
     event: str
     max_attempts: int = 3
     callback_url: str | None = None

@@ -7,7 +7,7 @@ from typing import TypeVar
 from flask import Response, request
 
 from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, DEFAULT_ATTEMPTS, MOST_ATTEMPTS
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.errors import Detail, Invalid
 from sless.http.call import Call
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
@@ -33,12 +33,12 @@ ASYNC = tuple(
         (CALLBACK_HEADER, "with respond-async: http or https URL that is told how it ended, by a signed POST (see /callback-key)"),
     )
 )
-_CAUSES = [str(cause) for cause in Cause]
+_TRIGGERS = [str(item) for item in CallTrigger]
 
 
 def invocations(kind: Kind, call: Call) -> Response:
     status = _choice(call, "status", CallStatus)
-    trigger = _choice(call, "trigger", Cause)
+    trigger = _choice(call, "trigger", CallTrigger)
     since, before = since_of(request.args), id_cursor(call)
     return paged(
         call,
@@ -101,7 +101,7 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
         )
 
     status = Parameter(name="status", text="only these", schema={"type": "string", "enum": [str(item) for item in CallStatus]})
-    trigger = Parameter(name="trigger", text="only those caused so", schema={"type": "string", "enum": _CAUSES})
+    trigger = Parameter(name="trigger", text="only those caused so", schema={"type": "string", "enum": _TRIGGERS})
     window = Parameter(name="window", text="such as 30m, 1h, 7d", schema={"type": "string", "pattern": "^[1-9][0-9]{0,2}[mhd]$"})
     filters = (status, trigger, SINCE, LIMIT, CURSOR)
     return (

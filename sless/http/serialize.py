@@ -158,7 +158,7 @@ def invocation_json(call: Invocation) -> Json:
         "kind": str(call.kind),
         "name": call.name,
         "version": call.version,
-        "trigger": str(call.cause),
+        "trigger": str(call.trigger),
         "method": call.method,
         "path": call.path,
         "status": str(call.status),

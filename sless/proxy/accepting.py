@@ -100,7 +100,7 @@ def accepted_of(call: CallRecord, request: Request, body: bytes, options: AsyncO
     stored = _stored_of(request, body).text() if keep_request else None
     return AcceptedCall(
         id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
-        cause=call.cause, event="" if stored else event, max_attempts=options.max_attempts, callback_url=options.callback_url,
+        trigger=call.trigger, event="" if stored else event, max_attempts=options.max_attempts, callback_url=options.callback_url,
         request=stored,
     )  # fmt: skip
 

@@ -46,7 +46,7 @@ class CallIdentity(Protocol):
     def request_id(self) -> str: ...
 
     @property
-    def cause(self) -> str: ...
+    def trigger(self) -> str: ...
 
 
 def named_by_connection(headers: Headers) -> frozenset[bytes]:
@@ -70,7 +70,7 @@ def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: 
     client, forwarded = _forwarded_of(request, trust)
     full_path = request.shown_path.decode("latin-1")
     own = (
-        f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\nx-sless-trigger: {call.cause}\r\n"
+        f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\nx-sless-trigger: {call.trigger}\r\n"
         f"x-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}{request.extra}"
     )
     if timeout_sec:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import ObservedRun
 from sless.errors import Code, NotFound, SlessError
 from sless.ids import new_call_id
@@ -78,8 +78,8 @@ class Invocations:
         return 204
 
     async def _recorded(self, live: LiveRoute, incoming: IncomingCall, extra: Headers) -> int:
-        cause = Cause.HTTP if incoming.kind is None else Cause.INVOKE
-        call = CallRecord(live.route, cause, incoming.request)
+        trigger = CallTrigger.HTTP if incoming.kind is None else CallTrigger.INVOKE
+        call = CallRecord(live.route, trigger, incoming.request)
         record = True
         try:
             if wants_async(incoming.request):

@@ -128,7 +128,7 @@ class LoopInvoker:
 
 def _spec(run: AcceptedCall, revision: Revision) -> RunSpec:
     event = run.event if run.request is None else stored_request_of(run.request).event()
-    return RunSpec(id=run.id, revision=revision, event=event, request_id=run.request_id, cause=run.cause)
+    return RunSpec(id=run.id, revision=revision, event=event, request_id=run.request_id, trigger=run.trigger)
 
 
 def _cancel(future: "Future[ObservedRun]") -> None:
@@ -159,7 +159,7 @@ def _message_of(run: AcceptedCall, timeout_sec: float, trust: Trust) -> bytes:
         f"content-length: {len(body)}",
         f"x-request-id: {run.request_id}",
         f"x-sless-invocation-id: {run.id}",
-        f"x-sless-trigger: {run.cause}",
+        f"x-sless-trigger: {run.trigger}",
         f"x-sless-timeout-ms: {int(timeout_sec * 1000)}",
         "connection: close",
     ]

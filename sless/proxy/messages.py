@@ -3,7 +3,7 @@
 import re
 
 from sless.domain.messages import MessageCall, MessageOutcome
-from sless.domain.model import CallStatus, Cause
+from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import Route
 from sless.errors import Code, SlessError
 from sless.proxy.forward import Forwarder, Forwarding
@@ -85,7 +85,7 @@ class _MessageRecord(CallRecord):
     __slots__ = ("attempts", "last")
 
     def __init__(self, route: Route, request: Request, call: MessageCall) -> None:
-        super().__init__(route, Cause.EVENT, request)
+        super().__init__(route, CallTrigger.EVENT, request)
         # As with runs: there is no method and no path.
         self.method, self.path = "", b""
         self.attempts = call.attempt

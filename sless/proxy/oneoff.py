@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from sless.domain.model import CallStatus, Cause
+from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Revision, RunSpec
 from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
@@ -84,7 +84,7 @@ class OneOffRunner:
 
 
 def run_spec(call: CallRecord, revision: Revision, event: str) -> RunSpec:
-    return RunSpec(id=call.id, revision=revision, event=event, request_id=call.request_id, cause=Cause(call.cause))
+    return RunSpec(id=call.id, revision=revision, event=event, request_id=call.request_id, trigger=CallTrigger(call.trigger))
 
 
 def outcome_answer(outcome: Outcome, request_id: str) -> Answer:

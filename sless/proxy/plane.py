@@ -134,7 +134,7 @@ def _count(batch: Batch) -> None:
     """Metrics of a batch that has been written. Outcomes come from rows and sums, so that calls whose rows fell out count too."""
     outcomes: Counter[tuple[str, str, str]] = Counter()
     for sums in batch.stats.values():
-        for (cause, status), number in sums.outcomes.items():
-            outcomes[str(sums.call.route.kind), cause, status] += number
+        for (trigger, status), number in sums.outcomes.items():
+            outcomes[str(sums.call.route.kind), trigger, status] += number
         metrics.CALLS.add_latency(LATENCY_BOUNDS_MS, sums.histogram, sums.duration_ms)
     metrics.CALLS.add_outcomes(outcomes)

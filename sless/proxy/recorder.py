@@ -154,7 +154,7 @@ def invocation_of(call: CallRecord) -> Invocation:
     started_at = datetime.fromtimestamp(call.started_at, UTC)
     return Invocation(
         id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
-        version=call.version, cause=call.cause, method=call.method, path=call.path.decode("latin-1"),
+        version=call.version, trigger=call.trigger, method=call.method, path=call.path.decode("latin-1"),
         status=call.status or CallStatus.FAILED, http_status=call.http_status, duration_ms=round(call.duration_ms, 3), cold=call.cold,
         attempts=call.attempts, error=call.error, request_bytes=call.request_bytes, response_bytes=call.response_bytes,
         started_at=started_at, finished_at=datetime.fromtimestamp(call.started_at + call.duration_ms / 1000, UTC),

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Protocol
 
 from sless import metrics
-from sless.domain.model import CallStatus, Cause
+from sless.domain.model import CallStatus, CallTrigger
 from sless.errors import SlessError
 from sless.proxy.exchange import NEVER, BrokenOff, OverTime, broken_at
 from sless.proxy.failure import broken_off, over_time, status_of
@@ -75,7 +75,7 @@ class Relay:
     def __init__(self, relays: Relays, leased: Leased, request: Request, caller: CallerSocket) -> None:
         live = leased.live
         revision = live.route.revision
-        self.call = CallRecord(live.route, Cause.HTTP, request)
+        self.call = CallRecord(live.route, CallTrigger.HTTP, request)
         self.call.version = leased.instance.endpoint.version
         self.over = False
         self._timeout_sec = (revision.timeout_sec if revision else 0) or NEVER

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic, time
 from typing import Protocol
 
-from sless.domain.model import CallStatus, Cause
+from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import Route
 from sless.ids import new_call_id, valid_request_id
 
@@ -90,15 +90,15 @@ class CallRecord:
 
     attempts = 1
     __slots__ = (
-        "cause", "cold", "duration_ms", "error", "http_status", "id", "method", "path", "request_bytes", "request_id",
-        "response_bytes", "route", "started", "started_at", "status", "version",
+        "cold", "duration_ms", "error", "http_status", "id", "method", "path", "request_bytes", "request_id",
+        "response_bytes", "route", "started", "started_at", "status", "trigger", "version",
     )  # fmt: skip
 
-    def __init__(self, route: Route, cause: Cause, request: Request) -> None:
+    def __init__(self, route: Route, trigger: CallTrigger, request: Request) -> None:
         self.id = new_call_id()
         self.request_id = request.request_id or self.id
         self.route = route
-        self.cause = cause
+        self.trigger = trigger
         self.method = request.method
         self.path = request.full_path
         self.started_at = time()

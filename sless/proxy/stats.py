@@ -30,7 +30,7 @@ class MinuteStats:
         self.calls += 1
         if call.status is not CallStatus.SUCCEEDED:
             self.errors += 1
-        outcome = (call.cause, call.status or CallStatus.FAILED)
+        outcome = (call.trigger, call.status or CallStatus.FAILED)
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.duration_ms += call.duration_ms
         self.histogram[bisect_left(LATENCY_BOUNDS_MS, call.duration_ms)] += 1

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sless.domain.asynchronous import delay_sec_of
-from sless.domain.model import CallStatus, Cause, Run
+from sless.domain.model import CallStatus, CallTrigger, Run
 from sless.domain.ports import ObservedRun
 
 INTERRUPTED_ATTEMPTS = 3
 """Runs that a stop of the server interrupts are begun this often in all, also when they may be tried only once."""
 RETRY_STATUS = frozenset({429})
-_CALLS = frozenset({Cause.INVOKE, Cause.HTTP})
+_CALLS = frozenset({CallTrigger.INVOKE, CallTrigger.HTTP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +29,15 @@ class FinishRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRun:
-    """`alone`: an instance ended while it had this call, which may be the one that ends instances. Were all that the instance had tried
+    """`quarantined`: an instance ended while it had this call, which may be the one that ends instances. Were
+    all that the instance had tried
     again side by side, one would take the others with it each time, and all would be dead."""
 
     not_before: datetime
     message: str
     attempt: CallStatus = CallStatus.FAILED
     http_status: int | None = None
-    alone: bool = False
+    quarantined: bool = False
 
 
 RunVerdict = FinishRun | RetryRun
@@ -46,13 +47,13 @@ def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
     """`due` in the order in which they begin: the tenant of whom least goes on comes first, then the workload, the older one among equals.
     Of each workload no more than `most` together with what is `going`, and no more than one that is to be alone among its like."""
     on = list(going)
-    suspects = {run.workload_id for run in on if run.alone}
+    suspects = {run.workload_id for run in on if run.quarantined}
     of_workload, of_tenant = Counter(run.workload_id for run in on), Counter(run.namespace for run in on)
     within = []
     for run in sorted(due, key=lambda run: (run.not_before, run.created_at, run.id)):
-        if run.alone and run.workload_id in suspects:
+        if run.quarantined and run.workload_id in suspects:
             continue
-        if run.alone:
+        if run.quarantined:
             suspects.add(run.workload_id)
         if of_workload[run.workload_id] < most:
             within.append((of_workload[run.workload_id], run))
@@ -80,7 +81,7 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
     outcome = observed.outcome
     http_status = outcome.status if outcome else None
     refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
-    if run.cause is Cause.JOB or observed.status is CallStatus.CANCELLED or observed.non_retryable or not refused:
+    if run.trigger is CallTrigger.JOB or observed.status is CallStatus.CANCELLED or observed.non_retryable or not refused:
         return _end_of(run, observed, observed.status)
     # A 429 of the function's own is no failure of its code, but the call has not been served.
     attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status
@@ -89,10 +90,10 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
     if tried < run.max_attempts:
         headers = {name.lower(): value for name, value in outcome.headers} if outcome else {}
         delay = timedelta(seconds=delay_sec_of(tried, jitter, headers, now))
-        alone = run.alone or observed.crashed
-        return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status, alone=alone)
+        quarantined = run.quarantined or observed.crashed
+        return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status, quarantined=quarantined)
     # One attempt that nobody wanted repeated has failed or was too slow; only what was tried in vain is dead.
-    dead = run.cause in _CALLS or run.max_attempts > 1
+    dead = run.trigger in _CALLS or run.max_attempts > 1
     end = _end_of(run, observed, CallStatus.DEAD if dead else attempt)
     return replace(end, attempt=attempt, message=message)
 
@@ -101,7 +102,7 @@ def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
     outcome = observed.outcome
     result = outcome.result if outcome else None
     message = observed.message
-    if run.cause is Cause.JOB and observed.status is CallStatus.SUCCEEDED and result is not None:
+    if run.trigger is CallTrigger.JOB and observed.status is CallStatus.SUCCEEDED and result is not None:
         message = result
     return FinishRun(
         status=status,
@@ -116,6 +117,6 @@ def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
     """The server stopped while the run went on and nothing of it is left: at least once means that it begins again."""
     tried = run.attempts - run.attempts_before
     if tried < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
-        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again", alone=run.alone)
-    status = CallStatus.FAILED if run.cause is Cause.JOB else CallStatus.DEAD
+        return RetryRun(not_before=now, message="interrupted by a stop of the server; started again", quarantined=run.quarantined)
+    status = CallStatus.FAILED if run.trigger is CallTrigger.JOB else CallStatus.DEAD
     return FinishRun(status=status, message=f"interrupted by a stop of the server {tried} times", attempt=CallStatus.FAILED)

@@ -121,7 +121,7 @@ class RunsLoop:
             for run, verdict in verdicts:
                 match verdict:
                     case RetryRun():
-                        values = {name: getattr(verdict, name) for name in ("not_before", "message", "http_status", "alone")}
+                        values = {name: getattr(verdict, name) for name in ("not_before", "message", "http_status", "quarantined")}
                         moves.requeue(run.id, verdict.attempt, values)
                     case FinishRun(status=status):
                         values = {
@@ -199,7 +199,7 @@ class RunsLoop:
                 self._invoked.begin(call_of(run), float(plan.revision.timeout_sec or LONGEST_CALL_SEC))
             else:
                 event = run.event if run.request is None else stored_request_of(run.request).event()
-                spec = RunSpec(id=run.id, revision=plan.revision, event=event, request_id=run.request_id, cause=run.cause)
+                spec = RunSpec(id=run.id, revision=plan.revision, event=event, request_id=run.request_id, trigger=run.trigger)
                 self.backend.start_run(spec, self.done)
         except BackendUnavailable as error:
             self._postpone(run, f"it could not be started yet: {error}")
@@ -221,14 +221,14 @@ class RunsLoop:
 def call_of(run: Run) -> AcceptedCall:
     return AcceptedCall(
         id=run.id, request_id=run.request_id, namespace=run.namespace, workload_id=run.workload_id, kind=run.kind, name=run.name,
-        cause=run.cause, event=run.event, max_attempts=run.max_attempts, request=run.request,
+        trigger=run.trigger, event=run.event, max_attempts=run.max_attempts, request=run.request,
     )  # fmt: skip
 
 
 def _count(run: Run, verdict: RunVerdict) -> None:
     match verdict:
         case RetryRun(attempt=status):
-            metrics.run_attempts.labels(str(run.cause), str(status)).inc()
+            metrics.run_attempts.labels(str(run.trigger), str(status)).inc()
         case FinishRun(status=status, attempt=attempt):
-            metrics.run_attempts.labels(str(run.cause), str(attempt or status)).inc()
-            metrics.CALLS.add_outcomes({(str(run.kind), str(run.cause), str(status)): 1})
+            metrics.run_attempts.labels(str(run.trigger), str(attempt or status)).inc()
+            metrics.CALLS.add_outcomes({(str(run.kind), str(run.trigger), str(status)): 1})

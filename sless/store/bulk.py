@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sless.store.types import UserText, UtcDateTime, storable
 
-_ENUMERATIONS = frozenset({"kind", "cause", "status"})
+_ENUMERATIONS = frozenset({"kind", "trigger", "status"})
 
 
 class BulkInsert:

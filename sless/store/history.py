@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import RowMapping, and_, func, or_, select
 
-from sless.domain.model import CallStatus, Cause, Invocation, Kind, LogLine
+from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine
 from sless.domain.statistics import CallStats, DayUsage
 from sless.errors import Detail, Invalid
 from sless.store.bulk import BulkInsert
@@ -46,7 +46,7 @@ class HistoryStore:
                 _new_lines.run(conn, lines)
 
     def list_invocations(
-        self, workload_id: str, *, status: CallStatus | None = None, trigger: Cause | None = None, since: datetime | None = None,
+        self, workload_id: str, *, status: CallStatus | None = None, trigger: CallTrigger | None = None, since: datetime | None = None,
         limit: int = 100, before: str | None = None,
     ) -> list[Invocation]:  # fmt: skip
         """Newest first. `before` is the id of the last one of the page before; Invalid when it is not known (any more)."""
@@ -55,7 +55,7 @@ class HistoryStore:
         if status is not None:
             query = query.where(columns.status == status)
         if trigger is not None:
-            query = query.where(columns.cause == trigger)
+            query = query.where(columns.trigger == trigger)
         if since is not None:
             query = query.where(columns.started_at >= since)
         with self._db.read() as conn:
@@ -116,7 +116,7 @@ class HistoryStore:
 
 def _invocation_of(row: RowMapping) -> Invocation:
     values = dict(row)
-    values["kind"], values["cause"], values["status"] = Kind(row["kind"]), Cause(row["cause"]), CallStatus(row["status"])
+    values["kind"], values["trigger"], values["status"] = Kind(row["kind"]), CallTrigger(row["trigger"]), CallStatus(row["status"])
     return Invocation(**values)
 
 

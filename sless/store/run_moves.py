@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, delete, 
 from sless import clock
 from sless.domain import lifecycle
 from sless.domain.callback import CallbackStatus
-from sless.domain.model import CallStatus, Cause, Kind, Run
+from sless.domain.model import CallStatus, CallTrigger, Kind, Run
 from sless.domain.request import stored_request_of
 from sless.domain.statistics import CallStats
 from sless.store.engine import Database
@@ -39,7 +39,7 @@ _CLAIM = _move_statement(
     attempts=runs.c.attempts + 1, version=func.coalesce(bindparam("v_version"), _ACTIVE),
 )  # fmt: skip
 _REQUEUE = _move_statement(
-    (CallStatus.RUNNING,), ("not_before", "message", "http_status", "alone"), status=CallStatus.QUEUED, claimed_by=None
+    (CallStatus.RUNNING,), ("not_before", "message", "http_status", "quarantined"), status=CallStatus.QUEUED, claimed_by=None
 )
 _FINISH = {
     status: _move_statement(
@@ -96,7 +96,7 @@ class RunMoves:
         return True
 
     def requeue(self, run_id: str, attempt: CallStatus, values: dict[str, Any]) -> bool:
-        """`attempt` is how this one ended. `values` are not_before, message, http_status and alone."""
+        """`attempt` is how this one ended. `values` are not_before, message, http_status and quarantined."""
         run = self._move(_REQUEUE, run_id, values)
         if run is None:
             return False
@@ -169,7 +169,7 @@ class RunMoves:
 def run_of(row: RowMapping) -> Run:
     """From a whole row or a light one."""
     values = {"event": "", **row}
-    values["kind"], values["cause"], values["status"] = Kind(row["kind"]), Cause(row["cause"]), CallStatus(row["status"])
+    values["kind"], values["trigger"], values["status"] = Kind(row["kind"]), CallTrigger(row["trigger"]), CallStatus(row["status"])
     return Run(**values)
 
 
@@ -196,7 +196,7 @@ def invocation_values_of(run: Run) -> dict[str, Any]:
         "workload_id": run.workload_id,
         "kind": run.kind,
         "name": run.name,
-        "cause": run.cause,
+        "trigger": run.trigger,
         "method": request.method if request else "",
         "cold": False,
         "path": request.full_path.decode("latin-1") if request else "",

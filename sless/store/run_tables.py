@@ -13,7 +13,7 @@ runs = Table(
     Column("workload_id", KeyText, ForeignKey("workloads.id", ondelete="CASCADE"), nullable=False),
     Column("kind", KeyText, nullable=False),
     Column("name", KeyText, nullable=False),
-    Column("cause", KeyText, nullable=False),
+    Column("trigger", KeyText, nullable=False),
     Column("request_id", KeyText, nullable=False),
     Column("event", UserText, nullable=False),
     Column("status", KeyText, nullable=False),
@@ -38,7 +38,7 @@ runs = Table(
     # Head and body of a call over /fn, as JSON (`domain.request`); its event is made of it.
     Column("request", UserText),
     # An instance ended while it had this call: it is tried again with none of its like beside it.
-    Column("alone", Boolean, nullable=False, server_default=text("false")),
+    Column("quarantined", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("workload_id", "job_run_id"),
     UniqueConstraint("trigger_id", "due_at"),
     Index("ix_runs_status_not_before", "status", "not_before"),

@@ -123,11 +123,11 @@ class RunStore:
 
     def requeue(
         self, run_id: str, not_before: datetime, message: str, *, attempt: CallStatus = CallStatus.FAILED, http_status: int | None = None,
-        alone: bool = False,
+        quarantined: bool = False,
     ) -> bool:  # fmt: skip
         """Running → queued, to begin again not before then. `attempt` is how this one ended."""
         with self.moves() as moves:
-            values = {"not_before": not_before, "message": message, "http_status": http_status, "alone": alone}
+            values = {"not_before": not_before, "message": message, "http_status": http_status, "quarantined": quarantined}
             return moves.requeue(run_id, attempt, values)
 
     def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:

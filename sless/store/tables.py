@@ -152,7 +152,7 @@ invocations = Table(
     Column("kind", KeyText, nullable=False),
     Column("name", KeyText, nullable=False),
     Column("version", Integer),
-    Column("cause", KeyText, nullable=False),
+    Column("trigger", KeyText, nullable=False),
     Column("method", UserText, nullable=False),
     Column("path", UserText, nullable=False),
     Column("status", KeyText, nullable=False),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sless import clock
-from sless.domain.model import CallStatus, Cause, Invocation, Kind, LogLine, Workload
+from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine, Workload
 from sless.domain.statistics import Series, series_of
 from sless.errors import Detail, Invalid
 from sless.usecases.parts import Parts
@@ -19,7 +19,7 @@ DEFAULT_TAIL = 1000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationFilter:
     status: CallStatus | None = None
-    trigger: Cause | None = None
+    trigger: CallTrigger | None = None
     since: datetime | None = None
     limit: int = 100
     before: str | None = None

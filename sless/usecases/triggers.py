@@ -7,7 +7,7 @@ from sless import clock, ids
 from sless.config import Settings
 from sless.domain.addresses import find_literal, may_reach, parse_allowed
 from sless.domain.amqp import parse_broker_url, refusal_of
-from sless.domain.model import CallStatus, Cause, Kind, Run, Trigger, TriggerType, Workload
+from sless.domain.model import CallStatus, CallTrigger, Kind, Run, Trigger, TriggerType, Workload
 from sless.domain.spec import Mode, check_event_size, run_event_of
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
@@ -124,7 +124,7 @@ def _run_of(trigger: Trigger, target: Workload, event: str, request_id: str | No
     # A firing that fails is not repeated: the next one comes.
     attempts = 1 if trigger.type is TriggerType.CRON else int(trigger.spec.get("max_attempts", 3))
     return Run(
-        id=run_id, namespace=target.namespace, workload_id=target.id, kind=target.kind, name=target.name, cause=Cause(trigger.type),
+        id=run_id, namespace=target.namespace, workload_id=target.id, kind=target.kind, name=target.name, trigger=CallTrigger(trigger.type),
         request_id=request_id or run_id, event=event, status=CallStatus.QUEUED, job_run_id=None, trigger_id=trigger.id, due_at=None,
         version=None, attempts=0, max_attempts=attempts, not_before=now, claimed_by=None, result=None,
         message="", exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None,

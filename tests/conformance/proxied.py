@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sless.config import Settings
-from sless.domain.model import CallStatus, Cause, Invocation
+from sless.domain.model import CallStatus, CallTrigger, Invocation
 from sless.domain.ports import Route
 from tests.conformance.cases import Case, Way
 from tests.conformance.harness import Answer, Connection, RuntimeProcess, request_bytes
@@ -106,7 +106,7 @@ def check_call(call: ProxiedCall, case: Case) -> None:
         return
     assert answer.header_values("X-Request-Id") == [invocation.request_id]
     assert invocation.request_id == dict(case.headers).get("X-Request-Id", invocation.id)
-    assert (invocation.name, invocation.version, invocation.cause) == (call.fn.name, VERSION, Cause.HTTP)
+    assert (invocation.name, invocation.version, invocation.trigger) == (call.fn.name, VERSION, CallTrigger.HTTP)
     assert invocation.status is (CallStatus.FAILED if case.status >= 500 else CallStatus.SUCCEEDED)
     assert invocation.http_status == case.status
     assert invocation.response_bytes == len(answer.body)

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from sless.backend.local import LocalBackend, make_local_backend
 from sless.config import Settings
-from sless.domain.model import Cause, Endpoint, Kind, LogLine
+from sless.domain.model import CallTrigger, Endpoint, Kind, LogLine
 from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Revision, RunSpec
 from sless.errors import NotFound
 from sless.host.material import Material
@@ -154,7 +154,9 @@ class BackendHarness:
             results.append(run)
             ended.set()
 
-        self.backend.start_run(RunSpec(id=run_id, revision=revision, event=json.dumps(event), request_id="req-1", cause=Cause.JOB), done)
+        self.backend.start_run(
+            RunSpec(id=run_id, revision=revision, event=json.dumps(event), request_id="req-1", trigger=CallTrigger.JOB), done
+        )
         return run_id, ended, results
 
     def run(self, revision: Revision, event: Any = None) -> ObservedRun:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sless.backend import local, plan
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import BackendUnavailable, RunSpec
 from tests.contract.backend_harness import BackendHarness, LocalHarness, wait_until
 from tests.contract.kube_harness import KubeHarness, real_harness
@@ -310,7 +310,7 @@ def test_starting_a_run_does_not_hold_the_caller(harness):
 def test_a_known_run_is_not_started_again(harness):
     revision = harness.python(HELLO)
     first = harness.run(revision)
-    again = RunSpec(id=first.id, revision=revision, event="1", request_id="r", cause=Cause.JOB)
+    again = RunSpec(id=first.id, revision=revision, event="1", request_id="r", trigger=CallTrigger.JOB)
     harness.backend.start_run(again, lambda run: pytest.fail("ran again"))
     assert harness.run(revision).status is CallStatus.SUCCEEDED
     assert harness.backend.observe_runs()[first.id] == first
@@ -427,7 +427,7 @@ def test_a_run_id_is_free_again_after_it_was_removed(harness):
     first = harness.run(revision, 1)
     harness.backend.remove_run(first.id)
     ended, results = threading.Event(), []
-    again = RunSpec(id=first.id, revision=revision, event="2", request_id="r", cause=Cause.JOB)
+    again = RunSpec(id=first.id, revision=revision, event="2", request_id="r", trigger=CallTrigger.JOB)
     harness.backend.start_run(again, lambda run: (results.append(run), ended.set()))
     assert ended.wait(20) and results[0].outcome.result == "2"
     wait_until(lambda: {line.text for line in harness.lines} == {"1", "2"}, "the lines of both")
@@ -442,7 +442,7 @@ def test_a_run_that_was_removed_while_it_ran_may_begin_again(harness):
     wait_until(lambda: harness.lines, "it runs")
     harness.backend.remove_run(run_id)
     ended, results = threading.Event(), []
-    again = RunSpec(id=run_id, revision=revision, event="2", request_id="r", cause=Cause.JOB)
+    again = RunSpec(id=run_id, revision=revision, event="2", request_id="r", trigger=CallTrigger.JOB)
 
     def begins():
         try:
@@ -481,7 +481,7 @@ def test_a_run_that_a_stop_interrupts_is_not_shown_and_may_begin_again(harness, 
     harness.restart()
     assert ended.wait(1) and results[0].message.splitlines() == ["the server stopped while this ran", "on"]
     assert harness.backend.observe_runs() == {}
-    again, done = RunSpec(id=run_id, revision=revision, event="0", request_id="r", cause=Cause.JOB), threading.Event()
+    again, done = RunSpec(id=run_id, revision=revision, event="0", request_id="r", trigger=CallTrigger.JOB), threading.Event()
     harness.backend.start_run(again, lambda run: done.set())
     assert done.wait(20) and harness.backend.observe_runs()[run_id].status is CallStatus.SUCCEEDED
 

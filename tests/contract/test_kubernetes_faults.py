@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from sless.backend.kubernetes import look, run_seen, tenants
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import BackendUnavailable, Deployment, Revision, RunSpec
 from sless.ids import new_id
 from sless.kube.names import ROLE_BUILD, labels_of, namespace_of
@@ -370,7 +370,7 @@ def test_a_run_may_begin_again_under_its_id(harness):
     revision = harness.python(HELLO)
     first = harness.run(revision, 1)
     ended = threading.Event()
-    spec = RunSpec(id=first.id, revision=revision, event="2", request_id="r", cause=Cause.JOB)
+    spec = RunSpec(id=first.id, revision=revision, event="2", request_id="r", trigger=CallTrigger.JOB)
     harness.backend.remove_run(first.id)
     results = []
     harness.backend.start_run(spec, lambda run: (results.append(run), ended.set()))

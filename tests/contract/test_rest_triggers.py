@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.store import Store
 from tests.contract.rest_harness import Rest, fields_of
 
@@ -145,18 +145,20 @@ def test_list_pages(rest: Rest) -> None:
     assert [item["name"] for item in rest.get(page.headers["Link"].partition(">")[0][1:]).json] == ["c"]
 
 
-@pytest.mark.parametrize(("trigger", "cause"), [(HTTP, Cause.HTTP), (CRON | {"event_json": {"a": 1}}, Cause.CRON), (EVENT, Cause.EVENT)])
-def test_fire_accepts_one_run(rest: Rest, trigger: dict[str, Any], cause: Cause) -> None:
+@pytest.mark.parametrize(
+    ("trigger", "expected"), [(HTTP, CallTrigger.HTTP), (CRON | {"event_json": {"a": 1}}, CallTrigger.CRON), (EVENT, CallTrigger.EVENT)]
+)
+def test_fire_accepts_one_run(rest: Rest, trigger: dict[str, Any], expected: CallTrigger) -> None:
     rest.function()
     rest.post("triggers", trigger | {"enabled": False})
     response = rest.post(f"triggers/{trigger['name']}/fire", headers={"X-Request-Id": "mine-1"})
     assert response.status_code == 202 and response.json["status"] == "queued" and response.json["request_id"] == "mine-1"
     run = rest.store.runs.get(response.json["id"])
-    assert (run.cause, run.status, run.kind, run.name) == (cause, CallStatus.QUEUED, Kind.FUNCTION, "hello")
-    assert run.event == ('{"a": 1}' if cause is Cause.CRON else "{}")
+    assert (run.trigger, run.status, run.kind, run.name) == (expected, CallStatus.QUEUED, Kind.FUNCTION, "hello")
+    assert run.event == ('{"a": 1}' if expected is CallTrigger.CRON else "{}")
     assert "runs" in rest.waker.topics
     seen = rest.get(response.headers["Location"]).json
-    assert (seen["status"], seen["trigger"], seen["logs"]) == ("queued", str(cause), [])
+    assert (seen["status"], seen["trigger"], seen["logs"]) == ("queued", str(expected), [])
     other = rest.post(f"triggers/{trigger['name']}/fire", [1, 2])
     assert rest.store.runs.get(other.json["id"]).event == "[1, 2]"
 

@@ -9,7 +9,7 @@ import pytest
 
 from sless import clock
 from sless.domain.callback import CallbackStatus
-from sless.domain.model import CallStatus, Cause, Endpoint, Kind, Run, TriggerType, VersionState
+from sless.domain.model import CallStatus, CallTrigger, Endpoint, Kind, Run, TriggerType, VersionState
 from sless.domain.ports import AcceptedCall, BackendUnavailable, ObservedRun, Outcome, RunSpec
 from sless.errors import Code, SlessError
 from sless.reconcile.runs import Limits, RunsLoop
@@ -124,7 +124,7 @@ def test_a_run_from_begin_to_end(stage: Stage) -> None:
     run = stage.accept(stage.function("f"), event='{"a": 1}')
     stage.loop.tick()
     spec = stage.backend.specs[run.id]
-    assert (spec.event, spec.cause, spec.revision.version, stage.status(run)) == ('{"a": 1}', Cause.INVOKE, 1, RUNNING)
+    assert (spec.event, spec.trigger, spec.revision.version, stage.status(run)) == ('{"a": 1}', CallTrigger.INVOKE, 1, RUNNING)
     stage.backend.end(run.id, SUCCEEDED, 200)
     stage.loop.tick()
     assert stage.status(run) is SUCCEEDED and stage.backend.removed == [run.id]
@@ -352,7 +352,7 @@ def test_a_server_that_stops_ends_what_goes_on_and_begins_nothing(stage: Stage) 
 
 def test_jobs_wait_for_their_build_and_for_their_turn(stage: Stage) -> None:
     jobs = [stage.store.workloads.insert(NAMESPACE, Kind.JOB, f"j{n}", make_workload_spec()) for n in range(5)]
-    runs = [stage.accept(job.id, kind=Kind.JOB, name=job.name, cause=Cause.JOB, job_run_id=1, max_attempts=1) for job in jobs]
+    runs = [stage.accept(job.id, kind=Kind.JOB, name=job.name, trigger=CallTrigger.JOB, job_run_id=1, max_attempts=1) for job in jobs]
     stage.loop.tick()
     assert stage.backend.specs == {} and [stage.status(run) for run in runs] == [QUEUED] * 5
     for job in jobs:
@@ -370,11 +370,11 @@ def test_jobs_wait_for_their_build_and_for_their_turn(stage: Stage) -> None:
 def test_a_job_of_a_function(stage: Stage) -> None:
     spec = make_workload_spec(function_ref="f", memory_mb=64, timeout_sec=5, set_fields=("timeout_sec",), env_vars={"A": "job"})
     job = stage.store.workloads.insert(NAMESPACE, Kind.JOB, "j", spec)
-    lost = stage.accept(job.id, kind=Kind.JOB, name="j", cause=Cause.JOB, job_run_id=1, max_attempts=1)
+    lost = stage.accept(job.id, kind=Kind.JOB, name="j", trigger=CallTrigger.JOB, job_run_id=1, max_attempts=1)
     stage.loop.tick()
     assert stage.store.runs.get(lost.id).message == 'function "f" not found'
     stage.function("f", stands=True)
-    run = stage.accept(job.id, kind=Kind.JOB, name="j", cause=Cause.JOB, job_run_id=2, max_attempts=1)
+    run = stage.accept(job.id, kind=Kind.JOB, name="j", trigger=CallTrigger.JOB, job_run_id=2, max_attempts=1)
     stage.loop.tick()
     revision = stage.backend.specs[run.id].revision
     assert (revision.kind, revision.name, revision.timeout_sec, revision.memory_mb, revision.env["A"]) == (Kind.JOB, "j", 5, 128, "job")

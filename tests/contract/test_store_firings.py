@@ -6,7 +6,7 @@ import pytest
 
 from sless import clock
 from sless.domain.cron import Due, firing_id_of
-from sless.domain.model import CallStatus, Cause, Kind, TriggerType
+from sless.domain.model import CallStatus, CallTrigger, Kind, TriggerType
 from tests.builders import AT, NAMESPACE, make_endpoint, make_run
 from tests.contract.store_steps import at_once, build
 
@@ -46,10 +46,10 @@ def test_a_claim_is_a_queued_run_with_its_history(store, ready, insert):
     trigger = insert()
     run = claim_one(store, due_of(trigger))
     assert store.runs.get(run.id) == run
-    assert (run.status, run.cause, run.event, run.workload_id) == (CallStatus.QUEUED, Cause.CRON, '{"n": 1}', ready.id)
+    assert (run.status, run.trigger, run.event, run.workload_id) == (CallStatus.QUEUED, CallTrigger.CRON, '{"n": 1}', ready.id)
     assert (run.trigger_id, run.due_at, run.max_attempts) == (trigger.id, due_of(trigger).due_at, 1)
     call = store.history.find_invocation(ready.id, run.id)
-    assert (call.status, call.cause, call.kind) == (CallStatus.QUEUED, Cause.CRON, Kind.FUNCTION)
+    assert (call.status, call.trigger, call.kind) == (CallStatus.QUEUED, CallTrigger.CRON, Kind.FUNCTION)
     seen = store.triggers.find_by_id(trigger.id)
     assert (seen.last_schedule_time, seen.last_status) == (due_of(trigger).due_at, "queued")
 
@@ -139,7 +139,7 @@ def test_the_end_of_a_firing_is_the_trigger_s_last_status(store, ready, insert):
     store.runs.finish(second.id, status=CallStatus.SUCCEEDED)
     store.runs.finish(first.id, status=CallStatus.FAILED)  # older: it says nothing about the last
     assert store.triggers.find_by_id(trigger.id).last_status == "succeeded"
-    by_hand = make_run(workload_id=ready.id, namespace=NAMESPACE, trigger_id=trigger.id, cause=Cause.CRON)
+    by_hand = make_run(workload_id=ready.id, namespace=NAMESPACE, trigger_id=trigger.id, trigger=CallTrigger.CRON)
     store.runs.insert(by_hand)
     store.runs.finish(by_hand.id, status=CallStatus.TIMEOUT)
     assert store.triggers.find_by_id(trigger.id).last_status == "timeout"

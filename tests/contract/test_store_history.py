@@ -9,7 +9,7 @@ import pytest
 
 from sless import clock
 from sless.domain.log_line import MAX_SEQ, log_line_of
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.statistics import DayUsage
 from sless.errors import Code, SlessError
 from sless.store.history import BYTES_AT_ONCE, LINES_AT_ONCE
@@ -33,7 +33,7 @@ def read_stats(store, workload_id="w1"):
 class TestBatches:
     def test_what_was_added_comes_back(self, store):
         call = make_invocation(
-            request_id="theirs", version=None, cause=Cause.EVENT, method="GET", path="/ä\0/%2F", status=CallStatus.TIMEOUT,
+            request_id="theirs", version=None, trigger=CallTrigger.EVENT, method="GET", path="/ä\0/%2F", status=CallStatus.TIMEOUT,
             http_status=None,
             duration_ms=None, cold=True, attempts=2, error="\ud800", request_bytes=2**40, response_bytes=0, finished_at=None, result="{}",
         )  # fmt: skip
@@ -98,8 +98,8 @@ class TestInvocations:
         """Newest first; the last two began at the same moment."""
         made = [
             make_invocation(id="e", started_at=AT + timedelta(seconds=3), status=CallStatus.FAILED),
-            make_invocation(id="d", started_at=AT + timedelta(seconds=2), cause=Cause.CRON),
-            make_invocation(id="c", started_at=AT + timedelta(seconds=1), status=CallStatus.FAILED, cause=Cause.CRON),
+            make_invocation(id="d", started_at=AT + timedelta(seconds=2), trigger=CallTrigger.CRON),
+            make_invocation(id="c", started_at=AT + timedelta(seconds=1), status=CallStatus.FAILED, trigger=CallTrigger.CRON),
             make_invocation(id="b"),
             make_invocation(id="a"),
         ]
@@ -117,8 +117,8 @@ class TestInvocations:
     def test_filters(self, store, calls):
         ids = lambda **given: [call.id for call in store.history.list_invocations("w1", **given)]  # noqa: E731
         assert ids(status=CallStatus.FAILED) == ["e", "c"]
-        assert ids(trigger=Cause.CRON) == ["d", "c"]
-        assert ids(status=CallStatus.FAILED, trigger=Cause.CRON) == ["c"]
+        assert ids(trigger=CallTrigger.CRON) == ["d", "c"]
+        assert ids(status=CallStatus.FAILED, trigger=CallTrigger.CRON) == ["c"]
         assert ids(since=AT + timedelta(seconds=2)) == ["e", "d"]
         assert ids(status=CallStatus.FAILED, before="e") == ["c"]
 

@@ -8,7 +8,7 @@ import pytest
 from sless import clock
 from sless.domain.callback import CallbackStatus
 from sless.domain.lifecycle import ENDED_CALL_STATUSES
-from sless.domain.model import CallStatus, Cause, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import NotFound
 from tests.builders import AT, NAMESPACE, make_invocation, make_run, make_workload_spec
@@ -46,7 +46,7 @@ def minutes(store, workload_id):
 
 class TestInsert:
     def test_what_was_inserted_comes_back(self, store, accept):
-        run = accept(event='{"a":"\\u0000"}', cause=Cause.CRON, trigger_id="t1", due_at=AT, version=3)
+        run = accept(event='{"a":"\\u0000"}', trigger=CallTrigger.CRON, trigger_id="t1", due_at=AT, version=3)
         assert store.runs.get(run.id) == run
         assert store.runs.find("nobody") is None
         with pytest.raises(NotFound):
@@ -138,8 +138,8 @@ class TestClaim:
         assert not store.runs.requeue(run.id, AT, "not running")
         store.runs.claim(run.id, "h")
         later = clock.now() + timedelta(minutes=1)
-        assert store.runs.requeue(run.id, later, "429", alone=True)
-        assert store.runs.get(run.id).alone
+        assert store.runs.requeue(run.id, later, "429", quarantined=True)
+        assert store.runs.get(run.id).quarantined
         waiting = store.runs.get(run.id)
         assert (waiting.status, waiting.not_before, waiting.message, waiting.claimed_by) == (QUEUED, later, "429", None)
         assert store.runs.list_due(clock.now(), 10) == []

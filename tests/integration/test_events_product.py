@@ -126,8 +126,8 @@ def test_from_a_message_to_the_record(mq_tenant: Tenant, rabbit_server: RabbitSe
     assert (failed["status"], failed["attempts"], failed["error"]) == ("failed", 1, "no luck today")
     assert (dead["status"], dead["attempts"], dead["request_id"]) == ("dead", 2, failed["request_id"])
     lines = tenant.get(f"functions/f/invocations/{good['id']}").json()["logs"]
-    event, cause, http, message = json.loads(lines[0]["text"])
-    assert (event, cause, http) == ({"a": 1}, "event", None)
+    event, trigger, http, message = json.loads(lines[0]["text"])
+    assert (event, trigger, http) == ({"a": 1}, "event", None)
     assert message["headers"] == {"k": "ü"}
     assert {name: message[name] for name in ("queue", "routing_key", "message_id", "correlation_id", "redelivered", "attempt")} == {
         "queue": queue, "routing_key": queue, "message_id": "order-7", "correlation_id": "c", "redelivered": False, "attempt": 1,

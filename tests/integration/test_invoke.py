@@ -302,7 +302,7 @@ def test_invoke_reaches_an_instance_without_a_sub_path(serve: Serve) -> None:
     assert request(front, "GET", f"{BASE}/functions/f/invoke?a=1", AUTH).body == b"ok"
     assert seen[0][0] == "GET /?a=1 HTTP/1.1"
     assert seen[0][1]["x-sless-trigger"] == "invoke"
-    assert front.flush().invocations[0].cause == "invoke"
+    assert front.flush().invocations[0].trigger == "invoke"
 
 
 def test_without_instances_each_call_is_a_run(serve: Serve) -> None:
@@ -312,7 +312,7 @@ def test_without_instances_each_call_is_a_run(serve: Serve) -> None:
     assert (reply.status, json.loads(reply.body)) == (200, {"got": {"a": 1}})
     assert reply.header("x-sless-error") is None
     [spec] = front.fakes.backend.started
-    assert (spec.cause, spec.event) == ("invoke", '{"a": 1}')
+    assert (spec.trigger, spec.event) == ("invoke", '{"a": 1}')
     until(lambda: front.fakes.backend.removed == [spec.id])
     [row] = front.flush().invocations
     assert (row.id, row.status, row.cold, row.version) == (spec.id, "succeeded", True, 3)
@@ -356,7 +356,7 @@ def test_respond_async_is_accepted_before_it_is_answered(serve: Serve) -> None:
 
 
 def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
-    from sless.domain.model import Cause
+    from sless.domain.model import CallTrigger
     from sless.domain.ports import AcceptedCall
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -369,7 +369,8 @@ def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
 
     front = serve(logs_or(handler))
     call = AcceptedCall(
-        id="i1", request_id="r1", namespace=NAMESPACE, workload_id="w-f", kind=Kind.FUNCTION, name="f", cause=Cause.CRON, event='{"a": 1}'
+        id="i1", request_id="r1", namespace=NAMESPACE, workload_id="w-f", kind=Kind.FUNCTION, name="f", trigger=CallTrigger.CRON,
+        event='{"a": 1}'
     )  # fmt: skip
     good = front.plane.invoker.invoke("w-f", call, 5)
     assert (good.status, good.outcome.result if good.outcome else None) == ("succeeded", '{"a": 1}')

@@ -42,7 +42,7 @@ def test_over_fn_it_is_kept_as_it_was_sent(serve: Serve) -> None:
     reply = later(front, head=head, body=b"\x00\xff")
     [accepted] = front.fakes.queue.accepted
     assert (reply.status, reply.header("location")) == (202, f"{BASE}/functions/f/invocations/{accepted.id}")
-    assert (accepted.cause, accepted.max_attempts, accepted.callback_url, accepted.event) == ("http", 5, "https://example.com/x", "")
+    assert (accepted.trigger, accepted.max_attempts, accepted.callback_url, accepted.event) == ("http", 5, "https://example.com/x", "")
     stored = stored_request_of(accepted.request or "")
     assert (stored.method, stored.target, stored.full_path, stored.body) == (
         "POST", b"/a%2Fb?x=1&x=2", f"/fn/{NAMESPACE}/f/a%2Fb".encode(), b"\x00\xff",

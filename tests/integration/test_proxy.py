@@ -46,7 +46,7 @@ def test_a_call_is_answered_and_recorded(serve: Serve) -> None:
         assert (reply.status, reply.body) == (200, b"ok")
     row = front.flush().invocations[-1]
     assert (row.status, row.http_status, row.path, row.version) == ("succeeded", 200, f"{PATH}/a/b", 3)
-    assert (row.id, row.response_bytes, row.cause) == (reply.header("x-request-id"), 2, "http")
+    assert (row.id, row.response_bytes, row.trigger) == (reply.header("x-request-id"), 2, "http")
     assert sum(stats.calls for stats in front.fakes.history.stats) == 3
 
 

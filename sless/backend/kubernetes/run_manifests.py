@@ -45,7 +45,7 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
         "SLESS_EVENT_FILE": f"{EVENT_DIR}/{EVENT_KEY}",
         "SLESS_INVOCATION_ID": run.id,
         "SLESS_REQUEST_ID": run.request_id,
-        "SLESS_TRIGGER": str(run.cause),
+        "SLESS_TRIGGER": str(run.trigger),
     }
     container, volumes = container_of_revision(fit, revision, run_of(run.id), {}, env)
     container["volumeMounts"] = [{"name": "event", "mountPath": EVENT_DIR, "readOnly": True}, *container["volumeMounts"]]

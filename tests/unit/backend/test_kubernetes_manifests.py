@@ -13,7 +13,7 @@ from sless.backend.kubernetes.fit import fit_of
 from sless.backend.kubernetes.manifests import wanted_of
 from sless.backend.kubernetes.run_manifests import event_secret, job_of, run_env_secret
 from sless.config import Settings
-from sless.domain.model import Cause, Kind
+from sless.domain.model import CallTrigger, Kind
 from sless.domain.ports import Deployment, Revision, RunSpec
 from sless.errors import ConfigError
 from sless.kube.code_map import code_map_manifest
@@ -55,7 +55,7 @@ def desired(generation: int = 1, replicas: int = 2, **more) -> Deployment:
 
 
 def run(event: str = '{"x": 1}', **more) -> RunSpec:
-    return RunSpec(id="i0123456789", revision=revision(**more), event=event, request_id="r", cause=Cause.JOB)
+    return RunSpec(id="i0123456789", revision=revision(**more), event=event, request_id="r", trigger=CallTrigger.JOB)
 
 
 def archive() -> bytes:

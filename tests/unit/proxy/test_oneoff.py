@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sless.domain.model import CallStatus, Cause
+from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import ObservedRun, RunSpec
 from sless.errors import SlessError
 from sless.proxy.oneoff import OneOffRunner
@@ -31,7 +31,7 @@ class Backend:
 
 
 def spec(run_id: str, namespace: str) -> RunSpec:
-    return RunSpec(id=run_id, revision=revision_of(namespace=namespace), event="{}", request_id=run_id, cause=Cause.INVOKE)
+    return RunSpec(id=run_id, revision=revision_of(namespace=namespace), event="{}", request_id=run_id, trigger=CallTrigger.INVOKE)
 
 
 async def until(check: Callable[[], bool]) -> None:

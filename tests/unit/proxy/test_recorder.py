@@ -2,7 +2,7 @@
 
 import pytest
 
-from sless.domain.model import CallStatus, Cause
+from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import Route
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.proxy import recorder as recorder_module
@@ -16,7 +16,7 @@ from tests.services.product import wait_until
 def call_of(
     route: Route, *, version: int = 3, duration_ms: float = 4.0, status: CallStatus = CallStatus.SUCCEEDED, at: float = 60.0
 ) -> CallRecord:
-    call = CallRecord(route, Cause.HTTP, Request("GET", b"/fn/ns/f", b"", []))
+    call = CallRecord(route, CallTrigger.HTTP, Request("GET", b"/fn/ns/f", b"", []))
     call.version = version
     call.started_at = at
     call.finish(status)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sless.domain.model import CallStatus, Cause, Kind, Run, VersionState
+from sless.domain.model import CallStatus, CallTrigger, Kind, Run, VersionState
 from sless.domain.ports import ObservedRun, Outcome
 from sless.reconcile.decide_runs import FinishRun, RetryRun, bounded, in_turn, verdict_of, verdict_of_lost
 from sless.reconcile.run_plans import Ready, Waits, plan_of
@@ -15,8 +15,8 @@ NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
 FAILED, SUCCEEDED, TIMEOUT, CANCELLED = CallStatus.FAILED, CallStatus.SUCCEEDED, CallStatus.TIMEOUT, CallStatus.CANCELLED
 
 
-def run(cause=Cause.INVOKE, attempts=1, max_attempts=3, before=0) -> Run:
-    return make_run(cause=cause, status=CallStatus.RUNNING, attempts=attempts, max_attempts=max_attempts, attempts_before=before)
+def run(trigger=CallTrigger.INVOKE, attempts=1, max_attempts=3, before=0) -> Run:
+    return make_run(trigger=trigger, status=CallStatus.RUNNING, attempts=attempts, max_attempts=max_attempts, attempts_before=before)
 
 
 def ended(status, http_status=None, result="null", **headers) -> ObservedRun:
@@ -44,7 +44,7 @@ def told(verdict) -> str:
         (run(attempts=3), ended(FAILED, 500), "dead failed"),
         (run(attempts=9, max_attempts=10), ended(FAILED, 503), "retry 300 failed"),
         (run(max_attempts=1), ended(FAILED, 500), "dead failed"),
-        (run(Cause.HTTP, attempts=3), ended(TIMEOUT), "dead timeout"),
+        (run(CallTrigger.HTTP, attempts=3), ended(TIMEOUT), "dead timeout"),
         # Another round: its attempts are counted from where it began.
         (run(attempts=4, before=3), ended(FAILED, 500), "retry 2 failed"),
         (run(attempts=6, before=3), ended(FAILED, 500), "dead failed"),
@@ -60,13 +60,13 @@ def told(verdict) -> str:
         (run(), ended(FAILED), "retry 2 failed"),
         (run(), ended(TIMEOUT), "retry 2 timeout"),
         (run(), ended(CANCELLED), "cancelled"),
-        (run(Cause.CRON, max_attempts=1), ended(FAILED, 500), "failed failed"),
-        (run(Cause.CRON, max_attempts=1), ended(TIMEOUT), "timeout timeout"),
-        (run(Cause.CRON, attempts=2, max_attempts=2), ended(FAILED, 500), "dead failed"),
-        (run(Cause.JOB, max_attempts=1), ended(FAILED, 500), "failed"),
-        (run(Cause.JOB, max_attempts=3), ended(FAILED, 500), "failed"),
-        (run(Cause.JOB), ended(TIMEOUT), "timeout"),
-        (run(Cause.JOB), ended(SUCCEEDED, 429), "succeeded"),
+        (run(CallTrigger.CRON, max_attempts=1), ended(FAILED, 500), "failed failed"),
+        (run(CallTrigger.CRON, max_attempts=1), ended(TIMEOUT), "timeout timeout"),
+        (run(CallTrigger.CRON, attempts=2, max_attempts=2), ended(FAILED, 500), "dead failed"),
+        (run(CallTrigger.JOB, max_attempts=1), ended(FAILED, 500), "failed"),
+        (run(CallTrigger.JOB, max_attempts=3), ended(FAILED, 500), "failed"),
+        (run(CallTrigger.JOB), ended(TIMEOUT), "timeout"),
+        (run(CallTrigger.JOB), ended(SUCCEEDED, 429), "succeeded"),
     ],
 )
 def test_verdict(item, observed, expected):
@@ -86,16 +86,16 @@ def test_a_429_says_what_it_was():
 
 
 def test_a_jobs_message_is_its_result():
-    verdict = verdict_of(run(Cause.JOB, max_attempts=1), ended(SUCCEEDED, 200, '{"n": 1}'), NOW)
+    verdict = verdict_of(run(CallTrigger.JOB, max_attempts=1), ended(SUCCEEDED, 200, '{"n": 1}'), NOW)
     assert verdict == FinishRun(status=SUCCEEDED, message='{"n": 1}', result='{"n": 1}', http_status=200)
 
 
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        (run(Cause.JOB, attempts=1, max_attempts=1), "retry 0 failed"),
-        (run(Cause.JOB, attempts=2, max_attempts=1), "retry 0 failed"),
-        (run(Cause.JOB, attempts=3, max_attempts=1), "failed failed"),
+        (run(CallTrigger.JOB, attempts=1, max_attempts=1), "retry 0 failed"),
+        (run(CallTrigger.JOB, attempts=2, max_attempts=1), "retry 0 failed"),
+        (run(CallTrigger.JOB, attempts=3, max_attempts=1), "failed failed"),
         (run(attempts=3), "dead failed"),
         (run(attempts=3, max_attempts=5), "retry 0 failed"),
         (run(attempts=5, before=3), "retry 0 failed"),
@@ -130,21 +130,21 @@ def test_tenants_take_turns_however_many_functions_they_have() -> None:
 
 
 def test_of_what_may_end_instances_one_goes_at_a_time() -> None:
-    suspects = [make_run(id=f"s{n}", workload_id="a", not_before=NOW, alone=True) for n in range(3)]
+    suspects = [make_run(id=f"s{n}", workload_id="a", not_before=NOW, quarantined=True) for n in range(3)]
     fresh = [make_run(id=f"f{n}", workload_id="a", not_before=NOW + timedelta(seconds=1)) for n in range(3)]
-    other = make_run(id="o", workload_id="b", not_before=NOW, alone=True)
+    other = make_run(id="o", workload_id="b", not_before=NOW, quarantined=True)
     assert {item.id for item in in_turn([*suspects, *fresh, other], [], 3)} == {"s0", "f0", "f1", "o"}
-    assert {item.id for item in in_turn([*suspects, *fresh], [make_run(id="g", workload_id="a", alone=True)], 3)} == {"f0", "f1"}
+    assert {item.id for item in in_turn([*suspects, *fresh], [make_run(id="g", workload_id="a", quarantined=True)], 3)} == {"f0", "f1"}
 
 
 def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
     crashed = verdict_of(run(), replace(ended(FAILED), crashed=True), NOW)
-    assert isinstance(crashed, RetryRun) and crashed.alone
-    suspect = replace(run(attempts=2), alone=True)
+    assert isinstance(crashed, RetryRun) and crashed.quarantined
+    suspect = replace(run(attempts=2), quarantined=True)
     for later in (verdict_of(suspect, ended(FAILED, 503), NOW), verdict_of_lost(suspect, NOW)):
-        assert isinstance(later, RetryRun) and later.alone, "it stays a suspect"
+        assert isinstance(later, RetryRun) and later.quarantined, "it stays a suspect"
     ordinary = verdict_of(run(), ended(FAILED, 503), NOW)
-    assert isinstance(ordinary, RetryRun) and not ordinary.alone
+    assert isinstance(ordinary, RetryRun) and not ordinary.quarantined
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def _extend_runs() -> None:
     op.add_column("runs", sa.Column("callback_url", sa.Text()))
     op.add_column("runs", sa.Column("attempts_before", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("runs", sa.Column("request", sa.Text()))
-    op.add_column("runs", sa.Column("alone", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    op.add_column("runs", sa.Column("quarantined", sa.Boolean(), nullable=False, server_default=sa.text("false")))
     op.create_index("ix_runs_status_workload_id_not_before", "runs", ["status", "workload_id", "not_before"])
 
 
