@@ -32,7 +32,7 @@ from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import LOOK_SEC, Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
-from sless.reconcile.runs import Limits, RunsLoop
+from sless.reconcile.runs import RunsLoop, RunsLoopLimits
 from sless.store import open_store
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
@@ -157,7 +157,7 @@ class Assembly:
             invoker=self.plane.invoker,
             waker=self,
             holder=self.holder,
-            limits=Limits(
+            limits=RunsLoopLimits(
                 max_runs=self.settings.max_runs,
                 per_workload=self.settings.async_per_function,
                 result_bytes=self.settings.max_result_bytes,

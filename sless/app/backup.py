@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from sless import backup
 from sless.app.database import database_url_of
-from sless.backup import Restored, Target, Written
+from sless.backup import Restored, RestoreTarget, Written
 from sless.code import open_code_store
 from sless.config import Settings
 from sless.domain.model import Version
@@ -56,7 +56,7 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = open_store(database_url_of(settings))
     try:
-        target = Target(
+        target = RestoreTarget(
             store=store,
             code=open_code_store(settings),
             folder=settings.data_dir,

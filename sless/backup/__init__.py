@@ -21,7 +21,7 @@ Decisions:
 """
 
 from sless.backup.archive import BrokenBackup
-from sless.backup.restoring import Restored, Target, restore
+from sless.backup.restoring import Restored, RestoreTarget, restore
 from sless.backup.writing import Written, write
 
-__all__ = ["BrokenBackup", "Restored", "Target", "Written", "restore", "write"]
+__all__ = ["BrokenBackup", "RestoreTarget", "Restored", "Written", "restore", "write"]

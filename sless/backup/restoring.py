@@ -22,7 +22,7 @@ LEADER = "leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RestoreTarget:
     """Where to. `folder` is for what has to lie on a disk meanwhile; `signing_key` where the key goes, None: not wanted; `is_usable` tells
     whether what was built of a version can be used here."""
 
@@ -43,7 +43,7 @@ class Restored:
     """Versions that are built anew."""
 
 
-def restore(source: BinaryIO, target: Target, *, force: bool, tell: Tell) -> Restored:
+def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell) -> Restored:
     """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed: the file is damaged or of a newer sless, the target
     is not empty (unless `force`), a server works on its database. Code goes first and rows in one transaction behind it: what breaks off
     leaves the database as it was, and perhaps code that nothing refers to."""
@@ -85,14 +85,14 @@ def _check_target(store: Store, force: bool) -> set[str]:
     return dump.code_keys(store.database)
 
 
-def _restore_file(member: Member, target: Target, written: set[str], *, force: bool, tell: Tell) -> None:
+def _restore_file(member: Member, target: RestoreTarget, written: set[str], *, force: bool, tell: Tell) -> None:
     if member.name.startswith(archive.CODE):
         _restore_code(member, target, written)
     elif member.name == archive.SIGNING_KEY:
         _restore_signing_key(member, target, force, tell)
 
 
-def _restore_code(member: Member, target: Target, written: set[str]) -> None:
+def _restore_code(member: Member, target: RestoreTarget, written: set[str]) -> None:
     key = member.name.removeprefix(archive.CODE)
     with tempfile.NamedTemporaryFile(dir=target.folder, prefix=".restore-") as file:
         shutil.copyfileobj(member.source, file, 1 << 20)
@@ -104,7 +104,7 @@ def _restore_code(member: Member, target: Target, written: set[str]) -> None:
     written.add(key)
 
 
-def _restore_signing_key(member: Member, target: Target, force: bool, tell: Tell) -> None:
+def _restore_signing_key(member: Member, target: RestoreTarget, force: bool, tell: Tell) -> None:
     path = target.signing_key
     if path is None:
         return
@@ -118,7 +118,7 @@ def _restore_signing_key(member: Member, target: Target, force: bool, tell: Tell
     beside.replace(path)
 
 
-def _build_anew(target: Target) -> int:
+def _build_anew(target: RestoreTarget) -> int:
     lost = [item.id for item in target.store.versions.list_kept() if item.state is VersionState.READY and not target.is_usable(item)]
     dump.queue_builds(target.store.database, lost)
     return len(lost)

@@ -25,7 +25,7 @@ _NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class MessageAttempt:
     """The attempt that is to be made, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `chain` names
     what began with a first attempt, "" before that one has ended. `request_id` is the same for all attempts. `alone`: an instance ended
     while it had this message, which may be the one that ends instances."""
@@ -43,11 +43,11 @@ class Attempt:
         return f"{self.chain}.{self.number}" if self.chain else ""
 
 
-def attempt_of(message: Message) -> Attempt:
+def attempt_of(message: Message) -> MessageAttempt:
     """From a message of the queue itself or of one of its retry queues. Anybody may publish the header: what makes no sense is ignored."""
     note = message.headers.get(RETRY_HEADER)
     if not isinstance(note, Mapping):
-        return Attempt(message=message, request_id=valid_request_id(message.message_id or ""))
+        return MessageAttempt(message=message, request_id=valid_request_id(message.message_id or ""))
     number, due_ms = note.get("attempt"), note.get("due_ms")
     original = replace(
         message,
@@ -56,7 +56,7 @@ def attempt_of(message: Message) -> Attempt:
         routing_key=_text(note.get("routing_key")),
         message_id=message.message_id if note.get("has_id") else None,
     )
-    return Attempt(
+    return MessageAttempt(
         message=original,
         number=number if isinstance(number, int) and 1 <= number <= 1000 else 1,
         chain=_text(note.get("id")),
@@ -97,7 +97,7 @@ Verdict = Acknowledge | Retry | Bury | Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class MessageSource:
     """Where messages come from and go to, for copies to tell."""
 
     queue: str
@@ -106,7 +106,7 @@ class Source:
     max_attempts: int
 
 
-def verdict_of(attempt: Attempt, outcome: MessageOutcome, source: Source, *, now: datetime, chain: str) -> Verdict:
+def verdict_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, *, now: datetime, chain: str) -> Verdict:
     """What the end of an attempt means. `chain` is the attempt's, or a new one."""
     if not outcome.served:
         return Hold(reason=outcome.error)
@@ -119,7 +119,7 @@ def verdict_of(attempt: Attempt, outcome: MessageOutcome, source: Source, *, now
     return Retry(queue=retry_queue_of(source.queue, delay_sec), delay_sec=delay_sec, copy=_retry_copy_of(attempt, outcome, chain, due_ms))
 
 
-def _retry_copy_of(attempt: Attempt, outcome: MessageOutcome, chain: str, due_ms: int) -> Message:
+def _retry_copy_of(attempt: MessageAttempt, outcome: MessageOutcome, chain: str, due_ms: int) -> Message:
     original = attempt.message
     note = {
         "attempt": attempt.number + 1, "id": chain, "due_ms": due_ms, "request_id": outcome.request_id, "exchange": original.exchange,
@@ -129,7 +129,7 @@ def _retry_copy_of(attempt: Attempt, outcome: MessageOutcome, chain: str, due_ms
     return replace(original, headers=_copied(original.headers) | {RETRY_HEADER: note})
 
 
-def _dead_copy_of(attempt: Attempt, outcome: MessageOutcome, source: Source, chain: str, now: datetime) -> Message:
+def _dead_copy_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, chain: str, now: datetime) -> Message:
     """A message that had no id gets the request id, by which history shows its attempts. Two dead letters of one `x-sless-id` are one:
     the confirmation of the first was lost."""
     original = attempt.message
@@ -147,7 +147,7 @@ def _copied(headers: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in headers.items() if name.lower() not in _NOT_COPIED}
 
 
-def wait_sec_of(attempt: Attempt, delay_sec: int, now: datetime) -> float:
+def wait_sec_of(attempt: MessageAttempt, delay_sec: int, now: datetime) -> float:
     """How long a message of a retry queue has still to wait; never longer than its queue says, whatever the clocks say."""
     return min(float(delay_sec), max(0.0, attempt.due_ms / 1000 - now.timestamp()))
 
@@ -155,7 +155,7 @@ def wait_sec_of(attempt: Attempt, delay_sec: int, now: datetime) -> float:
 # --- what the function is shown ---
 
 
-def shown_of(attempt: Attempt, source: Source) -> str:
+def shown_of(attempt: MessageAttempt, source: MessageSource) -> str:
     """`context.message` as JSON in ASCII without control characters: fit for a header."""
     message = attempt.message
     shown: dict[str, Any] = {

@@ -103,7 +103,7 @@ class BuildsLoop:
             older.number < version.number
             and (older.code_key, older.runtime, older.entrypoint) == (version.code_key, version.runtime, version.entrypoint)
             and older.state is VersionState.READY
-            for older in self.store.versions.list(version.workload_id)
+            for older in self.store.versions.list_of(version.workload_id)
         )
 
     def _poll(self, version: Version) -> None:

@@ -48,7 +48,7 @@ _BUSY = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DeliveryResult:
     """What came of one attempt: a status, or why there is none. `final`: no further attempt can end better."""
 
     http_status: int | None = None
@@ -111,12 +111,12 @@ class CallbacksLoop:
         if freed:
             self.waker.wake("callbacks")
 
-    def _tell(self, due: Callback, run: Run) -> Told:
+    def _tell(self, due: Callback, run: Run) -> DeliveryResult:
         try:
             url = parse_callback_url(due.url, self.outbound.allowed)
             address = self.outbound.address_of(url.host, url.port)
         except (SlessError, OutboundError) as error:
-            return Told(error=str(error), final=not isinstance(error, OutboundError) or isinstance(error, AddressRefused))
+            return DeliveryResult(error=str(error), final=not isinstance(error, OutboundError) or isinstance(error, AddressRefused))
         body = body_of(run)
         now_sec = int(time.time())
         keys = signing_keys_of(self.store.callbacks.keys(run.namespace), clock.now())
@@ -139,24 +139,24 @@ class CallbacksLoop:
             cert_reqs="CERT_REQUIRED",
         )  # fmt: skip
 
-    def _note(self, sent: Callback, told: Told) -> None:
-        if told.http_status is not None and 200 <= told.http_status < 300:
+    def _note(self, sent: Callback, result: DeliveryResult) -> None:
+        if result.http_status is not None and 200 <= result.http_status < 300:
             metrics.callbacks.labels("delivered").inc()
-            self.store.callbacks.delivered(sent, told.http_status)
+            self.store.callbacks.delivered(sent, result.http_status)
             return
-        error = told.error or f"expected a status of 200 to 299, found {told.http_status}"
-        if told.final or sent.attempts + 1 >= MAX_ATTEMPTS:
+        error = result.error or f"expected a status of 200 to 299, found {result.http_status}"
+        if result.final or sent.attempts + 1 >= MAX_ATTEMPTS:
             metrics.callbacks.labels("failed").inc()
-            self.store.callbacks.failed(sent, told.http_status, error)
+            self.store.callbacks.failed(sent, result.http_status, error)
             return
         metrics.callbacks.labels("retried").inc()
         now = clock.now()
-        headers = {"retry-after": told.retry_after} if told.http_status in _BUSY else {}
+        headers = {"retry-after": result.retry_after} if result.http_status in _BUSY else {}
         delay = timedelta(seconds=delay_sec_of(sent.attempts + 1, self.rng.uniform(-1, 1), headers, now))
-        self.store.callbacks.postponed(sent, now + delay, told.http_status, error)
+        self.store.callbacks.postponed(sent, now + delay, result.http_status, error)
 
 
-def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> Told:
+def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> DeliveryResult:
     """One POST. The answer's body is nobody's business and is not read."""
     guard = threading.Timer(whole_sec, lambda: _break_off(connection))
     try:
@@ -165,9 +165,9 @@ def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: di
         guard.start()
         connection.request("POST", url.target, body=body, headers=headers, preload_content=False)
         answer = connection.getresponse()
-        return Told(http_status=answer.status, retry_after=_retry_after_of(answer))
+        return DeliveryResult(http_status=answer.status, retry_after=_retry_after_of(answer))
     except (HTTPError, HTTPException, OSError, ValueError) as error:  # ValueError: a certificate for another name
-        return Told(error=f"{url.authority} could not be reached: {_words_of(error)}")
+        return DeliveryResult(error=f"{url.authority} could not be reached: {_words_of(error)}")
     finally:
         guard.cancel()
         connection.close()

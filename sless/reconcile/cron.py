@@ -73,7 +73,7 @@ class CronLoop:
         stale, gone = self._table.changes(self.store.firings.marks())
         self._table.drop(gone)
         for part in _pieces(sorted(stale), READ_AT_ONCE):
-            found = self.store.firings.list(part)
+            found = self.store.firings.list_enabled(part)
             # What was disabled since it was marked is not among them.
             self._table.drop(set(part) - {trigger.id for trigger in found})
             for piece in _pieces(found):

@@ -53,7 +53,7 @@ InstanceAction = Apply | Remove | Forget
 
 
 def deployment_of(workload: Workload, active: Version | None, triggers: Iterable[Trigger]) -> Deployment | None:
-    """The wish for standing instances; None when there should be none."""
+    """Desired state of the standing instances; None when there should be none."""
     if workload.deleted_at or active is None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
         return None
     replicas = workload.spec.replicas if workload.kind is Kind.SERVICE else 1
@@ -64,40 +64,40 @@ def deployment_of(workload: Workload, active: Version | None, triggers: Iterable
 
 def decide_instances(
     workloads: Mapping[str, Workload],
-    wishes: Mapping[str, Deployment],
+    desired: Mapping[str, Deployment],
     observed: Mapping[str, ObservedDeployment],
     *,
-    told: Collection[str],
+    applied: Collection[str],
     busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
-    """Every workload that needs something done. `told` are ids of workloads whose wish the backend has heard since this server began: each
-    is told once, as somebody may have edited what stands meanwhile. `busy` are ids of workloads that runs or builds still hold; they are
+    """Every workload that needs something done. `applied` are ids of workloads that this server has applied since it started: each
+    is applied once, as somebody may have edited what stands meanwhile. `busy` are ids of workloads that runs or builds still hold; they are
     not forgotten yet. What is observed and belongs to no workload at all is an orphan and is removed."""
     actions: list[InstanceAction] = []
     held = set(busy)
     for workload_id, workload in workloads.items():
-        wish, seen = wishes.get(workload_id), observed.get(workload_id)
-        if wish is not None and (seen is None or seen.generation != wish.generation or workload_id not in told):
-            actions.append(Apply(deployment=wish))
-        elif wish is None and seen is not None:
+        wanted, seen = desired.get(workload_id), observed.get(workload_id)
+        if wanted is not None and (seen is None or seen.generation != wanted.generation or workload_id not in applied):
+            actions.append(Apply(deployment=wanted))
+        elif wanted is None and seen is not None:
             actions.append(Remove(workload_id=workload_id))
-        elif wish is None and workload.deleted_at and workload_id not in held:
+        elif wanted is None and workload.deleted_at and workload_id not in held:
             actions.append(Forget(workload_id=workload_id))
     actions += [Remove(workload_id=workload_id) for workload_id in observed if workload_id not in workloads]
     return actions
 
 
-def observed_of(workload: Workload, wish: Deployment | None, seen: ObservedDeployment | None) -> Observed:
-    """What to write down about a workload. Without a wish for instances there is nothing to wait for: it is up to date."""
-    if wish is None:
+def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDeployment | None) -> Observed:
+    """What to write down about a workload. Without desired instances there is nothing to wait for: it is up to date."""
+    if wanted is None:
         return Observed(generation=workload.generation, version=workload.active_version, ready_instances=0)
     if seen is None:
         return Observed(generation=0, version=None, ready_instances=0, message="")
-    current = [item for item in seen.endpoints if not item.draining and item.version == wish.revision.version]
-    ready = seen.generation == wish.generation
+    current = [item for item in seen.endpoints if not item.draining and item.version == wanted.revision.version]
+    ready = seen.generation == wanted.generation
     return Observed(
         generation=seen.generation,
-        version=wish.revision.version if ready else None,
+        version=wanted.revision.version if ready else None,
         ready_instances=len(current),
         message=seen.message,
         failing=seen.failing,

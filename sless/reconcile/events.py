@@ -16,7 +16,7 @@ from sless.config import Settings
 from sless.domain.messages import MessageInvoker
 from sless.domain.model import Kind, TriggerType
 from sless.outbound import Outbound
-from sless.reconcile.listens import Idle, Listen, Start, Stop, Wish, decide_listens, wishes_of
+from sless.reconcile.listens import DesiredListener, Idle, Listen, Start, Stop, decide_listens, desired_listeners_of
 from sless.store import Store
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Listeners:
         self._leaving: set[asyncio.Task[None]] = set()
         self._stopped = False
 
-    def apply(self, wishes: Mapping[str, Wish]) -> None:
+    def apply(self, desired: Mapping[str, DesiredListener]) -> None:
         if self._stopped:
             return
-        for action in decide_listens(wishes, {key: item.listen for key, item in self._running.items()}):
+        for action in decide_listens(desired, {key: item.listen for key, item in self._running.items()}):
             match action:
                 case Stop(trigger_id=trigger_id):
                     self._leave(self._running.pop(trigger_id), CHANGE_GRACE_SEC)
@@ -96,7 +96,7 @@ class EventsLoop:
     loop: Callable[[], asyncio.AbstractEventLoop | None]
     _revision: int = -1
     _full_at: float = 0.0
-    _wishes: dict[str, Wish] = field(default_factory=dict)
+    _desired: dict[str, DesiredListener] = field(default_factory=dict)
     _shown: dict[str, tuple[str, str | None]] = field(default_factory=dict)
 
     def tick(self) -> None:
@@ -107,10 +107,10 @@ class EventsLoop:
         if leads:
             self._read()
         else:
-            self._wishes, self._shown, self._revision = {}, {}, -1
-        if any(isinstance(wish, Listen) for wish in self._wishes.values()):
+            self._desired, self._shown, self._revision = {}, {}, -1
+        if any(isinstance(wanted, Listen) for wanted in self._desired.values()):
             client_library()  # here, in a thread of our own, and not on the event loop
-        loop.call_soon_threadsafe(self.listeners.apply, dict(self._wishes))
+        loop.call_soon_threadsafe(self.listeners.apply, dict(self._desired))
         if leads:
             self._show()
 
@@ -127,17 +127,17 @@ class EventsLoop:
             return
         triggers = self.store.triggers.list_all(TriggerType.EVENT)
         workloads = self.store.workloads.list_all((Kind.FUNCTION, Kind.SERVICE)) if triggers else []
-        self._wishes = wishes_of(triggers, workloads, self.settings)
+        self._desired = desired_listeners_of(triggers, workloads, self.settings)
         known = {item.id: (item.observed_message, item.last_status) for item in triggers}
         self._shown = {key: self._shown.get(key, value) for key, value in known.items()}
         self._revision, self._full_at = revision, now + FULL_TICK_SEC
 
     def _show(self) -> None:
         told = self.listeners.told()
-        for trigger_id, wish in self._wishes.items():
+        for trigger_id, wanted in self._desired.items():
             before = self._shown[trigger_id]
-            if isinstance(wish, Idle):
-                now = wish.reason, before[1]
+            if isinstance(wanted, Idle):
+                now = wanted.reason, before[1]
             else:
                 message, last_status = told.get(trigger_id, before)
                 now = message, last_status or before[1]

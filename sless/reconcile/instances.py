@@ -28,8 +28,8 @@ class InstancesLoop:
     waker: Waker
     held: Callable[[], Iterable[str]]
     backoff: Backoff = field(default_factory=Backoff)
-    _told: set[str] = field(default_factory=set)
-    """Workloads whose wish this server has told the backend once: from then on the backend sees what somebody edits by hand."""
+    _applied: set[str] = field(default_factory=set)
+    """Workloads that this server has applied once: from then on the backend sees what somebody edits by hand."""
     _revision: int = -1
     _changed: bool = True
     _full_at: datetime = field(default_factory=clock.now)
@@ -48,27 +48,27 @@ class InstancesLoop:
         observed = self.backend.observe()
         workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
         self.backend.keep_namespaces({item.namespace for item in workloads.values()})
-        wishes = self._wishes(workloads)
-        actions = decide_instances(workloads, wishes, observed, told=self._told, busy=self.held())
+        desired = self._desired(workloads)
+        actions = decide_instances(workloads, desired, observed, applied=self._applied, busy=self.held())
         for action in actions:
             self._apply(action, now)
-        self._told &= wishes.keys()
-        self._record(workloads, wishes, observed)
+        self._applied &= desired.keys()
+        self._record(workloads, desired, observed)
         self._full_at = now + timedelta(seconds=1 if actions else FULL_TICK_SEC)
         # The revision from before the tick: what this tick wrote itself is looked at once more, and finds nothing to do.
         self._revision = revision
 
-    def _wishes(self, workloads: dict[str, Workload]) -> dict[str, Deployment]:
+    def _desired(self, workloads: dict[str, Workload]) -> dict[str, Deployment]:
         active = self.store.versions.active_of(list(workloads))
         triggers: dict[tuple[str, str], list[Trigger]] = {}
         for trigger in self.store.triggers.list_standing():
             triggers.setdefault((trigger.namespace, trigger.function_ref), []).append(trigger)
-        wishes = {}
+        desired = {}
         for workload in workloads.values():
-            wish = deployment_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
-            if wish is not None:
-                wishes[workload.id] = wish
-        return wishes
+            wanted = deployment_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
+            if wanted is not None:
+                desired[workload.id] = wanted
+        return desired
 
     def _apply(self, action: InstanceAction, now: datetime) -> None:
         workload_id = action.deployment.revision.workload_id if isinstance(action, Apply) else action.workload_id
@@ -78,7 +78,7 @@ class InstancesLoop:
             match action:
                 case Apply(deployment=deployment):
                     self.backend.apply(deployment)
-                    self._told.add(workload_id)
+                    self._applied.add(workload_id)
                 case Remove():
                     self.backend.remove(workload_id)
                 case Forget():
@@ -93,15 +93,15 @@ class InstancesLoop:
 
     def _forget(self, workload_id: str) -> None:
         """Code first, row last: a stop in between leaves a row that is forgotten again, never a blob that nobody knows."""
-        for key in {version.code_key for version in self.store.versions.list(workload_id)}:
+        for key in {version.code_key for version in self.store.versions.list_of(workload_id)}:
             self.code.delete(key)
         self.store.workloads.remove(workload_id)
 
-    def _record(self, workloads: dict[str, Workload], wishes: dict[str, Deployment], observed: dict[str, ObservedDeployment]) -> None:
+    def _record(self, workloads: dict[str, Workload], desired: dict[str, Deployment], observed: dict[str, ObservedDeployment]) -> None:
         for workload_id, workload in workloads.items():
             if workload.kind is Kind.JOB:
                 continue
             seen = observed.get(workload_id)
             self.store.routes.set_endpoints(workload_id, seen.endpoints if seen else ())
-            self.store.workloads.set_observed(workload_id, observed_of(workload, wishes.get(workload_id), seen))
+            self.store.workloads.set_observed(workload_id, observed_of(workload, desired.get(workload_id), seen))
         self.waker.wake("routes")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from sless.broker import BrokerError, Pool
 from sless.broker.pool import Link
 from sless.domain.messages import MessageInvoker
-from sless.reconcile.attempts import Source
+from sless.reconcile.attempts import MessageSource
+from sless.reconcile.consumer import ConsumerParts, QueueConsumer, Settled
 from sless.reconcile.listens import Listen
-from sless.reconcile.session import Session, SessionParts, Settled
 
 _log = logging.getLogger(__name__)
 MAX_PAUSE_SEC = 15.0
@@ -28,7 +28,7 @@ class Listener:
     last_status: str | None = None
     _trouble: str = "connecting"
     _held: str = ""
-    _sessions: set[Session] = field(default_factory=set)
+    _consumers: set[QueueConsumer] = field(default_factory=set)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _task: "asyncio.Task[None] | None" = None
 
@@ -44,9 +44,9 @@ class Listener:
         """No new message from now on; those that wait go back; calls that run get `grace_sec`, then they are broken off, and their
         messages go back too."""
         self._stopping.set()
-        for session in list(self._sessions):
-            await session.quiet()
-        running = [task for session in self._sessions for task in session.tasks]
+        for consumer in list(self._consumers):
+            await consumer.quiet()
+        running = [task for consumer in self._consumers for task in consumer.tasks]
         if running:
             _, late = await asyncio.wait(running, timeout=grace_sec)
             for task in late:
@@ -69,38 +69,38 @@ class Listener:
         finally:
             await self.pool.leave(link)
 
-    async def _listen(self, link: Link, parts: SessionParts) -> str:
+    async def _listen(self, link: Link, parts: ConsumerParts) -> str:
         """Returns why it ended."""
         try:
             connection = await self.pool.connection(link)
-            session = Session(connection, await connection.channel(), parts)
+            consumer = QueueConsumer(connection, await connection.channel(), parts)
         except BrokerError as error:
             return str(error)
-        self._sessions.add(session)
+        self._consumers.add(consumer)
         try:
-            await session.begin()
+            await consumer.begin()
             self._trouble = ""
-            return await session.ended()
+            return await consumer.ended()
         except BrokerError as error:
             return str(error)
         except Exception:
             _log.exception("trigger %s: listening failed", self.listen.trigger_id)
             return "the server failed; its log says why"
         finally:
-            await session.channel.close()
-            self._release(session)
+            await consumer.channel.close()
+            self._release(consumer)
 
-    def _release(self, session: Session) -> None:
+    def _release(self, consumer: QueueConsumer) -> None:
         """Calls that outlive their channel go on, and count as running, until they end."""
-        if not session.tasks:
-            self._sessions.discard(session)
-        for task in session.tasks:
-            task.add_done_callback(lambda _: None if session.tasks else self._sessions.discard(session))
+        if not consumer.tasks:
+            self._consumers.discard(consumer)
+        for task in consumer.tasks:
+            task.add_done_callback(lambda _: None if consumer.tasks else self._consumers.discard(consumer))
 
-    def _parts(self) -> SessionParts:
+    def _parts(self) -> ConsumerParts:
         listen = self.listen
-        return SessionParts(
-            source=Source(queue=listen.queue, trigger=listen.trigger, function=listen.function, max_attempts=listen.max_attempts),
+        return ConsumerParts(
+            source=MessageSource(queue=listen.queue, trigger=listen.trigger, function=listen.function, max_attempts=listen.max_attempts),
             workload_id=listen.workload_id, prefetch=listen.prefetch, invoker=self.invoker,
             slots=asyncio.Semaphore(listen.max_concurrency), alone=asyncio.Lock(), settled=Settled(), told=self._told, held=self._hold,
         )  # fmt: skip

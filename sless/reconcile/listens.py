@@ -11,7 +11,7 @@ from sless.domain.trigger_spec import AMQP_URL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
-    """One trigger's wish. Equal ones need nothing done. `trusted`: on the operator's broker."""
+    """The desired listener of one trigger. Equal ones need nothing done. `trusted`: on the operator's broker."""
 
     trigger_id: str
     namespace: str
@@ -34,17 +34,17 @@ class Idle:
     reason: str
 
 
-Wish = Listen | Idle
+DesiredListener = Listen | Idle
 
 
-def wishes_of(triggers: Iterable[Trigger], workloads: Iterable[Workload], settings: Settings) -> dict[str, Wish]:
-    """By trigger id. A disabled trigger has no wish, and wants none: it consumes nothing."""
+def desired_listeners_of(triggers: Iterable[Trigger], workloads: Iterable[Workload], settings: Settings) -> dict[str, DesiredListener]:
+    """By trigger id. A disabled trigger has none."""
     targets = {(item.namespace, item.name): item for item in workloads if item.kind is not Kind.JOB and item.deleted_at is None}
     wanted = [item for item in triggers if item.type is TriggerType.EVENT and item.enabled]
-    return {item.id: _wish_of(item, targets.get((item.namespace, item.function_ref)), settings) for item in wanted}
+    return {item.id: _desired_listener_of(item, targets.get((item.namespace, item.function_ref)), settings) for item in wanted}
 
 
-def _wish_of(trigger: Trigger, target: Workload | None, settings: Settings) -> Wish:
+def _desired_listener_of(trigger: Trigger, target: Workload | None, settings: Settings) -> DesiredListener:
     reason = _target_problem(trigger, target) or _queue_problem(trigger, settings)
     if reason or target is None:
         return Idle(trigger_id=trigger.id, reason=reason)
@@ -96,13 +96,13 @@ class Stop:
 ListenAction = Start | Stop
 
 
-def decide_listens(wishes: Mapping[str, Wish], running: Mapping[str, Listen]) -> list[ListenAction]:
+def decide_listens(desired: Mapping[str, DesiredListener], running: Mapping[str, Listen]) -> list[ListenAction]:
     """One that changed is stopped and started: its running calls end by themselves, beside the new one's."""
     actions: list[ListenAction] = []
     for trigger_id, listen in running.items():
-        if wishes.get(trigger_id) != listen:
+        if desired.get(trigger_id) != listen:
             actions.append(Stop(trigger_id=trigger_id))
-    for trigger_id, wish in wishes.items():
-        if isinstance(wish, Listen) and running.get(trigger_id) != wish:
-            actions.append(Start(listen=wish))
+    for trigger_id, wanted in desired.items():
+        if isinstance(wanted, Listen) and running.get(trigger_id) != wanted:
+            actions.append(Start(listen=wanted))
     return actions

@@ -22,14 +22,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class Waiting:
     """A build goes on, or nothing was uploaded yet."""
 
 
-Plan = Ready | Waits | FinishRun
+Plan = Ready | Waiting | FinishRun
 
 
-def plan_of(workload: Workload | None, target: Workload | None, newest: Version | None, active: Version | None) -> Plan:
+def run_plan_of(workload: Workload | None, target: Workload | None, newest: Version | None, active: Version | None) -> Plan:
     """`target` is whose code runs: the workload itself, or what a job's `function_ref` names; the versions are the target's. Whether it
     goes to instances is not known here."""
     if workload is None or workload.deleted_at is not None:
@@ -38,13 +38,13 @@ def plan_of(workload: Workload | None, target: Workload | None, newest: Version 
         return FinishRun(status=CallStatus.FAILED, message=NotFound("function", workload.spec.function_ref).message)
     building = newest is None or newest.state in OPEN_VERSION_STATES
     if workload.kind is Kind.JOB and building:
-        return Waits()
+        return Waiting()
     if active is not None:
         revision = revision_of(target, active) if target is workload else job_revision_of(workload, target, active)
         return Ready(revision=revision, on_instances=False)
     if newest is not None and newest.state in (VersionState.FAILED, VersionState.CANCELLED):
         return FinishRun(status=CallStatus.FAILED, message=build_failed(target, newest).message)
-    return Waits()
+    return Waiting()
 
 
 def build_failed(workload: Workload, version: Version) -> SlessError:
@@ -68,7 +68,7 @@ class Plans:
         if workload_id not in self._plans:
             target = self._targets.get(workload_id)
             key = target.id if target else ""
-            plan = plan_of(self._workloads.get(workload_id), target, self._newest.get(key), self._active.get(key))
+            plan = run_plan_of(self._workloads.get(workload_id), target, self._newest.get(key), self._active.get(key))
             self._plans[workload_id] = self._placed(self._workloads[workload_id], plan) if isinstance(plan, Ready) else plan
         return self._plans[workload_id]
 

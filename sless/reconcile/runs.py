@@ -15,8 +15,8 @@ from sless.domain.request import stored_request_of
 from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
 from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, verdict_of, verdict_of_lost
-from sless.reconcile.invoked import Invoked
-from sless.reconcile.run_plans import Plans, Ready, Waits
+from sless.reconcile.instance_calls import InstanceCalls
+from sless.reconcile.run_plans import Plans, Ready, Waiting
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _NOT_NOW = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL, Code.SHUTTING_DOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunsLoopLimits:
     """`max_runs` bounds one-off runs and jobs together, `per_workload` what goes on of one function, service or job, `result_bytes` what
     is kept of what a handler returned."""
 
@@ -54,14 +54,14 @@ class RunsLoop:
     invoker: Invoker
     waker: Waker
     holder: str
-    limits: Limits
+    limits: RunsLoopLimits
     rng: random.Random = field(default_factory=random.Random)
-    _invoked: Invoked = field(init=False)
+    _calls: InstanceCalls = field(init=False)
     _gauge_at: float = 0.0
     _stopping: bool = False
 
     def __post_init__(self) -> None:
-        self._invoked = Invoked(self.invoker, lambda: self.waker.wake("runs"))
+        self._calls = InstanceCalls(self.invoker, lambda: self.waker.wake("runs"))
 
     def done(self, _: ObservedRun) -> None:
         """The backend ended a run. From any thread."""
@@ -78,7 +78,7 @@ class RunsLoop:
     def drain(self, timeout_sec: float) -> bool:
         """After `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are written. One that takes
         longer is begun again by whoever runs next."""
-        return self._invoked.wait_empty(timeout_sec)
+        return self._calls.wait_empty(timeout_sec)
 
     def tick(self) -> None:
         now = clock.now()
@@ -105,8 +105,8 @@ class RunsLoop:
 
     def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, deleted: bool) -> RunVerdict | None:
         """None: it goes on."""
-        here = run.id in self._invoked
-        seen = self._invoked.find_end(run.id) if here else observed.get(run.id)
+        here = run.id in self._calls
+        seen = self._calls.find_end(run.id) if here else observed.get(run.id)
         goes_on = here if seen is None else seen.status is CallStatus.RUNNING
         if goes_on:
             return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted") if deleted else None
@@ -131,7 +131,7 @@ class RunsLoop:
                         moves.finish(run.id, status, verdict.attempt or status, values, was=run.status)
         for run, verdict in verdicts:
             _count(run, verdict)
-            if not self._invoked.drop(run.id):
+            if not self._calls.drop(run.id):
                 self.backend.remove_run(run.id)
         if any(run.callback_url for run, _ in verdicts):
             self.waker.wake("callbacks")
@@ -139,8 +139,8 @@ class RunsLoop:
     def _stop_cancelled(self, observed: dict[str, ObservedRun], running: set[str]) -> None:
         """What goes on, or is left, of runs of which nothing should: somebody cancelled them, and may have asked for them again since; or
         a server was killed after it had written what came of an attempt. Synchronous calls have no row and are let be."""
-        for run_id in self._invoked.ids() - running:
-            self._invoked.drop(run_id)
+        for run_id in self._calls.ids() - running:
+            self._calls.drop(run_id)
         unknown = observed.keys() - running
         for run_id in self.store.runs.resting_of(unknown) if unknown else ():
             self.backend.remove_run(run_id)
@@ -168,7 +168,7 @@ class RunsLoop:
                     chosen.append((run, plan))
                 case FinishRun() as verdict:
                     finished.append((run, verdict))
-                case Ready() | Waits():
+                case Ready() | Waiting():
                     continue
         for start in range(0, len(finished), _BATCH):
             self._write(finished[start : start + _BATCH])
@@ -179,7 +179,7 @@ class RunsLoop:
         """Those of calls on instances (True), and of runs of their own."""
         taken = {True: Counter[str](), False: Counter[str]()}
         for run in going:
-            taken[run.id in self._invoked][run.namespace] += 1
+            taken[run.id in self._calls][run.namespace] += 1
         most = {True: self.limits.calls_at_once, False: self.limits.max_runs}
         return {sort: Slots(free=most[sort] - taken[sort].total(), taken=taken[sort]) for sort in most}
 
@@ -196,7 +196,7 @@ class RunsLoop:
     def _start(self, run: Run, plan: Ready) -> None:
         try:
             if plan.on_instances:
-                self._invoked.begin(call_of(run), float(plan.revision.timeout_sec or LONGEST_CALL_SEC))
+                self._calls.begin(call_of(run), float(plan.revision.timeout_sec or LONGEST_CALL_SEC))
             else:
                 event = run.event if run.request is None else stored_request_of(run.request).event()
                 spec = RunSpec(id=run.id, revision=plan.revision, event=event, request_id=run.request_id, trigger=run.trigger)

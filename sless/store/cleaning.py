@@ -2,7 +2,7 @@
 
 Gone are: invocations older than `history_days` or beyond the newest `per_function` of their workload, with their log lines and their ended
 runs (but the newest run of a job, whose phase stands on it, and one whose callback is still to be sent); log lines outside of calls by the
-same two limits; statistics older than `stats_days`. What is queued or running stays, however old.
+same two retention; statistics older than `stats_days`. What is queued or running stays, however old.
 """
 
 import threading
@@ -21,7 +21,7 @@ from sless.store.tables import call_stats, callbacks, invocations, log_lines, ru
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Retention:
     history_days: int
     per_function: int
     stats_days: int
@@ -32,37 +32,37 @@ class Cleaner:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._lock = threading.Lock()
-        self._limits: Limits | None = None
+        self._retention: Retention | None = None
         self._sweep: Iterator[int] = iter(())
 
-    def step(self, limits: Limits) -> int:
+    def step(self, retention: Retention) -> int:
         """Rows deleted; 0 at the end of a sweep over everything. A sweep remembers its place, so a step does not look at everything
         again."""
         with self._lock:
-            if self._limits != limits:
-                self._limits, self._sweep = limits, self._batches(limits)
+            if self._retention != retention:
+                self._retention, self._sweep = retention, self._batches(retention)
             removed = next(self._sweep, 0)
             if not removed:
-                self._limits = None
+                self._retention = None
             return removed
 
-    def _batches(self, limits: Limits) -> Iterator[int]:
+    def _batches(self, retention: Retention) -> Iterator[int]:
         """One number of rows per transaction, never 0."""
         now = clock.now()
-        oldest = now - timedelta(days=limits.history_days)
-        yield from self._invocation_batches(limits, oldest)
-        yield from self._unattached_batches(limits)
-        yield from self._drop(log_lines, log_lines.c.at < oldest, limits.batch)
-        yield from self._drop(runs, and_(runs.c.ended_at < oldest, _replaceable_run()), limits.batch)
-        yield from self._drop_stats(now - timedelta(days=limits.stats_days), limits.batch)
+        oldest = now - timedelta(days=retention.history_days)
+        yield from self._invocation_batches(retention, oldest)
+        yield from self._unattached_batches(retention)
+        yield from self._drop(log_lines, log_lines.c.at < oldest, retention.batch)
+        yield from self._drop(runs, and_(runs.c.ended_at < oldest, _replaceable_run()), retention.batch)
+        yield from self._drop_stats(now - timedelta(days=retention.stats_days), retention.batch)
 
-    def _invocation_batches(self, limits: Limits, oldest: datetime) -> Iterator[int]:
+    def _invocation_batches(self, retention: Retention, oldest: datetime) -> Iterator[int]:
         columns = invocations.c
         for workload_id in self._workload_ids(invocations):
-            place = self._oldest_kept(invocations, columns.started_at, workload_id, limits.per_function)
+            place = self._oldest_kept(invocations, columns.started_at, workload_id, retention.per_function)
             bound = oldest if place is None else max(oldest, place)
             where = and_(columns.workload_id == workload_id, columns.started_at < bound, columns.status.in_(ENDED_CALL_STATUSES))
-            while removed := self._drop_invocations(where, limits.batch):
+            while removed := self._drop_invocations(where, retention.batch):
                 yield removed
 
     def _drop_invocations(self, where: ColumnElement[bool], batch: int) -> int:
@@ -75,13 +75,13 @@ class Cleaner:
             removed += conn.execute(delete(log_lines).where(log_lines.c.invocation_id.in_(ids))).rowcount
             return removed + conn.execute(delete(runs).where(runs.c.id.in_(ids), _replaceable_run())).rowcount
 
-    def _unattached_batches(self, limits: Limits) -> Iterator[int]:
+    def _unattached_batches(self, retention: Retention) -> Iterator[int]:
         columns = log_lines.c
         outside = columns.invocation_id == ""
         for workload_id in self._workload_ids(log_lines):
-            place = self._oldest_kept(log_lines, columns.id, workload_id, limits.per_function, outside)
+            place = self._oldest_kept(log_lines, columns.id, workload_id, retention.per_function, outside)
             if place is not None:
-                yield from self._drop(log_lines, and_(columns.workload_id == workload_id, outside, columns.id < place), limits.batch)
+                yield from self._drop(log_lines, and_(columns.workload_id == workload_id, outside, columns.id < place), retention.batch)
 
     def _oldest_kept(self, table: Table, order: ColumnElement[Any], workload_id: str, keep: int, *where: ColumnElement[bool]) -> Any:
         """Place of the oldest of the newest `keep` rows of a workload; None when there are fewer."""

@@ -1,6 +1,6 @@
 """How structured and secret values become text columns: the one place to change when secrets shall be encrypted at rest.
 
-A sealed text starts with the scheme's tag; `plain:` is JSON as it is. A further scheme gets its own tag, so rows of both can live side by
+A secrets text starts with the scheme's tag; `plain:` is JSON as it is. A further scheme gets its own tag, so rows of both can live side by
 side while they are rewritten.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from sless.domain.model import WorkloadSpec
 
 _PLAIN = "plain:"
-_SEALED_SPEC = ("env_vars", "build_env", "secret_env")
+_SECRET_FIELDS = ("env_vars", "build_env", "secret_env")
 _SPEC_FIELDS = frozenset(item.name for item in fields(WorkloadSpec))
 
 
@@ -25,27 +25,27 @@ def decode(text: str) -> Any:
     return json.loads(text)
 
 
-def seal(values: Mapping[str, Any]) -> str:
+def encode_secrets(values: Mapping[str, Any]) -> str:
     return _PLAIN + encode(dict(values))
 
 
-def unseal(text: str) -> dict[str, Any]:
+def decode_secrets(text: str) -> dict[str, Any]:
     """Raises ValueError for a scheme this version does not know."""
     if not text.startswith(_PLAIN):
-        raise ValueError(f"unknown scheme of a sealed value: {text.split(':', 1)[0]!r}")
+        raise ValueError(f"unknown scheme of a secrets value: {text.split(':', 1)[0]!r}")
     values: dict[str, Any] = json.loads(text[len(_PLAIN) :])
     return values
 
 
 def encode_spec(spec: WorkloadSpec) -> dict[str, str]:
-    """Columns `spec` and `sealed` of a workload."""
+    """Columns `spec` and `secrets` of a workload."""
     values = asdict(spec)
-    sealed = {name: values.pop(name) for name in _SEALED_SPEC}
-    return {"spec": encode(values), "sealed": seal(sealed)}
+    secrets = {name: values.pop(name) for name in _SECRET_FIELDS}
+    return {"spec": encode(values), "secrets": encode_secrets(secrets)}
 
 
-def decode_spec(spec: str, sealed: str) -> WorkloadSpec:
+def decode_spec(spec: str, secrets: str) -> WorkloadSpec:
     """Fields that an older version did not know get their defaults."""
-    values = {**decode(spec), **unseal(sealed)}
+    values = {**decode(spec), **decode_secrets(secrets)}
     values["set_fields"] = tuple(values.get("set_fields", ()))
     return WorkloadSpec(**{name: value for name, value in values.items() if name in _SPEC_FIELDS})

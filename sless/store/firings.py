@@ -48,7 +48,7 @@ class FiringStore:
         with self._db.read() as conn:
             return {row[0]: row[1] for row in conn.execute(select(triggers.c.id, triggers.c.generation).where(_SCHEDULED))}
 
-    def list(self, trigger_ids: Collection[str]) -> list[Trigger]:
+    def list_enabled(self, trigger_ids: Collection[str]) -> list[Trigger]:
         """Those of them that are enabled cron triggers."""
         with self._db.read() as conn:
             return [
@@ -57,7 +57,7 @@ class FiringStore:
                 for row in conn.execute(select(triggers).where(_SCHEDULED, triggers.c.id.in_(part))).mappings()
             ]
 
-    def claim(self, dues: Sequence[Due]) -> "list_[Claimed]":
+    def claim(self, dues: Sequence[Due]) -> list[Claimed]:
         """One transaction: each instant gets its run (queued, skipped or missed) and history, or nothing. Durable when it returns; who
         claims an instant again changes nothing."""
         ordered = sorted(dues, key=lambda due: (due.trigger_id, due.due_at))
@@ -86,9 +86,6 @@ class FiringStore:
                 where = triggers.c.id.in_(part)
                 conn.execute(update(triggers).where(where, _SCHEDULED if warm else true()).values(warm=warm))
             revision.bump(conn)
-
-
-list_ = list
 
 
 def _parts(trigger_ids: Iterable[str]) -> Iterable[Sequence[str]]:

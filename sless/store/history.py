@@ -9,7 +9,7 @@ from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLin
 from sless.domain.statistics import CallStats, DayUsage
 from sless.errors import Detail, Invalid
 from sless.store.bulk import BulkInsert
-from sless.store.cleaning import Cleaner, Limits
+from sless.store.cleaning import Cleaner, Retention
 from sless.store.engine import Database
 from sless.store.stats import StatsStore
 from sless.store.tables import invocations, log_lines
@@ -111,7 +111,7 @@ class HistoryStore:
 
     def clean(self, *, history_days: int, per_function: int, stats_days: int, batch: int = 500) -> int:
         """One small step of clean-up; how many rows went. 0: nothing is left to do."""
-        return self._cleaner.step(Limits(history_days=history_days, per_function=per_function, stats_days=stats_days, batch=batch))
+        return self._cleaner.step(Retention(history_days=history_days, per_function=per_function, stats_days=stats_days, batch=batch))
 
 
 def _invocation_of(row: RowMapping) -> Invocation:

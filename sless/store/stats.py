@@ -16,7 +16,7 @@ from sless.store.tables import call_stats
 _BUCKETS = len(LATENCY_BOUNDS_MS) + 1
 _KEY = ("workload_id", "version", "minute")
 
-Key = tuple[str, int, datetime]
+StatsKey = tuple[str, int, datetime]
 
 
 class StatsStore:
@@ -65,14 +65,14 @@ class StatsStore:
             ]
 
     def _locked(self, conn: Connection, items: list[CallStats]) -> list[CallStats]:
-        found: dict[Key, CallStats] = {}
+        found: dict[StatsKey, CallStats] = {}
         step = 200
         for start in range(0, len(items), step):
-            keys = [_key_of(item) for item in items[start : start + step]]
+            keys = [_stats_key_of(item) for item in items[start : start + step]]
             own = and_(tuple_(*(call_stats.c[name] for name in _KEY)).in_(keys), call_stats.c.writer == self._writer)
             query = select(call_stats).where(own).order_by(*(call_stats.c[name] for name in _KEY)).with_for_update()
-            found.update((_key_of(item), item) for item in map(_stats_of, conn.execute(query).mappings()))
-        return [found[_key_of(item)] for item in items]
+            found.update((_stats_key_of(item), item) for item in map(_stats_of, conn.execute(query).mappings()))
+        return [found[_stats_key_of(item)] for item in items]
 
 
 def bucket_of(duration_ms: float) -> int:
@@ -88,16 +88,16 @@ def _day_of(moment: datetime) -> str:
     return moment.astimezone(UTC).date().isoformat()
 
 
-def _by_key(stats: Iterable[CallStats]) -> dict[Key, CallStats]:
-    found: dict[Key, CallStats] = {}
+def _by_key(stats: Iterable[CallStats]) -> dict[StatsKey, CallStats]:
+    found: dict[StatsKey, CallStats] = {}
     for item in stats:
         item = replace(item, minute=minute_of(item.minute))
-        key = _key_of(item)
+        key = _stats_key_of(item)
         found[key] = _sum(found[key], item) if key in found else item
     return found
 
 
-def _key_of(item: CallStats) -> Key:
+def _stats_key_of(item: CallStats) -> StatsKey:
     return (item.workload_id, item.version, item.minute)
 
 

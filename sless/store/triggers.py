@@ -52,23 +52,23 @@ class TriggerStore:
         found = self._all(select(triggers).where(triggers.c.id == trigger_id))
         return found[0] if found else None
 
-    def list(self, namespace: str, limit: int | None = None, after_name: str | None = None) -> list[Trigger]:
+    def list_in(self, namespace: str, limit: int | None = None, after_name: str | None = None) -> list[Trigger]:
         """By name."""
         query = select(triggers).where(triggers.c.namespace == namespace)
         if after_name is not None:
             query = query.where(triggers.c.name > after_name)
         return self._all(query.order_by(triggers.c.name).limit(limit))
 
-    def list_all(self, type: TriggerType | None = None) -> "list_[Trigger]":
+    def list_all(self, type: TriggerType | None = None) -> list[Trigger]:
         """Of all tenants."""
         query = select(triggers).order_by(triggers.c.namespace, triggers.c.name, triggers.c.id)
         return self._all(query if type is None else query.where(triggers.c.type == type))
 
-    def list_standing(self) -> "list_[Trigger]":
+    def list_standing(self) -> list[Trigger]:
         """Of all tenants, those that may give their target instances: http and event ones, and cron ones whose firing is near."""
         return self._all(select(triggers).where(is_standing()).order_by(triggers.c.name))
 
-    def list_for(self, namespace: str, function_ref: str) -> "list_[Trigger]":
+    def list_for(self, namespace: str, function_ref: str) -> list[Trigger]:
         """Those that refer to a function or service, by name."""
         target = and_(triggers.c.namespace == namespace, triggers.c.function_ref == function_ref)
         return self._all(select(triggers).where(target).order_by(triggers.c.name))
@@ -109,19 +109,16 @@ class TriggerStore:
         with self._db.write() as conn:
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
 
-    def _all(self, query: Select[Any]) -> "list_[Trigger]":
+    def _all(self, query: Select[Any]) -> list[Trigger]:
         with self._db.read() as conn:
             return [trigger_of(row) for row in conn.execute(query).mappings()]
-
-
-list_ = list
 
 
 def trigger_of(row: RowMapping) -> Trigger:
     values = dict(row)
     values["type"] = TriggerType(values["type"])
     values["spec"] = codec.decode(values["spec"])
-    values["secrets"] = codec.unseal(values.pop("sealed"))
+    values["secrets"] = codec.decode_secrets(values.pop("secrets"))
     return Trigger(**values)
 
 
@@ -145,7 +142,7 @@ def _bump(conn: Connection) -> None:
 
 def values_of(trigger: Trigger) -> dict[str, Any]:
     values = {name: getattr(trigger, name) for name in triggers.c.keys() if hasattr(trigger, name)}  # noqa: SIM118 - not a dict
-    return values | {"type": trigger.type.value, "spec": codec.encode(trigger.spec), "sealed": codec.seal(trigger.secrets)}
+    return values | {"type": trigger.type.value, "spec": codec.encode(trigger.spec), "secrets": codec.encode_secrets(trigger.secrets)}
 
 
 def _lock(conn: Connection, trigger_id: str) -> Trigger:

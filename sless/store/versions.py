@@ -62,7 +62,7 @@ class VersionStore(BuildLog):
     def find_newest(self, workload_id: str) -> Version | None:
         return self.newest_of([workload_id]).get(workload_id)
 
-    def list(self, workload_id: str, limit: int | None = None, before_number: int | None = None) -> list[Version]:
+    def list_of(self, workload_id: str, limit: int | None = None, before_number: int | None = None) -> list[Version]:
         """Highest number first."""
         query = select(versions).where(versions.c.workload_id == workload_id).order_by(versions.c.number.desc()).limit(limit)
         if before_number is not None:
@@ -75,12 +75,12 @@ class VersionStore(BuildLog):
     def active_of(self, workload_ids: Collection[str]) -> dict[str, Version]:
         return self._by_workload(active_query(), workload_ids)
 
-    def list_open(self) -> "list_[Version]":
+    def list_open(self) -> list[Version]:
         """Queued and building, oldest first."""
         query = select(versions).where(versions.c.state.in_(lifecycle.OPEN_VERSION_STATES))
         return self._all(query.order_by(versions.c.created_at, versions.c.id))
 
-    def list_kept(self) -> "list_[Version]":
+    def list_kept(self) -> list[Version]:
         """Every version there is."""
         return self._all(select(versions).order_by(versions.c.workload_id, versions.c.number))
 
@@ -156,7 +156,7 @@ class VersionStore(BuildLog):
         with self._db.write() as conn:
             conn.execute(update(versions).where(versions.c.id == version_id).values(code_hash=code_hash))
 
-    def prunable(self, keep: int) -> "list_[Version]":
+    def prunable(self, keep: int) -> list[Version]:
         """Ended versions beyond the newest `keep` of their workload, but for the active one; oldest first.
 
         Code that was built several times (`rebuild`) counts once, so that rebuilding takes no earlier code away; of its builds the
@@ -192,7 +192,7 @@ class VersionStore(BuildLog):
             others = select(func.count()).select_from(versions).where(versions.c.code_key == version.code_key)
             return None if conn.execute(others).scalar_one() else version.code_key
 
-    def _all(self, query: Select[Any]) -> "list_[Version]":
+    def _all(self, query: Select[Any]) -> list[Version]:
         with self._db.read() as conn:
             return [version_of(row) for row in conn.execute(query).mappings()]
 
@@ -205,9 +205,6 @@ class VersionStore(BuildLog):
                 part = query.where(versions.c.workload_id.in_(wanted[start : start + _ID_BATCH]))
                 found.update((row["workload_id"], version_of(row)) for row in conn.execute(part).mappings())
         return found
-
-
-list_ = list
 
 
 def newest_query() -> Select[Any]:
@@ -226,7 +223,7 @@ def active_query() -> Select[Any]:
 def version_of(row: RowMapping) -> Version:
     values = dict(row)
     values["state"] = VersionState(values["state"])
-    values["build_env"] = codec.unseal(values.pop("sealed_build_env"))
+    values["build_env"] = codec.decode_secrets(values.pop("build_env"))
     del values["claimed_by"]
     return Version(**values)
 
@@ -234,7 +231,7 @@ def version_of(row: RowMapping) -> Version:
 def _values_of(version: Version) -> dict[str, Any]:
     names = versions.c.keys()
     values = {name: getattr(version, name) for name in names if hasattr(version, name)}
-    return values | {"state": version.state.value, "sealed_build_env": codec.seal(version.build_env), "claimed_by": None}
+    return values | {"state": version.state.value, "build_env": codec.encode_secrets(version.build_env), "claimed_by": None}
 
 
 def _find(conn: Connection, where: ColumnElement[bool]) -> Version | None:

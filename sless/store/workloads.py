@@ -84,7 +84,7 @@ class WorkloadStore:
             raise NotFound("workload", workload_id)
         return workload
 
-    def list(self, namespace: str, kinds: Iterable[Kind], *, limit: int | None = None, after_name: str | None = None) -> list[Workload]:
+    def list_in(self, namespace: str, kinds: Iterable[Kind], *, limit: int | None = None, after_name: str | None = None) -> list[Workload]:
         """By name."""
         query = _shown().where(workloads.c.namespace == namespace, workloads.c.kind.in_(kinds))
         query = query.order_by(workloads.c.name, workloads.c.scope).limit(limit)
@@ -93,7 +93,7 @@ class WorkloadStore:
         with self._db.read() as conn:
             return [workload_of(row) for row in conn.execute(query).mappings()]
 
-    def list_all(self, kinds: Iterable[Kind]) -> "list_[Workload]":
+    def list_all(self, kinds: Iterable[Kind]) -> list[Workload]:
         """Of all tenants, also every row that is being deleted."""
         query = select(workloads).where(workloads.c.kind.in_(kinds)).order_by(workloads.c.namespace, workloads.c.name)
         with self._db.read() as conn:
@@ -161,9 +161,6 @@ class WorkloadStore:
             return workload_of(row) if row else None
 
 
-list_ = list
-
-
 def lock(conn: Connection, workload_id: str) -> Workload:
     """Reads the row and keeps others from changing it until the transaction ends. Raises NotFound."""
     row = conn.execute(select(workloads).where(workloads.c.id == workload_id).with_for_update()).mappings().one_or_none()
@@ -216,7 +213,7 @@ def workload_of(row: RowMapping) -> Workload:
         namespace=row["namespace"],
         kind=Kind(row["kind"]),
         name=row["name"],
-        spec=codec.decode_spec(row["spec"], row["sealed"]),
+        spec=codec.decode_spec(row["spec"], row["secrets"]),
         generation=row["generation"],
         active_version=row["active_version"],
         observed=Observed(

@@ -21,8 +21,8 @@ from sless.usecases.history import History
 from sless.usecases.invocations import Invocations
 from sless.usecases.jobs import Jobs
 from sless.usecases.overview import Overview
-from sless.usecases.parts import Parts
-from sless.usecases.tenants import Tenants
+from sless.usecases.parts import UseCaseParts
+from sless.usecases.tenants import TenantUseCases
 from sless.usecases.triggers import Triggers
 from sless.usecases.uploads import Uploads
 from sless.usecases.versions import Versions
@@ -38,8 +38,10 @@ class Usecases:
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None
     ) -> None:
         limits = PackageLimits(zip_bytes=settings.max_zip_bytes, unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
-        self._parts = Parts(settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits))
-        self.tenants = Tenants(self._parts)
+        self._parts = UseCaseParts(
+            settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits)
+        )
+        self.tenants = TenantUseCases(self._parts)
         self._workloads = {kind: Workloads(self._parts, kind) for kind in (Kind.FUNCTION, Kind.SERVICE)}
         self.jobs = Jobs(self._parts)
         self.triggers = Triggers(self._parts)

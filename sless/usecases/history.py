@@ -9,7 +9,7 @@ from sless import clock
 from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine, Workload
 from sless.domain.statistics import Series, series_of
 from sless.errors import Detail, Invalid
-from sless.usecases.parts import Parts
+from sless.usecases.parts import UseCaseParts
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 _UNIT = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -26,7 +26,7 @@ class InvocationFilter:
 
 
 class History:
-    def __init__(self, parts: Parts, freshen_logs: Callable[[str], None]) -> None:
+    def __init__(self, parts: UseCaseParts, freshen_logs: Callable[[str], None]) -> None:
         self._freshen_logs = freshen_logs
         self._store = parts.store
         self._stats_days = parts.settings.stats_days

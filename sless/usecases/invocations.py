@@ -10,7 +10,7 @@ from sless.domain.lifecycle import ENDED_CALL_STATUSES
 from sless.domain.model import Invocation, Kind, LogLine, Run
 from sless.errors import Code, NotFound, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import Parts
+from sless.usecases.parts import UseCaseParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class CallbackKeyView:
 
 
 class Invocations:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
         self._store = parts.store
 

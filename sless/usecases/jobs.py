@@ -8,13 +8,13 @@ from sless.domain.model import CallStatus, CallTrigger, Kind, Phase, Run, Worklo
 from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, Detail, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, retry_changed
 from sless.usecases.views import JobView, view_jobs
 from sless.usecases.workloads import write_spec
 
 
 class Jobs:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
         self._store = parts.store
 
@@ -32,7 +32,7 @@ class Jobs:
         return self._view(self._store.workloads.get(namespace, Kind.JOB, name))
 
     def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[JobView]:
-        return view_jobs(self._store, self._store.workloads.list(namespace, [Kind.JOB], limit=limit, after_name=after))
+        return view_jobs(self._store, self._store.workloads.list_in(namespace, [Kind.JOB], limit=limit, after_name=after))
 
     def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> JobView:
         """Raises CONFLICT when run_id would become lower."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sless.domain.model import Kind, Phase, Trigger, TriggerType, Workload
-from sless.usecases.parts import Parts
+from sless.usecases.parts import UseCaseParts
 from sless.usecases.views import JobView, WorkloadView, view_jobs, view_workloads
 
 
@@ -26,14 +26,14 @@ class OverviewItem:
 
 
 class Overview:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._store = parts.store
 
     def list(self, namespace: str) -> list[OverviewItem]:
         """Functions and services by name, then jobs."""
-        triggers = self._store.triggers.list(namespace)
-        callables = self._store.workloads.list(namespace, [Kind.FUNCTION, Kind.SERVICE])
-        jobs = self._store.workloads.list(namespace, [Kind.JOB])
+        triggers = self._store.triggers.list_in(namespace)
+        callables = self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])
+        jobs = self._store.workloads.list_in(namespace, [Kind.JOB])
         shown: list[tuple[WorkloadView | JobView, bool]] = [
             (view, view.reachable) for view in view_workloads(self._store, callables, triggers)
         ]

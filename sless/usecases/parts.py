@@ -22,7 +22,7 @@ MERGE_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class UseCaseParts:
     settings: Settings
     store: Store
     code: CodeStore

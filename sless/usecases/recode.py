@@ -3,10 +3,10 @@
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version, VersionState, Workload
 from sless.store import Store
-from sless.usecases.parts import Parts
+from sless.usecases.parts import UseCaseParts
 
 
-def recode(parts: Parts, workload: Workload) -> Version | None:
+def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
     """None when there is no code yet: the next upload takes the new runtime."""
     base = find_current(parts.store, workload)
     if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
@@ -14,7 +14,7 @@ def recode(parts: Parts, workload: Workload) -> Version | None:
     return _insert(parts, workload, base, runtime=workload.spec.runtime, entrypoint=workload.spec.entrypoint)
 
 
-def rebuild(parts: Parts, workload: Workload) -> Version | None:
+def rebuild(parts: UseCaseParts, workload: Workload) -> Version | None:
     """A new version of the code that serves, to be built on the runtime image of today; the old one serves meanwhile, and stays when the
     build fails. An upload that is being built is built on it anyway: then that one. None: nothing has ever become ready."""
     newest = parts.store.versions.find_newest(workload.id)
@@ -35,7 +35,7 @@ def find_current(store: Store, workload: Workload) -> Version | None:
     return store.versions.find(workload.id, workload.active_version) if rolled_back and workload.active_version else newest
 
 
-def _insert(parts: Parts, workload: Workload, base: Version, *, runtime: str, entrypoint: str) -> Version:
+def _insert(parts: UseCaseParts, workload: Workload, base: Version, *, runtime: str, entrypoint: str) -> Version:
     """A version of the code of `base`."""
     version = parts.store.versions.insert(
         workload.id, sha256=base.sha256, code_hash=base.code_hash, runtime=runtime, entrypoint=entrypoint, code_key=base.code_key,

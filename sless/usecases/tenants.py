@@ -8,7 +8,7 @@ from sless.domain.model import Kind, Tenant
 from sless.domain.statistics import DayUsage
 from sless.errors import Code, Detail, Invalid, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import Parts, limits_of
+from sless.usecases.parts import UseCaseParts, limits_of
 
 USAGE_DAYS = 31
 
@@ -20,8 +20,8 @@ class Usage:
     days: list[DayUsage]
 
 
-class Tenants:
-    def __init__(self, parts: Parts) -> None:
+class TenantUseCases:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
         self._store = parts.store
 
@@ -42,10 +42,10 @@ class Tenants:
         if confirm != namespace:
             message = f"expected the namespace once more: ?confirm={namespace}; everything in it will be deleted"
             raise Invalid(Detail(field="confirm", message=message))
-        triggers = self._store.triggers.list(namespace)
+        triggers = self._store.triggers.list_in(namespace)
         for trigger in triggers:
             self._store.triggers.remove(trigger.id)
-        workloads = self._store.workloads.list(namespace, list(Kind))
+        workloads = self._store.workloads.list_in(namespace, list(Kind))
         for workload in workloads:
             self._store.workloads.mark_deleted(workload.id)
         try:

@@ -12,12 +12,12 @@ from sless.domain.spec import Mode, check_event_size, run_event_of
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, retry_changed
 from sless.usecases.views import TriggerView, trigger_view_of, view_trigger
 
 
 class Triggers:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
         self._store = parts.store
 
@@ -44,8 +44,8 @@ class Triggers:
         return view_trigger(self._store, self._store.triggers.get(namespace, name))
 
     def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[TriggerView]:
-        found = self._store.triggers.list(namespace, limit=limit, after_name=after)
-        targets = {item.name: item for item in self._store.workloads.list(namespace, [Kind.FUNCTION, Kind.SERVICE])} if found else {}
+        found = self._store.triggers.list_in(namespace, limit=limit, after_name=after)
+        targets = {item.name: item for item in self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])} if found else {}
         return [trigger_view_of(item, targets.get(item.function_ref)) for item in found]
 
     def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> TriggerView:

@@ -11,7 +11,7 @@ from sless.code.keys import new_code_key
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.errors import Code, SlessError
-from sless.usecases.parts import Parts
+from sless.usecases.parts import UseCaseParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Uploaded:
 
 
 class Uploads:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
         self._store = parts.store
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sless.domain.model import Kind, Version, Workload
 from sless.errors import Code, NotFound, SlessError
-from sless.usecases.parts import Parts
+from sless.usecases.parts import UseCaseParts
 from sless.usecases.recode import find_current, rebuild
 
 
@@ -20,13 +20,13 @@ class VersionView:
 
 
 class Versions:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
         self._store = parts.store
 
     def list(self, namespace: str, kind: Kind, name: str, *, limit: int | None, before: int | None) -> list[VersionView]:
         workload = self._store.workloads.get(namespace, kind, name)
-        found = self._store.versions.list(workload.id, limit=limit, before_number=before)
+        found = self._store.versions.list_of(workload.id, limit=limit, before_number=before)
         return [VersionView(workload=workload, version=version) for version in found]
 
     def get(self, namespace: str, kind: Kind, name: str, number: int) -> VersionView:

@@ -8,7 +8,7 @@ from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, SlessError
 from sless.store import Store
 from sless.tokens import Caller
-from sless.usecases.parts import Parts, check_match, etag_of, retry_changed
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, retry_changed
 from sless.usecases.recode import recode
 from sless.usecases.views import WorkloadView, view_workload, view_workloads
 
@@ -16,7 +16,7 @@ from sless.usecases.views import WorkloadView, view_workload, view_workloads
 class Workloads:
     """Those of one kind."""
 
-    def __init__(self, parts: Parts, kind: Kind) -> None:
+    def __init__(self, parts: UseCaseParts, kind: Kind) -> None:
         self._parts = parts
         self._store = parts.store
         self._kind = kind
@@ -35,8 +35,8 @@ class Workloads:
         return view_workload(self._store, self._store.workloads.get(namespace, self._kind, name))
 
     def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[WorkloadView]:
-        found = self._store.workloads.list(namespace, [self._kind], limit=limit, after_name=after)
-        return view_workloads(self._store, found, self._store.triggers.list(namespace) if found else [])
+        found = self._store.workloads.list_in(namespace, [self._kind], limit=limit, after_name=after)
+        return view_workloads(self._store, found, self._store.triggers.list_in(namespace) if found else [])
 
     def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
         return self._change(self._store.workloads.get(namespace, self._kind, name), body, Mode.REPLACE, if_match)
@@ -62,7 +62,7 @@ class Workloads:
         return view_workload(self._store, changed)
 
 
-def write_spec(parts: Parts, workload: Workload, spec: WorkloadSpec, *, checked: bool) -> Workload:
+def write_spec(parts: UseCaseParts, workload: Workload, spec: WorkloadSpec, *, checked: bool) -> Workload:
     """`checked`: only if nobody has changed it since it was read. Writes nothing when the spec is the one that is there; another
     runtime or entrypoint becomes a version of the same code."""
     if spec == workload.spec and workload.deleted_at is None:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import insert, inspect, select, text
 
 from sless.app.backup import Usable, write_backup
-from sless.backup import BrokenBackup, Restored, Target, archive, restore, write
+from sless.backup import BrokenBackup, Restored, RestoreTarget, archive, restore, write
 from sless.code.folder import FolderCodeStore
 from sless.config import Settings
 from sless.errors import ConfigError, SlessError
@@ -51,7 +51,7 @@ def value_of(column: Any, row: int) -> Any:
         return AT + timedelta(seconds=row)
     if column.type.python_type in (int, float, bool):
         return column.type.python_type(row + 1)
-    special = {"code_key": key_of(row), "state": "ready", "sealed_build_env": "plain:{}"}
+    special = {"code_key": key_of(row), "state": "ready", "build_env": "plain:{}"}
     return special.get(column.name, f"{column.name} {row} äöü\n\x01 \N{GRINNING FACE}")
 
 
@@ -80,7 +80,7 @@ class Place:
         return file.getvalue() if isinstance(file, io.BytesIO) else b""
 
     def restore(self, data: bytes, *, force: bool = False, usable: bool = True) -> Restored:
-        target = Target(
+        target = RestoreTarget(
             store=self.store, code=self.code, folder=self.folder, signing_key=self.folder / "jwt-secret", is_usable=lambda version: usable
         )
         return restore(io.BytesIO(data), target, force=force, tell=self.said.append)
@@ -269,7 +269,7 @@ def test_a_backup_of_an_older_version_is_migrated(there):
     rows = {
         "tenants": {"namespace": "ns", "sub": "alice", "limits": "{}", "created_at": AT.isoformat()},
         "workloads": {"id": "w1", "namespace": "ns", "kind": "function", "scope": "callable", "name": "f", "spec": "{}", "generation": 1,
-                      "sealed": "plain:{}", "observed_generation": 0, "observed_ready": 0, "observed_message": "",
+                      "secrets": "plain:{}", "observed_generation": 0, "observed_ready": 0, "observed_message": "",
                       "observed_failing": False, "created_at": AT.isoformat(), "updated_at": AT.isoformat()},
     }  # fmt: skip
     files = {f"tables/{name}/000001": line_of([rows[name].get(column) for column in tables[name]]) for name in tables}
@@ -356,7 +356,9 @@ def test_a_large_backup_takes_little_memory(here, there, tmp_path):
         tracemalloc.start()
         try:
             here.backup(file, compressed=False)
-            target = Target(store=there.store, code=there.code, folder=there.folder, signing_key=None, is_usable=lambda version: True)
+            target = RestoreTarget(
+                store=there.store, code=there.code, folder=there.folder, signing_key=None, is_usable=lambda version: True
+            )
             restore(file, target, force=False, tell=there.said.append)
             peak = tracemalloc.get_traced_memory()[1]
         finally:

@@ -12,7 +12,7 @@ from sless.domain.callback import CallbackStatus
 from sless.domain.model import CallStatus, CallTrigger, Endpoint, Kind, Run, TriggerType, VersionState
 from sless.domain.ports import AcceptedCall, BackendUnavailable, ObservedRun, Outcome, RunSpec
 from sless.errors import Code, SlessError
-from sless.reconcile.runs import Limits, RunsLoop
+from sless.reconcile.runs import RunsLoop, RunsLoopLimits
 from sless.store import Store
 from tests.builders import NAMESPACE, make_run, make_workload_spec
 from tests.contract.store_steps import build
@@ -102,7 +102,7 @@ class Stage:
         return self.store.runs.get(run.id).status
 
 
-def make_stage(store: Store, backend: Backend, limits: Limits) -> Stage:
+def make_stage(store: Store, backend: Backend, limits: RunsLoopLimits) -> Stage:
     invoker, topics = Invoker(), list[str]()
 
     class Waker:
@@ -117,7 +117,7 @@ def make_stage(store: Store, backend: Backend, limits: Limits) -> Stage:
 
 @pytest.fixture
 def stage(store: Store) -> Iterator[Stage]:
-    yield make_stage(store, Backend(), Limits(max_runs=5, per_workload=2, calls_at_once=7))  # of which one tenant gets 3 and 4
+    yield make_stage(store, Backend(), RunsLoopLimits(max_runs=5, per_workload=2, calls_at_once=7))  # of which one tenant gets 3 and 4
 
 
 def test_a_run_from_begin_to_end(stage: Stage) -> None:

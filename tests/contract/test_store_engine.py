@@ -340,7 +340,7 @@ class TestKill:
         after = make_store()
         after.migrate()
         assert all(after.runs.find(run_id) is not None for run_id in runs)
-        (workload,) = after.workloads.list(NAMESPACE, (Kind.FUNCTION,))
+        (workload,) = after.workloads.list_in(NAMESPACE, (Kind.FUNCTION,))
         calls = len(after.history.list_invocations(workload.id, limit=100_000, trigger="http"))
         lines = len(after.history.log_tail(workload.id))
         with after.database.read() as conn:

@@ -158,7 +158,7 @@ def test_marks_and_revision_follow_what_users_change(store, ready, insert):
     on, off = insert("on"), insert("off", enabled=False)
     store.triggers.insert(NAMESPACE, name="front", type=TriggerType.HTTP, function_ref="hello")
     assert store.firings.marks() == {on.id: 1}
-    assert [item.id for item in store.firings.list([on.id, off.id])] == [on.id]
+    assert [item.id for item in store.firings.list_enabled([on.id, off.id])] == [on.id]
     middle = store.firings.revision()
     claim_one(store, due_of(on))
     store.firings.set_warm([on.id], True)

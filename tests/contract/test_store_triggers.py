@@ -74,8 +74,8 @@ class TestReads:
         for name, type in (("b", HTTP), ("a-b", CRON), ("ab", CRON)):
             insert(name, type)
         insert("c", CRON, "other")
-        assert [item.name for item in store.triggers.list(NAMESPACE)] == ["a-b", "ab", "b", "c"]
-        assert [item.name for item in store.triggers.list(NAMESPACE, limit=2, after_name="ab")] == ["b", "c"]
+        assert [item.name for item in store.triggers.list_in(NAMESPACE)] == ["a-b", "ab", "b", "c"]
+        assert [item.name for item in store.triggers.list_in(NAMESPACE, limit=2, after_name="ab")] == ["b", "c"]
         assert [item.name for item in store.triggers.list_for(NAMESPACE, "hello")] == ["a-b", "ab", "b"]
         assert [item.name for item in store.triggers.list_all(HTTP)] == ["b"]
         assert len(store.triggers.list_all()) == 4

@@ -22,7 +22,7 @@ READY, FAILED, QUEUED, BUILDING, CANCELLED = (
 
 
 def states_of(store, workload) -> dict[int, VersionState]:
-    return {version.number: version.state for version in store.versions.list(workload.id)}
+    return {version.number: version.state for version in store.versions.list_of(workload.id)}
 
 
 class TestInsert:
@@ -71,9 +71,9 @@ class TestReads:
     def test_pages_highest_first(self, store, workload):
         for _ in range(5):
             build(store, workload)
-        assert [item.number for item in store.versions.list(workload.id)] == [5, 4, 3, 2, 1]
-        assert [item.number for item in store.versions.list(workload.id, limit=2)] == [5, 4]
-        assert [item.number for item in store.versions.list(workload.id, limit=2, before_number=4)] == [3, 2]
+        assert [item.number for item in store.versions.list_of(workload.id)] == [5, 4, 3, 2, 1]
+        assert [item.number for item in store.versions.list_of(workload.id, limit=2)] == [5, 4]
+        assert [item.number for item in store.versions.list_of(workload.id, limit=2, before_number=4)] == [3, 2]
 
     def test_of_many_workloads_at_once(self, store, workload):
         other = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
@@ -288,7 +288,7 @@ class TestPruning:
         assert store.versions.remove(second.id) == "same.zip"
         assert store.versions.log(first.id) == []
         assert store.versions.remove(second.id) is None
-        assert [item.number for item in store.versions.list(workload.id)] == [3]
+        assert [item.number for item in store.versions.list_of(workload.id)] == [3]
 
     def test_code_built_several_times_counts_once_and_keeps_its_newest_two_builds(self, store, workload):
         build(store, workload)
@@ -303,7 +303,7 @@ class TestPruning:
             version = upload(store, workload)
             store.versions.claim(version.id, "h")
             store.versions.finish(version.id, state=READY, artifact=artifact)
-        first, _second, third, _last = reversed(store.versions.list(workload.id))
+        first, _second, third, _last = reversed(store.versions.list_of(workload.id))
         store.versions.remove(first.id)
         store.versions.remove(third.id)
         assert store.discards.list(10) == ["host/a:2"], "the other one is still used"

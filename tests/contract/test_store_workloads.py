@@ -107,13 +107,13 @@ class TestLists:
         store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())
 
     def test_by_name_byte_by_byte(self, store):
-        assert [item.name for item in store.workloads.list(NAMESPACE, CALLABLE)] == ["a-b", "a1", "ab", "b", "c"]
-        assert [item.name for item in store.workloads.list(NAMESPACE, (Kind.SERVICE,))] == ["ab"]
+        assert [item.name for item in store.workloads.list_in(NAMESPACE, CALLABLE)] == ["a-b", "a1", "ab", "b", "c"]
+        assert [item.name for item in store.workloads.list_in(NAMESPACE, (Kind.SERVICE,))] == ["ab"]
 
     def test_pages(self, store):
-        first = store.workloads.list(NAMESPACE, (Kind.FUNCTION,), limit=2)
+        first = store.workloads.list_in(NAMESPACE, (Kind.FUNCTION,), limit=2)
         assert [item.name for item in first] == ["a-b", "a1"]
-        assert [item.name for item in store.workloads.list(NAMESPACE, (Kind.FUNCTION,), limit=2, after_name="a1")] == ["b", "c"]
+        assert [item.name for item in store.workloads.list_in(NAMESPACE, (Kind.FUNCTION,), limit=2, after_name="a1")] == ["b", "c"]
 
     def test_all_tenants(self, store):
         store.tenants.ensure("sless-other", "other")
@@ -213,7 +213,7 @@ class TestDeleting:
     def test_it_stays_visible(self, store, workload):
         store.workloads.mark_deleted(workload.id)
         assert store.workloads.get(NAMESPACE, Kind.FUNCTION, "hello").deleted_at is not None
-        assert [item.name for item in store.workloads.list(NAMESPACE, CALLABLE)] == ["hello"]
+        assert [item.name for item in store.workloads.list_in(NAMESPACE, CALLABLE)] == ["hello"]
 
     def test_its_name_is_free_and_the_new_owner_hides_it(self, store, workload):
         for _ in range(2):
@@ -221,11 +221,11 @@ class TestDeleting:
             store.workloads.mark_deleted(last.id)
             newer = store.workloads.insert(NAMESPACE, Kind.SERVICE, "hello", make_workload_spec())
             assert store.workloads.find_callable(NAMESPACE, "hello") == newer
-            assert store.workloads.list(NAMESPACE, CALLABLE) == [newer]
+            assert store.workloads.list_in(NAMESPACE, CALLABLE) == [newer]
         assert len(store.workloads.list_all(CALLABLE)) == 3
         assert [route.workload_id for route in store.routes.find_snapshot(0).routes] == [newer.id]
         store.workloads.mark_deleted(newer.id)
-        assert [item.id for item in store.workloads.list(NAMESPACE, CALLABLE)] == [newer.id]
+        assert [item.id for item in store.workloads.list_in(NAMESPACE, CALLABLE)] == [newer.id]
 
     def test_remove_leaves_statistics_alone(self, store, workload):
         version = build(store, workload)
@@ -242,7 +242,7 @@ class TestDeleting:
         store.workloads.remove(workload.id)
 
         assert store.workloads.find_by_id(workload.id) is None
-        assert store.versions.list(workload.id) == [] and store.versions.log(version.id) == []
+        assert store.versions.list_of(workload.id) == [] and store.versions.log(version.id) == []
         assert store.routes.endpoints(workload.id) == []
         assert store.runs.find(run.id) is None and store.runs.count(CallStatus.QUEUED) == 0
         assert store.history.list_invocations(workload.id) == [] and store.history.log_tail(workload.id) == []

@@ -33,7 +33,7 @@ def test_jobs_of_functions_take_as_many_queries_as_one(store: Store, count: int)
     build(store, store.workloads.get(NAMESPACE, Kind.FUNCTION, "f0"))
     for name, ref in (("k", "f0"), ("lost", "gone")):
         store.workloads.insert(NAMESPACE, Kind.JOB, name, make_workload_spec(function_ref=ref, run_id=1))
-    jobs = store.workloads.list(NAMESPACE, [Kind.JOB])
+    jobs = store.workloads.list_in(NAMESPACE, [Kind.JOB])
     queries: list[str] = []
     event.listen(store.database.engine, "before_cursor_execute", lambda *given: queries.append(given[2]))
     views = {view.workload.name: view.phase for view in view_jobs(store, jobs)}

@@ -13,11 +13,11 @@ from sless.domain.messages import Message, MessageOutcome
 from sless.reconcile.attempts import (
     RETRY_HEADER,
     Acknowledge,
-    Attempt,
     Bury,
     Hold,
+    MessageAttempt,
+    MessageSource,
     Retry,
-    Source,
     attempt_of,
     shown_of,
     verdict_of,
@@ -25,12 +25,12 @@ from sless.reconcile.attempts import (
 )
 from tests.builders import AT
 
-SOURCE = Source(queue="q", trigger="t", function="f", max_attempts=3)
+SOURCE = MessageSource(queue="q", trigger="t", function="f", max_attempts=3)
 MESSAGE = Message(body=b"x", headers={"a": 1}, exchange="e", routing_key="k", message_id="m")
 FAILED = MessageOutcome(ok=False, request_id="r", error="boom")
 
 
-def verdict(attempt: Attempt, outcome: MessageOutcome, source: Source = SOURCE) -> Any:
+def verdict(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource = SOURCE) -> Any:
     return verdict_of(attempt, outcome, source, now=AT, chain=attempt.chain or "c1")
 
 
@@ -49,17 +49,17 @@ def verdict(attempt: Attempt, outcome: MessageOutcome, source: Source = SOURCE) 
     ],
 )
 def test_verdict(number: int, outcome: MessageOutcome, kind: type, queue: str | None) -> None:
-    found = verdict(Attempt(message=MESSAGE, number=number), outcome)
+    found = verdict(MessageAttempt(message=MESSAGE, number=number), outcome)
     assert type(found) is kind
     assert getattr(found, "queue", None) == queue
 
 
 def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
-    crashed = verdict(Attempt(message=MESSAGE), replace(FAILED, crashed=True)).copy
+    crashed = verdict(MessageAttempt(message=MESSAGE), replace(FAILED, crashed=True)).copy
     again = attempt_of(crashed)
     assert (again.number, again.alone) == (2, True)
     assert attempt_of(verdict(again, FAILED).copy).alone, "it stays a suspect"
-    assert not attempt_of(verdict(Attempt(message=MESSAGE), FAILED).copy).alone
+    assert not attempt_of(verdict(MessageAttempt(message=MESSAGE), FAILED).copy).alone
 
 
 def test_the_waits_double_up_to_a_limit() -> None:
@@ -68,7 +68,7 @@ def test_the_waits_double_up_to_a_limit() -> None:
 
 def test_a_copy_carries_everything_to_the_next_attempt() -> None:
     message = replace(MESSAGE, headers={"a": 1, "CC": ["x"], "bcc": ["y"]}, correlation_id="c", priority=3, timestamp=AT)
-    retry = verdict(Attempt(message=message), FAILED)
+    retry = verdict(MessageAttempt(message=message), FAILED)
     came_back = replace(retry.copy, exchange="", routing_key=retry.queue, redelivered=True)
     again = attempt_of(came_back)
     assert again.message == replace(message, headers={"a": 1}, redelivered=True)
@@ -88,13 +88,13 @@ def test_a_copy_carries_everything_to_the_next_attempt() -> None:
 
 def test_a_message_without_an_id_has_none_at_its_next_attempt_and_the_request_id_when_dead() -> None:
     nameless = replace(MESSAGE, message_id=None)
-    copy = replace(verdict(Attempt(message=nameless), FAILED).copy, message_id="made by the client library")
+    copy = replace(verdict(MessageAttempt(message=nameless), FAILED).copy, message_id="made by the client library")
     assert attempt_of(copy).message.message_id is None
-    assert verdict(Attempt(message=nameless, number=3), FAILED).copy.message_id == "r"
+    assert verdict(MessageAttempt(message=nameless, number=3), FAILED).copy.message_id == "r"
 
 
 def test_a_message_that_comes_back_from_the_dead_begins_anew() -> None:
-    dead = verdict(Attempt(message=MESSAGE, number=3), FAILED).copy
+    dead = verdict(MessageAttempt(message=MESSAGE, number=3), FAILED).copy
     assert (attempt_of(dead).number, attempt_of(dead).name) == (1, "")
 
 
@@ -122,7 +122,7 @@ def test_what_the_function_is_shown_fits_into_a_header() -> None:
         "text": "ü\n\x7f\0", "bytes": b"ab", "binary": b"\xff", "array": bytearray(b"z"), "at": datetime(2026, 1, 2, tzinfo=UTC),
         "decimal": Decimal("1.5"), "nan": float("nan"), "list": [1, {"deep": None}], "big": 2**60, "yes": True,
     }  # fmt: skip
-    text = shown_of(Attempt(message=replace(MESSAGE, headers=headers), number=2), SOURCE)
+    text = shown_of(MessageAttempt(message=replace(MESSAGE, headers=headers), number=2), SOURCE)
     assert text.isascii() and text.isprintable()
     shown = json.loads(text)
     assert shown["headers"] == {
@@ -133,5 +133,5 @@ def test_what_the_function_is_shown_fits_into_a_header() -> None:
 
 
 def test_headers_that_are_too_many_are_left_out_and_said_to_be() -> None:
-    shown = json.loads(shown_of(Attempt(message=replace(MESSAGE, headers={"big": "x" * 20_000})), SOURCE))
+    shown = json.loads(shown_of(MessageAttempt(message=replace(MESSAGE, headers={"big": "x" * 20_000})), SOURCE))
     assert (shown["headers"], shown["headers_dropped"], shown["message_id"]) == ({}, True, "m")

@@ -66,8 +66,8 @@ def endpoint(number=1, draining=False) -> Endpoint:
     ],
 )
 def test_which_workloads_want_instances(item, triggers, replicas):
-    wish = decide.deployment_of(item, version(), triggers)
-    assert (wish.replicas if wish else None) == replicas
+    found = decide.deployment_of(item, version(), triggers)
+    assert (found.replicas if found else None) == replicas
 
 
 def test_no_version_no_instances():
@@ -78,15 +78,15 @@ def seen(generation=3, **more) -> ObservedDeployment:
     return ObservedDeployment(workload_id="id-hello", generation=generation, endpoints=(endpoint(),), **more)
 
 
-WISH = decide.deployment_of(workload(), version(), [trigger()])
+DESIRED = decide.deployment_of(workload(), version(), [trigger()])
 
 
 @pytest.mark.parametrize(
-    ("workloads", "wishes", "observed", "busy", "expected"),
+    ("workloads", "desired", "observed", "busy", "expected"),
     [
-        ([workload()], {"id-hello": WISH}, {}, [], [Apply(deployment=WISH)]),
-        ([workload()], {"id-hello": WISH}, {"id-hello": seen(2)}, [], [Apply(deployment=WISH)]),
-        ([workload()], {"id-hello": WISH}, {"id-hello": seen(3)}, [], []),
+        ([workload()], {"id-hello": DESIRED}, {}, [], [Apply(deployment=DESIRED)]),
+        ([workload()], {"id-hello": DESIRED}, {"id-hello": seen(2)}, [], [Apply(deployment=DESIRED)]),
+        ([workload()], {"id-hello": DESIRED}, {"id-hello": seen(3)}, [], []),
         ([workload()], {}, {"id-hello": seen()}, [], [Remove(workload_id="id-hello")]),
         ([workload()], {}, {}, [], []),
         ([workload(deleted=True)], {}, {"id-hello": seen()}, [], [Remove(workload_id="id-hello")]),
@@ -95,23 +95,23 @@ WISH = decide.deployment_of(workload(), version(), [trigger()])
         ([], {}, {"id-hello": seen()}, [], [Remove(workload_id="id-hello")]),
     ],
 )
-def test_decide_instances(workloads, wishes, observed, busy, expected):
-    assert decide.decide_instances({item.id: item for item in workloads}, wishes, observed, told=wishes.keys(), busy=busy) == expected
+def test_decide_instances(workloads, desired, observed, busy, expected):
+    assert decide.decide_instances({item.id: item for item in workloads}, desired, observed, applied=desired.keys(), busy=busy) == expected
 
 
 def test_each_wish_is_told_once_though_all_seems_to_be_as_it_should():
     """Somebody may have edited what stands while no server looked."""
-    workloads, wishes, observed = {"id-hello": workload()}, {"id-hello": WISH}, {"id-hello": seen(3)}
-    assert decide.decide_instances(workloads, wishes, observed, told=()) == [Apply(deployment=WISH)]
-    assert decide.decide_instances(workloads, wishes, observed, told={"id-hello"}) == []
+    workloads, desired, observed = {"id-hello": workload()}, {"id-hello": DESIRED}, {"id-hello": seen(3)}
+    assert decide.decide_instances(workloads, desired, observed, applied=()) == [Apply(deployment=DESIRED)]
+    assert decide.decide_instances(workloads, desired, observed, applied={"id-hello"}) == []
 
 
 def test_observed_is_ready_only_for_this_generation():
-    assert decide.observed_of(workload(), WISH, seen(2, message="crashed")) == Observed(
+    assert decide.observed_of(workload(), DESIRED, seen(2, message="crashed")) == Observed(
         generation=2, version=None, ready_instances=1, message="crashed"
     )
-    assert decide.observed_of(workload(), WISH, seen(3)) == Observed(generation=3, version=1, ready_instances=1)
-    assert decide.observed_of(workload(), WISH, None) == Observed()
+    assert decide.observed_of(workload(), DESIRED, seen(3)) == Observed(generation=3, version=1, ready_instances=1)
+    assert decide.observed_of(workload(), DESIRED, None) == Observed()
     assert decide.observed_of(workload(), None, None) == Observed(generation=3, version=1)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sless.domain.model import CallStatus, CallTrigger, Kind, Run, VersionState
 from sless.domain.ports import ObservedRun, Outcome
 from sless.reconcile.decide_runs import FinishRun, RetryRun, bounded, in_turn, verdict_of, verdict_of_lost
-from sless.reconcile.run_plans import Ready, Waits, plan_of
+from sless.reconcile.run_plans import Ready, Waiting, run_plan_of
 from tests.builders import make_run, make_version, make_workload, make_workload_spec
 
 NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
@@ -196,10 +196,10 @@ BROKEN = make_version(number=2, state=VersionState.FAILED, message="no module")
 )
 def test_plan(kind, newest, active, expected):
     workload = make_workload(kind=Kind(kind))
-    match plan_of(workload, workload, newest, active):
+    match run_plan_of(workload, workload, newest, active):
         case Ready(revision=revision):
             found = f"runs {revision.version}"
-        case Waits():
+        case Waiting():
             found = "waits"
         case FinishRun(status=status, message=message):
             found = str(status)
@@ -208,7 +208,7 @@ def test_plan(kind, newest, active, expected):
 
 
 def test_plan_without_code_to_run():
-    gone = plan_of(make_workload(kind=Kind.JOB, deleted_at=NOW), None, None, None)
+    gone = run_plan_of(make_workload(kind=Kind.JOB, deleted_at=NOW), None, None, None)
     assert isinstance(gone, FinishRun) and gone.status is CANCELLED
-    lost = plan_of(make_workload(kind=Kind.JOB, spec=make_workload_spec(function_ref="hello")), None, None, None)
+    lost = run_plan_of(make_workload(kind=Kind.JOB, spec=make_workload_spec(function_ref="hello")), None, None, None)
     assert isinstance(lost, FinishRun) and (lost.status, lost.message) == (FAILED, 'function "hello" not found')

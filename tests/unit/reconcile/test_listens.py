@@ -8,7 +8,7 @@ import pytest
 
 from sless.config import Settings
 from sless.domain.model import Kind, Trigger, TriggerType
-from sless.reconcile.listens import Idle, Listen, Start, Stop, decide_listens, wishes_of
+from sless.reconcile.listens import Idle, Listen, Start, Stop, decide_listens, desired_listeners_of
 from tests.builders import AT, NAMESPACE, make_trigger, make_workload
 
 READY = make_workload(id="w", active_version=1)
@@ -23,12 +23,12 @@ def event(**changes: Any) -> Trigger:
     return make_trigger(**{"id": "t", "type": TriggerType.EVENT, "spec": spec, "secrets": {}} | changes)
 
 
-def wish(trigger: Trigger, *workloads: Any, **changes: Any) -> Any:
-    return wishes_of([trigger], workloads or [READY], settings(**changes)).get("t")
+def desired(trigger: Trigger, *workloads: Any, **changes: Any) -> Any:
+    return desired_listeners_of([trigger], workloads or [READY], settings(**changes)).get("t")
 
 
 def test_a_trigger_listens_on_the_operators_broker() -> None:
-    found = wish(event())
+    found = desired(event())
     assert isinstance(found, Listen)
     assert (found.workload_id, found.queue, found.trusted, found.prefetch, found.max_concurrency, found.max_attempts) == (
         "w", f"{NAMESPACE}.q", True, 5, 2, 3,
@@ -38,7 +38,7 @@ def test_a_trigger_listens_on_the_operators_broker() -> None:
 
 
 def test_a_broker_of_its_own_is_not_trusted_and_may_have_any_queue() -> None:
-    found = wish(event(spec={"queue": "orders"}, secrets={"amqp_url": "amqps://me:it@h/v%2F1"}), rabbitmq_url="")
+    found = desired(event(spec={"queue": "orders"}, secrets={"amqp_url": "amqps://me:it@h/v%2F1"}), rabbitmq_url="")
     assert (found.trusted, found.url.host, found.url.port, found.url.vhost, found.url.tls) == (False, "h", 5671, "v/1", True)
 
 
@@ -57,22 +57,22 @@ def test_a_broker_of_its_own_is_not_trusted_and_may_have_any_queue() -> None:
     ],
 )
 def test_why_a_trigger_does_not_listen(trigger: Trigger, workload: Any, changes: dict[str, Any], reason: str) -> None:
-    found = wish(trigger, workload, **changes)
+    found = desired(trigger, workload, **changes)
     assert isinstance(found, Idle) and reason in found.reason
 
 
 @pytest.mark.parametrize("allowed", ["orders", f"{NAMESPACE}/orders"])
 def test_an_operator_may_allow_a_queue(allowed: str) -> None:
-    assert isinstance(wish(event(spec={"queue": "orders"}), event_queues_allowed=(allowed,)), Listen)
+    assert isinstance(desired(event(spec={"queue": "orders"}), event_queues_allowed=(allowed,)), Listen)
 
 
 @pytest.mark.parametrize("changes", [{"enabled": False}, {"type": TriggerType.CRON}])
 def test_what_wishes_nothing(changes: dict[str, Any]) -> None:
-    assert wish(event(**changes)) is None
+    assert desired(event(**changes)) is None
 
 
 def test_what_has_to_change() -> None:
-    one = wish(event())
+    one = desired(event())
     other = replace(one, prefetch=6)
     idle = Idle(trigger_id="t", reason="")
     assert decide_listens({}, {}) == []

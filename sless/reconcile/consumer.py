@@ -14,7 +14,18 @@ from sless import clock, ids, metrics
 from sless.broker import BrokerConnection, BrokerError, Channel, Delivery
 from sless.domain.amqp import retry_delay_sec_of, retry_queue_of
 from sless.domain.messages import MessageCall, MessageInvoker, MessageOutcome
-from sless.reconcile.attempts import Acknowledge, Attempt, Bury, Hold, Retry, Source, attempt_of, shown_of, verdict_of, wait_sec_of
+from sless.reconcile.attempts import (
+    Acknowledge,
+    Bury,
+    Hold,
+    MessageAttempt,
+    MessageSource,
+    Retry,
+    attempt_of,
+    shown_of,
+    verdict_of,
+    wait_sec_of,
+)
 
 _log = logging.getLogger(__name__)
 SETTLED_KEPT = 10_000
@@ -42,12 +53,12 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionParts:
-    """What the sessions of one listener share. `told` hears of each settled message's status; `held` of a reason why the function cannot
+class ConsumerParts:
+    """What the consumers of one listener share. `told` hears of each settled message's status; `held` of a reason why the function cannot
     be asked, "" when it can again. `alone` is held by a message that may end instances: were all that an instance had when it ended tried
     again side by side, one of them would take the others with it each time, and all would be dead."""
 
-    source: Source
+    source: MessageSource
     workload_id: str
     prefetch: int
     invoker: MessageInvoker
@@ -59,10 +70,10 @@ class SessionParts:
 
 
 @dataclass(eq=False, slots=True)
-class Session:
+class QueueConsumer:
     connection: BrokerConnection
     channel: Channel
-    parts: SessionParts
+    parts: ConsumerParts
     tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
     _waiting: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
     """Tasks whose message has not reached the function, with its tag."""
@@ -154,7 +165,7 @@ class Session:
         finally:
             self._names.discard(name)
 
-    async def _make(self, attempt: Attempt, tag: int, delay_sec: int) -> None:
+    async def _make(self, attempt: MessageAttempt, tag: int, delay_sec: int) -> None:
         if delay_sec:
             await asyncio.sleep(wait_sec_of(attempt, delay_sec, clock.now()))
         async with self.parts.alone if attempt.alone else contextlib.nullcontext(), self.parts.slots:
@@ -167,7 +178,7 @@ class Session:
         else:
             await self._settle(tag, attempt, outcome)
 
-    async def _served(self, attempt: Attempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
+    async def _served(self, attempt: MessageAttempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
         """Asks until the function can be asked; in between the message counts as one that waits. None: all is to be quiet meanwhile."""
         call = _call_of(attempt, self.parts)
         pause_sec = 1.0
@@ -186,7 +197,7 @@ class Session:
             self._waiting.pop(task, None)
             pause_sec = min(MAX_HOLD_SEC, pause_sec * 2)
 
-    async def _settle(self, tag: int, attempt: Attempt, outcome: MessageOutcome) -> None:
+    async def _settle(self, tag: int, attempt: MessageAttempt, outcome: MessageOutcome) -> None:
         """Elsewhere first, acknowledged last. Raises BrokerError: then the message comes again."""
         verdict = verdict_of(attempt, outcome, self.parts.source, now=clock.now(), chain=attempt.chain or ids.new_id())
         match verdict:
@@ -230,7 +241,7 @@ class Session:
             self._failed.set_result(reason)
 
 
-def _call_of(attempt: Attempt, parts: SessionParts) -> MessageCall:
+def _call_of(attempt: MessageAttempt, parts: ConsumerParts) -> MessageCall:
     message = attempt.message
     return MessageCall(
         workload_id=parts.workload_id, request_id=attempt.request_id, content_type=message.content_type or "", body=message.body,

@@ -13,7 +13,7 @@ class _Going:
     end: ObservedRun | None = None
 
 
-class Invoked:
+class InstanceCalls:
     """Thread-safe. `changed` is called when a call has ended."""
 
     def __init__(self, invoker: Invoker, changed: Callable[[], None]) -> None:
