@@ -9,11 +9,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class TokenCaller(Protocol):
+class NamespaceChecker(Protocol):
     def check(self, namespace: str) -> None:
         """Raises SlessError FORBIDDEN for a namespace the token does not open."""
 
 
 class Verifier(Protocol):
-    def verify(self, authorization: str | None) -> TokenCaller:
+    def verify(self, authorization: str | None) -> NamespaceChecker:
         """Raises SlessError when the header's token is no good. May block (keys are fetched), so it is called in a thread."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from sless.domain.package import Entry, PackageLimits, printable, too_many_files
+from sless.domain.package import ArchiveEntry, PackageLimits, printable, too_many_files
 from sless.errors import Code, Detail, Invalid
 
 MAX_LINK_BYTES = 4096
@@ -26,9 +26,9 @@ _END = struct.Struct("<4s4H2LH")
 class Archive(Protocol):
     code_hash: str | None
 
-    def entries(self) -> list[Entry]: ...
+    def entries(self) -> list[ArchiveEntry]: ...
 
-    def chunks(self, entry: Entry) -> Iterator[bytes]:
+    def chunks(self, entry: ArchiveEntry) -> Iterator[bytes]:
         """The content, never more in memory than a chunk. Raises Invalid when it is damaged."""
 
 
@@ -49,10 +49,10 @@ class ZipArchive:
             raise _damaged("the archive", error) from error
         self._infos = self._zip.infolist()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ArchiveEntry]:
         return [self._entry(index, info) for index, info in enumerate(self._infos)]
 
-    def chunks(self, entry: Entry) -> Iterator[bytes]:
+    def chunks(self, entry: ArchiveEntry) -> Iterator[bytes]:
         try:
             with self._zip.open(self._infos[entry.index]) as file:
                 while chunk := file.read(CHUNK_BYTES):
@@ -62,12 +62,12 @@ class ZipArchive:
                 raise
             raise _damaged(entry.name, error) from error
 
-    def _entry(self, index: int, info: zipfile.ZipInfo) -> Entry:
+    def _entry(self, index: int, info: zipfile.ZipInfo) -> ArchiveEntry:
         if info.flag_bits & _ENCRYPTED_FLAG:
             raise Invalid(Detail(field=printable(info.filename), message="is encrypted: expected a zip without a password"))
         mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
         name = _name_of(info) + ("/" if info.is_dir() and not info.filename.endswith("/") else "")
-        entry = Entry(index=index, name=name, mode=mode, size_bytes=info.file_size)
+        entry = ArchiveEntry(index=index, name=name, mode=mode, size_bytes=info.file_size)
         if not stat.S_ISLNK(mode):
             return entry
         target = b""
@@ -75,7 +75,7 @@ class ZipArchive:
             target += chunk
             if len(target) > MAX_LINK_BYTES:
                 raise Invalid(Detail(field=printable(name), message="is a link with a target that is too long"))
-        return Entry(index=index, name=name, mode=mode, link=target.decode("utf-8", "surrogateescape"))
+        return ArchiveEntry(index=index, name=name, mode=mode, link=target.decode("utf-8", "surrogateescape"))
 
 
 class JsonFiles:
@@ -93,7 +93,7 @@ class JsonFiles:
             mistakes.append(Detail(field="code_hash", message="expected text"))
         self.code_hash: str | None = code_hash
         self._contents: list[bytes] = []
-        self._entries: list[Entry] = []
+        self._entries: list[ArchiveEntry] = []
         for name, value in (files if isinstance(files, dict) else {}).items():
             try:
                 self._add(name, value)
@@ -102,10 +102,10 @@ class JsonFiles:
         if mistakes:
             raise Invalid(*mistakes[:20])
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ArchiveEntry]:
         return self._entries
 
-    def chunks(self, entry: Entry) -> Iterator[bytes]:
+    def chunks(self, entry: ArchiveEntry) -> Iterator[bytes]:
         content = io.BytesIO(self._contents[entry.index])
         while chunk := content.read(CHUNK_BYTES):
             yield chunk
@@ -120,7 +120,7 @@ class JsonFiles:
             if not isinstance(executable, bool):
                 raise ValueError("executable: expected true or false")
         self._contents.append(_content_of(value))
-        self._entries.append(Entry(index=len(self._entries), name=name, mode=stat.S_IFREG | (0o755 if executable else 0o644)))
+        self._entries.append(ArchiveEntry(index=len(self._entries), name=name, mode=stat.S_IFREG | (0o755 if executable else 0o644)))
 
 
 def _content_of(value: Any) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 
 from sless.code.archive import Archive, JsonFiles, ZipArchive
 from sless.code.syntax import check_syntax
-from sless.domain.package import Entry, PackageLimits, content_hash, plan_of, too_large_unpacked, too_many_files
+from sless.domain.package import ArchiveEntry, PackageLimits, content_hash, plan_files, too_large_unpacked, too_many_files
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 
@@ -60,7 +60,7 @@ def intake(order: dict[str, Any]) -> dict[str, Any]:
     path, target = Path(order["source"]), Path(order["target"])
     try:
         archive: Archive = JsonFiles(path) if order["form"] == "json" else ZipArchive(path, limits)
-        plan = plan_of(archive.entries(), runtime=runtime, entrypoint=entrypoint, limits=limits)
+        plan = plan_files(archive.entries(), runtime=runtime, entrypoint=entrypoint, limits=limits)
     except MemoryError:
         raise too_many_files(limits) from None
     digests = write_zip(archive, plan, target, limits)
@@ -70,7 +70,7 @@ def intake(order: dict[str, Any]) -> dict[str, Any]:
     return {"sha256": content_hash(digests), "size_bytes": target.stat().st_size, "files": len(plan), "code_hash": archive.code_hash}
 
 
-def write_zip(archive: Archive, plan: tuple[Entry, ...], target: Path, limits: PackageLimits) -> dict[str, tuple[str, str]]:
+def write_zip(archive: Archive, plan: tuple[ArchiveEntry, ...], target: Path, limits: PackageLimits) -> dict[str, tuple[str, str]]:
     """Counts what really comes out of the archive: its headers may lie."""
     left = limits.unpacked_bytes
     digests: dict[str, tuple[str, str]] = {}
@@ -92,11 +92,11 @@ def write_zip(archive: Archive, plan: tuple[Entry, ...], target: Path, limits: P
     return digests
 
 
-def _content_of(archive: Archive, entry: Entry) -> Iterator[bytes]:
+def _content_of(archive: Archive, entry: ArchiveEntry) -> Iterator[bytes]:
     return iter([entry.link.encode("utf-8", "surrogateescape")]) if entry.link is not None else archive.chunks(entry)
 
 
-def _info_of(entry: Entry) -> zipfile.ZipInfo:
+def _info_of(entry: ArchiveEntry) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(entry.name, EPOCH)
     mode = stat.S_IFLNK | 0o777 if entry.link is not None else stat.S_IFREG | (0o755 if entry.executable else 0o644)
     info.external_attr = mode << 16

@@ -58,7 +58,7 @@ class Facts:
     running: bool
 
 
-def plan_of(trigger: Trigger) -> CronPlan:
+def cron_plan_of(trigger: Trigger) -> CronPlan:
     """Raises ValueError when this machine cannot read its schedule or zone (the zone database may have shrunk since)."""
     spec = trigger.spec
     handled = max(filter(None, (trigger.scheduled_since, trigger.last_schedule_time)), default=trigger.updated_at)

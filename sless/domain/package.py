@@ -30,7 +30,7 @@ class PackageLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ArchiveEntry:
     """One entry as the archive names it. `mode` is a Unix mode, 0 when the archive has none; `link` the target of a symbolic link;
     `size_bytes` what the archive says, which may be a lie: too large is believed at once, small is counted while unpacking."""
 
@@ -45,12 +45,12 @@ class Entry:
         return self.link is None and bool(self.mode & 0o111)
 
 
-def plan_of(entries: Sequence[Entry], *, runtime: str, entrypoint: str, limits: PackageLimits) -> tuple[Entry, ...]:
+def plan_files(entries: Sequence[ArchiveEntry], *, runtime: str, entrypoint: str, limits: PackageLimits) -> tuple[ArchiveEntry, ...]:
     """The files to keep, by path, `name` being the final path. Raises Invalid with the mistakes, TOO_LARGE for too much."""
     if len(entries) > limits.files * 2:  # folders may be entries too
         raise too_many_files(limits)
     mistakes: list[Detail] = []
-    files: list[Entry] = []
+    files: list[ArchiveEntry] = []
     for entry in entries:
         try:
             kept = _cleaned(entry)
@@ -127,7 +127,7 @@ def printable(name: str) -> str:
     return shown if len(shown) <= 120 else shown[:120] + "…"
 
 
-def unwrapped(files: Sequence[Entry], runtime: str, entrypoint: str) -> list[Entry]:
+def unwrapped(files: Sequence[ArchiveEntry], runtime: str, entrypoint: str) -> list[ArchiveEntry]:
     """Without the single top-level folder, if the entrypoint is missing otherwise."""
     tops = {entry.name.partition("/")[0] for entry in files}
     if len(tops) != 1 or any("/" not in entry.name for entry in files) or _found(files, runtime, entrypoint):
@@ -136,11 +136,11 @@ def unwrapped(files: Sequence[Entry], runtime: str, entrypoint: str) -> list[Ent
     return inner if _found(inner, runtime, entrypoint) else list(files)
 
 
-def _found(files: Iterable[Entry], runtime: str, entrypoint: str) -> str | None:
+def _found(files: Iterable[ArchiveEntry], runtime: str, entrypoint: str) -> str | None:
     return find_entry_file((entry.name for entry in files), runtime, entrypoint)
 
 
-def _cleaned(entry: Entry) -> Entry | None:
+def _cleaned(entry: ArchiveEntry) -> ArchiveEntry | None:
     """With a clean relative path; None for folders and junk. Raises ValueError with the sentence for the user."""
     name = entry.name.replace("\\", "/")
     kind = stat.S_IFMT(entry.mode)
@@ -161,7 +161,7 @@ def _cleaned(entry: Entry) -> Entry | None:
     return replace(entry, name=path)
 
 
-def _clashes(files: Sequence[Entry]) -> list[Detail]:
+def _clashes(files: Sequence[ArchiveEntry]) -> list[Detail]:
     seen: set[str] = set()
     found = []
     for entry in files:
@@ -181,7 +181,7 @@ def _parents_of(path: str) -> Iterable[str]:
         yield path
 
 
-def _bad_links(files: Sequence[Entry]) -> list[Detail]:
+def _bad_links(files: Sequence[ArchiveEntry]) -> list[Detail]:
     links = {entry.name: entry.link for entry in files if entry.link is not None}
     return [
         Detail(field=printable(name), message=f"is a link out of the package, or in a circle: {printable(target)}")
@@ -216,7 +216,7 @@ def _stays_inside(name: str, links: Mapping[str, str]) -> bool:
     return True
 
 
-def _check_entrypoint(files: Sequence[Entry], runtime: str, entrypoint: str) -> None:
+def _check_entrypoint(files: Sequence[ArchiveEntry], runtime: str, entrypoint: str) -> None:
     if not files:
         raise Invalid(Detail(field="code", message="expected at least one file, found none"))
     if _found(files, runtime, entrypoint):

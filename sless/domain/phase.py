@@ -7,7 +7,7 @@ from typing import Any
 
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Kind, Phase, Run, Trigger, Version, VersionState, Workload
-from sless.domain.routing import failure_of, has_standing
+from sless.domain.routing import failure_of, keeps_instances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class JobPhaseView(PhaseView):
 
 def phase_of(workload: Workload, newest: Version | None, active: Version | None, triggers: Iterable[Trigger]) -> PhaseView:
     """Of a function or service; `triggers` are those that refer to it."""
-    phase, message = _standing_phase(workload, newest, active, has_standing(workload.kind, triggers))
+    phase, message = _standing_phase(workload, newest, active, keeps_instances(workload.kind, triggers))
     return PhaseView(phase=phase, message=message, **_facts_of(workload, newest, active))
 
 

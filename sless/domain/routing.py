@@ -10,7 +10,7 @@ from sless.errors import Code
 _STANDING = (TriggerType.HTTP, TriggerType.EVENT)
 
 
-def has_standing(kind: Kind, triggers: Iterable[Trigger]) -> bool:
+def keeps_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
     """Services always have standing instances, functions with an enabled http or event trigger, jobs never. `triggers` are those that
     refer to the workload."""
     match kind:
@@ -24,13 +24,13 @@ def has_standing(kind: Kind, triggers: Iterable[Trigger]) -> bool:
 def wants_instances(kind: Kind, triggers: Sequence[Trigger]) -> bool:
     """Standing ones, or one that is kept warm because a cron trigger fires soon."""
     warm = kind is Kind.FUNCTION and any(item.enabled and item.warm for item in triggers)
-    return warm or has_standing(kind, triggers)
+    return warm or keeps_instances(kind, triggers)
 
 
 def calls_instances(kind: Kind, triggers: Sequence[Trigger], endpoints: Iterable[Endpoint]) -> bool:
     """Whether calls go to (and wait for) instances, else each is a run of its own. A warm instance helps when it is there; nobody waits
     for one."""
-    if has_standing(kind, triggers):
+    if keeps_instances(kind, triggers):
         return True
     return wants_instances(kind, triggers) and any(not item.draining for item in endpoints)
 

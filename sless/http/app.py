@@ -13,8 +13,8 @@ from sless.config import Settings
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
+from sless.http.api_request import NOBODY, ApiRequest
 from sless.http.body import UploadRequest
-from sless.http.call import NOBODY, Call
 from sless.http.errors import on_failure, on_http_error, on_sless_error
 from sless.http.openapi import NAMESPACE_PATTERN, document
 from sless.http.operation import Operation
@@ -70,12 +70,12 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
             raise NotFound(row.tag.removesuffix("s"), args["name"][:80])
         if row.path.startswith("/v1/"):
             _check_query(row)
-        return view(Call(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
+        return view(ApiRequest(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
 
     return serve
 
 
-def _served_by_asgi(call: Call) -> Response:
+def _served_by_asgi(req: ApiRequest) -> Response:
     raise SlessError(Code.NOT_IMPLEMENTED, "this path is served by the server's front, which is not running here")
 
 

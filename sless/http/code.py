@@ -6,8 +6,8 @@ from flask import Response
 
 from sless.domain.model import Kind
 from sless.domain.phase import PhaseView
+from sless.http.api_request import ApiRequest
 from sless.http.body import received_upload
-from sless.http.call import Call
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import paged
 from sless.http.serialize import json_response, upload_json, version_json, with_etag, workload_json
@@ -16,50 +16,50 @@ ZIP = "application/zip"
 MAX_VERSION = 2**31 - 1
 
 
-def upload(kind: Kind, call: Call) -> Response:
-    call.usecases.uploads.check_target(call.namespace, kind, call.name)
-    with received_upload(call.usecases, call.settings) as received:
-        uploaded = call.usecases.uploads.upload(call.namespace, kind, call.name, received)
-    return json_response(upload_json(uploaded, _phase(kind, call)), 202 if uploaded.fresh else 200)
+def upload(kind: Kind, req: ApiRequest) -> Response:
+    req.usecases.uploads.check_target(req.namespace, kind, req.name)
+    with received_upload(req.usecases, req.settings) as received:
+        uploaded = req.usecases.uploads.upload(req.namespace, kind, req.name, received)
+    return json_response(upload_json(uploaded, _phase(kind, req)), 202 if uploaded.fresh else 200)
 
 
-def versions(kind: Kind, call: Call) -> Response:
-    before = call.integer("cursor", 1, MAX_VERSION)
+def versions(kind: Kind, req: ApiRequest) -> Response:
+    before = req.integer("cursor", 1, MAX_VERSION)
     return paged(
-        call,
-        lambda limit: call.usecases.versions.list(call.namespace, kind, call.name, limit=limit, before=before),
+        req,
+        lambda limit: req.usecases.versions.list(req.namespace, kind, req.name, limit=limit, before=before),
         lambda view: view.version.number,
-        lambda view: version_json(view, call.settings),
+        lambda view: version_json(view, req.settings),
     )
 
 
-def version(kind: Kind, call: Call) -> Response:
-    view = call.usecases.versions.get(call.namespace, kind, call.name, call.number)
-    return json_response(version_json(view, call.settings) | {"build_log": view.build_log})
+def version(kind: Kind, req: ApiRequest) -> Response:
+    view = req.usecases.versions.get(req.namespace, kind, req.name, req.number)
+    return json_response(version_json(view, req.settings) | {"build_log": view.build_log})
 
 
-def activate(kind: Kind, call: Call) -> Response:
-    call.usecases.versions.activate(call.namespace, kind, call.name, call.number)
-    view = call.usecases.workloads(kind).get(call.namespace, call.name)
-    return with_etag(json_response(workload_json(view, call.settings)), view.workload.id, view.workload.generation)
+def activate(kind: Kind, req: ApiRequest) -> Response:
+    req.usecases.versions.activate(req.namespace, kind, req.name, req.number)
+    view = req.usecases.workloads(kind).get(req.namespace, req.name)
+    return with_etag(json_response(workload_json(view, req.settings)), view.workload.id, view.workload.generation)
 
 
-def cancel(kind: Kind, call: Call) -> Response:
-    return json_response(version_json(call.usecases.versions.cancel(call.namespace, kind, call.name, call.number), call.settings))
+def cancel(kind: Kind, req: ApiRequest) -> Response:
+    return json_response(version_json(req.usecases.versions.cancel(req.namespace, kind, req.name, req.number), req.settings))
 
 
-def rebuild(kind: Kind, call: Call) -> Response:
-    return json_response(version_json(call.usecases.versions.rebuild(call.namespace, kind, call.name), call.settings), 202)
+def rebuild(kind: Kind, req: ApiRequest) -> Response:
+    return json_response(version_json(req.usecases.versions.rebuild(req.namespace, kind, req.name), req.settings), 202)
 
 
-def source(kind: Kind, call: Call) -> Response:
-    number = call.integer("version", 1, MAX_VERSION)
-    as_zip = call.accepts(JSON, ZIP) == ZIP
-    with call.usecases.versions.package(call.namespace, kind, call.name, number) as package:
-        body = package.read_bytes() if as_zip else call.usecases.versions.source_json(package)
+def source(kind: Kind, req: ApiRequest) -> Response:
+    number = req.integer("version", 1, MAX_VERSION)
+    as_zip = req.accepts(JSON, ZIP) == ZIP
+    with req.usecases.versions.package(req.namespace, kind, req.name, number) as package:
+        body = package.read_bytes() if as_zip else req.usecases.versions.source_json(package)
     response = Response(body, content_type=ZIP if as_zip else JSON)
     if as_zip:
-        response.headers["Content-Disposition"] = f'attachment; filename="{call.name}.zip"'
+        response.headers["Content-Disposition"] = f'attachment; filename="{req.name}.zip"'
     return response
 
 
@@ -132,7 +132,7 @@ _SUMMARIES = {
 }
 
 
-def _phase(kind: Kind, call: Call) -> PhaseView:
+def _phase(kind: Kind, req: ApiRequest) -> PhaseView:
     if kind is Kind.JOB:
-        return call.usecases.jobs.get(call.namespace, call.name).phase
-    return call.usecases.workloads(kind).get(call.namespace, call.name).phase
+        return req.usecases.jobs.get(req.namespace, req.name).phase
+    return req.usecases.workloads(kind).get(req.namespace, req.name).phase

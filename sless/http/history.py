@@ -9,7 +9,7 @@ from flask import Response, request
 from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, DEFAULT_ATTEMPTS, MOST_ATTEMPTS
 from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.errors import Detail, Invalid
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import id_cursor, paged
 from sless.http.serialize import invocation_json, json_response, line_json, series_json
@@ -36,16 +36,16 @@ ASYNC = tuple(
 _TRIGGERS = [str(item) for item in CallTrigger]
 
 
-def invocations(kind: Kind, call: Call) -> Response:
-    status = _choice(call, "status", CallStatus)
-    trigger = _choice(call, "trigger", CallTrigger)
-    since, before = since_of(request.args), id_cursor(call)
+def invocations(kind: Kind, req: ApiRequest) -> Response:
+    status = _choice(req, "status", CallStatus)
+    trigger = _choice(req, "trigger", CallTrigger)
+    since, before = since_of(request.args), id_cursor(req)
     return paged(
-        call,
-        lambda limit: call.usecases.history.invocations(
-            call.namespace,
+        req,
+        lambda limit: req.usecases.history.invocations(
+            req.namespace,
             kind,
-            call.name,
+            req.name,
             InvocationFilter(status=status, trigger=trigger, since=since, limit=limit or DEFAULT_PAGE, before=before),
         ),
         lambda item: item.id,
@@ -54,18 +54,18 @@ def invocations(kind: Kind, call: Call) -> Response:
     )
 
 
-def logs(kind: Kind, call: Call) -> Response:
+def logs(kind: Kind, req: ApiRequest) -> Response:
     tail = tail_of(request.args, DEFAULT_TAIL)
-    lines = call.usecases.history.logs(call.namespace, kind, call.name, tail=tail or 0, since=since_of(request.args))
-    if call.accepts(TEXT, JSON) == JSON:
+    lines = req.usecases.history.logs(req.namespace, kind, req.name, tail=tail or 0, since=since_of(request.args))
+    if req.accepts(TEXT, JSON) == JSON:
         return json_response([line_json(line) | {"invocation_id": line.invocation_id} for line in lines])
     return Response("".join(line_text(line) + "\n" for line in lines), content_type=f"{TEXT}; charset=utf-8")
 
 
-def stats(kind: Kind, call: Call) -> Response:
-    window = call.query("window")
+def stats(kind: Kind, req: ApiRequest) -> Response:
+    window = req.query("window")
     window = "1h" if window is None else window
-    return json_response(series_json(call.usecases.history.stats(call.namespace, kind, call.name, window), window))
+    return json_response(series_json(req.usecases.history.stats(req.namespace, kind, req.name, window), window))
 
 
 def logs_operation(kind: Kind) -> Operation:
@@ -130,8 +130,8 @@ def _invoke(kind: Kind, method: str) -> Operation:
     )
 
 
-def _choice(call: Call, name: str, values: type[E]) -> E | None:
-    text = call.query(name)
+def _choice(req: ApiRequest, name: str, values: type[E]) -> E | None:
+    text = req.query(name)
     if text is None:
         return None
     try:

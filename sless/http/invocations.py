@@ -10,7 +10,7 @@ from sless.domain.attempt import Attempt
 from sless.domain.callback import Callback, CallbackStatus
 from sless.domain.model import CallStatus, Kind
 from sless.errors import NotFound
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.operation import Operation, Reply, shown
 from sless.http.serialize import invocation_json, json_response, line_json
 from sless.ids import valid_request_id
@@ -19,31 +19,31 @@ from sless.usecases.invocations import CallbackKeyView, InvocationView
 _KEY_PATH = "/v1/namespaces/{ns}/callback-key"
 
 
-def get(kind: Kind, call: Call) -> Response:
-    return json_response(_view_json(call.usecases.invocations.get(call.namespace, kind, call.name, _wanted(call))))
+def get(kind: Kind, req: ApiRequest) -> Response:
+    return json_response(_view_json(req.usecases.invocations.get(req.namespace, kind, req.name, _wanted(req))))
 
 
-def cancel(kind: Kind, call: Call) -> Response:
-    return json_response(_view_json(call.usecases.invocations.cancel(call.namespace, kind, call.name, _wanted(call))), 202)
+def cancel(kind: Kind, req: ApiRequest) -> Response:
+    return json_response(_view_json(req.usecases.invocations.cancel(req.namespace, kind, req.name, _wanted(req))), 202)
 
 
-def retry(kind: Kind, call: Call) -> Response:
-    run = call.usecases.invocations.retry(call.namespace, kind, call.name, _wanted(call))
+def retry(kind: Kind, req: ApiRequest) -> Response:
+    run = req.usecases.invocations.retry(req.namespace, kind, req.name, _wanted(req))
     response = json_response({"id": run.id, "request_id": run.request_id, "status": str(run.status)}, 202)
-    response.headers["Location"] = f"/v1/namespaces/{call.namespace}/{run.kind}s/{run.name}/invocations/{run.id}"
+    response.headers["Location"] = f"/v1/namespaces/{req.namespace}/{run.kind}s/{run.name}/invocations/{run.id}"
     return response
 
 
-def callback_key(call: Call) -> Response:
-    return _key_response(call.usecases.invocations.callback_key(call.caller, call.namespace))
+def callback_key(req: ApiRequest) -> Response:
+    return _key_response(req.usecases.invocations.callback_key(req.caller, req.namespace))
 
 
-def rotate_callback_key(call: Call) -> Response:
-    return _key_response(call.usecases.invocations.rotate_callback_key(call.caller, call.namespace))
+def rotate_callback_key(req: ApiRequest) -> Response:
+    return _key_response(req.usecases.invocations.rotate_callback_key(req.caller, req.namespace))
 
 
-def _wanted(call: Call) -> str:
-    wanted = str(call.args["id"])
+def _wanted(req: ApiRequest) -> str:
+    wanted = str(req.args["id"])
     if not valid_request_id(wanted):
         raise NotFound("invocation", wanted[:80])
     return wanted

@@ -8,7 +8,7 @@ from sless.http.serialize import job_json
 
 _JOBS = Resource(
     noun="job",
-    usecases=lambda call: call.usecases.jobs,
+    usecases=lambda req: req.usecases.jobs,
     row_of=lambda view: view.workload,
     json_of=job_json,
     bodies=("Job",),

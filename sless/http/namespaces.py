@@ -7,7 +7,7 @@ from flask import Response
 from sless.clock import rfc3339_of
 from sless.domain.model import Tenant
 from sless.domain.runtimes import RUNTIMES
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, JSON, LIMIT, Operation, Parameter, Reply, shown
 from sless.http.paging import namespace_cursor, paged
 from sless.http.serialize import json_response, runtime_json
@@ -16,46 +16,46 @@ from sless.usecases.parts import limits_of
 _NS = "/v1/namespaces/{ns}"
 
 
-def whoami(call: Call) -> Response:
-    caller = call.caller
+def whoami(req: ApiRequest) -> Response:
+    caller = req.caller
     return json_response(
-        {"sub": caller.sub, "namespace": caller.namespace, "operator": caller.operator, "auth_mode": call.settings.auth_mode}
+        {"sub": caller.sub, "namespace": caller.namespace, "operator": caller.operator, "auth_mode": req.settings.auth_mode}
     )
 
 
-def runtimes(call: Call) -> Response:
+def runtimes(req: ApiRequest) -> Response:
     return json_response([runtime_json(runtime) for runtime in RUNTIMES.values()])
 
 
-def list_all(call: Call) -> Response:
-    after = namespace_cursor(call)
+def list_all(req: ApiRequest) -> Response:
+    after = namespace_cursor(req)
     return paged(
-        call,
-        lambda limit: call.usecases.tenants.list(call.caller, limit=limit, after=after),
+        req,
+        lambda limit: req.usecases.tenants.list(req.caller, limit=limit, after=after),
         lambda tenant: tenant.namespace,
         _tenant_json,
     )
 
 
-def ensure(call: Call) -> Response:
-    return json_response(_tenant_json(call.usecases.tenants.ensure(call.caller, call.namespace)))
+def ensure(req: ApiRequest) -> Response:
+    return json_response(_tenant_json(req.usecases.tenants.ensure(req.caller, req.namespace)))
 
 
 def _tenant_json(tenant: Tenant) -> dict[str, Any]:
     return {"namespace": tenant.namespace, "limits": limits_of(tenant), "created_at": rfc3339_of(tenant.created_at)}
 
 
-def delete(call: Call) -> Response:
-    count = call.usecases.tenants.delete(call.namespace, call.query("confirm"))
-    return json_response({"name": call.namespace, "phase": "Deleting", "message": f"{count} resources are being deleted"}, 202)
+def delete(req: ApiRequest) -> Response:
+    count = req.usecases.tenants.delete(req.namespace, req.query("confirm"))
+    return json_response({"name": req.namespace, "phase": "Deleting", "message": f"{count} resources are being deleted"}, 202)
 
 
-def usage(call: Call) -> Response:
-    found = call.usecases.tenants.usage(call.namespace)
+def usage(req: ApiRequest) -> Response:
+    found = req.usecases.tenants.usage(req.namespace)
     days = [
         {"day": day.day, "invocations": day.invocations, "errors": day.errors, "gb_seconds": round(day.gb_seconds, 3)} for day in found.days
     ]
-    return json_response({"namespace": call.namespace, "counts": found.counts, "limits": found.limits, "days": days})
+    return json_response({"namespace": req.namespace, "counts": found.counts, "limits": found.limits, "days": days})
 
 
 OPERATIONS = (

@@ -7,10 +7,10 @@ from typing import Any
 from flask import Response
 
 from sless.domain.model import Kind
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 
-View = Callable[[Call], Response]
-KindView = Callable[[Kind, Call], Response]
+View = Callable[[ApiRequest], Response]
+KindView = Callable[[Kind, ApiRequest], Response]
 """The same for functions, services and jobs."""
 JSON = "application/json"
 

@@ -13,7 +13,7 @@ from flask import Response, current_app, render_template_string, request
 from sless import metrics
 from sless._version import __version__
 from sless.errors import Code, NotFound, SlessError
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.errors import error_response
 from sless.http.funcs import fields_of, text_of, total_of
 from sless.http.operation import JSON, Operation, Parameter, Reply, View
@@ -54,47 +54,47 @@ def page(title: str, body: str, status: int = 200, **values: Any) -> Response:
     return response
 
 
-def home(call: Call) -> Response:
+def home(req: ApiRequest) -> Response:
     return page("sless", _HOME, version=__version__)
 
 
-def docs(call: Call) -> Response:
+def docs(req: ApiRequest) -> Response:
     script = '<script type="module" src="/static/docs.js"></script>'
     body = '<div id="docs"><p>Needs JavaScript; the document itself is at <a href="/openapi.json">/openapi.json</a>.</p></div>'
     return page("API", body, script=script)
 
 
-def openapi(call: Call) -> Response:
+def openapi(req: ApiRequest) -> Response:
     return Response(current_app.extensions["sless_openapi"], content_type=JSON)
 
 
-def exposition(call: Call) -> Response:
-    token = call.settings.metrics_token
+def exposition(req: ApiRequest) -> Response:
+    token = req.settings.metrics_token
     sent = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
     if token and not hmac.compare_digest(sent, token.encode()):
         raise SlessError(Code.UNAUTHORIZED, "/metrics asks for Authorization: Bearer <SLESS_METRICS_TOKEN>")
     return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
-def funcs(call: Call) -> Response:
+def funcs(req: ApiRequest) -> Response:
     """Asks for the token itself: a browser without one gets a form, not JSON."""
-    as_page = call.accepts(TEXT, HTML) == HTML
+    as_page = req.accepts(TEXT, HTML) == HTML
     try:
         caller = _caller()
-        namespace = _namespace_of(caller, call)
-        items = call.usecases.overview.list(namespace)
+        namespace = _namespace_of(caller, req)
+        items = req.usecases.overview.list(namespace)
     except SlessError as error:
         if as_page and error.status == 401:
             reason = "" if error.code is Code.TOKEN_MISSING else error.message
             return page("Functions", _LOGIN, 401, reason=reason)
         return error_response(error)
     if not as_page:
-        return Response(text_of(items, namespace, call.settings), content_type=f"{TEXT}; charset=utf-8")
-    shown = [(item.name, fields_of(item, namespace, call.settings)) for item in items]
+        return Response(text_of(items, namespace, req.settings), content_type=f"{TEXT}; charset=utf-8")
+    shown = [(item.name, fields_of(item, namespace, req.settings)) for item in items]
     return page("Functions", _LIST, namespace=namespace, items=shown, total=total_of(items))
 
 
-def login(call: Call) -> Response:
+def login(req: ApiRequest) -> Response:
     _same_site()
     request.max_content_length = 64 * 1024
     token = request.form.get("token", "").strip().removeprefix("Bearer ").strip()
@@ -105,12 +105,12 @@ def login(call: Call) -> Response:
             raise
         return page("Functions", _LOGIN, 401, reason=error.message)
     response = _to_funcs()
-    secure = call.settings.base_url().startswith("https://")
+    secure = req.settings.base_url().startswith("https://")
     response.set_cookie(COOKIE, token, max_age=COOKIE_SEC, path="/funcs", httponly=True, samesite="Strict", secure=secure)
     return response
 
 
-def logout(call: Call) -> Response:
+def logout(req: ApiRequest) -> Response:
     _same_site()
     response = _to_funcs()
     response.delete_cookie(COOKIE, path="/funcs", httponly=True, samesite="Strict")
@@ -125,12 +125,12 @@ def _caller() -> Caller:
     return _verifier().verify(request.headers.get("Authorization") or (f"Bearer {cookie}" if cookie else None))
 
 
-def _namespace_of(caller: Caller, call: Call) -> str:
+def _namespace_of(caller: Caller, req: ApiRequest) -> str:
     """An operator may look at others with ?ns=."""
-    named = call.query("ns")
+    named = req.query("ns")
     namespace = caller.namespace if named is None else named
     caller.check(namespace)
-    if call.usecases.tenants.find(namespace) is None and namespace != caller.namespace:
+    if req.usecases.tenants.find(namespace) is None and namespace != caller.namespace:
         raise NotFound("namespace", namespace[:80])
     return namespace
 

@@ -9,7 +9,7 @@ from flask import Response, request
 
 from sless.domain.schemas import NAME_PATTERN
 from sless.errors import Detail, Invalid
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.serialize import json_response
 
 T = TypeVar("T")
@@ -19,27 +19,27 @@ _NAMESPACE = re.compile(r"[a-z0-9-]{1,63}")
 _ID = re.compile(r"[a-z0-9]{1,64}")
 
 
-def name_cursor(call: Call) -> str | None:
-    return _cursor(call, re.compile(NAME_PATTERN.removeprefix("^").removesuffix("$")), "a name")
+def name_cursor(req: ApiRequest) -> str | None:
+    return _cursor(req, re.compile(NAME_PATTERN.removeprefix("^").removesuffix("$")), "a name")
 
 
-def namespace_cursor(call: Call) -> str | None:
-    return _cursor(call, _NAMESPACE, "a namespace")
+def namespace_cursor(req: ApiRequest) -> str | None:
+    return _cursor(req, _NAMESPACE, "a namespace")
 
 
-def id_cursor(call: Call) -> str | None:
-    return _cursor(call, _ID, "an id")
+def id_cursor(req: ApiRequest) -> str | None:
+    return _cursor(req, _ID, "an id")
 
 
 def paged(
-    call: Call,
+    req: ApiRequest,
     fetch: Callable[[int | None], Sequence[T]],
     cursor_of: Callable[[T], object],
     show: Callable[[T], Any],
     default: int | None = None,
 ) -> Response:
     """`fetch` is asked for one item more than the page has; its presence is what the Link header tells."""
-    limit = call.integer("limit", 1, MAX_PAGE) or default
+    limit = req.integer("limit", 1, MAX_PAGE) or default
     found = list(fetch(limit + 1 if limit else None))
     page = found[:limit] if limit else found
     response = json_response([show(item) for item in page])
@@ -50,8 +50,8 @@ def paged(
     return response
 
 
-def _cursor(call: Call, pattern: re.Pattern[str], expected: str) -> str | None:
-    text = call.query("cursor")
+def _cursor(req: ApiRequest, pattern: re.Pattern[str], expected: str) -> str | None:
+    text = req.query("cursor")
     if text is not None and not pattern.fullmatch(text):
         raise Invalid(Detail(field="cursor", message=f"expected {expected} from a Link header, found {text[:40]!r}"))
     return text

@@ -8,7 +8,7 @@ from flask import Response
 
 from sless.config import Settings
 from sless.domain.model import Trigger, Workload
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, IF_MATCH, JSON, LIMIT, Operation, View, shown
 from sless.http.paging import name_cursor, paged
 from sless.http.serialize import Json, json_response, with_etag
@@ -25,7 +25,7 @@ class Resource:
     the answer to one that writes."""
 
     noun: str
-    usecases: Callable[[Call], Any]
+    usecases: Callable[[ApiRequest], Any]
     row_of: Callable[[Any], Workload | Trigger]
     json_of: Callable[[Any, Settings], Json]
     bodies: tuple[str, ...]
@@ -68,32 +68,32 @@ class Resource:
         return f"/v1/namespaces/{{ns}}/{self.noun}s"
 
     def _view(self, verb: str) -> View:
-        def view(call: Call) -> Response:
-            made = self._called(verb, call)
+        def view(req: ApiRequest) -> Response:
+            made = self._called(verb, req)
             row = self.row_of(made)
-            response = json_response(self.json_of(made, call.settings), _STATUS.get(verb, 200))
+            response = json_response(self.json_of(made, req.settings), _STATUS.get(verb, 200))
             if verb == "create":
-                response.headers["Location"] = f"/v1/namespaces/{call.namespace}/{self.noun}s/{row.name}"
+                response.headers["Location"] = f"/v1/namespaces/{req.namespace}/{self.noun}s/{row.name}"
             return with_etag(response, row.id, row.generation)
 
         return view
 
-    def _called(self, verb: str, call: Call) -> Any:
-        usecases = self.usecases(call)
+    def _called(self, verb: str, req: ApiRequest) -> Any:
+        usecases = self.usecases(req)
         match verb:
             case "create":
-                return usecases.create(call.caller, call.namespace, call.json())
+                return usecases.create(req.caller, req.namespace, req.json())
             case "get":
-                return usecases.get(call.namespace, call.name)
+                return usecases.get(req.namespace, req.name)
             case "delete":
-                return usecases.delete(call.namespace, call.name, call.if_match)
-        return getattr(usecases, verb)(call.namespace, call.name, call.json(), call.if_match)
+                return usecases.delete(req.namespace, req.name, req.if_match)
+        return getattr(usecases, verb)(req.namespace, req.name, req.json(), req.if_match)
 
-    def _list(self, call: Call) -> Response:
-        after = name_cursor(call)
+    def _list(self, req: ApiRequest) -> Response:
+        after = name_cursor(req)
         return paged(
-            call,
-            lambda limit: self.usecases(call).list(call.namespace, limit=limit, after=after),
+            req,
+            lambda limit: self.usecases(req).list(req.namespace, limit=limit, after=after),
             lambda view: self.row_of(view).name,
-            lambda view: self.json_of(view, call.settings),
+            lambda view: self.json_of(view, req.settings),
         )

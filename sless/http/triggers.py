@@ -3,14 +3,14 @@
 from flask import Response
 
 from sless.domain.model import TriggerType
-from sless.http.call import Call
+from sless.http.api_request import ApiRequest
 from sless.http.operation import JSON, Operation, shown
 from sless.http.resources import Resource
 from sless.http.serialize import json_response, trigger_json
 
 _TRIGGERS = Resource(
     noun="trigger",
-    usecases=lambda call: call.usecases.triggers,
+    usecases=lambda req: req.usecases.triggers,
     row_of=lambda view: view.trigger,
     json_of=trigger_json,
     bodies=tuple(f"{kind.capitalize()}Trigger" for kind in TriggerType),
@@ -18,10 +18,10 @@ _TRIGGERS = Resource(
 )
 
 
-def fire(call: Call) -> Response:
-    run = call.usecases.triggers.fire(call.namespace, call.name, call.json(required=False), call.request_id)
+def fire(req: ApiRequest) -> Response:
+    run = req.usecases.triggers.fire(req.namespace, req.name, req.json(required=False), req.request_id)
     response = json_response({"id": run.id, "request_id": run.request_id, "status": str(run.status)}, 202)
-    response.headers["Location"] = f"/v1/namespaces/{call.namespace}/{run.kind}s/{run.name}/invocations/{run.id}"
+    response.headers["Location"] = f"/v1/namespaces/{req.namespace}/{run.kind}s/{run.name}/invocations/{run.id}"
     return response
 
 

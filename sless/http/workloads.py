@@ -9,7 +9,7 @@ from sless.http.serialize import workload_json
 def operations(kind: Kind) -> tuple[Operation, ...]:
     resource = Resource(
         noun=str(kind),
-        usecases=lambda call: call.usecases.workloads(kind),
+        usecases=lambda req: req.usecases.workloads(kind),
         row_of=lambda view: view.workload,
         json_of=workload_json,
         bodies=(kind.capitalize(),),

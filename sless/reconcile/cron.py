@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from sless import clock, metrics
-from sless.domain.cron import CronPlan, Due, advance, is_warm_time, plan_of
+from sless.domain.cron import CronPlan, Due, advance, cron_plan_of, is_warm_time
 from sless.domain.model import CallStatus, Trigger
 from sless.domain.ports import Waker
 from sless.reconcile.timetable import Timetable
@@ -84,7 +84,7 @@ class CronLoop:
 
     def _plan(self, trigger: Trigger) -> None:
         try:
-            self._table.put(plan_of(trigger), self.now())
+            self._table.put(cron_plan_of(trigger), self.now())
         except ValueError as error:
             self._table.drop([trigger.id])
             _log.warning("cron trigger %s/%s cannot fire: %s", trigger.namespace, trigger.name, error)

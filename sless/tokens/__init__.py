@@ -74,7 +74,7 @@ class TokenVerifier:
             refuse(Code.TOKEN_MALFORMED, "the token is not a JWT")
         if str(header.get("alg", "none")).lower() == "none":
             refuse(Code.TOKEN_BAD_SIGNATURE, "the token is not signed (alg none)")
-        key = self._keys.key_of(header)
+        key = self._keys.verification_key_of(header)
         audience, issuer = self._settings.jwt_audience or None, self._settings.jwt_issuer or None
         signed = key.key is not None
         options: Any = dict.fromkeys(("verify_iat", "verify_sub", "verify_jti"), False) | {

@@ -40,7 +40,7 @@ class VerificationKey:
 
 
 class KeySource(Protocol):
-    def key_of(self, header: Mapping[str, Any]) -> VerificationKey:
+    def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         """The key for a token with this header; raises a 401."""
 
 
@@ -48,7 +48,7 @@ class KeySource(Protocol):
 class FixedKey:
     verification: VerificationKey
 
-    def key_of(self, header: Mapping[str, Any]) -> VerificationKey:
+    def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         return self.verification
 
 
@@ -64,7 +64,7 @@ class KeySet:
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
 
-    def key_of(self, header: Mapping[str, Any]) -> VerificationKey:
+    def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         kid = header.get("kid")
         # Who has a key waits for nobody: else made-up ids and a slow key set together would hold up every token.
         if (self._find(kid) is None or self._is_stale()) and self._lock.acquire(blocking=self._find(kid) is None):

@@ -12,12 +12,12 @@ from sless.domain.cron import (
     Facts,
     advance,
     attention_at,
+    cron_plan_of,
     firing_id_of,
     is_rescheduled,
     is_warm_time,
     next_time_of,
     outcome_of,
-    plan_of,
 )
 from sless.domain.model import CallStatus, TriggerType
 from tests.builders import make_trigger
@@ -40,7 +40,7 @@ def trigger_of(since: datetime = NOON, **changes):
 
 
 def plan(since: datetime = NOON, **changes) -> CronPlan:
-    return plan_of(trigger_of(since, **changes))
+    return cron_plan_of(trigger_of(since, **changes))
 
 
 def every_minute(grace_sec: int = 60) -> CronPlan:
@@ -52,7 +52,7 @@ class TestPlan:
         assert plan().next_at == NOON + sec(600)
         assert plan(last_schedule_time=NOON + sec(600)).next_at == NOON + sec(1200)
         assert plan(NOON + sec(1900), last_schedule_time=NOON + sec(600)).next_at == NOON + sec(2400)
-        assert plan_of(replace(trigger_of(), scheduled_since=None, updated_at=NOON)).next_at == NOON + sec(600)
+        assert cron_plan_of(replace(trigger_of(), scheduled_since=None, updated_at=NOON)).next_at == NOON + sec(600)
 
     def test_its_zone(self) -> None:
         assert plan(spec={"schedule": "0 14 * * *", "timezone": "Europe/Berlin"}).next_at == NOON + sec(3600)

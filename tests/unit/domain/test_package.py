@@ -2,21 +2,24 @@ import stat
 
 import pytest
 
-from sless.domain.package import Entry, PackageLimits, content_hash, entry_files_of, find_entry_file, plan_of
+from sless.domain.package import ArchiveEntry, PackageLimits, content_hash, entry_files_of, find_entry_file, plan_files
 from sless.errors import Code, Invalid, SlessError
 
 LIMITS = PackageLimits(zip_bytes=1000, unpacked_bytes=1000, files=5)
 
 
-def plan(*names: str | Entry, entrypoint: str = "handler.handle", runtime: str = "python3.11", limits: PackageLimits = LIMITS) -> list[str]:
+def plan(
+    *names: str | ArchiveEntry, entrypoint: str = "handler.handle", runtime: str = "python3.11", limits: PackageLimits = LIMITS
+) -> list[str]:
     entries = [
-        item if isinstance(item, Entry) else Entry(index=index, name=item, mode=stat.S_IFREG | 0o644) for index, item in enumerate(names)
+        item if isinstance(item, ArchiveEntry) else ArchiveEntry(index=index, name=item, mode=stat.S_IFREG | 0o644)
+        for index, item in enumerate(names)
     ]
-    return [entry.name for entry in plan_of(entries, runtime=runtime, entrypoint=entrypoint, limits=limits)]
+    return [entry.name for entry in plan_files(entries, runtime=runtime, entrypoint=entrypoint, limits=limits)]
 
 
-def link(name: str, target: str) -> Entry:
-    return Entry(index=0, name=name, mode=stat.S_IFLNK | 0o777, link=target)
+def link(name: str, target: str) -> ArchiveEntry:
+    return ArchiveEntry(index=0, name=name, mode=stat.S_IFLNK | 0o777, link=target)
 
 
 def test_clean_names_sorted_without_junk() -> None:
@@ -51,7 +54,7 @@ def test_refused_names(name: str) -> None:
 @pytest.mark.parametrize("kind", [stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK])
 def test_devices_are_refused(kind: int) -> None:
     with pytest.raises(Invalid, match="device"):
-        plan("handler.py", Entry(index=1, name="x", mode=kind | 0o644))
+        plan("handler.py", ArchiveEntry(index=1, name="x", mode=kind | 0o644))
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a/b", "a//b"), ("a", "./a"), ("a", "a/b"), ("a/b/c", "a")])
@@ -143,7 +146,7 @@ def test_content_hash_depends_on_path_mode_and_content_alone() -> None:
 
 
 def test_a_size_over_the_limit_is_believed_at_once_but_junk_does_not_count() -> None:
-    huge = Entry(index=1, name="zeros", size_bytes=LIMITS.unpacked_bytes + 1)
+    huge = ArchiveEntry(index=1, name="zeros", size_bytes=LIMITS.unpacked_bytes + 1)
     with pytest.raises(SlessError, match="max_unpacked_bytes"):
         plan("handler.py", huge)
-    assert plan("handler.py", Entry(index=1, name=".git/pack", size_bytes=1 << 40)) == ["handler.py"]
+    assert plan("handler.py", ArchiveEntry(index=1, name=".git/pack", size_bytes=1 << 40)) == ["handler.py"]

@@ -15,7 +15,7 @@ NOBODY = Caller(sub="", namespace="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ApiRequest:
     """One request within Flask's request context. `args` are the values of the path; `caller` is NOBODY on open paths."""
 
     usecases: Usecases
