@@ -15,7 +15,7 @@ from typing import Any
 from sless.errors import ConfigError
 
 PREFIX = "SLESS_"
-CLIENT_NAMES = frozenset({"URL", "TOKEN", "PROFILE", "OUTPUT"})
+CLIENT_NAMES = frozenset({"URL", "TOKEN", "PROFILE", "OUTPUT", "ENDPOINT", "API_TOKEN", "AUTH_CHECK_URL"})
 RUNTIME_NAMES = frozenset(
     {
         "MODE", "ENTRYPOINT", "CODE_DIR", "DEPS_DIR", "SOCKET", "ADDRESS", "PORT", "FUNCTION_NAME", "NAMESPACE", "VERSION", "MEMORY_MB",

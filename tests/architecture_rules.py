@@ -74,9 +74,10 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "boto3": ("sless.code.s3",),
     "botocore": ("sless.code.s3",),
     "click": ("sless.cli",),
-    "cryptography": ("sless.tokens",),
+    "cryptography": ("sless.tokens", "sless.terraform.server"),
     "cronsim": ("sless.domain",),
     "flask": ("sless.http",),
+    "grpc": ("sless.terraform",),
     "gunicorn": ("sless.server",),
     "httptools": ("sless.proxy", "sless.server"),
     "jinja2": ("sless.http",),
@@ -89,6 +90,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "psycopg": ("sless.store",),
     "requests": ("sless.client", "sless.builder.registry"),
     "sqlalchemy": ("sless.store",),
+    "tf": ("sless.terraform",),
     "urllib3": ("sless.client", "sless.kube", "sless.reconcile.callbacks"),
     "uvicorn": ("sless.server",),
     "uvicorn_worker": ("sless.server",),
@@ -97,7 +99,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "yarl": ("sless.broker",),
 }
 
-ENVIRONMENT_HOMES = ("sless.config", "sless.cli")
+ENVIRONMENT_HOMES = ("sless.config", "sless.cli", "sless.terraform.main")
 ENVIRONMENT_NAMES = frozenset({"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"})
 
 

@@ -38,6 +38,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/reconcile/callbacks.py:CallbacksLoop._send": "top of a pool thread: the callback stays due",
     "sless/reconcile/runs.py:RunsLoop._start": "one run that cannot start fails and never stops the others",
     "sless/proxy/accepting.py:Acceptor._try": "a batch's failure is raised at each of those who wait for it",
+    "sless/terraform/servicer.py:_answer": "edge of a call of the plugin protocol: becomes a diagnostic",
     "sless/server/cycle.py:Cycle.run_asgi": "edge of a connection: the caller's connection is given up, logged",
 }
 

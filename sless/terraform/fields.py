@@ -1,0 +1,143 @@
+"""One attribute of a resource: what Terraform's schema, a plan, a request and a documentation page need to know about it."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tf import schema
+from tf.gen import tfplugin_pb2 as pb
+from tf.types import Bool, List, Map, Number, String, TfType, Unknown
+
+Values = dict[str, Any]
+"""Attribute → value: None, `Unknown`, or what JSON has."""
+
+STRING, NUMBER, BOOL = String(), Number(), Bool()
+STRINGS, TEXT_MAP, NUMBER_MAP = List(STRING), Map(STRING), Map(NUMBER)
+
+
+class Role(StrEnum):
+    REQUIRED = "Required"
+    OPTIONAL = "Optional"
+    DEFAULTED = "Defaulted"
+    """Optional; without a value in the configuration it has `default`."""
+    STATUS = "Read-Only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """`default` may be a function of the planned values. `local`: the server does not know it. `sent`: false for an input that is no field
+    of a request. `write_only`: the server never returns it. `stable`: a status that no update changes. `replaces`: a change needs a new
+    resource. `api` is the name in the REST interface."""
+
+    name: str
+    text: str
+    type: TfType = STRING
+    role: Role = Role.OPTIONAL
+    default: Any = None
+    same: Callable[[Any, Any], bool] | None = None
+    replaces: bool = False
+    local: bool = False
+    sent: bool = True
+    write_only: bool = False
+    stable: bool = False
+    sensitive: bool = False
+    deprecated: bool = False
+    api: str = ""
+    nested: tuple["Field", ...] = ()
+
+    @property
+    def is_input(self) -> bool:
+        return self.role is not Role.STATUS
+
+    @property
+    def is_sent(self) -> bool:
+        return self.is_input and self.sent and not self.local
+
+    @property
+    def source(self) -> str:
+        return self.api or self.name
+
+    def default_of(self, planned: Values) -> Any:
+        return self.default(planned) if callable(self.default) else self.default
+
+    def equal(self, first: Any, second: Any) -> bool:
+        """Whether both mean the same to the server. Zero values of numbers and texts mean the default, as in its REST interface."""
+        if first is Unknown or second is Unknown:
+            return first is second
+        if self.role is Role.OPTIONAL and _is_empty(first) and _is_empty(second):
+            return True
+        return first == second or (self.same is not None and self.same(first, second))
+
+    def attribute(self) -> schema.Attribute:
+        kind = _NestedAttribute if self.nested else schema.Attribute
+        made = kind(
+            self.name,
+            self.type,
+            description=self.text,
+            required=self.role is Role.REQUIRED,
+            optional=self.role in (Role.OPTIONAL, Role.DEFAULTED),
+            computed=self.role in (Role.DEFAULTED, Role.STATUS),
+            sensitive=self.sensitive,
+            deprecated=self.deprecated,
+        )
+        if isinstance(made, _NestedAttribute):
+            made.nested = [inner.attribute() for inner in self.nested]
+        return made
+
+
+class _NestedAttribute(schema.Attribute):
+    """An object with attributes of its own, which the library's Attribute does not know."""
+
+    nested: list[schema.Attribute]
+
+    def to_pb(self) -> pb.Schema.Attribute:
+        made = super().to_pb()
+        made.ClearField("type")
+        inner = [attribute.to_pb() for attribute in self.nested]
+        made.nested_type.CopyFrom(pb.Schema.Object(attributes=inner, nesting=pb.Schema.Object.NestingMode.SINGLE))
+        return made
+
+
+class TimeoutsBlock(schema.NestedBlock):
+    """`timeouts { create = "10m" }`"""
+
+    def __init__(self) -> None:
+        operations = ("create", "update", "delete")
+        attributes = [
+            schema.Attribute(name, STRING, description=f"Longest time that a {name} may take, such as `90s` or `10m`.", optional=True)
+            for name in operations
+        ]
+        super().__init__("timeouts", schema.NestMode.Single, schema.Block(attributes=attributes))
+
+
+def zero_means(default: Any) -> Callable[[Any, Any], bool]:
+    """For `same`: 0 and "" stand for the default."""
+
+    def same(first: Any, second: Any) -> bool:
+        return (default if first in (0, "") else first) == (default if second in (0, "") else second)
+
+    return same
+
+
+def same_json(first: Any, second: Any) -> bool:
+    """For `same`: JSON texts that differ in blanks and the order of keys only. An empty text is an empty event."""
+    return _json_of(first) == _json_of(second)
+
+
+def by_name(fields: tuple[Field, ...]) -> Mapping[str, Field]:
+    return {field.name: field for field in fields}
+
+
+def _json_of(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return (text,)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value == "" or value == [] or value == {}

@@ -1,0 +1,36 @@
+"""The provider's executable: Terraform starts it; a person who does gets a sentence.
+
+`--debug [ADDRESS…]` serves several runs from one process; it prints what TF_REATTACH_PROVIDERS has to be.
+"""
+
+import os
+import sys
+import threading
+
+from sless.terraform.provider import ADDRESS, VERSION, SlessProvider
+from sless.terraform.server import serve, serve_attached
+from sless.terraform.servicer import Servicer
+
+COOKIE = ("TF_PLUGIN_MAGIC_COOKIE", "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2")
+DEBUG = "--debug"
+
+
+def main() -> int:
+    stop = threading.Event()
+    servicer = Servicer(SlessProvider(dict(os.environ), stop), stop)
+    if sys.argv[1:2] == [DEBUG]:
+        servicer.is_reused = True
+        serve_attached(servicer, sys.argv[2:] or [ADDRESS])
+        return 0
+    name, value = COOKIE
+    if os.environ.get(name) != value:
+        print(
+            f"Terraform provider sless {VERSION}: a plugin that Terraform starts; `sless terraform install` installs it.", file=sys.stderr
+        )
+        return 1
+    serve(servicer)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""What functions, services, triggers and jobs have in common: state from the server's JSON, requests from a plan, import, destroy."""
+
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tf.schema import Schema
+from tf.types import Unknown
+from tf.utils import Diagnostics
+
+from sless.client import Client, ClientError
+from sless.client.client import Json, Resources
+from sless.terraform.connection import Connection
+from sless.terraform.failure import Failure
+from sless.terraform.fields import Field, Role, TimeoutsBlock, Values, by_name
+from sless.terraform.planning import TIMEOUTS, conform, known
+from sless.terraform.waiting import Waiter, seconds_of
+
+DEFAULT_TIMEOUT_SEC = 300
+SCHEMA_VERSION = 1
+"""0 is the state of the provider before this one."""
+
+
+@dataclass
+class Change:
+    """One create, update or delete. `saved` is what goes into the state if it fails from here on."""
+
+    client: Client
+    waiter: Waiter
+    config: Values = field(default_factory=dict)
+    planned: Values = field(default_factory=dict)
+    prior: Values = field(default_factory=dict)
+    saved: Values | None = None
+
+
+class Resource:
+    """A kind of resource. One instance serves all calls, from several threads."""
+
+    kind: str
+    text: str
+    fields: tuple[Field, ...]
+
+    def __init__(self, connection: Connection, stop: threading.Event) -> None:
+        self.connection = connection
+        self.waiter = Waiter(stop)
+
+    # ---- what the library's servicer asks for
+
+    def get_name(self) -> str:
+        return self.kind
+
+    def get_schema(self) -> Schema:
+        attributes = [item.attribute() for item in self.fields]
+        return Schema(attributes=attributes, block_types=[TimeoutsBlock()], version=SCHEMA_VERSION, description=self.text)
+
+    def validate(self, diagnostics: Diagnostics, type_name: str, config: Values) -> None:
+        """Adds what is wrong whatever the server says."""
+        for name, text in (config.get(TIMEOUTS) or {}).items():
+            if isinstance(text, str) and seconds_of(text) is None:
+                diagnostics.add_error(
+                    "Invalid duration", f'Expected a duration such as "90s" or "10m", found "{text}".', path=[TIMEOUTS, name]
+                )
+
+    # ---- planning
+
+    def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
+        return None
+
+    def needs_replacement(self, field: Field, prior: Values, planned: Values) -> bool:
+        return field.replaces
+
+    def renews(self, field: Field, prior: Values, planned: Values) -> bool:
+        return not field.stable
+
+    def upgrade(self, version: int, state: Values) -> Values:
+        """The state of an older provider has fewer attributes, some of which are gone; the read that follows fills in the rest."""
+        upgraded = conform(self.fields, state, timeouts=True)
+        upgraded[TIMEOUTS] = state.get(TIMEOUTS) if isinstance(state.get(TIMEOUTS), dict) else None
+        return upgraded
+
+    # ---- the life of a resource
+
+    def create(self, change: Change) -> None:
+        raise NotImplementedError
+
+    def update(self, change: Change) -> None:
+        raise NotImplementedError
+
+    def delete(self, change: Change) -> None:
+        name = change.prior["name"]
+        api = self.api(change.client)
+        try:
+            api.delete(name)
+        except ClientError as error:
+            if error.status == 404:
+                return
+            raise
+        timeout_sec = self.timeout_sec(change.prior, "delete", "wait_timeout_sec")
+        change.waiter.poll(
+            lambda: True if self.find(change.client, name) is None else None, timeout_sec, lambda: f"{name} is still Deleting"
+        )
+
+    def read(self, prior: Values) -> Values | None:
+        client = self.connection.client()
+        found = self.find(client, prior["name"])
+        return None if found is None else self.state_of(found, prior)
+
+    def import_(self, identifier: str) -> Values:
+        client = self.connection.client()
+        namespace, _, name = identifier.rpartition("/")
+        if namespace and namespace != client.namespace:
+            raise Failure(f"Cannot import {self.kind}", f'Expected a name, or one in "{client.namespace}", found "{identifier}".')
+        found = self.find(client, name)
+        if found is None:
+            raise Failure(f"Cannot import {self.kind}", f'There is no {self.kind} "{name}" in {client.namespace}.')
+        return self.state_of(found, None)
+
+    # ---- parts of it
+
+    @cached_property
+    def names(self) -> dict[str, Field]:
+        return dict(by_name(self.fields))
+
+    def api(self, client: Client) -> Resources:
+        return getattr(client, f"{self.kind}s")
+
+    def find(self, client: Client, name: str) -> Json | None:
+        try:
+            return self.api(client).get(name)
+        except ClientError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def state_of(self, found: Json, prior: Values | None) -> Values:
+        """What the server shows, in the words of `prior` where they mean the same."""
+        state = {item.name: self._value_of(item, found, prior) for item in self.fields}
+        state[TIMEOUTS] = prior.get(TIMEOUTS) if prior else None
+        return conform(self.fields, state, timeouts=True)
+
+    def _value_of(self, item: Field, found: Json, prior: Values | None) -> Any:
+        before = prior.get(item.name) if prior else None
+        if item.local or item.write_only:
+            if before is None or before is Unknown:
+                return item.default_of(found) if item.role is Role.DEFAULTED else None
+            return before
+        value = self.observed(item, found)
+        if prior is not None and before is not Unknown and item.equal(before, value):
+            return before
+        return None if item.role is Role.OPTIONAL and value in ("", [], {}) else value
+
+    def observed(self, item: Field, found: Json) -> Any:
+        return found.get(item.source)
+
+    def spec_of(self, planned: Values, prior: Values | None) -> Json:
+        """The fields to send: all that have a value for a new resource, the changed ones for another. null restores a default."""
+        spec = {}
+        for item in self.sent_fields(planned):
+            value = planned.get(item.name)
+            if (prior is None and value is not None) or (prior is not None and not item.equal(prior.get(item.name), value)):
+                spec[item.source] = sent(value)
+        return spec
+
+    def sent_fields(self, planned: Values) -> list[Field]:
+        return [item for item in self.fields if item.is_sent]
+
+    def save(self, change: Change, found: Json) -> None:
+        change.saved = known(self.state_of(found, change.planned))
+
+    def timeout_sec(self, values: Values, operation: str, attribute: str) -> float:
+        """The `timeouts` block wins over the attribute."""
+        text = (values.get(TIMEOUTS) or {}).get(operation)
+        seconds = seconds_of(text) if text else None
+        return seconds if seconds is not None else float(values.get(attribute) or DEFAULT_TIMEOUT_SEC)
+
+
+def sent(value: Any) -> Any:
+    """Without the nulls that a map or an object of a configuration may have."""
+    return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value

@@ -1,0 +1,158 @@
+"""Terraform's real binary, the provider and a real server.
+
+The provider runs in one process for all tests, attached as for debugging: to start it takes most of a second, three times a run. Tests of
+the plugin's own start and end use the executable. An attached provider has another working folder: paths of code have to be absolute.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services import unavailable
+from tests.services.product import ROOT, Product, Tenant, running_product
+
+ADDRESSES = ("registry.terraform.io/sless/sless", "registry.example.org/cloud/sless")
+TIMEOUT_SEC = 100
+HEAD = """
+terraform {
+  required_providers {
+    sless = { source = "sless/sless" }
+  }
+}
+"""
+HANDLER = "def handle(event):\n    return {'text': 'one'}\n"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs them all: they share the server."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("terraform"))
+
+
+@pytest.fixture(scope="session")
+def terraform_binary() -> str:
+    path = shutil.which("terraform") or shutil.which("tofu")
+    if path is None:
+        unavailable("Terraform", "terraform")
+    return path
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    with running_product(tmp_path_factory.mktemp("server"), SLESS_OUTBOUND_ALLOW="127.0.0.0/8") as product:
+        yield product
+
+
+@pytest.fixture(scope="session")
+def attached_provider() -> Iterator[str]:
+    """The value of TF_REATTACH_PROVIDERS."""
+    command = [sys.executable, "-m", "sless.terraform.main", "--debug", *ADDRESSES]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+
+@dataclass
+class Workspace:
+    """A folder with a configuration, and Terraform run in it as one tenant."""
+
+    folder: Path
+    binary: str
+    tenant: Tenant
+    environ: dict[str, str]
+
+    def write(self, text: str, head: str = HEAD) -> None:
+        (self.folder / "main.tf").write_text(head + text)
+
+    def code(self, text: str = HANDLER, name: str = "code") -> Path:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        (folder / "handler.py").write_text(text)
+        return folder
+
+    def run(self, *arguments: str, environ: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+        command = [self.binary, arguments[0], "-no-color", *arguments[1:]]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environ | dict(environ or {}),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_SEC,
+        )
+
+    def ok(self, *arguments: str, **options: Any) -> str:
+        ended = self.run(*arguments, **options)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def fails(self, *arguments: str, **options: Any) -> str:
+        """What it printed, as one line: Terraform wraps its texts."""
+        ended = self.run(*arguments, **options)
+        assert ended.returncode == 1, ended.stdout + ended.stderr
+        return " ".join(line.strip("│╷╵ ") for line in (ended.stdout + ended.stderr).splitlines())
+
+    def apply(self, *arguments: str, **options: Any) -> dict[str, Any]:
+        """The outputs."""
+        self.ok("apply", "-auto-approve", *arguments, **options)
+        return {name: item["value"] for name, item in json.loads(self.ok("output", "-json")).items()}
+
+    def is_unchanged(self) -> bool:
+        ended = self.run("plan", "-detailed-exitcode")
+        assert ended.returncode in (0, 2), ended.stdout + ended.stderr
+        return ended.returncode == 0
+
+    def plan(self, *arguments: str) -> dict[str, Any]:
+        """address → {"actions", "before", "after", …} of what a plan changes."""
+        self.ok("plan", "-out", "plan.bin", *arguments)
+        shown = subprocess.run(
+            [self.binary, "show", "-json", "plan.bin"], cwd=self.folder, env=self.environ, capture_output=True, check=True
+        )
+        changes = json.loads(shown.stdout).get("resource_changes", [])
+        return {item["address"]: item["change"] for item in changes if item["change"]["actions"] not in (["no-op"], ["read"])}
+
+    def state(self, address: str) -> dict[str, Any]:
+        return self.all_state()[address]
+
+    def all_state(self) -> dict[str, dict[str, Any]]:
+        module = json.loads(self.ok("show", "-json")).get("values", {}).get("root_module", {})
+        return {item["address"]: item["values"] for item in module.get("resources", [])}
+
+
+@pytest.fixture
+def workspace(
+    tmp_path: Path, terraform_binary: str, product: Product, attached_provider: str, request: pytest.FixtureRequest
+) -> Iterator[Workspace]:
+    """Of a tenant of its own. What a test leaves is deleted with the namespace."""
+    tenant = product.tenant(request.node.name)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "SLESS_"))}
+    environ = clean | {
+        "TF_REATTACH_PROVIDERS": attached_provider,
+        "TF_IN_AUTOMATION": "1",
+        "CHECKPOINT_DISABLE": "1",
+        "TF_CLI_CONFIG_FILE": os.devnull,
+    }
+    made = Workspace(tmp_path, terraform_binary, tenant, environ)
+    (tmp_path / "provider.tf").write_text(f'provider "sless" {{\n  endpoint = "{product.url}"\n  token    = "{tenant.token}"\n}}\n')
+    yield made
+    tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}?confirm={tenant.namespace}")
+
+    from tests.services.product import wait_until
+
+    return wait_until
