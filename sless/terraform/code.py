@@ -10,7 +10,7 @@ from typing import Any
 from tf.types import Unknown
 
 from sless.client import PackingError, pack_folder
-from sless.client.packing import Package
+from sless.client.packing import PackedFolder
 from sless.terraform.failure import Failure
 from sless.terraform.fields import Values
 
@@ -56,7 +56,7 @@ def planned_hash(planned: Values, config: Values, prior: Values | None) -> Any:
     return Unknown if found[1] is Unknown else read_code(planned).hash
 
 
-def hash_of(package: Package) -> str:
+def hash_of(package: PackedFolder) -> str:
     digest = hashlib.sha256()
     with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
         for info in sorted((info for info in archive.infolist() if not info.is_dir()), key=lambda item: item.filename):
@@ -66,15 +66,15 @@ def hash_of(package: Package) -> str:
     return digest.hexdigest()
 
 
-def _package_of_file(path: Path) -> Package:
+def _package_of_file(path: Path) -> PackedFolder:
     """A zip as it is; any other file becomes the only one of the package."""
     if not path.exists():
         raise PackingError(f"{path}: expected a folder, a zip or a file with the code, found nothing")
     data = path.read_bytes()
     if zipfile.is_zipfile(io.BytesIO(data)):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return Package(data=data, files=tuple(sorted(archive.namelist())))
+            return PackedFolder(data=data, files=tuple(sorted(archive.namelist())))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo(path.name), data)
-    return Package(data=buffer.getvalue(), files=(path.name,))
+    return PackedFolder(data=buffer.getvalue(), files=(path.name,))

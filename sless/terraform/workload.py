@@ -7,7 +7,7 @@ from tf.types import Unknown
 from tf.utils import Diagnostics
 
 from sless.client.client import Json, Workloads
-from sless.client.deployment import take_back
+from sless.client.deployment import delete_refused
 from sless.client.errors import ClientError
 from sless.domain.runtimes import RUNTIMES
 from sless.terraform import attributes
@@ -49,7 +49,7 @@ class Workload(Resource):
         try:
             uploaded = api.upload(name, code.data, change.planned["code_hash"])
         except ClientError as error:
-            if take_back(api, name, error):
+            if delete_refused(api, name, error):
                 change.saved = None
             raise
         self._await_version(change, int(uploaded["version"]), "create")
