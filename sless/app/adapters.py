@@ -3,11 +3,9 @@
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from sless import clock
-from sless.domain.model import CallStatus, Run
-from sless.domain.ports import AcceptedCall, Backend, Deployment, ObservedDeployment, ObservedRun, RunSpec
+from sless.domain.model import Run
+from sless.domain.ports import Backend, Deployment, ObservedDeployment, ObservedRun, RunSpec
 from sless.store import Store
 
 
@@ -63,17 +61,6 @@ class RunQueue:
     store: Store
     wake: Callable[[str], None]
 
-    def accept_all(self, calls: Sequence[AcceptedCall]) -> None:
-        now = clock.now()
-        self.store.runs.insert_all([_run_of(call, now) for call in calls])
+    def accept_all(self, runs: Sequence[Run]) -> None:
+        self.store.runs.insert_all(runs)
         self.wake("runs")
-
-
-def _run_of(call: AcceptedCall, now: datetime) -> Run:
-    return Run(
-        id=call.id, namespace=call.namespace, workload_id=call.workload_id, kind=call.kind, name=call.name, trigger=call.trigger,
-        request_id=call.request_id, event=call.event, status=CallStatus.QUEUED, job_run_id=None, trigger_id=None, due_at=None,
-        version=None, attempts=0, max_attempts=call.max_attempts, not_before=now, claimed_by=None, result=None, message="",
-        exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None, callback_url=call.callback_url,
-        request=call.request,
-    )  # fmt: skip

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sless.domain.model import Endpoint, Invocation, Kind, LogLine
-from sless.domain.ports import AcceptedCall, HttpPolicy, Revision, Route, RouteSnapshot
+from sless.domain.model import Endpoint, Invocation, Kind, LogLine, Run
+from sless.domain.ports import HttpPolicy, Revision, Route, RouteSnapshot
 from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
@@ -62,5 +62,5 @@ class EndedCalls:
 
 
 class NoQueue:
-    def accept_all(self, calls: Sequence[AcceptedCall]) -> None:
+    def accept_all(self, calls: Sequence[Run]) -> None:
         raise SlessError(Code.NOT_IMPLEMENTED, "sless dev answers calls at once; asynchronous ones need a server (sless serve)")

@@ -193,22 +193,22 @@ class Run:
     trigger: CallTrigger
     request_id: str
     event: str
-    status: CallStatus
-    job_run_id: int | None
-    trigger_id: str | None
-    due_at: datetime | None
-    version: int | None
-    attempts: int
     max_attempts: int
     not_before: datetime
-    claimed_by: str | None
-    result: str | None
-    message: str
-    exit_code: int | None
-    http_status: int | None
     created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
+    status: CallStatus = CallStatus.QUEUED
+    job_run_id: int | None = None
+    trigger_id: str | None = None
+    due_at: datetime | None = None
+    version: int | None = None
+    attempts: int = 0
+    claimed_by: str | None = None
+    result: str | None = None
+    message: str = ""
+    exit_code: int | None = None
+    http_status: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
     callback_url: str | None = None
     attempts_before: int = 0
     request: str | None = None

@@ -12,7 +12,7 @@ from sless.domain.building import BuildSpec as BuildSpec
 from sless.domain.building import BuildStatus as BuildStatus
 from sless.domain.building import ContextStore as ContextStore
 from sless.domain.event import result_of
-from sless.domain.model import CallStatus, CallTrigger, Endpoint, Invocation, Kind, LogLine
+from sless.domain.model import CallStatus, CallTrigger, Endpoint, Invocation, Kind, LogLine, Run
 from sless.domain.statistics import CallStats
 from sless.errors import Code
 
@@ -209,34 +209,17 @@ class HistorySink(Protocol):
 
 
 class AsyncQueue(Protocol):
-    def accept_all(self, calls: Sequence["AcceptedCall"]) -> None:
+    def accept_all(self, runs: Sequence[Run]) -> None:
         """Durable when it returns. Raises SlessError when not all could be: then none was."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedCall:
-    """An asynchronous call, before it is answered with 202. `request` as in model.Run; then `event` is empty."""
-
-    id: str
-    request_id: str
-    namespace: str
-    workload_id: str
-    kind: Kind
-    name: str
-    trigger: CallTrigger
-    event: str
-    max_attempts: int = 3
-    callback_url: str | None = None
-    request: str | None = None
 
 
 class Invoker(Protocol):
     """Calls a workload from a thread of a reconciler: an instance if it has any, else a one-off run."""
 
-    def invoke(self, workload_id: str, run: "AcceptedCall", timeout_sec: float) -> ObservedRun:
+    def invoke(self, workload_id: str, run: Run, timeout_sec: float) -> ObservedRun:
         """Blocks until the call has ended. Raises SlessError when it could not be made."""
 
-    def begin(self, call: "AcceptedCall", timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+    def begin(self, run: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
         """The same without waiting: `done` is called once, from any thread, also when the call could not be made. Returns what ends
         the call before its time; then `done` hears of a cancelled one."""
 

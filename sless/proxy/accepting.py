@@ -9,11 +9,14 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from sless import clock
 from sless.domain.addresses import Allowed
 from sless.domain.asynchronous import ATTEMPTS_HEADER, CALLBACK_HEADER, AsyncOptions, options_of
 from sless.domain.event import event_of
-from sless.domain.ports import AcceptedCall, AsyncQueue
+from sless.domain.model import Run
+from sless.domain.ports import AsyncQueue
 from sless.domain.request import StoredRequest
+from sless.domain.runs import AsyncRequest, RunTarget, async_run
 from sless.proxy.request import CallRecord, Headers, Request
 
 _BATCH = 200
@@ -26,12 +29,12 @@ class Acceptor:
 
     def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
-        self.waiting: list[tuple[AcceptedCall, asyncio.Future[None]]] = []
+        self.waiting: list[tuple[Run, asyncio.Future[None]]] = []
         """Accepted by none of the writes that are going on."""
         self._writer: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accept")
 
-    async def accept(self, call: AcceptedCall) -> None:
+    async def accept(self, call: Run) -> None:
         """Durable when it returns. Raises SlessError. A caller who leaves meanwhile changes nothing: what was begun is written."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting.append((call, written))
@@ -53,7 +56,7 @@ class Acceptor:
             for _, written in left:  # cancelled: the server's loop ends
                 written.cancel()
 
-    async def _write_batch(self, batch: list[tuple[AcceptedCall, "asyncio.Future[None]"]]) -> None:
+    async def _write_batch(self, batch: list[tuple[Run, "asyncio.Future[None]"]]) -> None:
         failure = await self._try([call for call, _ in batch])
         for call, written in batch:
             # One that cannot be accepted must not take the others with it.
@@ -65,7 +68,7 @@ class Acceptor:
             else:
                 written.set_exception(error)
 
-    async def _try(self, calls: list[AcceptedCall]) -> Exception | None:
+    async def _try(self, calls: list[Run]) -> Exception | None:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, calls)
         except Exception as error:
@@ -93,16 +96,14 @@ def wants_async(request: Request) -> bool:
     )
 
 
-def accepted_of(call: CallRecord, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> AcceptedCall:
+def accepted_of(call: CallRecord, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> Run:
     """`keep_request`: it came over /fn, and its handler is to see it as it was. Raises SlessError INVALID_JSON."""
     route = call.route
     event = event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
     stored = _stored_of(request, body).text() if keep_request else None
-    return AcceptedCall(
-        id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
-        trigger=call.trigger, event="" if stored else event, max_attempts=options.max_attempts, callback_url=options.callback_url,
-        request=stored,
-    )  # fmt: skip
+    target = RunTarget(workload_id=route.workload_id, namespace=route.namespace, kind=route.kind, name=route.name)
+    kept = AsyncRequest(id=call.id, request_id=call.request_id, trigger=call.trigger, event="" if stored else event, text=stored or "")
+    return async_run(target, kept, options, clock.now())
 
 
 def accepted_answer(call: CallRecord) -> tuple[Headers, bytes]:

@@ -13,8 +13,8 @@ from time import monotonic
 
 from sless import clock
 from sless.domain.event import own_failure_of
-from sless.domain.model import CallStatus
-from sless.domain.ports import AcceptedCall, ObservedRun, Outcome, Revision, RunSpec
+from sless.domain.model import CallStatus, Run
+from sless.domain.ports import ObservedRun, Outcome, Revision, RunSpec
 from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import Code, SlessError
 from sless.proxy.exchange import BrokenOff, OverTime
@@ -50,7 +50,7 @@ class LoopInvoker:
         """What goes on may end as it likes; nobody hears of it, so that it is begun again by whoever runs next."""
         self._stopping = True
 
-    def invoke(self, workload_id: str, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
+    def invoke(self, workload_id: str, run: Run, timeout_sec: float) -> ObservedRun:
         """Blocks until the call has ended. Raises SlessError when it could not be made (not found, blocked, no instance, stopping);
         what the function did is in the answer."""
         if self._loop is None or self._stopping:
@@ -62,7 +62,7 @@ class LoopInvoker:
             future.cancel()
             return ObservedRun(id=run.id, status=CallStatus.TIMEOUT, message=f"no answer within {timeout_sec:g} s")
 
-    def begin(self, call: AcceptedCall, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+    def begin(self, call: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
         if self._loop is None or self._stopping:
             raise SlessError(Code.SHUTTING_DOWN, "the server is not running")
 
@@ -74,7 +74,7 @@ class LoopInvoker:
         future.add_done_callback(ended)
         return lambda: _cancel(future)
 
-    async def call(self, workload_id: str, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
+    async def call(self, workload_id: str, run: Run, timeout_sec: float) -> ObservedRun:
         live = self._table.find_by_id(workload_id)
         if live is None or live.route.blocked is not None:
             # Whoever accepted the call may be ahead of the table.
@@ -90,7 +90,7 @@ class LoopInvoker:
             return await self._oneoff.run(_spec(run, revision))
         return await self._on_instance(live, run, timeout_sec)
 
-    async def _on_instance(self, live: LiveRoute, run: AcceptedCall, timeout_sec: float) -> ObservedRun:
+    async def _on_instance(self, live: LiveRoute, run: Run, timeout_sec: float) -> ObservedRun:
         options = self._forwarder.options
         message = _message_of(run, timeout_sec, options.trust)
         deadline = monotonic() + options.instance_wait_sec
@@ -126,7 +126,7 @@ class LoopInvoker:
         await asyncio.to_thread(self._forwarder.options.report_unresponsive, instance.endpoint.id)
 
 
-def _spec(run: AcceptedCall, revision: Revision) -> RunSpec:
+def _spec(run: Run, revision: Revision) -> RunSpec:
     event = run.event if run.request is None else stored_request_of(run.request).event()
     return RunSpec(id=run.id, revision=revision, event=event, request_id=run.request_id, trigger=run.trigger)
 
@@ -135,7 +135,7 @@ def _cancel(future: "Future[ObservedRun]") -> None:
     future.cancel()
 
 
-def _end_of(call: AcceptedCall, ended: "Future[ObservedRun]") -> ObservedRun:
+def _end_of(call: Run, ended: "Future[ObservedRun]") -> ObservedRun:
     if ended.cancelled():
         return ObservedRun(id=call.id, status=CallStatus.CANCELLED, message="cancelled")
     match ended.exception():
@@ -148,7 +148,7 @@ def _end_of(call: AcceptedCall, ended: "Future[ObservedRun]") -> ObservedRun:
             return ObservedRun(id=call.id, status=CallStatus.FAILED, message=f"{type(error).__name__}: {error}")
 
 
-def _message_of(run: AcceptedCall, timeout_sec: float, trust: Trust) -> bytes:
+def _message_of(run: Run, timeout_sec: float, trust: Trust) -> bytes:
     if run.request is not None:
         return _request_of(run, stored_request_of(run.request), timeout_sec, trust)
     body = run.event.encode()
@@ -166,7 +166,7 @@ def _message_of(run: AcceptedCall, timeout_sec: float, trust: Trust) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-def _request_of(run: AcceptedCall, stored: StoredRequest, timeout_sec: float, trust: Trust) -> bytes:
+def _request_of(run: Run, stored: StoredRequest, timeout_sec: float, trust: Trust) -> bytes:
     """What a call over /fn would have sent at once."""
     request = Request(stored.method, stored.full_path, stored.query, stored.headers)
     request.target, request.client, request.scheme = stored.target, stored.client, stored.scheme
@@ -176,7 +176,7 @@ def _request_of(run: AcceptedCall, stored: StoredRequest, timeout_sec: float, tr
     return head + b"connection: close\r\n\r\n" + stored.body
 
 
-def _observed(run: AcceptedCall, fetched: Fetched, started_at: datetime) -> ObservedRun:
+def _observed(run: Run, fetched: Fetched, started_at: datetime) -> ObservedRun:
     failed = any(name == b"x-sless-function-error" for name, _ in fetched.headers)
     answer = answer_of(fetched.status, fetched.headers, run.request_id.encode("latin-1"))
     own_failure = own_failure_of(fetched.status, fetched.body)
@@ -192,7 +192,7 @@ def _observed(run: AcceptedCall, fetched: Fetched, started_at: datetime) -> Obse
     )  # fmt: skip
 
 
-def _too_large(run: AcceptedCall, status: int, max_bytes: int, started_at: datetime) -> ObservedRun:
+def _too_large(run: Run, status: int, max_bytes: int, started_at: datetime) -> ObservedRun:
     """With an outcome: it would be as large the next time, so nobody needs to try."""
     message = f"the result is over the limit of {max_bytes} bytes (max_result_bytes)"
     outcome = Outcome(ok=False, error=message, error_type=None, status=status, headers=(), body=b"")
@@ -201,5 +201,5 @@ def _too_large(run: AcceptedCall, status: int, max_bytes: int, started_at: datet
     )  # fmt: skip
 
 
-def _failed(run: AcceptedCall, status: CallStatus, message: str, started_at: datetime) -> ObservedRun:
+def _failed(run: Run, status: CallStatus, message: str, started_at: datetime) -> ObservedRun:
     return ObservedRun(id=run.id, status=status, message=message, started_at=started_at, ended_at=clock.now())

@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sless.domain.ports import AcceptedCall, Invoker, ObservedRun
+from sless.domain.model import Run
+from sless.domain.ports import Invoker, ObservedRun
 
 
 @dataclass(slots=True)
@@ -30,15 +31,15 @@ class InstanceCalls:
         with self._lock:
             return set(self._calls)
 
-    def begin(self, call: AcceptedCall, timeout_sec: float) -> None:
+    def begin(self, run: Run, timeout_sec: float) -> None:
         """Raises SlessError when it cannot be made at all; then nothing of it is kept."""
         going = _Going()
         with self._lock:
-            self._calls[call.id] = going
+            self._calls[run.id] = going
         try:
-            going.stop = self._invoker.begin(call, timeout_sec, lambda end: self._ended(going, end))
+            going.stop = self._invoker.begin(run, timeout_sec, lambda end: self._ended(going, end))
         except BaseException:
-            self.drop(call.id)
+            self.drop(run.id)
             raise
 
     def find_end(self, run_id: str) -> ObservedRun | None:

@@ -10,7 +10,7 @@ from time import monotonic
 
 from sless import clock, metrics
 from sless.domain.model import CallStatus, Run
-from sless.domain.ports import AcceptedCall, Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
+from sless.domain.ports import Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
 from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
@@ -196,7 +196,7 @@ class RunsLoop:
     def _start(self, run: Run, plan: Ready) -> None:
         try:
             if plan.on_instances:
-                self._calls.begin(call_of(run), float(plan.revision.timeout_sec or LONGEST_CALL_SEC))
+                self._calls.begin(run, float(plan.revision.timeout_sec or LONGEST_CALL_SEC))
             else:
                 event = run.event if run.request is None else stored_request_of(run.request).event()
                 spec = RunSpec(id=run.id, revision=plan.revision, event=event, request_id=run.request_id, trigger=run.trigger)
@@ -216,13 +216,6 @@ class RunsLoop:
     def _postpone(self, run: Run, message: str) -> None:
         _log.warning("run %s of %s: %s", run.id, run.name, message)
         self.store.runs.unclaim(run.id, clock.now() + _AGAIN_AFTER, message)
-
-
-def call_of(run: Run) -> AcceptedCall:
-    return AcceptedCall(
-        id=run.id, request_id=run.request_id, namespace=run.namespace, workload_id=run.workload_id, kind=run.kind, name=run.name,
-        trigger=run.trigger, event=run.event, max_attempts=run.max_attempts, request=run.request,
-    )  # fmt: skip
 
 
 def _count(run: Run, verdict: RunVerdict) -> None:

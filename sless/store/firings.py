@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, and_, select, true, update
 
 from sless import clock
-from sless.domain.cron import Due, Facts, firing_id_of, outcome_of
+from sless.domain.cron import Due, Facts, outcome_of
 from sless.domain.lifecycle import OPEN_CALL_STATUSES
-from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, Run, Trigger, TriggerType
+from sless.domain.model import Invocation, Kind, Run, Trigger, TriggerType
+from sless.domain.runs import RunTarget, cron_run
 from sless.domain.spec import run_event_of
 from sless.store import codec, revision
 from sless.store.bulk import BulkInsert
@@ -125,14 +126,8 @@ def _run_of(due: Due, row: Any, spec: dict[str, Any], running: bool, now: dateti
     facts = Facts(
         target=f'{row.kind} "{row.name}"', has_version=row.active_version is not None, overlap=spec["overlap"], running=running
     )  # fmt: skip
-    status, message = outcome_of(due, facts)
-    run_id = firing_id_of(due.trigger_id, due.due_at)
-    return Run(
-        id=run_id, namespace=row.namespace, workload_id=row.workload_id, kind=Kind(row.kind), name=row.name, trigger=CallTrigger.CRON,
-        request_id=run_id, event=run_event_of(spec["event_json"]), status=status, job_run_id=None, trigger_id=due.trigger_id,
-        due_at=due.due_at, version=None, attempts=0, max_attempts=1, not_before=now, claimed_by=None, result=None, message=message,
-        exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None if status is CallStatus.QUEUED else now,
-    )  # fmt: skip
+    target = RunTarget(workload_id=row.workload_id, namespace=row.namespace, kind=Kind(row.kind), name=row.name)
+    return cron_run(due, target, run_event_of(spec["event_json"]), outcome_of(due, facts), now)
 
 
 def _note(conn: Connection, made: Sequence[Run]) -> None:

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from sless import clock, ids
-from sless.domain.model import CallStatus, CallTrigger, Kind, Phase, Run, Workload
+from sless import clock
+from sless.domain.model import Kind, Phase, Workload
+from sless.domain.runs import job_run
 from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, Detail, SlessError
 from sless.tokens import Caller
@@ -61,17 +62,7 @@ class Jobs:
         """The run that run_id asks for. An upload alone never comes here."""
         if job.spec.run_id == 0 or job.deleted_at is not None:
             return
-        now = clock.now()
-        run_id = ids.new_id()
-        self._store.runs.insert(
-            Run(
-                id=run_id, namespace=job.namespace, workload_id=job.id, kind=Kind.JOB, name=job.name, trigger=CallTrigger.JOB,
-                request_id=run_id,
-                event=job.spec.event_json or "{}", status=CallStatus.QUEUED, job_run_id=job.spec.run_id, trigger_id=None, due_at=None,
-                version=None, attempts=0, max_attempts=1, not_before=now, claimed_by=None, result=None, message="", exit_code=None,
-                http_status=None, created_at=now, started_at=None, ended_at=None,
-            )
-        )  # fmt: skip
+        self._store.runs.insert(job_run(job, clock.now()))
         self._parts.wake("runs")
 
     def _make_way(self, owner: Workload | None) -> None:

@@ -1,13 +1,15 @@
 """Triggers: stored and shown; http ones take effect through the routes, the others through their loops."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
-from sless import clock, ids
+from sless import clock
 from sless.config import Settings
 from sless.domain.addresses import find_literal, may_reach, parse_allowed
 from sless.domain.amqp import parse_broker_url, refusal_of
-from sless.domain.model import CallStatus, CallTrigger, Kind, Run, Trigger, TriggerType, Workload
+from sless.domain.model import Kind, Run, Trigger, TriggerType
+from sless.domain.runs import fired_run
 from sless.domain.spec import Mode, check_event_size, run_event_of
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
@@ -72,7 +74,9 @@ class Triggers:
             raise SlessError(Code.CONFLICT, f'{target.kind} "{target.name}" is being deleted')
         text = run_event_of(trigger.spec.get("event_json") or "") if event is None else json.dumps(event, ensure_ascii=False)
         check_event_size("event", text)
-        run = _run_of(trigger, target, text, request_id)
+        run = fired_run(trigger, target, text, clock.now())
+        if request_id:
+            run = replace(run, request_id=request_id)
         self._store.runs.insert(run)
         self._parts.wake("runs")
         return run
@@ -116,16 +120,3 @@ def _with_key(parsed: ParsedTrigger) -> tuple[dict[str, str], str | None]:
         return parsed.secrets, None
     key, digest = new_key()
     return parsed.secrets | {KEY_HASH: digest}, key
-
-
-def _run_of(trigger: Trigger, target: Workload, event: str, request_id: str | None) -> Run:
-    now = clock.now()
-    run_id = ids.new_id()
-    # A firing that fails is not repeated: the next one comes.
-    attempts = 1 if trigger.type is TriggerType.CRON else int(trigger.spec.get("max_attempts", 3))
-    return Run(
-        id=run_id, namespace=target.namespace, workload_id=target.id, kind=target.kind, name=target.name, trigger=CallTrigger(trigger.type),
-        request_id=request_id or run_id, event=event, status=CallStatus.QUEUED, job_run_id=None, trigger_id=trigger.id, due_at=None,
-        version=None, attempts=0, max_attempts=attempts, not_before=now, claimed_by=None, result=None,
-        message="", exit_code=None, http_status=None, created_at=now, started_at=None, ended_at=None,
-    )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from sless import clock
 from sless.domain.callback import CallbackStatus
 from sless.domain.model import CallStatus, CallTrigger, Endpoint, Kind, Run, TriggerType, VersionState
-from sless.domain.ports import AcceptedCall, BackendUnavailable, ObservedRun, Outcome, RunSpec
+from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, RunSpec
 from sless.errors import Code, SlessError
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
 from sless.store import Store
@@ -48,11 +48,11 @@ class Backend:
 
 @dataclass
 class Invoker:
-    calls: dict[str, tuple[AcceptedCall, float, Callable[[ObservedRun], None]]] = field(default_factory=dict)
+    calls: dict[str, tuple[Run, float, Callable[[ObservedRun], None]]] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
     error: SlessError | None = None
 
-    def begin(self, call: AcceptedCall, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+    def begin(self, call: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
         if self.error is not None:
             raise self.error
         self.calls[call.id] = (call, timeout_sec, done)

@@ -10,6 +10,7 @@ import pytest
 from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import HttpPolicy, ObservedRun, Outcome, RunSpec
 from sless.errors import Code
+from tests.builders import make_run
 from tests.proxykit.fakes import NAMESPACE, endpoint_of, revision_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Front, Reply, until
@@ -357,7 +358,6 @@ def test_respond_async_is_accepted_before_it_is_answered(serve: Serve) -> None:
 
 def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
     from sless.domain.model import CallTrigger
-    from sless.domain.ports import AcceptedCall
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         body = peer.body(headers)
@@ -368,10 +368,7 @@ def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
         peer.send(head + b"content-length: %d\r\n\r\n%b" % (len(body), body))
 
     front = serve(logs_or(handler))
-    call = AcceptedCall(
-        id="i1", request_id="r1", namespace=NAMESPACE, workload_id="w-f", kind=Kind.FUNCTION, name="f", trigger=CallTrigger.CRON,
-        event='{"a": 1}'
-    )  # fmt: skip
+    call = make_run(id="i1", namespace=NAMESPACE, workload_id="w-f", name="f", trigger=CallTrigger.CRON, event='{"a": 1}')
     good = front.plane.invoker.invoke("w-f", call, 5)
     assert (good.status, good.outcome.result if good.outcome else None) == ("succeeded", '{"a": 1}')
     bad = front.plane.invoker.invoke("w-f", replace(call, event='{"fail": 1}'), 5)

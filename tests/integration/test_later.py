@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from sless import clock
-from sless.domain.model import CallStatus
-from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun
+from sless.domain.model import CallStatus, Run
+from sless.domain.ports import HttpPolicy, ObservedRun
 from sless.domain.request import stored_request_of
 from sless.errors import Code, SlessError
 from sless.reconcile.decide_runs import FinishRun, verdict_of
@@ -135,7 +135,7 @@ def test_many_at_once_share_commits_and_each_waits_for_its_own(serve: Serve) -> 
     entered, go = threading.Event(), threading.Event()
     accept_all = front.fakes.queue.accept_all
 
-    def slowly(calls: Sequence[AcceptedCall]) -> None:
+    def slowly(calls: Sequence[Run]) -> None:
         batches.append(len(calls))
         entered.set()
         assert go.wait(10)
@@ -158,7 +158,7 @@ def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> Non
     entered, go = threading.Event(), threading.Event()
     accept_all = front.fakes.queue.accept_all
 
-    def picky(calls: Sequence[AcceptedCall]) -> None:
+    def picky(calls: Sequence[Run]) -> None:
         entered.set()
         assert go.wait(10)
         if any("bad" in (call.request or "") for call in calls):

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sless import clock
-from sless.domain.model import Endpoint, Invocation, Kind, LogLine
-from sless.domain.ports import AcceptedCall, HttpPolicy, ObservedRun, Revision, Route, RouteSnapshot, RunSpec
+from sless.domain.model import Endpoint, Invocation, Kind, LogLine, Run
+from sless.domain.ports import HttpPolicy, ObservedRun, Revision, Route, RouteSnapshot, RunSpec
 from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
@@ -73,9 +73,9 @@ class FakeHistory:
 
 class FakeQueue:
     def __init__(self) -> None:
-        self.accepted: list[AcceptedCall] = []
+        self.accepted: list[Run] = []
 
-    def accept_all(self, calls: Sequence[AcceptedCall]) -> None:
+    def accept_all(self, calls: Sequence[Run]) -> None:
         self.accepted.extend(calls)
 
 
