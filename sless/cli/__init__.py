@@ -1,8 +1,8 @@
-"""The command line. Each command's module is imported only when that command runs: `sless version` must not pay for the server.
+"""The command line. A command's module is imported only when that command runs, so `sless version` does not pay for the server.
 
 - Results go to stdout, everything else to stderr; no colours, no spinner when stderr is not a terminal.
-- Exit codes: 0 done, 1 it failed (the text says why), 2 wrong usage, 130 interrupted.
-- The client's commands speak REST only; the server's commands (`server_commands`) glue settings, migration and the server together.
+- Exit codes: 0 success, 1 failure (the text says why), 2 wrong usage, 130 interrupted.
+- Client commands use the REST interface only; `server_commands` connects settings, migrations and the server.
 """
 
 from sless.cli.main import main

@@ -1,4 +1,4 @@
-"""`python -m sless.cli`: how the demo starts its server, from a checkout, an installed package or the unpacked zipapp alike."""
+"""`python -m sless.cli`: how the demo starts its server, whether from a checkout, an installed package or the unpacked zipapp."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The commands `backup` and `restore`, for who runs the server."""
+"""`backup` and `restore`, for operators."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from sless.cli.output import say
 from sless.cli.server_commands import data_dir_option, load_settings
 from sless.errors import ConfigError
 
-database_url_option = click.option("--database-url", help="Else SLESS_DATABASE_URL, SQLite in the data folder.")
+database_url_option = click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
 
 
 @click.command()
@@ -19,9 +19,9 @@ database_url_option = click.option("--database-url", help="Else SLESS_DATABASE_U
 @data_dir_option
 @database_url_option
 def backup(file: Path, **options: Path | str | None) -> None:
-    """Write database and code into FILE, as of one moment, while the server goes on.
+    """Write a consistent copy of database and code to FILE while the server runs.
 
-    Whose name ends in .gz or .tgz is compressed; - is stdout, uncompressed. The file holds secrets of your users: only you can read it.
+    A name ending in .gz or .tgz is compressed; - writes to stdout, uncompressed. The file contains your users' secrets; its mode is 0600.
 
     \b
     Examples:
@@ -36,18 +36,18 @@ def backup(file: Path, **options: Path | str | None) -> None:
         sys.stdout.buffer.flush()
     else:
         written = write_backup(settings, file, say)
-    say(f"{written.rows} rows and {written.blobs} uploads are in {file if str(file) != '-' else 'the backup'}")
+    say(f"Wrote {written.rows} rows and {written.blobs} uploads to {file if str(file) != '-' else 'stdout'}")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@click.option("--force", is_flag=True, help="Replace what is there: everything in the database, and its code.")
+@click.option("--force", is_flag=True, help="Replace the existing database and its code.")
 @data_dir_option
 @database_url_option
 def restore(file: Path, force: bool, **options: Path | str | None) -> None:
-    """Bring back what `sless backup` wrote, also into another kind of database or code store.
+    """Restore what `sless backup` wrote, also into another kind of database or code store.
 
-    Into an empty installation, with its server stopped. The file is checked to its end before anything changes; - is stdin.
+    The installation must be empty and its server stopped. The whole file is verified before anything changes; - reads stdin.
 
     \b
     Examples:
@@ -59,9 +59,9 @@ def restore(file: Path, force: bool, **options: Path | str | None) -> None:
 
     with hold_data_folder(settings.data_dir), _opened(file) as source:
         done = restore_backup(settings, source, say, force=force)
-    say(f"the backup of {done.created_at[:19]}Z (sless {done.sless_version}) is restored: {done.rows} rows, {done.blobs} uploads")
+    say(f"Restored the backup of {done.created_at[:19]}Z (sless {done.sless_version}): {done.rows} rows, {done.blobs} uploads")
     if done.builds:
-        say(f"{done.builds} versions are built anew when the server starts: what was built of them is not here")
+        say(f"{done.builds} versions will be rebuilt when the server starts; backups do not contain build results")
 
 
 def _opened(file: Path) -> BinaryIO:
@@ -70,4 +70,4 @@ def _opened(file: Path) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error

@@ -2,14 +2,13 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from sless.cli.connection import CommandContext, client_command
+from sless.cli.options import EVENT_HELP, bytes_of_option, since_of
 from sless.cli.output import print_json, say
-from sless.cli.since import since_of
 from sless.cli.waiting import await_invocation, print_ended_invocation
 from sless.client import CallAnswer
 from sless.client.client import Jobs, Workloads
@@ -18,18 +17,30 @@ from sless.client.deployment import get_workload
 
 @click.command()
 @click.argument("name")
-@click.option("-d", "--data", default=None, metavar="JSON|@FILE|-", help="The event: JSON, a file with it, or - for stdin.")
-@click.option("--content-type", default="application/json", show_default=True, metavar="TYPE", help="Of the data; JSON is checked before.")
-@click.option("--async", "is_async", is_flag=True, help="Do not wait for the result; print the invocation's id.")
-@click.option("--callback-url", default=None, metavar="URL", help="With --async: where the end is told by a signed POST.")
-@click.option("--max-attempts", type=click.IntRange(1, 10), default=None, metavar="N", help="With --async: how often it is tried; 3.")
-@click.option("--wait", is_flag=True, help="With --async: wait for the end and print the result.")
+@click.option("-d", "--data", default=None, metavar="JSON|@FILE|-", help=EVENT_HELP)
+@click.option(
+    "--content-type",
+    default="application/json",
+    show_default=True,
+    metavar="TYPE",
+    help="Type of the data; JSON is checked before it is sent.",
+)
+@click.option("--async", "is_async", is_flag=True, help="Queue the call and print its invocation ID.")
+@click.option("--callback-url", default=None, metavar="URL", help="With --async: URL to notify (signed POST) when the call ends.")
+@click.option(
+    "--max-attempts",
+    type=click.IntRange(1, 10),
+    default=None,
+    metavar="N",
+    help="With --async: attempts before the call is dead; default 3.",
+)
+@click.option("--wait", is_flag=True, help="With --async: wait for the call to end and print its result.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def invoke(context: CommandContext, name: str, data: str | None, content_type: str, is_async: bool, service: bool, **later: Any) -> None:
     """Call a function or service and print its answer.
 
-    Works without an http trigger. An answer of 400 and above is printed too, with exit code 1.
+    No http trigger is needed. An answer with status 400 or above is printed too, with exit code 1.
 
     \b
     Examples:
@@ -45,7 +56,7 @@ def invoke(context: CommandContext, name: str, data: str | None, content_type: s
     workloads, _ = get_workload(context.client, name, "service" if service else None)
     headers = {"Content-Type": content_type} if body else {}
     answer = workloads.invoke(name, body, headers | (_later_headers(later) if is_async else {}))
-    if is_async and answer.status >= 400:  # nothing was called: stdout stays empty, as who takes the id from it expects
+    if is_async and answer.status >= 400:  # nothing was queued: a script that reads the ID must not get an error text
         raise answer.refusal
     if is_async and answer.status == 202:
         _accepted(context, workloads, name, answer, later["wait"])
@@ -61,9 +72,9 @@ def invoke(context: CommandContext, name: str, data: str | None, content_type: s
 
 @click.command()
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new lines until Ctrl-C.")
 @click.option("--tail", type=click.IntRange(min=0), default=None, metavar="N", help="Only the last N lines.")
-@click.option("--since", default=None, metavar="TIME", help="Only lines since then: 10m, 2h, 3d, or an RFC 3339 time.")
+@click.option("--since", default=None, metavar="TIME", help="Only lines since TIME: 10m, 2h, 3d, or an RFC 3339 time.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @click.option("--job", is_flag=True, help="NAME is a job.")
 @client_command
@@ -88,30 +99,18 @@ def print_logs(context: CommandContext, source: Workloads | Jobs, name: str, *, 
 def _body_of(data: str | None, content_type: str) -> bytes:
     if data is None:
         return b""
-    body = text_of_option("--data", data)
+    body = bytes_of_option("--data", data)
     if content_type.partition(";")[0].strip().lower() == "application/json":
         try:
             json.loads(body)
         except ValueError as error:
-            hint = "" if data.startswith("@") else "; @FILE reads a file, --content-type text/plain sends it as it is"
+            hint = "" if data.startswith("@") else "; use @FILE to read a file, or --content-type text/plain to send text"
             raise click.UsageError(f"--data: expected JSON: {error}{hint}") from error
     return body
 
 
-def text_of_option(option: str, data: str) -> bytes:
-    """`-` is stdin, `@FILE` the file, anything else the text itself. Raises UsageError."""
-    if data == "-":
-        return sys.stdin.buffer.read()
-    if not data.startswith("@"):
-        return data.encode(errors="surrogateescape")
-    try:
-        return Path(data[1:]).read_bytes()
-    except OSError as error:
-        raise click.UsageError(f"{option}: cannot read {data[1:]!r}: {error.strerror}") from error
-
-
 def _print_body(answer: CallAnswer) -> None:
-    """As it came; a line end is added on a terminal or after text, never to binary output."""
+    """Bytes as received. A line end is added after text or on a terminal, never to binary output."""
     sys.stdout.flush()
     sys.stdout.buffer.write(answer.body)
     is_text = answer.headers.get("Content-Type", "").startswith(("text/", "application/json"))

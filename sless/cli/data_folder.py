@@ -1,4 +1,4 @@
-"""One server per data folder: two would fight over the same instances, sockets and SQLite file."""
+"""One server per data folder: two servers would share instances, sockets and the SQLite file."""
 
 import fcntl
 import os
@@ -12,17 +12,17 @@ from sless.errors import ConfigError
 
 LOCK_NAME = "server.lock"
 PATIENCE_SEC = 5.0
-"""A worker whose master was killed holds the lock for the moment that it takes to notice."""
+"""A worker whose master was killed holds the lock until it notices."""
 
 
 @contextmanager
 def hold_data_folder(folder: Path, patience_sec: float = PATIENCE_SEC) -> Iterator[None]:
-    """The lock ends with the processes that hold it, also on kill -9. Raises ConfigError when another server has it."""
+    """The kernel releases the lock when its processes end, also on kill -9. Raises ConfigError while another server holds it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = open(folder / LOCK_NAME, "a+")  # noqa: SIM115 - closed by the `with` below; only opening it is inside the `try`
     except OSError as error:
-        raise ConfigError(f"SLESS_DATA_DIR: {folder} cannot be used: {error.strerror}") from error
+        raise ConfigError(f"SLESS_DATA_DIR: cannot use {folder}: {error.strerror}") from error
     with file:
         _lock(file, folder, time.monotonic() + patience_sec)
         file.truncate(0)
@@ -42,8 +42,8 @@ def _lock(file: TextIO, folder: Path, deadline: float) -> None:
             if time.monotonic() > deadline:
                 raise ConfigError(
                     f"the data folder {folder} is in use by another sless server (process {holder}): "
-                    "stop that one, or give this one a folder of its own with --data-dir"
+                    "stop it, or choose another folder with --data-dir"
                 ) from None
             time.sleep(0.1)
         except OSError as error:
-            raise ConfigError(f"SLESS_DATA_DIR: {folder} cannot be locked: {error.strerror}") from error
+            raise ConfigError(f"SLESS_DATA_DIR: cannot lock {folder}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""`sless demo`: a server on this machine with functions to call, from nothing."""
+"""`sless demo`: a local server with example functions."""
 
 import shlex
 import signal
@@ -25,13 +25,15 @@ TOKEN_SEC = 24 * 3600.0
 
 
 @click.command()
-@click.option("--exit", "exits", is_flag=True, help="Make the tour, stop everything and exit.")
-@click.option("--port", type=click.IntRange(1, 65535), default=9090, show_default=True, help="Or another one if it is taken.")
+@click.option("--exit", "exits", is_flag=True, help="Run the tour, then stop everything and exit.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=9090, show_default=True, help="Port to listen on; the next free one if it is in use."
+)
 @data_dir_option
 def demo(exits: bool = False, port: int = 9090, data_dir: Path | None = None) -> int:
-    """Start a server here, deploy the example functions, call them, and stay up until Ctrl-C.
+    """Start a local server, deploy and call the example functions, and run until Ctrl-C.
 
-    The same folder can be used again and again; `sless serve` goes on with what the demo made.
+    The demo can reuse its data folder, and `sless serve` can serve it.
 
     \b
     Examples:
@@ -49,14 +51,14 @@ def demo(exits: bool = False, port: int = 9090, data_dir: Path | None = None) ->
             _print_what_to_try(client, token, shown)
         if exits:
             return 0
-        click.echo("\nThe server stays up. Ctrl-C ends it and everything it started.")
+        click.echo("\nThe server is running. Press Ctrl-C to stop it and everything it started.")
         stop.is_up = True
         code = server.process.wait()
-        raise ConfigError(f"the server has ended by itself (exit code {code}):\n{server.last_lines()}")
+        raise ConfigError(f"the server exited unexpectedly (exit code {code}):\n{server.last_lines()}")
 
 
 class _Stop(KeyboardInterrupt):
-    """A signal asked for the end. Once the demo is up that is how it is meant to end: exit code 0."""
+    """A signal arrived. Once the demo is up this is its normal end: exit code 0."""
 
 
 class _StopState:
@@ -65,7 +67,7 @@ class _StopState:
 
 @contextmanager
 def _signals_end_it() -> Iterator[_StopState]:
-    """SIGINT, SIGTERM and SIGHUP (the terminal is closed) end the demo in order."""
+    """SIGINT, SIGTERM and SIGHUP (terminal closed) stop the demo cleanly."""
     state = _StopState()
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, _raise_stop) for number in signals}
@@ -88,7 +90,7 @@ def _raise_stop(number: int, frame: FrameType | None) -> NoReturn:
 def _running(settings: Settings, wanted_port: int) -> Iterator[DemoServer]:
     port = choose_port(wanted_port)
     if port != wanted_port:
-        click.echo(f"Port {wanted_port} is taken, using {port}")
+        click.echo(f"Port {wanted_port} is in use, using {port}")
     click.echo(f"Starting sless on http://127.0.0.1:{port}, data in {settings.data_dir}")
     server = start_server(settings, port)
     try:
@@ -102,11 +104,11 @@ def _issue_token(settings: Settings) -> str:
     try:
         return tokens.issue_token(settings, DEMO_SUB, TOKEN_SEC)
     except OSError as error:
-        raise ConfigError(f"SLESS_DATA_DIR: {settings.data_dir} cannot be used: {error.strerror}") from error
+        raise ConfigError(f"SLESS_DATA_DIR: cannot use {settings.data_dir}: {error.strerror}") from error
 
 
 def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, str]]) -> None:
-    """Every line below `Try` works when it is pasted into a shell."""
+    """Every line below `Try` can be pasted into a shell."""
     url = client.transport.url
     click.echo(f"\nConsole    {url}/funcs")
     click.echo(f"API        {url}/docs")
@@ -118,13 +120,13 @@ def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, st
     header = shlex.quote(f"Authorization: Bearer {token}")
     click.echo(f"  curl -s -H {header} {url}{client.path}/functions")
     click.echo(f"  curl -s -H {header} {url}{client.path}/functions/{shown[0][0].name}/logs")
-    click.echo("\nOr by command line, in another terminal:")
+    click.echo("\nOr with the command line, in another terminal:")
     click.echo(f"  export SLESS_URL={url} SLESS_TOKEN={token}")
     click.echo(f"  {_program()} list")
     click.echo(f"  {_program()} logs {shown[0][0].name} -f")
 
 
 def _program() -> str:
-    """How this program was started, so that it can be started again the same way."""
+    """The command that starts this program again."""
     started_as = Path(sys.argv[0]).absolute()
     return f"python3 {shlex.quote(str(started_as))}" if started_as.suffix in (".py", ".pyz") else "sless"

@@ -1,4 +1,4 @@
-"""The server as a child of the demo: start it, see it ready, end it with everything it started."""
+"""The demo's server, a child process: start it, wait for it, stop it with everything it started."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ LOG_NAME = "server.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoServer:
-    """`log_start` is where this server's lines begin in the log file."""
+    """`log_start` is the offset of this server's first line in the log file."""
 
     process: "subprocess.Popen[bytes]"
     url: str
@@ -40,7 +40,7 @@ class DemoServer:
             if self.process.poll() is not None:
                 raise ConfigError(f"the server did not start (exit code {self.process.returncode}):\n{self.last_lines()}")
             if time.monotonic() > deadline:
-                raise ConfigError(f"the server does not answer on {self.url} after {START_SEC:.0f} s:\n{self.last_lines()}")
+                raise ConfigError(f"the server did not answer on {self.url} within {START_SEC:.0f} s:\n{self.last_lines()}")
             time.sleep(0.05)
         transport.close()
 
@@ -51,7 +51,7 @@ class DemoServer:
         return "\n".join(f"  {line}" for line in lines) + f"\n  (from {self.log_file})"
 
     def stop(self) -> None:
-        """The server first, gently: it ends its functions. What is left of its group after that is killed."""
+        """Terminates the server, which stops its functions; then kills what is left of its process group."""
         try:
             self.process.terminate()
             self.process.wait(STOP_SEC)
@@ -64,13 +64,13 @@ class DemoServer:
 
 
 def start_server(settings: Settings, port: int) -> DemoServer:
-    """A server of the same settings on 127.0.0.1:`port`. Its log goes into the data folder."""
+    """Starts a server with these settings on 127.0.0.1:`port`. It logs to a file in the data folder."""
     log_file = settings.data_dir / LOG_NAME
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         output = open(log_file, "ab")  # noqa: SIM115 - closed by the `with` below
     except OSError as error:
-        raise ConfigError(f"SLESS_DATA_DIR: {settings.data_dir} cannot be used: {error.strerror}") from error
+        raise ConfigError(f"SLESS_DATA_DIR: cannot use {settings.data_dir}: {error.strerror}") from error
     with output:
         log_start = output.tell()
         process, lifeline = _spawn(settings, port, output)
@@ -80,9 +80,9 @@ def start_server(settings: Settings, port: int) -> DemoServer:
 
 def _spawn(settings: Settings, port: int, output: BinaryIO) -> "tuple[subprocess.Popen[bytes], int]":
     reading, writing = os.pipe()
-    # -P: the folder where the user stands is not searched for modules.
+    # -P: do not search the current folder for modules.
     command = [sys.executable, "-P", "-m", "sless.cli", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    # An external URL of the environment belongs to another server: what the demo prints has to work here.
+    # SLESS_EXTERNAL_URL may belong to another server; the URLs that the demo prints must reach this one.
     command += ["--external-url", f"http://127.0.0.1:{port}", "--data-dir", str(settings.data_dir), "--lifeline-fd", str(reading)]
     try:
         process = subprocess.Popen(
@@ -91,7 +91,7 @@ def _spawn(settings: Settings, port: int, output: BinaryIO) -> "tuple[subprocess
             stdout=output,
             stderr=output,
             env=_environment(),
-            process_group=0,  # Ctrl-C on the terminal reaches the demo alone; it ends the server in order
+            process_group=0,  # Ctrl-C reaches only the demo, which then stops the server
             pass_fds=(reading,),
         )
     except BaseException:
@@ -103,14 +103,14 @@ def _spawn(settings: Settings, port: int, output: BinaryIO) -> "tuple[subprocess
 
 
 def _environment() -> dict[str, str]:
-    """This one, so that the user's settings count, and the place where this very sless lies."""
+    """The current environment, with this sless on PYTHONPATH."""
     package_folder = str(Path(sless.__file__).resolve().parent.parent)
     paths = [package_folder, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {"SLESS_GRACEFUL_TIMEOUT_SEC": "10"} | os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def choose_port(wanted: int) -> int:
-    """`wanted` if it is free, else one of the next, else any."""
+    """`wanted` if it is free, else one of the next nine, else any."""
     for port in (*range(wanted, min(wanted + 10, 65536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

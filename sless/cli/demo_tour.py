@@ -1,4 +1,4 @@
-"""What the demo shows: the bundled examples, deployed and called through the public API like anybody's code."""
+"""The demo deploys and calls the bundled examples through the public API."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ NODE = Example(name="hello-node", runtime="nodejs20", event={"name": "Grace"})
 
 
 def run_tour(client: Client) -> list[tuple[Example, str]]:
-    """Deploys and calls each example; returns them with their URLs. Raises ClientError when one does not answer as it should."""
+    """Deploys and calls each example; returns them with their URLs. Raises ClientError on an unexpected answer."""
     shown = []
     for example in _examples():
         click.echo(f"\nDeploying examples/{example.name} ({example.runtime})")
@@ -67,7 +67,7 @@ def _examples() -> Iterator[Example]:
         yield NODE
     else:
         was = f"node {found}" if found is not None else "no node"
-        click.echo(f"\nhello-node is left out: expected node {NODE_MAJOR} or newer on the PATH, found {was}")
+        click.echo(f"\nSkipping hello-node: expected node {NODE_MAJOR} or newer on the PATH, found {was}")
 
 
 def _find_node_major() -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sless.cli.connection import CommandContext, client_command
+from sless.cli.options import EnvPair
 from sless.cli.output import TerminalReport, print_json, say
 from sless.cli.waiting import explained_interrupt
 from sless.client import Client, ClientError, DeployRequest
@@ -23,38 +24,30 @@ FIELDS = {
 """option → field of the resource"""
 
 
-class EnvPair(click.ParamType):
-    name = "K=V"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        key, equals, text = str(value).partition("=")
-        if not equals or not key:
-            self.fail(f"expected NAME=VALUE, found {value!r}", param, ctx)
-        return key, text
-
-
 @click.command()
 @click.argument("name")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; guessed from the files of a new one.")
-@click.option("--entrypoint", metavar="MODULE.FUNCTION", help="What is called; handler.handle when not given.")
-@click.option("--service", is_flag=True, help="A service: standing instances and a URL without a trigger.")
-@click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Environment variable; repeatable. The others stay.")
-@click.option("--unset", multiple=True, metavar="K", help="Environment variable to take away; repeatable.")
-@click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variables that only pip or npm sees; repeatable; replace.")
+@click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; default: guessed from the files.")
+@click.option("--entrypoint", metavar="MODULE.FUNCTION", help="Function to call; default: handler.handle.")
+@click.option("--service", is_flag=True, help="Deploy a service: always running, with a URL and no trigger.")
+@click.option(
+    "--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Set an environment variable; repeatable. Others are kept."
+)
+@click.option("--unset", multiple=True, metavar="K", help="Remove an environment variable; repeatable.")
+@click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable. Replaces all.")
 @click.option("--event-format", metavar="F", help="sless or aws-http-v2.")
 @click.option("--memory", type=int, metavar="MB", help="Memory of an instance.")
-@click.option("--timeout", type=int, metavar="SEC", help="Seconds a call may take.")
-@click.option("--replicas", type=int, metavar="N", help="Standing instances of a service.")
-@click.option("--no-http", is_flag=True, help="Create no http trigger; the function has no URL then.")
+@click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call in seconds.")
+@click.option("--replicas", type=int, metavar="N", help="Number of instances of a service.")
+@click.option("--no-http", is_flag=True, help="Do not create an http trigger, and so no URL.")
 @click.option("--no-wait", is_flag=True, help="Return after the upload.")
-@click.option("--wait-sec", type=float, default=600.0, show_default=True, metavar="SEC", help="How long to wait for Ready.")
+@click.option("--wait-sec", type=float, default=600.0, show_default=True, metavar="SEC", help="Time to wait for Ready.")
 @client_command
 def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> None:
     """Deploy the code in DIR as NAME and print its URL.
 
-    Creates the function (or service) or changes the one that is there; what is not given stays as it is. A function that no http trigger
-    refers to gets one, so that its URL answers. Files that .slessignore names are left out.
+    Creates the function (or service), or updates the existing one; options that are not given keep their values. A function without an
+    http trigger gets one. Files listed in .slessignore are left out.
 
     \b
     Examples:
@@ -63,7 +56,7 @@ def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> 
       sless deploy hello ./hello --env GREETING=Hi --memory 256 --timeout 10
     """
     if options["replicas"] is not None and not options["service"]:
-        raise click.UsageError("--replicas: only a service has replicas; give --service too")
+        raise click.UsageError("--replicas: only a service has replicas; add --service")
     options["build_env"] = dict(options["build_env"]) or None
     request = DeployRequest(
         name=name,
@@ -77,9 +70,7 @@ def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> 
         wait_sec=options["wait_sec"],
     )
     started_at = time.monotonic()
-    with explained_interrupt(
-        f"a version that is uploaded is built all the same; `sless describe {name}` shows it, the same deploy again finishes it"
-    ):
+    with explained_interrupt(f"an uploaded version is still built; `sless describe {name}` shows it, and the same deploy resumes waiting"):
         result = deploy_folder(context.client, request, TerminalReport())
     if context.as_json:
         print_json(result.resource | {"deployed_version": result.version})
@@ -87,21 +78,21 @@ def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> 
     if request.wait:
         say(f"Version {result.version} of {result.kind} {name!r} is Ready ({time.monotonic() - started_at:.1f} s)".replace("'", '"'))
     else:
-        say(f"Version {result.version} is uploaded; `sless describe {name}` shows how far it is")
-    click.echo(result.url or f"no URL: no http trigger refers to it; call it with `sless invoke {name}`", err=result.url is None)
+        say(f"Version {result.version} uploaded; `sless describe {name}` shows its progress")
+    click.echo(result.url or f"no URL, as it has no http trigger; call it with `sless invoke {name}`", err=result.url is None)
 
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--service", is_flag=True, help="Only services of these names.")
-@click.option("--job", is_flag=True, help="These are jobs.")
-@click.option("--trigger", is_flag=True, help="These are triggers.")
-@click.option("--no-wait", is_flag=True, help="Return as soon as the server has accepted it.")
+@click.option("--service", is_flag=True, help="NAMEs are services.")
+@click.option("--job", is_flag=True, help="NAMEs are jobs.")
+@click.option("--trigger", is_flag=True, help="NAMEs are triggers.")
+@click.option("--no-wait", is_flag=True, help="Return once the server has accepted the deletion.")
 @client_command
 def delete(context: CommandContext, names: tuple[str, ...], service: bool, job: bool, trigger: bool, no_wait: bool) -> None:
-    """Delete functions and services, or jobs or triggers; wait until nothing of them runs.
+    """Delete functions and services, or jobs or triggers, and wait until nothing of them runs.
 
-    The http trigger that `deploy` made for a function (it has the function's name) goes with it; other triggers stay.
+    The http trigger that `deploy` created for a function (same name) is deleted too; other triggers stay.
 
     \b
     Examples:
@@ -110,7 +101,7 @@ def delete(context: CommandContext, names: tuple[str, ...], service: bool, job: 
       sless delete hello api --no-wait
     """
     if service + job + trigger > 1:
-        raise click.UsageError("--service, --job, --trigger: give one of them")
+        raise click.UsageError("--service, --job and --trigger exclude each other")
     deleted = []
     for name in names:
         resources = _resources_of(context.client, name, service=service, job=job, trigger=trigger)
@@ -156,6 +147,6 @@ def await_gone(resources: Resources, name: str) -> None:
             raise
         if time.monotonic() > deadline:
             raise WaitTimeout(
-                message=f"{resources.kind} {name} is still Deleting after {DELETE_SEC:.0f} s; it goes on", code="wait_timeout"
+                message=f"{resources.kind} {name} is still Deleting after {DELETE_SEC:.0f} s; the server continues", code="wait_timeout"
             )
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""`sless dev`: a folder served while it is worked on."""
+"""`sless dev`: serve a folder and reload it at each save."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from sless.cli.deploying import EnvPair
+from sless.cli.options import EnvPair
 from sless.errors import ConfigError
 
 PORT = 9000
@@ -21,20 +21,20 @@ HOST = "127.0.0.1"
 
 @click.command()
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=".")
-@click.option("--name", metavar="NAME", help="The function's name; made of the folder's when not given.")
-@click.option("--port", type=click.IntRange(0, 65535), help=f"Port to listen on; {PORT} or the next free one when not given.")
-@click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; guessed from the files when not given.")
-@click.option("--entrypoint", metavar="MODULE.FUNCTION", help="What is called; handler.handle when not given.")
-@click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Environment variable; repeatable.")
-@click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable that only pip or npm sees; repeatable.")
-@click.option("--memory", type=int, metavar="MB", help="Memory of an instance; 128 when not given.")
-@click.option("--timeout", type=int, metavar="SEC", help="Seconds a call may take; 30 when not given.")
+@click.option("--name", metavar="NAME", help="Function name; default: from the folder's name.")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"Port to listen on; default: {PORT} or the next free one.")
+@click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; default: guessed from the files.")
+@click.option("--entrypoint", metavar="MODULE.FUNCTION", help="Function to call; default: handler.handle.")
+@click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Set an environment variable; repeatable.")
+@click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable.")
+@click.option("--memory", type=int, metavar="MB", help="Memory of an instance; default: 128.")
+@click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call; default: 30.")
 @click.option("--event-format", metavar="F", help="sless or aws-http-v2.")
 def dev(folder: Path, **options: Any) -> int:
-    """Serve the code in DIR while you work on it; it is loaded anew at each save.
+    """Serve the code in DIR while you work on it, and reload it at each save.
 
-    Needs no server and no token. What the function prints, its calls and its tracebacks are shown here; dependencies are installed when
-    their file changes. Ctrl-C ends it and leaves nothing behind but the installed dependencies, in the cache folder.
+    Needs no server and no token. Shows the function's output, calls and tracebacks; installs dependencies when their file changes. Ctrl-C
+    stops it; only installed dependencies stay, in the cache folder.
 
     \b
     Examples:
@@ -49,14 +49,14 @@ def dev(folder: Path, **options: Any) -> int:
     request = _request_of(folder, options)
     log.configure("warning", as_json=False)
     with _signals_interrupt(), _listener(options["port"]) as listener:
-        click.echo(f"{request.name} ({request.spec.runtime}, {request.spec.entrypoint}) from {request.folder}; Ctrl-C ends it")
+        click.echo(f"{request.name} ({request.spec.runtime}, {request.spec.entrypoint}) from {request.folder}; Ctrl-C to stop")
         click.echo(f"http://{HOST}:{listener.getsockname()[1]}/fn/dev/{request.name}")
         serve_folder(request, listener, DevScreen())
     return 0
 
 
 def _request_of(folder: Path, options: dict[str, Any]) -> Any:
-    """Raises PackingError for a folder that cannot be served, Invalid with every wrong option."""
+    """Raises PackingError for a folder that cannot be served, Invalid that lists every wrong option."""
     from sless.client.guess import guess_runtime
     from sless.client.packing import list_files
     from sless.dev import DevRequest
@@ -78,7 +78,7 @@ def _request_of(folder: Path, options: dict[str, Any]) -> Any:
 
 
 def name_of(folder: Path) -> str:
-    """A function's name, made of a folder's."""
+    """A valid function name derived from a folder's name."""
     words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).lstrip("-0123456789")
     return words[:40].strip("-") or "function"
 
@@ -90,7 +90,7 @@ def _cache_dir() -> Path:
 
 @contextmanager
 def _listener(port: int | None) -> Iterator[socket.socket]:
-    """On the port that was asked for, else on the first free one. Raises ConfigError."""
+    """On `port`, or on the first free one if None. Raises ConfigError."""
     from sless.server.serve import bind
 
     wanted = [port] if port is not None else [*range(PORT, PORT + 10), 0]
@@ -108,7 +108,7 @@ def _listener(port: int | None) -> Iterator[socket.socket]:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Until the server listens to them itself, SIGTERM and SIGHUP unwind like Ctrl-C."""
+    """Until the server installs its own handlers, SIGTERM and SIGHUP act like Ctrl-C."""
     before = {number: signal.signal(number, _raise_interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield

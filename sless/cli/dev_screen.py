@@ -1,4 +1,4 @@
-"""What `sless dev` shows: the function's lines, its calls and what becomes of each save, on stdout as they happen."""
+"""The output of `sless dev`: log lines, calls and reloads as they happen, on stdout."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ _NO_ID = "-" * _ID_CHARS
 
 
 class DevScreen:
-    """`10:42:05 1f03ab out  text`: time, the end of the invocation's id, and where the line comes from. Colours only on a terminal."""
+    """`10:42:05 1f03ab out  text`: time, end of the invocation ID, source of the line. Colours only on a terminal."""
 
     def note(self, text: str) -> None:
         self._show(_now(), _NO_ID, "dev", text, "cyan")

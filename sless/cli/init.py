@@ -1,4 +1,4 @@
-"""`sless init`: a folder to begin with."""
+"""`sless init`: create a folder from a template."""
 
 import re
 import shutil
@@ -12,18 +12,18 @@ from sless.domain.runtimes import RUNTIMES
 from sless.domain.schemas import NAME, NAME_PATTERN, RESERVED_NAMES
 
 TEMPLATES = {"python3.11": "hello-python", "nodejs20": "hello-node", "go1.23": "hello-go"}
-"""runtime → example. The word is replaced by the new name wherever it stands in a file."""
+"""runtime → example. Its name is replaced with the new one in every file."""
 TESTS = {"python": "python3 -m unittest", "node": "node --test", "go": "go test ./..."}
 _NOT_COPIED = ("__pycache__", "node_modules", "*.pyc")
 
 
 @click.command()
 @click.argument("name")
-@click.option("--runtime", type=click.Choice(list(RUNTIMES)), default="python3.11", show_default=True, metavar="R", help="Language.")
+@click.option("--runtime", type=click.Choice(list(RUNTIMES)), default="python3.11", show_default=True, metavar="R", help="Runtime.")
 def init(name: str, runtime: str) -> None:
-    """Make a folder NAME with a function to begin with.
+    """Create a folder NAME with a first function.
 
-    It has a handler, a test and a file for dependencies. Needs no server. The folder must not exist yet, or be empty.
+    It has a handler, a test and a dependency file. Needs no server. The folder must be empty or not exist.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def init(name: str, runtime: str) -> None:
     except FileNotFoundError as error:
         raise PackingError(f"no template for {runtime}: {error}") from error
     files = make_folder(Path(name), template, name)
-    click.echo(f"Made {name}/ for {runtime}: {', '.join(files)}")
+    click.echo(f"Created {name}/ for {runtime}: {', '.join(files)}")
     click.echo("\nNext:")
     click.echo(f"  cd {name} && {TESTS[RUNTIMES[runtime].language]} && cd -")
     click.echo(f"  sless dev {name}")
@@ -45,7 +45,7 @@ def init(name: str, runtime: str) -> None:
 
 
 def make_folder(folder: Path, template: Path, name: str) -> list[str]:
-    """Copies the template; returns the paths of its files. Raises PackingError when something is there already, or on a full disk."""
+    """Copies the template; returns the paths of its files. Raises PackingError if the folder is not empty or the disk is full."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise PackingError(f"{folder}: expected nothing or an empty folder, found a file")
     if folder.is_dir() and (found := sorted(entry.name for entry in folder.iterdir())):
@@ -57,5 +57,5 @@ def make_folder(folder: Path, template: Path, name: str) -> list[str]:
         for path in files:
             path.write_text(path.read_text(encoding="utf-8").replace(template.name, name), encoding="utf-8")
     except OSError as error:
-        raise PackingError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
+        raise PackingError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     return [path.relative_to(folder).as_posix() for path in files]

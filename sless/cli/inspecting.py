@@ -1,4 +1,4 @@
-"""`list`, `describe`, `triggers`: what is there and how it is."""
+"""`list`, `describe`, `triggers`."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def list_workloads(context: CommandContext) -> None:
     if rows:
         print_table(("NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"), rows)
     else:
-        say("no functions or services; `sless deploy` makes one")
+        say("No functions or services; `sless deploy` creates one")
 
 
 @click.command()
@@ -50,7 +50,7 @@ def list_workloads(context: CommandContext) -> None:
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def describe(context: CommandContext, name: str, service: bool) -> None:
-    """Show everything about a function or service and its triggers.
+    """Show a function or service and its triggers.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`invocations`: what was called, and what was accepted for later: shown, cancelled, run again. And `callback-key`."""
+"""`invocations` (list, show, cancel, retry) and `callback-key`."""
 
 from itertools import islice
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from sless.cli.connection import CommandContext, client_command
+from sless.cli.options import since_of
 from sless.cli.output import print_fields, print_json, print_table, say
-from sless.cli.since import since_of
 from sless.cli.waiting import await_invocation, print_ended_invocation
 from sless.client.deployment import get_workload
 
@@ -17,22 +17,22 @@ NESTED = ("logs", "attempts_detail", "callback")
 
 
 class ListByDefault(click.Group):
-    """`sless invocations NAME` lists; a first word that is a command's is that command."""
+    """`sless invocations NAME` lists, unless the first word is a subcommand."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options in front of the name belong to the list."""
+        """Options before NAME belong to `list`."""
         asks = any(word in ctx.help_option_names for word in args[:1])
         return super().parse_args(ctx, args if not args or asks or not args[0].startswith("-") else ["list", *args])
 
 
 @click.group(cls=ListByDefault, invoke_without_command=False, context_settings={"help_option_names": ["-h", "--help"]})
 def invocations() -> None:
-    """List the calls of a function or service, newest first; show, cancel or run one again.
+    """List the calls of a function or service, newest first; show, cancel or retry one.
 
-    `sless invocations NAME [ID]` is short for `list` and `show`. A function called `show`: `sless invocations list show`.
+    `sless invocations NAME [ID]` is short for `list` and `show`. For a function named `show`, use `sless invocations list show`.
 
     \b
     Examples:
@@ -46,15 +46,15 @@ def invocations() -> None:
 @invocations.command("list")
 @click.argument("name")
 @click.argument("invocation", metavar="[ID]", required=False)
-@click.option("--status", default=None, metavar="S", help="Only these: succeeded, failed, timeout, dead, queued, running …")
-@click.option("--since", default=None, metavar="TIME", help="Only since then: 10m, 2h, 3d, or an RFC 3339 time.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="How many at most.")
+@click.option("--status", default=None, metavar="S", help="Only this status: succeeded, failed, timeout, dead, queued, running …")
+@click.option("--since", default=None, metavar="TIME", help="Only calls since TIME: 10m, 2h, 3d, or an RFC 3339 time.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="Maximum number of calls.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def list_invocations(context: CommandContext, name: str, invocation: str | None, service: bool, limit: int, **filters: Any) -> None:
     """List calls, newest first.
 
-    With an ID (or request id) it shows that one.
+    With an ID or request ID, show that call.
 
     \b
     Example:
@@ -71,7 +71,7 @@ def list_invocations(context: CommandContext, name: str, invocation: str | None,
     elif found:
         print_table(tuple(map(str.upper, COLUMNS)), [[call.get(column) for column in COLUMNS] for call in found])
     else:
-        say("no invocations")
+        say("No invocations")
 
 
 @invocations.command()
@@ -80,7 +80,7 @@ def list_invocations(context: CommandContext, name: str, invocation: str | None,
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def show(context: CommandContext, name: str, invocation: str, service: bool) -> None:
-    """Show one call: its result, attempts, callback and log lines. ID may be a request id.
+    """Show one call: result, attempts, callback and log lines. ID may be a request ID.
 
     \b
     Example:
@@ -98,7 +98,7 @@ def show(context: CommandContext, name: str, invocation: str, service: bool) -> 
 def cancel(context: CommandContext, name: str, invocation: str, service: bool) -> None:
     """Cancel an asynchronous call.
 
-    One that waits never begins, one that runs is stopped.
+    A queued call never starts; a running one is stopped.
 
     \b
     Example:
@@ -116,12 +116,12 @@ def cancel(context: CommandContext, name: str, invocation: str, service: bool) -
 @click.argument("name")
 @click.argument("invocation", metavar="ID")
 @click.option("--service", is_flag=True, help="NAME is a service.")
-@click.option("--wait", is_flag=True, help="Wait for its end and print its result, as `sless invoke --async --wait` does.")
+@click.option("--wait", is_flag=True, help="Wait for the call to end and print its result.")
 @client_command
 def retry(context: CommandContext, name: str, invocation: str, service: bool, wait: bool) -> None:
     """Run an asynchronous call again.
 
-    One that is dead, failed, timed out or was cancelled; its attempts are counted on.
+    It must be dead, failed, timed out or cancelled. Attempts continue to count.
 
     \b
     Examples:
@@ -139,13 +139,13 @@ def retry(context: CommandContext, name: str, invocation: str, service: bool, wa
 
 
 @click.command("callback-key")
-@click.option("--rotate", is_flag=True, help="Make a new one; for 24 hours callbacks are signed with the one before, too.")
+@click.option("--rotate", is_flag=True, help="Create a new key; the old one also signs for 24 hours.")
 @client_command
 def callback_key(context: CommandContext, rotate: bool) -> None:
-    """Print the key that callbacks of asynchronous calls are signed with.
+    """Print the key that signs the callbacks of asynchronous calls.
 
-    The text itself is the key. A callback is genuine if its header X-Sless-Signature has v1= and the hex HMAC-SHA256 of its header
-    X-Sless-Timestamp, a dot and its body.
+    The printed text is the key. A genuine callback has the header X-Sless-Signature: v1=HEX, where HEX is the HMAC-SHA256 of the header
+    X-Sless-Timestamp, a dot and the body.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`sless jobs …`: runs with a stored result."""
+"""`sless jobs`: runs with a stored result."""
 
 import time
 from pathlib import Path
@@ -8,9 +8,9 @@ import click
 
 from sless.cli.calling import print_logs
 from sless.cli.connection import CommandContext, client_command
-from sless.cli.deploying import EnvPair, await_gone
+from sless.cli.deploying import await_gone
+from sless.cli.options import EVENT_HELP, EnvPair, json_of_option, with_options
 from sless.cli.output import print_json, print_resource, print_table, say
-from sless.cli.trigger_options import EVENT_HELP, json_of_option, with_options
 from sless.cli.waiting import explained_interrupt
 from sless.client import Client, ClientError, pack_folder
 from sless.client.deployment import delete_refused
@@ -25,19 +25,19 @@ _FIELDS = {"runtime": "runtime", "entrypoint": "entrypoint", "memory": "memory_m
 """option → field of the job"""
 
 _event = click.option("-d", "--event", metavar="JSON|@FILE|-", help=EVENT_HELP)
-_wait = click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
+_wait = click.option("--wait", is_flag=True, help="Wait for the run to end and print its result.")
 _SPEC = (
-    click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; guessed from the files of a new one."),
-    click.option("--entrypoint", metavar="MODULE.FUNCTION", help="What is called; handler.handle when not given."),
-    click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Environment variable; repeatable."),
-    click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variables that only pip or npm sees; repeatable."),
-    click.option("--memory", type=int, metavar="MB", help="Memory of the run; else 128, or the function's."),
-    click.option("--timeout", type=int, metavar="SEC", help="Seconds that a run may take; else 30, or the function's."),
+    click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; default: guessed from the files."),
+    click.option("--entrypoint", metavar="MODULE.FUNCTION", help="Function to call; default: handler.handle."),
+    click.option("--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Set an environment variable; repeatable."),
+    click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable."),
+    click.option("--memory", type=int, metavar="MB", help="Memory of the run; default: the function's, or 128."),
+    click.option("--timeout", type=int, metavar="SEC", help="Time limit of a run in seconds; default: the function's, or 30."),
 )
 
 
 class ListByDefault(click.Group):
-    """`sless jobs` alone lists them."""
+    """`sless jobs` without a subcommand lists."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_help = args[:1] in (["-h"], ["--help"])
@@ -46,7 +46,7 @@ class ListByDefault(click.Group):
 
 @click.group("jobs", cls=ListByDefault)
 def jobs() -> None:
-    """Make, run and look at jobs: code that runs once and whose result is kept. Alone it lists them.
+    """Create, run and inspect jobs: code that runs once and keeps its result. Without a subcommand, list them.
 
     \b
     Examples:
@@ -75,21 +75,21 @@ def list_jobs(context: CommandContext) -> None:
     elif found:
         print_table(tuple(map(str.upper, _COLUMNS)), [[job.get(column) for column in _COLUMNS] for job in found])
     else:
-        say("no jobs; `sless jobs create` makes one")
+        say("No jobs; `sless jobs create` creates one")
 
 
 @jobs.command()
 @click.argument("name")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@click.option("--function", "function_ref", metavar="NAME", help="Function or service whose code runs, instead of that in DIR.")
+@click.option("--function", "function_ref", metavar="NAME", help="Run the code of this function or service instead of DIR.")
 @with_options(_event, *_SPEC)
-@click.option("--no-run", is_flag=True, help="Only make it; `sless jobs run` runs it.")
+@click.option("--no-run", is_flag=True, help="Create it without running it.")
 @_wait
 @client_command
 def create(
     context: CommandContext, name: str, folder: Path | None, function_ref: str | None, no_run: bool, wait: bool, **options: Any
 ) -> None:  # fmt: skip
-    """Make a job of the code in DIR, or of a function's, and run it once. It waits for its build.
+    """Create a job from the code in DIR, or from a function, and run it once it is built.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def create(
     if (folder is None) == (function_ref is None):
         raise click.UsageError("expected either DIR (the job's own code) or --function (a function's code), found " + _found(folder))
     if no_run and wait:
-        raise click.UsageError("--wait: with --no-run there is nothing to wait for")
+        raise click.UsageError("--wait: nothing runs with --no-run")
     fields = {"name": name, "run_id": 0 if no_run else 1} | _fields_of(options)
     packed = None
     if folder is None:
@@ -113,7 +113,7 @@ def create(
     made = context.client.jobs.create(fields)
     if packed is not None:
         made = _upload_first(context.client, name, packed)
-    say(f'Created job "{name}"' + ("; `sless jobs run` runs it" if no_run else ""))
+    say(f'Created job "{name}"' + (f"; `sless jobs run {name}` runs it" if no_run else ""))
     _finish(context, name, made, wait)
 
 
@@ -123,7 +123,7 @@ def create(
 @_wait
 @client_command
 def run(context: CommandContext, name: str, event: str | None, wait: bool) -> None:
-    """Run a job once more, with another event if one is given.
+    """Run a job again, optionally with another event.
 
     \b
     Examples:
@@ -139,12 +139,12 @@ def run(context: CommandContext, name: str, event: str | None, wait: bool) -> No
 
 @jobs.command()
 @click.argument("name")
-@click.option("--code", "folder", metavar="DIR", type=click.Path(path_type=Path), help="New code for the job.")
+@click.option("--code", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Upload new code.")
 @with_options(_event, *_SPEC)
-@click.option("--unset", multiple=True, metavar="K", help="Environment variable to take away; repeatable.")
+@click.option("--unset", multiple=True, metavar="K", help="Remove an environment variable; repeatable.")
 @client_command
 def update(context: CommandContext, name: str, folder: Path | None, unset: tuple[str, ...], **options: Any) -> None:
-    """Change what is given, keep the rest; nothing runs until `sless jobs run`.
+    """Change the given options and keep the others. Nothing runs until `sless jobs run`.
 
     \b
     Examples:
@@ -172,7 +172,7 @@ def update(context: CommandContext, name: str, folder: Path | None, unset: tuple
 @click.argument("name")
 @client_command
 def show(context: CommandContext, name: str) -> None:
-    """Show everything about a job, with the result of its last run.
+    """Show a job and the result of its last run.
 
     \b
     Example:
@@ -187,9 +187,9 @@ def show(context: CommandContext, name: str) -> None:
 
 @jobs.command()
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new lines until Ctrl-C.")
 @click.option("--tail", type=click.IntRange(min=0), default=None, metavar="N", help="Only the last N lines.")
-@click.option("--since", default=None, metavar="TIME", help="Only lines since then: 10m, 2h, 3d, or an RFC 3339 time.")
+@click.option("--since", default=None, metavar="TIME", help="Only lines since TIME: 10m, 2h, 3d, or an RFC 3339 time.")
 @client_command
 def logs(context: CommandContext, name: str, follow: bool, tail: int | None, since: str | None) -> None:
     """Print the log lines of a job's runs.
@@ -204,10 +204,10 @@ def logs(context: CommandContext, name: str, follow: bool, tail: int | None, sin
 
 @jobs.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--no-wait", is_flag=True, help="Return as soon as the server has accepted it.")
+@click.option("--no-wait", is_flag=True, help="Return once the server has accepted the deletion.")
 @client_command
 def delete(context: CommandContext, names: tuple[str, ...], no_wait: bool) -> None:
-    """Delete jobs; a run that goes on is stopped.
+    """Delete jobs and stop their runs.
 
     \b
     Example:
@@ -227,7 +227,7 @@ def _found(folder: Path | None) -> str:
 
 
 def _fields_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The JSON fields of what was given."""
+    """The JSON fields for the given options."""
     fields = {field: options[option] for option, field in _FIELDS.items() if options.get(option) is not None}
     fields |= {name: dict(options[name]) for name in ("env_vars", "build_env") if options.get(name)}
     if options.get("event") is not None:
@@ -245,9 +245,9 @@ def _upload_first(client: Client, name: str, packed: PackedFolder) -> dict[str, 
 
 
 def _finish(context: CommandContext, name: str, job: dict[str, Any], wait: bool) -> None:
-    """With `wait` the end of the run that was asked for: its result on stdout, or its error and exit code 1."""
+    """Prints the job. With `wait`: the result of its run on stdout, or the error and exit code 1."""
     if wait:
-        with explained_interrupt(f"the run goes on; `sless jobs show {name}` shows it, `sless jobs delete {name}` stops it"):
+        with explained_interrupt(f"the run continues; `sless jobs show {name}` shows it, `sless jobs delete {name}` stops it"):
             job = _await_run(context.client, name)
     if context.as_json:
         print_json(job)
@@ -259,7 +259,6 @@ def _finish(context: CommandContext, name: str, job: dict[str, Any], wait: bool)
 
 
 def _await_run(client: Client, name: str) -> dict[str, Any]:
-    """Looks often at first, then less."""
     pause_sec = 0.1
     while (job := client.jobs.get(name))["phase"] not in ENDED:
         time.sleep(pause_sec)

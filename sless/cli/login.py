@@ -1,4 +1,4 @@
-"""`login`: writes the profile file."""
+"""`login`: save URL and token in the profile file."""
 
 import os
 import sys
@@ -11,13 +11,13 @@ from sless.client.profiles import DEFAULT_NAME, DEFAULT_URL, file_of, save_profi
 
 
 @click.command()
-@click.option("--url", default="", metavar="URL", help=f"Server; else SLESS_URL, {DEFAULT_URL}.")
-@click.option("--token", default="", metavar="TOKEN|-", help="Token, - for stdin; else SLESS_TOKEN, else asked for.")
-@click.option("--profile", default="", metavar="NAME", help="Name of the profile.")
-@click.option("--namespace", default="", metavar="NS", help="Namespace to work in, for operators; else your own.")
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Text or JSON.")
+@click.option("--url", default="", metavar="URL", help=f"Server; default: SLESS_URL, {DEFAULT_URL}.")
+@click.option("--token", default="", metavar="TOKEN|-", help="Token, or - for stdin; default: SLESS_TOKEN, a prompt.")
+@click.option("--profile", default="", metavar="NAME", help="Profile to write; default: SLESS_PROFILE, default.")
+@click.option("--namespace", default="", metavar="NS", help="Namespace, for operators; default: your own.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
 def login(url: str, token: str, profile: str, namespace: str, output: str) -> None:
-    """Check a URL and token and keep them in the profile file, readable by you alone.
+    """Check a URL and token and save them in the profile file (mode 0600).
 
     \b
     Examples:
@@ -42,5 +42,5 @@ def _token_of(given: str) -> str:
         given = sys.stdin.readline()
     given = given or os.environ.get("SLESS_TOKEN", "")
     if not given and not sys.stdin.isatty():
-        raise click.UsageError("no token: give --token TOKEN, or --token - to read it from stdin, or SLESS_TOKEN")
+        raise click.UsageError("no token: pass --token TOKEN, --token - to read stdin, or set SLESS_TOKEN")
     return (given or click.prompt("Token", hide_input=True, err=True)).strip()

@@ -1,9 +1,11 @@
-"""The group `sless`: which command lives where, and how every command ends."""
+"""The group `sless`: where each command lives, and how errors become exit codes."""
 
 import sys
 from importlib import import_module
 
 import click
+
+from sless._version import __version__
 
 INTERRUPTED = 130
 
@@ -24,7 +26,7 @@ HOMES: dict[str, str] = {
     "migrate": "server_commands:migrate",
     "backup": "backup_commands:backup",
     "restore": "backup_commands:restore",
-    "version": "version:version",
+    "version": "main:version",
     "init": "init:init",
     "dev": "dev:dev",
     "deploy": "deploying:deploy",
@@ -46,9 +48,9 @@ HOMES: dict[str, str] = {
 }
 """command → module of this package : object"""
 
-HELP = """Serverless functions: your code goes in, a URL that answers comes out.
+HELP = """Run serverless functions: deploy code, get a URL.
 
-Without a command, the demo runs: a server on this machine with example functions to call.
+Without a command, run the demo: a local server with example functions.
 
 \b
 Examples:
@@ -60,7 +62,7 @@ Examples:
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is asked for."""
+    """Imports a command's module on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for names in COMMANDS.values() for name in names]
@@ -88,9 +90,21 @@ def group(ctx: click.Context) -> None:
         ctx.invoke(command)
 
 
+@click.command()
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
+def version(output: str) -> None:
+    """Print the version of sless.
+
+    \b
+    Example:
+      sless version
+    """
+    click.echo(f'{{"version": "{__version__}"}}' if output == "json" else __version__)
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command line and returns its exit code. Errors end as one text on stderr, never as a traceback. A reader that has gone
-    (`sless list | head -1`) is click's business: it ends quietly."""
+    """Runs a command line and returns its exit code. Expected errors are printed to stderr without a traceback. click handles a closed
+    stdout (`sless list | head -1`)."""
     try:
         result = group.main(args=arguments, prog_name="sless", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -107,20 +121,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _errors_for_users() -> tuple[type[Exception], ...]:
-    """Errors whose text is written for users; any other is a mistake of ours and keeps its traceback. Only modules that are loaded can have
-    raised: no command pays for the imports of another."""
+    """Errors with a message for users; any other is a bug and keeps its traceback. Only loaded modules can have raised one, so nothing is
+    imported for this."""
     homes = {"sless.client": ("ClientError", "PackingError", "ProfileError"), "sless.errors": ("ConfigError", "SlessError")}
     return tuple(getattr(sys.modules[module], name) for module, names in homes.items() if module in sys.modules for name in names)
 
 
 def _text_for_user(error: Exception) -> str:
-    """The sentence, then each mistake of a request on its own line, what helps, or the id to look the request up by."""
+    """The message, then one line per invalid field, a hint, or the request ID."""
     lines = [str(error)]
     details = getattr(error, "details", ())
     if len(details) > 1:
         lines += [f"  {item['field']}: {item['message']}" for item in details if isinstance(item, dict) and "field" in item]
     if getattr(error, "code", "") == "unreachable":
-        lines.append("  `sless serve` starts a server; --url or SLESS_URL names another")
+        lines.append("  `sless serve` starts a server; --url or SLESS_URL selects another")
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         lines.append(f"  request id: {request_id}")

@@ -1,4 +1,4 @@
-"""How answers look: aligned text for people, JSON for programs."""
+"""Output as aligned text or JSON."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns two blanks apart; absent values are `-`, of several lines the first is shown."""
+    """Columns are two spaces apart; a missing value is `-`; only the first line of a value is shown."""
     texts = [tuple(header), *(tuple(text_of(value).split("\n", 1)[0] for value in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for line in texts:
@@ -22,7 +22,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """`name  value` lines; a value of several lines is indented below its name."""
+    """`name  value` lines; further lines of a value are indented."""
     pairs = [(name, text_of(value)) for name, value in fields]
     width = max((len(name) for name, _ in pairs), default=0)
     for name, text in pairs:
@@ -33,7 +33,7 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def print_resource(found: Mapping[str, Any], first: Sequence[str], left_out: Collection[str] = ()) -> None:
-    """The fields that say something: those of `first`, then all others but those left out."""
+    """Non-empty fields: those of `first`, then the others except `left_out`."""
     names = [*first, *(key for key in found if key not in first and key not in left_out)]
     print_fields((key, found[key]) for key in names if found.get(key) not in (None, "", {}, []))
 
@@ -68,17 +68,17 @@ def age_of(moment: str | None, now: datetime | None = None) -> str:
 
 
 def say(text: str) -> None:
-    """Progress and remarks: stderr, so that stdout holds the answer alone."""
+    """Progress and notes go to stderr; stdout has only the result."""
     click.echo(text, err=True)
 
 
 def say_dim(text: str) -> None:
-    """Another program's output, set off from ours; plain where stderr is not a terminal."""
+    """Output of another program, dimmed on a terminal."""
     click.echo(click.style(text, dim=True) if sys.stderr.isatty() else text, err=True)
 
 
 class TerminalReport:
-    """Shows a deployment on stderr, line by line."""
+    """Prints the progress of a deployment to stderr."""
 
     def __init__(self, *, indent: str = "") -> None:
         self._indent = indent

@@ -1,4 +1,4 @@
-"""`rebuild`: the active code again, on the runtime image of today."""
+"""`rebuild`: build the active code on the current runtime image."""
 
 import time
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ class RebuildTarget:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--all", "every", is_flag=True, help="Every function and service that has a working version.")
-@click.option("--runtime", metavar="R", help="Every one of this runtime.")
-@click.option("--all-namespaces", "-A", is_flag=True, help="Of all tenants; for operators.")
+@click.option("--all", "every", is_flag=True, help="Every function and service with a working version.")
+@click.option("--runtime", metavar="R", help="Every function and service with this runtime.")
+@click.option("--all-namespaces", "-A", is_flag=True, help="In all namespaces; for operators.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until the new versions serve.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the new versions are active.")
 @client_command
 def rebuild(
     context: CommandContext, name: str | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool, no_wait: bool
 ) -> None:
-    """Build the active code again, on the runtime image of today.
+    """Build the active code again, on the current runtime image.
 
-    No call fails: the old version serves until the new one is ready, and goes on serving when the build fails.
+    No call fails: the old version serves until the new one is ready, and stays active if the build fails.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def rebuild(
     if (name is not None) + every + (runtime is not None) != 1:
         raise click.UsageError("expected exactly one of NAME, --all and --runtime")
     if name is not None and all_namespaces:
-        raise click.UsageError("--all-namespaces goes with --all or --runtime")
+        raise click.UsageError("--all-namespaces needs --all or --runtime")
     if name is not None:
         workloads, _ = get_workload(context.client, name, "service" if service else None)
         targets = [RebuildTarget(workloads=workloads, name=name)]
@@ -65,7 +65,6 @@ def rebuild(
 
 
 def _all_of(client: Client, runtime: str | None) -> list[RebuildTarget]:
-    """What has a version that works."""
     return [
         RebuildTarget(workloads=workloads, name=resource["name"])
         for workloads in (client.functions, client.services)
@@ -75,14 +74,14 @@ def _all_of(client: Client, runtime: str | None) -> list[RebuildTarget]:
 
 
 def _await(target: RebuildTarget, version: dict[str, Any], context: CommandContext) -> dict[str, Any] | None:
-    """The version once it serves; None when its build failed, which is told and does not keep the others from being awaited."""
+    """The version once it is active; None if its build failed, which is printed."""
     number, deadline = int(version["version"]), time.monotonic() + WAIT_SEC
     try:
         built = wait_built(target.workloads, target.name, number, deadline)
         wait_ready(target.workloads, target.name, deadline, lambda found: (found.get("active_version") or 0) >= number)
     except DeployFailed as error:
-        say(f"{target.workloads.kind} {error.message}; the version before goes on serving")
+        say(f"{target.workloads.kind} {error.message}; the previous version stays active")
         return None
     if not context.as_json:
-        say(f'Version {number} of {target.workloads.kind} "{target.name}" serves')
+        say(f'Version {number} of {target.workloads.kind} "{target.name}" is active')
     return dict(built)

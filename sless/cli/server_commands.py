@@ -1,7 +1,9 @@
-"""The commands that need the server's settings: `serve`, `migrate`, `token`, `config`."""
+"""Commands that need the server's settings: `serve`, `migrate`, `token`, `config`."""
 
 import os
 import re
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +17,25 @@ from sless.errors import ConfigError
 TTL_UNITS_SEC = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 data_dir_option = click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder of the database, code and caches; else SLESS_DATA_DIR."
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Folder for database, code and caches; default: SLESS_DATA_DIR."
 )
 
 
 def load_settings(**options: Any) -> Settings:
-    """Settings of the environment with the options that were given on top. Raises ConfigError."""
+    """Settings from the environment, overridden by the given options. Raises ConfigError."""
     if options.get("data_dir") is not None:
         options["data_dir"] = options["data_dir"].expanduser().absolute()
     return settings_table.load(os.environ, **options)
 
 
 @click.command()
-@click.option("--host", help="Address to listen on; else SLESS_HOST, 127.0.0.1.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; else SLESS_PORT, 9090.")
+@click.option("--host", help="Address to listen on; default: SLESS_HOST, 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; default: SLESS_PORT, 9090.")
 @data_dir_option
-@click.option("--database-url", help="Else SLESS_DATABASE_URL, SQLite in the data folder.")
-@click.option("--external-url", help="Base URL that callers use; else SLESS_EXTERNAL_URL, http://HOST:PORT.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Else SLESS_LOG_LEVEL, info.")
-@click.option("--lifeline-fd", type=int, hidden=True, help="Descriptor of a pipe whose end ends the server.")
+@click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
+@click.option("--external-url", help="Base URL for callers; default: SLESS_EXTERNAL_URL, http://HOST:PORT.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Log level; default: SLESS_LOG_LEVEL, info.")
+@click.option("--lifeline-fd", type=int, hidden=True, help="Descriptor of a pipe; the server stops when it closes.")
 def serve(lifeline_fd: int | None, **options: Any) -> None:
     """Run the server in the foreground until SIGTERM or Ctrl-C.
 
@@ -45,7 +47,6 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
     settings = load_settings(**options)
     from sless import app, log, server
     from sless.cli.data_folder import hold_data_folder
-    from sless.cli.lifeline import watch_lifeline
 
     log.configure(settings.log_level)
     with hold_data_folder(settings.data_dir):
@@ -56,11 +57,23 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
         server.serve(settings, app.build)
 
 
+def watch_lifeline(descriptor: int) -> None:
+    """Sends SIGTERM to this process when the other end of the pipe closes: a demo's server ends with the demo, even if that is killed."""
+    owner = os.getpid()
+
+    def watch() -> None:
+        while os.read(descriptor, 1):
+            pass
+        os.kill(owner, signal.SIGTERM)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
 @click.command()
 @data_dir_option
-@click.option("--database-url", help="Else SLESS_DATABASE_URL, SQLite in the data folder.")
+@click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
 def migrate(**options: Any) -> None:
-    """Bring the database to this version's schema. `serve` does it too; this is for doing it apart.
+    """Migrate the database to this version's schema. `serve` does so too.
 
     \b
     Example:
@@ -71,7 +84,7 @@ def migrate(**options: Any) -> None:
 
     log.configure(settings.log_level)
     app.migrate(settings)
-    say("the database has this version's schema")
+    say("The database schema is up to date")
 
 
 class TimeToLive(click.ParamType):
@@ -85,14 +98,14 @@ class TimeToLive(click.ParamType):
 
 
 @click.command()
-@click.option("--sub", required=True, metavar="S", help="Subject: who the tenant is.")
-@click.option("--ttl", type=TimeToLive(), default="24h", show_default=True, metavar="TTL", help="How long it is valid.")
+@click.option("--sub", required=True, metavar="S", help="Subject: identifies the tenant.")
+@click.option("--ttl", type=TimeToLive(), default="24h", show_default=True, metavar="TTL", help="Lifetime.")
 @data_dir_option
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Text or JSON.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
 def token(sub: str, ttl: int, data_dir: Path | None, output: str) -> None:
-    """Print a token for a tenant, alone on stdout.
+    """Print a token for a tenant; stdout has nothing else.
 
-    Works where sless holds the secret (SLESS_AUTH_MODE local or secret), on the machine and for the data folder of the server.
+    Run it on the server's machine, with its data folder. Needs SLESS_AUTH_MODE local or secret.
 
     \b
     Examples:
@@ -107,7 +120,7 @@ def token(sub: str, ttl: int, data_dir: Path | None, output: str) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise ConfigError(f"{error.filename}: cannot keep the secret there: {error.strerror}") from error
+        raise ConfigError(f"cannot write the secret to {error.filename}: {error.strerror}") from error
     if output == "json":
         print_json({"token": text, "sub": sub, "namespace": ids.namespace_of(sub), "ttl_sec": ttl})
     else:
@@ -116,9 +129,9 @@ def token(sub: str, ttl: int, data_dir: Path | None, output: str) -> None:
 
 @click.command()
 @data_dir_option
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Text or JSON.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
 def config(data_dir: Path | None, output: str) -> None:
-    """Print every server setting, its value and where that comes from. Secrets are not shown.
+    """Print every server setting with its value and source. Secrets are hidden.
 
     \b
     Examples:

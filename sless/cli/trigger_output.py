@@ -1,4 +1,4 @@
-"""How triggers look on a terminal."""
+"""Triggers as text."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def print_triggers(context: CommandContext, found: list[dict[str, Any]]) -> None
     elif found:
         table_of(found)
     else:
-        say("no triggers")
+        say("No triggers")
 
 
 def table_of(found: list[dict[str, Any]]) -> None:
@@ -28,13 +28,13 @@ def _what(item: dict[str, Any]) -> object:
 
 
 def print_change(context: CommandContext, made: dict[str, Any], verb: str) -> None:
-    """stdout gets what a script wants: the key, or the URL."""
+    """The key or the URL goes to stdout, for scripts."""
     if context.as_json:
         print_json(made)
         return
     following = f": next at {made['next_schedule_time']}" if made.get("next_schedule_time") else ""
     say(f'{verb} {made["type"]} trigger "{made["name"]}"{following or (": " + made["message"] if made.get("message") else "")}')
     if made.get("api_key"):
-        say("Its API key, shown this once (header X-Sless-Key):")
+        say("API key for the header X-Sless-Key, shown only once:")
     if made.get("api_key") or made.get("url"):
         click.echo(made.get("api_key") or made.get("url"))

@@ -1,27 +1,23 @@
-"""`sless trigger …`: what sets functions and services off."""
+"""`sless trigger`."""
 
-import functools
-import time
 from typing import Any
 
 import click
 
 from sless.cli.connection import CommandContext, client_command
+from sless.cli.options import EVENT_HELP, json_of_option, with_options
 from sless.cli.output import print_json, print_resource, say
-from sless.cli.trigger_options import CRON, EVENT, EVENT_HELP, HTTP, fields_of, json_of_option, with_options
+from sless.cli.trigger_options import CRON, EVENT, HTTP, fields_of
 from sless.cli.trigger_output import print_change, print_triggers
-from sless.cli.waiting import OPEN, explained_interrupt
-from sless.client import Client
+from sless.cli.waiting import await_invocation
 from sless.client.deployment import get_workload
 
-FIRE_SEC = 3700.0
-"""A call may take an hour on a service without a time limit."""
 _FIRST = ("name", "type", "function_ref", "enabled", "active", "message")
 
 
 @click.group("trigger", no_args_is_help=True)
 def trigger() -> None:
-    """Make, change and fire triggers: http, cron and event (AMQP queue).
+    """Create, change and fire triggers: http, cron and event (AMQP queue).
 
     \b
     Examples:
@@ -34,8 +30,8 @@ def trigger() -> None:
 
 
 @trigger.command("list")
-@click.option("--function", "function_ref", metavar="NAME", help="Only those of this function or service.")
-@click.option("--type", "kind", type=click.Choice(["http", "cron", "event"]), help="Only those of this type.")
+@click.option("--function", "function_ref", metavar="NAME", help="Only triggers of this function or service.")
+@click.option("--type", "kind", type=click.Choice(["http", "cron", "event"]), help="Only triggers of this type.")
 @client_command
 def list_triggers(context: CommandContext, function_ref: str | None, kind: str | None) -> None:
     """List the triggers of the namespace.
@@ -53,7 +49,7 @@ def list_triggers(context: CommandContext, function_ref: str | None, kind: str |
 
 @trigger.group("create", no_args_is_help=True)
 def create() -> None:
-    """Make a trigger of one of three types.
+    """Create a trigger.
 
     \b
     Examples:
@@ -63,7 +59,7 @@ def create() -> None:
     """
 
 
-_disabled = click.option("--disabled", is_flag=True, help="Make it, but let nothing happen yet.")
+_disabled = click.option("--disabled", is_flag=True, help="Create it disabled.")
 
 
 @create.command("http")
@@ -72,7 +68,7 @@ _disabled = click.option("--disabled", is_flag=True, help="Make it, but let noth
 @with_options(*HTTP, _disabled)
 @client_command
 def create_http(context: CommandContext, name: str, function: str, disabled: bool, **options: Any) -> None:
-    """Make FUNCTION (or a service) answer at its URL. With --auth key the new API key is printed, this once.
+    """Give FUNCTION (or a service) a URL. With --auth key, prints the API key, which is shown only once.
 
     \b
     Examples:
@@ -90,7 +86,7 @@ def create_http(context: CommandContext, name: str, function: str, disabled: boo
 @with_options(*CRON, _disabled)
 @client_command
 def create_cron(context: CommandContext, name: str, function: str, schedule: str, disabled: bool, **options: Any) -> None:
-    """Call FUNCTION (or a service) by the clock. SCHEDULE is five cron fields (minute hour day month weekday), or @hourly, @daily …
+    """Call FUNCTION (or a service) on a schedule. SCHEDULE has five cron fields (minute hour day month weekday), or is @hourly, @daily …
 
     \b
     Examples:
@@ -110,8 +106,8 @@ def create_cron(context: CommandContext, name: str, function: str, schedule: str
 def create_event(context: CommandContext, name: str, function: str, queue: str, disabled: bool, **options: Any) -> None:
     """Call FUNCTION (or a service) for each message of an AMQP QUEUE.
 
-    The file of the examples holds amqps://user:password@host/vhost. Without --amqp-url it is the operator's broker, where the names of your
-    queues start with your namespace and a dot.
+    The file in the examples contains amqps://user:password@host/vhost. Without --amqp-url, the operator's broker is used; queue names
+    there start with your namespace and a dot.
 
     \b
     Examples:
@@ -126,7 +122,7 @@ def create_event(context: CommandContext, name: str, function: str, queue: str, 
 @click.argument("name")
 @client_command
 def show(context: CommandContext, name: str) -> None:
-    """Show everything about a trigger.
+    """Show a trigger.
 
     \b
     Example:
@@ -144,15 +140,15 @@ trigger.add_command(show, "describe")
 
 @trigger.command()
 @click.argument("name")
-@click.option("--function", "function_ref", metavar="NAME", help="Function or service it refers to.")
-@click.option("--schedule", metavar="CRON", help="Of a cron trigger.")
-@click.option("--queue", metavar="QUEUE", help="Of an event trigger.")
+@click.option("--function", "function_ref", metavar="NAME", help="Function or service to call.")
+@click.option("--schedule", metavar="CRON", help="Schedule of a cron trigger.")
+@click.option("--queue", metavar="QUEUE", help="Queue of an event trigger.")
 @with_options(*HTTP, *CRON, *EVENT)
-@click.option("--all-methods", is_flag=True, help="No restriction of methods any more.")
-@click.option("--no-cors", is_flag=True, help="No CORS headers any more.")
+@click.option("--all-methods", is_flag=True, help="Allow all methods.")
+@click.option("--no-cors", is_flag=True, help="Send no CORS headers.")
 @client_command
 def update(context: CommandContext, name: str, all_methods: bool, no_cors: bool, **options: Any) -> None:
-    """Change what is given, keep the rest. It takes effect at once.
+    """Change the given options and keep the others. Takes effect immediately.
 
     \b
     Examples:
@@ -170,9 +166,9 @@ def update(context: CommandContext, name: str, all_methods: bool, no_cors: bool,
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
 def enable(context: CommandContext, names: tuple[str, ...]) -> None:
-    """Let triggers work again.
+    """Enable triggers.
 
-    What a cron trigger has missed since is not made up for.
+    A cron trigger does not make up for firings missed while disabled.
 
     \b
     Example:
@@ -185,7 +181,7 @@ def enable(context: CommandContext, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
 def disable(context: CommandContext, names: tuple[str, ...]) -> None:
-    """Stop triggers without deleting them. Without its http trigger a function answers 503 and has no instances.
+    """Disable triggers without deleting them. A function whose http trigger is disabled answers 503 and has no instances.
 
     \b
     Example:
@@ -196,11 +192,11 @@ def disable(context: CommandContext, names: tuple[str, ...]) -> None:
 
 @trigger.command()
 @click.argument("name")
-@click.option("-d", "--data", default=None, metavar="JSON|@FILE|-", help=EVENT_HELP + " Else the trigger's own.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the result; print the invocation's id.")
+@click.option("-d", "--data", default=None, metavar="JSON|@FILE|-", help=EVENT_HELP + " Default: the trigger's.")
+@click.option("--no-wait", is_flag=True, help="Print the invocation ID and do not wait.")
 @client_command
 def fire(context: CommandContext, name: str, data: str | None, no_wait: bool) -> None:
-    """Call what the trigger refers to, now, and print the result. Works for disabled triggers too.
+    """Fire a trigger now and print the result. Works for disabled triggers too.
 
     \b
     Examples:
@@ -212,7 +208,8 @@ def fire(context: CommandContext, name: str, data: str | None, no_wait: bool) ->
     if no_wait:
         print_json(accepted) if context.as_json else click.echo(accepted["id"])
         return
-    call = _await_firing(context.client, str(context.client.triggers.get(name)["function_ref"]), accepted["id"])
+    function_ref = str(context.client.triggers.get(name)["function_ref"])
+    call = await_invocation(get_workload(context.client, function_ref)[0], function_ref, accepted["id"])
     if context.as_json:
         print_json(call)
     elif call["status"] == "succeeded":
@@ -226,9 +223,9 @@ def fire(context: CommandContext, name: str, data: str | None, no_wait: bool) ->
 @click.argument("name")
 @client_command
 def rotate_key(context: CommandContext, name: str) -> None:
-    """Print a new API key of an http trigger.
+    """Replace the API key of an http trigger and print the new one.
 
-    It is shown this once, and the old one ends at once. The trigger has --auth key.
+    The key is shown only once; the old one stops working immediately. The trigger must have --auth key.
 
     \b
     Example:
@@ -236,7 +233,9 @@ def rotate_key(context: CommandContext, name: str) -> None:
     """
     changed = context.client.triggers.merge(name, {"rotate_key": True})
     if "api_key" not in changed:
-        raise click.ClickException(f'http trigger "{name}" has auth "{changed.get("auth")}": expected "key" (`--auth key` makes one)')
+        raise click.ClickException(
+            f'trigger "{name}": expected auth "key", found "{changed.get("auth")}"; `sless trigger update {name} --auth key` sets it'
+        )
     print_json(changed) if context.as_json else click.echo(changed["api_key"])
 
 
@@ -244,7 +243,7 @@ def rotate_key(context: CommandContext, name: str) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @client_command
 def delete(context: CommandContext, names: tuple[str, ...]) -> None:
-    """Delete triggers. What they refer to stays.
+    """Delete triggers. Their functions stay.
 
     \b
     Example:
@@ -269,14 +268,3 @@ def _switch(context: CommandContext, names: tuple[str, ...], enabled: bool) -> N
     for item in changed:
         following = f"; next at {item['next_schedule_time']}" if item.get("next_schedule_time") else ""
         say(f'trigger "{item["name"]}" {"enabled" if enabled else "disabled"}{following}')
-
-
-def _await_firing(client: Client, target: str, invocation_id: str) -> dict[str, Any]:
-    workloads, _ = get_workload(client, target, None)
-    read = functools.partial(workloads.invocation, target, invocation_id)
-    deadline, pause_sec = time.monotonic() + FIRE_SEC, 0.05
-    with explained_interrupt(f"the call goes on; `sless invocations show {target} {invocation_id}` shows it"):
-        while (call := read())["status"] in OPEN and time.monotonic() < deadline:
-            time.sleep(pause_sec)
-            pause_sec = min(1.0, pause_sec * 1.5)
-        return call

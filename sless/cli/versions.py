@@ -48,10 +48,10 @@ def versions(context: CommandContext, name: str, service: bool) -> None:
 @click.argument("name")
 @click.argument("number", metavar="N", type=click.IntRange(min=1))
 @click.option("--service", is_flag=True, help="NAME is a service.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until it serves.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the version is active.")
 @client_command
 def rollback(context: CommandContext, name: str, number: int, service: bool, no_wait: bool) -> None:
-    """Make version N the active one again, with its runtime and entrypoint.
+    """Activate version N, with its runtime and entrypoint.
 
     \b
     Example:
@@ -69,9 +69,9 @@ def rollback(context: CommandContext, name: str, number: int, service: bool, no_
 
 @click.command()
 @click.argument("name")
-@click.option("-o", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write the files there instead of printing them.")
-@click.option("--force", is_flag=True, help="Replace files that are in DIR already.")
-@click.option("--version", "number", type=click.IntRange(min=1), metavar="N", help="Of this version; else the active one.")
+@click.option("-o", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write the files to DIR instead of printing them.")
+@click.option("--force", is_flag=True, help="Overwrite files in DIR.")
+@click.option("--version", "number", type=click.IntRange(min=1), metavar="N", help="Version; default: the active one.")
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
 def source(context: CommandContext, name: str, folder: Path | None, force: bool, number: int | None, service: bool) -> None:
@@ -95,5 +95,5 @@ def source(context: CommandContext, name: str, folder: Path | None, force: bool,
         return
     for path, content in sorted(files.items()):
         click.echo(f"==> {path} <==")
-        click.echo(content.rstrip("\n") if isinstance(content, str) else "(binary; -o DIR writes it)")
+        click.echo(content.rstrip("\n") if isinstance(content, str) else "(binary; use -o DIR)")
         click.echo()

@@ -1,4 +1,4 @@
-"""Waiting for the end of what goes on at the server, also when nobody waits."""
+"""Wait for work that the server continues even if the client stops waiting."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SLOWEST_POLL_SEC = 2.0
 
 @contextmanager
 def explained_interrupt(what: str) -> Iterator[None]:
-    """Ctrl-C ends the waiting alone: says what goes on, and where to look for it."""
+    """On Ctrl-C, prints what the server continues to do and how to look at it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -26,9 +26,9 @@ def explained_interrupt(what: str) -> Iterator[None]:
 
 
 def await_invocation(workloads: Workloads, name: str, invocation_id: str) -> dict[str, Any]:
-    """Looks often at first, then less: most calls are short."""
+    """Polls often at first, as most calls are short."""
     pause_sec = 0.05
-    with explained_interrupt(f"the call goes on; `sless invocations show {name} {invocation_id}` shows it"):
+    with explained_interrupt(f"the call continues; `sless invocations show {name} {invocation_id}` shows it"):
         while (found := workloads.invocation(name, invocation_id))["status"] in OPEN:
             time.sleep(pause_sec)
             pause_sec = min(SLOWEST_POLL_SEC, pause_sec * 1.5)
@@ -36,7 +36,7 @@ def await_invocation(workloads: Workloads, name: str, invocation_id: str) -> dic
 
 
 def print_ended_invocation(context: CommandContext, found: dict[str, Any]) -> None:
-    """The result on stdout; anything but success ends with its error and exit code 1."""
+    """Prints the result on stdout. Without success: the error on stderr and exit code 1."""
     succeeded = found["status"] == "succeeded"
     if context.as_json:
         print_json(found)

@@ -1,9 +1,9 @@
-"""The REST client: contract §3 as Python calls. Used by the command line and the demo; knows nothing of the server's inside.
+"""A client for the REST interface (contract §3), used by the command line and the demo. It imports no server code.
 
-- `Client` speaks to one server as one caller; every failure is a `ClientError` that carries the server's own sentence, code and request id.
-- Only idempotent requests are repeated, and only when the connection was refused: then nothing was sent.
-- Nothing here reads the environment or prints: `settings_of` takes a mapping, `deploy` takes a `Report`.
-- The only import of `requests` in the house is in `transport`.
+- `Client` talks to one server as one caller; every failure is a `ClientError` with the server's message, code and request ID.
+- Only idempotent requests are retried, and only when the connection was refused, so nothing was sent.
+- Nothing here prints or reads the environment: `profiles.resolve` takes a mapping, `deploy` takes a `Report`.
+- `transport` is the only module here that imports `requests`.
 """
 
 from sless.client.answers import CallAnswer

@@ -1,4 +1,4 @@
-"""The resources of contract §3, one method per operation. Values are the JSON objects as they come."""
+"""The resources of contract §3, one method per operation. Values are JSON objects as received."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -10,9 +10,9 @@ from sless.client.answers import CallAnswer
 from sless.client.transport import Transport
 
 UPLOAD_TIMEOUT = (10.0, 600.0)
-"""Connect, read: 32 MB over a thin line, then the server's checks."""
+"""Connect, read: 32 MB over a slow connection, then the server's checks."""
 CALL_TIMEOUT = (10.0, 3700.0)
-"""Connect, read: a call may run for an hour on a service without a time limit; the server ends it, not the client."""
+"""Connect, read: a service without a time limit may take an hour; the server enforces limits, not the client."""
 
 Json = dict[str, Any]
 
@@ -22,14 +22,14 @@ def connect(url: str, token: str, namespace: str = "") -> "Client":
 
 
 class Client:
-    """One caller at one server. Without a namespace given, the caller's own is asked for once (`whoami`)."""
+    """One caller at one server. Without `namespace`, the caller's own is looked up once (`whoami`)."""
 
     def __init__(self, transport: Transport, namespace: str = "") -> None:
         self.transport = transport
         self._namespace = namespace
 
     def namespaces(self) -> Iterator[Json]:
-        """Of all tenants; for operators."""
+        """All tenants; for operators."""
         return self.transport.pages("/v1/namespaces", {})
 
     def within(self, namespace: str) -> "Client":
@@ -53,15 +53,11 @@ class Client:
     def ensure_namespace(self) -> Json:
         return self.transport.json("POST", f"{self.path}/ensure")
 
-    def delete_namespace(self) -> Any:
-        """Deletes everything in it."""
-        return self.transport.json("DELETE", self.path, params={"confirm": self.namespace})
-
     def usage(self) -> Json:
         return self.transport.json("GET", f"{self.path}/usage")
 
     def callback_key(self) -> Json:
-        """{"key", "created_at", "previous_until"}: what callbacks of asynchronous calls are signed with."""
+        """The key that signs callbacks: {"key", "created_at", "previous_until"}."""
         return self.transport.json("GET", f"{self.path}/callback-key")
 
     def rotate_callback_key(self) -> Json:
@@ -94,7 +90,7 @@ class Client:
 
 
 class Resources:
-    """What functions, services, triggers and jobs have in common. `kind` is the singular."""
+    """Operations on all kinds of resources. `kind` is the singular."""
 
     def __init__(self, client: Client, kind: str) -> None:
         self.client = client
@@ -110,7 +106,7 @@ class Resources:
         return self._json("GET", self._path(name))
 
     def fetch(self, name: str) -> tuple[Json, str]:
-        """The resource and its ETag, for `etag` of replace and merge."""
+        """The resource and its ETag, to pass as `etag` to `replace` and `merge`."""
         return self.client.transport.fetch(self._path(name))
 
     def replace(self, name: str, spec: Json, etag: str = "") -> Json:
@@ -139,7 +135,7 @@ class Workloads(Resources):
     """Functions or services."""
 
     def upload(self, name: str, package: bytes, code_hash: str | None = None) -> Json:
-        """`package` is a zip; answers {"version", "sha256", "phase", "message", …}."""
+        """`package` is a zip. Returns {"version", "sha256", "phase", "message", …}."""
         return self._upload(name, package, code_hash)
 
     def source(self, name: str, version: int | None = None) -> Json:
@@ -157,14 +153,14 @@ class Workloads(Resources):
         return self._json("GET", self._path(name, "versions", number))
 
     def follow_build(self, name: str, number: int) -> AbstractContextManager[Iterator[str]]:
-        """Lines of the build log, from the first, until the build has ended."""
+        """Lines of the build log from the first, until the build ends."""
         return self.client.transport.lines(self._path(name, "versions", number), {"follow": "1"})
 
     def activate(self, name: str, number: int) -> Json:
         return self._json("POST", self._path(name, "versions", number, "activate"))
 
     def rebuild(self, name: str) -> Json:
-        """The version that is being built of the active code."""
+        """Returns the new version, which is being built."""
         return self._json("POST", self._path(name, "rebuild"))
 
     def cancel(self, name: str, number: int) -> Json:
@@ -175,22 +171,22 @@ class Workloads(Resources):
         return self.client.transport.answer("POST", path, data=body, headers=headers or {}, timeout=CALL_TIMEOUT)
 
     def invocations(self, name: str, **filters: Any) -> Iterator[Json]:
-        """Newest first; filters `status`, `trigger`, `since`, `limit` (of one page: the iterator goes on to the next)."""
+        """Newest first, from all pages. Filters: `status`, `trigger`, `since`; `limit` is the page size."""
         return self.client.transport.pages(self._path(name, "invocations"), _given(filters))
 
     def invocation(self, name: str, invocation_id: str) -> Json:
         return self._json("GET", self._path(name, "invocations", invocation_id))
 
     def cancel_invocation(self, name: str, invocation_id: str) -> Json:
-        """Of an asynchronous call."""
+        """Asynchronous calls only."""
         return self._json("DELETE", self._path(name, "invocations", invocation_id))
 
     def retry_invocation(self, name: str, invocation_id: str) -> Json:
-        """Of an asynchronous call; answers {"id", "request_id", "status"}."""
+        """Asynchronous calls only. Returns {"id", "request_id", "status"}."""
         return self._json("POST", self._path(name, "invocations", invocation_id, "retry"))
 
     def logs(self, name: str, **params: Any) -> AbstractContextManager[Iterator[str]]:
-        """Text lines; `tail` (count), `since` (RFC 3339), `follow` ("1": until the caller closes)."""
+        """Text lines. `tail` is a count, `since` an RFC 3339 time; `follow="1"` streams until the caller closes it."""
         return self.client.transport.lines(self._path(name, "logs"), _given(params))
 
     def stats(self, name: str, window: str = "1h") -> Any:
@@ -199,7 +195,7 @@ class Workloads(Resources):
 
 class Triggers(Resources):
     def fire(self, name: str, event: str | None = None) -> Json:
-        """`event` is JSON text; None: the trigger's own."""
+        """`event` is JSON text; None sends the trigger's own event."""
         body: Json = {} if event is None else {"data": event.encode(), "headers": {"Content-Type": "application/json"}}
         return self._json("POST", self._path(name, "fire"), **body)
 

@@ -1,4 +1,4 @@
-"""From a folder to a URL that answers: create or change, upload, follow the build, see it Ready, give it an http trigger."""
+"""Deploy a folder: create or update, upload, follow the build, wait for Ready, create an http trigger."""
 
 import hashlib
 import time
@@ -18,10 +18,10 @@ NAME_LENGTH = 40
 
 
 class Report(Protocol):
-    """Who watches a deployment."""
+    """Receives the progress of a deployment."""
 
     def step(self, text: str) -> None:
-        """One sentence about what is done or has just been done."""
+        """One sentence about a step."""
 
     def log(self, line: str) -> None:
         """One line of the build log."""
@@ -29,10 +29,9 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployRequest:
-    """`fields` are those of the resource that the user gave; others keep their value, or get the server's default in a new one.
+    """`fields` of the resource to set; others keep their value, or get the server's default.
 
-    `kind` "function" or "service"; None: what it is already, a function if it is new. `env_vars` are added to those it has,
-    `unset_env` are names to take away.
+    `kind` is "function", "service", or None for the existing kind (new: function). `env_vars` are added, `unset_env` removed.
     """
 
     name: str
@@ -48,7 +47,7 @@ class DeployRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployResult:
-    """`url` None: no http trigger, or the build was not waited for."""
+    """`url` is None without an http trigger."""
 
     kind: str
     resource: Json
@@ -57,11 +56,11 @@ class DeployResult:
 
 
 class DeployFailed(ClientError):
-    """The code arrived and did not become Ready; the message is the server's reason."""
+    """The uploaded code did not become Ready; the message is the server's reason."""
 
 
 def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResult:
-    """Raises ClientError (DeployFailed, WaitTimeout among them) and PackingError. A new workload whose upload is refused is gone again."""
+    """Raises ClientError (with DeployFailed and WaitTimeout) and PackingError. A new workload is deleted if its upload is refused."""
     packed = pack_folder(request.folder)
     workloads, old = find_workload(client, request.name, request.kind)
     request = replace(request, kind=workloads.kind)
@@ -70,7 +69,7 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
         uploaded = _upload(workloads, request.name, packed, report)
     except ClientError as error:
         if old is None and delete_refused(workloads, request.name, error):
-            report.step(f'Removed {workloads.kind} "{request.name}": its code was refused')
+            report.step(f'Deleted {workloads.kind} "{request.name}": the server refused its code')
         raise
     number = int(uploaded["version"])
     if request.wait:
@@ -90,7 +89,7 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
 
 
 def find_workload(client: Client, name: str, kind: str | None = None) -> tuple[Workloads, Json | None]:
-    """The workload of that name and where it lives; None when there is none of this kind (or of either, `kind` None)."""
+    """The collection and the workload, None if there is none. `kind` None searches functions and services."""
     for workloads in (client.functions, client.services):
         if kind in (None, workloads.kind):
             try:
@@ -109,7 +108,7 @@ def get_workload(client: Client, name: str, kind: str | None = None) -> tuple[Wo
 
 
 def follow_build(workloads: Workloads, name: str, number: int, report: Report) -> set[str]:
-    """Shows the build log as it grows; returns its lines. A stream that breaks off is no failure of the build: who needs the end polls."""
+    """Reports the build log as it grows; returns its lines. A broken stream is not a failed build: callers poll for the state."""
     shown = set()
     try:
         with workloads.follow_build(name, number) as lines:
@@ -117,24 +116,24 @@ def follow_build(workloads: Workloads, name: str, number: int, report: Report) -
                 report.log(line)
                 shown.add(line)
     except Unreachable as error:
-        report.step(f"(the build log broke off: {error}; the build goes on)")
+        report.step(f"(lost the build log: {error}; the build continues)")
     return shown
 
 
-def wait_ready(workloads: Workloads, name: str, deadline: float, is_meant: Callable[[Json], bool]) -> Json:
-    """The resource once it is Ready and `is_meant`. Raises DeployFailed when it is Failed, WaitTimeout at the deadline (monotonic)."""
+def wait_ready(workloads: Workloads, name: str, deadline: float, is_expected: Callable[[Json], bool]) -> Json:
+    """The resource once it is Ready and `is_expected`. Raises DeployFailed if it is Failed, WaitTimeout at the deadline (monotonic)."""
 
     def settled() -> Json | None:
         resource = workloads.get(name)
         if resource.get("phase") == "Failed":
             raise DeployFailed(message=f"{name}: {resource.get('message') or 'failed without a message'}", code="build_failed")
-        return resource if resource.get("phase") == "Ready" and is_meant(resource) else None
+        return resource if resource.get("phase") == "Ready" and is_expected(resource) else None
 
     return _poll(settled, deadline, lambda: f"{name} is still {workloads.get(name).get('phase')}")
 
 
 def wait_built(workloads: Workloads, name: str, number: int, deadline: float) -> Json:
-    """The version once it is ready. Raises DeployFailed when its build failed or was cancelled, WaitTimeout at the deadline (monotonic)."""
+    """The version once it is ready. Raises DeployFailed if its build failed or was cancelled, WaitTimeout at the deadline (monotonic)."""
 
     def ended() -> Json | None:
         version = workloads.version(name, number)
@@ -147,12 +146,12 @@ def wait_built(workloads: Workloads, name: str, number: int, deadline: float) ->
 
 
 def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
-    """An enabled http trigger for the function. One that is switched off stays so: somebody meant it."""
+    """Creates an http trigger if the function has none. A disabled one stays disabled."""
     triggers = list(client.triggers.list())
     mine = [item for item in triggers if item.get("type") == "http" and item.get("function_ref") == name]
     if mine:
         if not mine[0].get("enabled", True):
-            report.step(f'Trigger "{mine[0]["name"]}" is disabled, the URL answers 503 until it is enabled')
+            report.step(f'Trigger "{mine[0]["name"]}" is disabled; the URL answers 503 until it is enabled')
         return
     taken = {item["name"] for item in triggers}
     trigger_name = name if name not in taken else _free_name(name, taken)
@@ -161,8 +160,8 @@ def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
 
 
 def delete_refused(resources: Resources, name: str, refusal: ClientError) -> bool:
-    """Deletes what was made for code that is refused, and would wait for it for ever. False when it stays: an upload whose answer was lost
-    may have been accepted, and so may somebody else's."""
+    """Deletes a new resource whose code was refused, as it would wait for code for ever. Returns False if it is kept: an upload whose
+    answer was lost, or a concurrent one, may have been accepted."""
     if not 400 <= refusal.status < 500:
         return False
     try:
@@ -208,7 +207,7 @@ def _upload(workloads: Workloads, name: str, packed: PackedFolder, report: Repor
 
 
 def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, shown: set[str]) -> None:
-    """Raises DeployFailed with the reason, without those of its lines that the build log has shown already."""
+    """Raises DeployFailed with the reason, without the lines that the build log has already shown."""
 
     def ended() -> Json | None:
         version = workloads.version(name, number)
@@ -222,12 +221,12 @@ def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, s
 
 
 def _serves(resource: Json, number: int) -> bool:
-    """True also when a newer upload has overtaken this one."""
+    """Also True if a newer upload has superseded this one."""
     return resource.get("active_version") == number or (resource.get("latest_version") or 0) > number
 
 
 def _activate_again(workloads: Workloads, name: str, number: int) -> None:
-    """An upload equal to the newest builds nothing: after a roll back the newest is not the active one."""
+    """An upload equal to the newest version builds nothing, so after a roll-back the newest must be activated."""
     if workloads.get(name).get("active_version") != number:
         workloads.activate(name, number)
 

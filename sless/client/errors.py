@@ -1,14 +1,19 @@
-"""What a caller of the client has to handle: one class."""
+"""Errors of the client; all are ClientError."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+SHOWN_TEXT = 300
+"""Characters shown of an answer that is not from sless."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ClientError(Exception):
-    """An error answer of the server, or none at all.
+    """An error answer of the server, or no answer.
 
-    `status` is the HTTP status, 0 when there was no answer. `code` is the stable slug of contract §3, `details` its list of
-    {"field", "message"}. `message` is one sentence for a person.
+    `status` is the HTTP status, 0 without an answer. `code` is the stable slug of contract §3, `details` its list of
+    {"field", "message"}, `message` a sentence for users.
     """
 
     message: str
@@ -22,8 +27,26 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """No answer: connection refused, name unknown, time-out, or the server went away in the middle."""
+    """No answer: connection refused, unknown host, time-out, or a broken connection."""
 
 
 class WaitTimeout(ClientError):
-    """The server answers, but what was waited for has not happened in time."""
+    """The server answers, but the expected state was not reached in time."""
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes, parsed: Any) -> ClientError:
+    """`parsed` is the JSON body, None if it is not JSON."""
+    request_id = headers.get("X-Request-Id", "")
+    if isinstance(parsed, dict) and isinstance(parsed.get("error"), str):
+        details = parsed.get("details")
+        return ClientError(
+            message=parsed["error"],
+            status=status,
+            code=str(parsed.get("code") or ""),
+            details=tuple(item for item in details if isinstance(item, dict)) if isinstance(details, list) else (),
+            request_id=str(parsed.get("request_id") or request_id),
+        )
+    text = " ".join(body[: SHOWN_TEXT * 4].decode(errors="replace").split())[:SHOWN_TEXT]
+    target = f" to {headers['Location']}" if 300 <= status < 400 and "Location" in headers else ""
+    message = f"expected an answer from sless, found HTTP {status}{target}" + (f": {text}" if text else " with an empty body")
+    return ClientError(message=message, status=status, request_id=request_id)

@@ -1,4 +1,4 @@
-"""What a folder of code seems to be, when the user does not say."""
+"""Guess the runtime of a folder and check its entrypoint before the upload."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,26 +16,26 @@ DEFAULT_MODULES = {"python3.11": ("handler.py", "handler/__init__.py"), "nodejs2
 
 
 def guess_runtime(folder: Path) -> str:
-    """By the files at the top of the folder. Raises PackingError when they fit none or several runtimes."""
+    """Uses the files at the top of the folder. Raises PackingError if they fit no runtime or several."""
     found = {runtime: mark for runtime, marks in MARKS.items() if (mark := _first_present(folder, marks))}
     if len(found) == 1:
         return next(iter(found))
     if not found:
-        raise PackingError(f"{folder}: no file tells the runtime; give --runtime ({', '.join(sorted(MARKS))})")
+        raise PackingError(f"{folder}: cannot guess the runtime from the files; give --runtime ({', '.join(sorted(MARKS))})")
     marks_text = ", ".join(f"{mark} ({runtime})" for runtime, mark in sorted(found.items()))
     raise PackingError(f"{folder}: files of several runtimes: {marks_text}; give --runtime")
 
 
 def check_entrypoint(folder: Path, runtime: str) -> None:
-    """Without an entrypoint the server takes `handler.handle`: say now what is missing, not after the upload."""
+    """Raises PackingError if the module of the default entrypoint is missing."""
     wanted = DEFAULT_MODULES.get(runtime)
     if wanted and not any((folder / name).is_file() or list(folder.glob(f"*/{name}")) for name in wanted):
-        raise PackingError(f"{folder}: no {wanted[0]}, and no entrypoint given; give --entrypoint MODULE.FUNCTION")
+        raise PackingError(f"{folder}: {wanted[0]} not found; give --entrypoint MODULE.FUNCTION")
 
 
 def check_named_entrypoint(files: Sequence[str], runtime: str, entrypoint: str) -> None:
-    """Raises PackingError when none of `files` (the package's paths) holds it: the server would say so with the upload, when the new
-    entrypoint or runtime is in force already. What is no runtime or no entrypoint at all is left to the server."""
+    """Raises PackingError if none of `files` (paths in the zip) contains it. The server would refuse the upload only after the new
+    entrypoint or runtime has been stored. Invalid runtimes and entrypoints are left to the server."""
     if runtime not in RUNTIMES or not entrypoint.rpartition(".")[0]:
         return
     unwrapped = [path.partition("/")[2] for path in files]

@@ -1,4 +1,4 @@
-"""Which files of a folder stay at home: built-in patterns, then those of `.slessignore`, written like .gitignore."""
+"""Files that are not sent: built-in patterns, then those of `.slessignore`, in the syntax of .gitignore."""
 
 import re
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from functools import cached_property
 
 FILE_NAME = ".slessignore"
 BUILT_IN = (".git/", ".hg/", ".svn/", ".venv/", "__pycache__/", "node_modules/", ".DS_Store", "*.pyc", FILE_NAME)
-"""`!node_modules/` in .slessignore takes one of them back."""
+"""A line such as `!node_modules/` in .slessignore includes one again."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One pattern. `takes_back` is a leading `!`, `folders_only` a trailing `/`."""
+    """One pattern. `negated` is a leading `!`, `folders_only` a trailing `/`."""
 
     pattern: str
-    takes_back: bool
+    negated: bool
     folders_only: bool
 
     @cached_property
@@ -23,7 +23,7 @@ class Rule:
 
 
 class IgnoreRules:
-    """The last rule that fits decides, as in git; what is inside an ignored folder cannot be taken back."""
+    """As in git, the last matching rule decides, and nothing inside an ignored folder can be included again."""
 
     def __init__(self, text: str = "") -> None:
         self._rules = [rule for line in (*BUILT_IN, *text.splitlines()) if (rule := _find_rule(line))]
@@ -32,7 +32,7 @@ class IgnoreRules:
         """`path` is relative to the folder, with `/`."""
         for rule in reversed(self._rules):
             if (is_folder or not rule.folders_only) and rule.regex.fullmatch(path):
-                return not rule.takes_back
+                return not rule.negated
         return False
 
 
@@ -40,14 +40,14 @@ def _find_rule(line: str) -> Rule | None:
     text = line.rstrip()
     if not text or text.startswith("#"):
         return None
-    takes_back = text.startswith("!")
+    negated = text.startswith("!")
     text = text.removeprefix("!").removeprefix("\\")
     pattern = text.rstrip("/")
-    return Rule(pattern, takes_back, text.endswith("/")) if pattern else None
+    return Rule(pattern, negated, text.endswith("/")) if pattern else None
 
 
 def _regex_of(pattern: str) -> str:
-    """A pattern with a `/` inside or in front counts from the top, any other fits in each folder."""
+    """A pattern with a `/` at its start or inside is anchored at the top; any other matches in every folder."""
     anchored = "/" in pattern
     body = "".join(map(_regex_part, re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|\[[^\]/]+\]|.", pattern.lstrip("/"), re.DOTALL)))
     return body if anchored else f"(?:.*/)?{body}"

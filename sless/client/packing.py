@@ -1,4 +1,4 @@
-"""A folder as a zip: the same files give the same bytes, whatever their times and order on disk."""
+"""Pack a folder as a reproducible zip: file times and order on disk do not matter."""
 
 import io
 import os
@@ -11,12 +11,12 @@ from sless.client.ignore import FILE_NAME, IgnoreRules
 
 MAX_FILES = 100_000
 MAX_BYTES = 2**30
-"""Above the server's limits, which its own error names: these only end a walk through somebody's home folder."""
+"""Far above the server's limits, which have their own errors; these stop an accidental walk through a home folder."""
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 class PackingError(Exception):
-    """The folder cannot be sent; the text says why."""
+    """The folder cannot be packed or unpacked; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,27 +27,27 @@ class PackedFolder:
 
 
 def pack_folder(folder: Path, *, compress: bool = True) -> PackedFolder:
-    """Raises PackingError: not a folder, nothing in it, a link that leads out, a file that cannot be read."""
+    """Raises PackingError: not a folder, empty, a link that leaves it, or an unreadable file."""
     paths = list_files(folder)
     try:
         return PackedFolder(
             data=_zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED), files=tuple(paths)
         )
     except OSError as error:
-        raise PackingError(f"{error.filename or folder}: cannot be read: {error.strerror}") from error
+        raise PackingError(f"cannot read {error.filename or folder}: {error.strerror}") from error
 
 
 def list_files(folder: Path) -> list[str]:
-    """Paths of the files that are sent, sorted. Raises PackingError as `pack_folder` does."""
+    """Paths of the files to send, sorted. Raises PackingError like `pack_folder`."""
     if not folder.is_dir():
         raise PackingError(f"{folder}: expected a folder with the code, found {'a file' if folder.exists() else 'nothing'}")
     root = folder.resolve()
     try:
         paths = sorted(_files_of(root, _rules_of(root)))
     except OSError as error:
-        raise PackingError(f"{error.filename or folder}: cannot be read: {error.strerror}") from error
+        raise PackingError(f"cannot read {error.filename or folder}: {error.strerror}") from error
     if not paths:
-        raise PackingError(f"{folder}: no file to send (what {FILE_NAME} and the built-in rules ignore does not count)")
+        raise PackingError(f"{folder}: no files to send ({FILE_NAME} and the built-in rules leave some out)")
     return paths
 
 
@@ -74,13 +74,13 @@ def _files_of(root: Path, rules: IgnoreRules) -> Iterator[str]:
 
 
 def _check_file(root: Path, path: str) -> None:
-    """Links to files inside are sent as what they point to; nothing else but plain files can be sent."""
+    """Only plain files, and links to files inside the folder, can be sent."""
     real = (root / path).resolve()
     if not real.is_relative_to(root):
         raise PackingError(f"{path}: a link out of the folder ({os.readlink(root / path)}) cannot be sent; copy the file or ignore it")
     if not real.is_file():
         found = "a link to a folder" if real.is_dir() else "a broken link" if not real.exists() else "a device, pipe or socket"
-        raise PackingError(f"{path}: expected a file, found {found}; name it in {FILE_NAME} to leave it out")
+        raise PackingError(f"{path}: expected a file, found {found}; add it to {FILE_NAME} to leave it out")
     try:
         path.encode()
     except UnicodeEncodeError:

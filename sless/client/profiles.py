@@ -1,6 +1,6 @@
-"""Where the client finds the server and the token: options, then the environment, then the profile file.
+"""The server's URL and the token: from options, then the environment, then the profile file.
 
-The file is TOML, readable by its owner alone:
+The file is TOML with mode 0600:
 
     current = "work"
 
@@ -22,12 +22,12 @@ DEFAULT_NAME = "default"
 
 
 class ProfileError(Exception):
-    """The profile file, or what it should hold, is wrong; the text names it."""
+    """The profile file or a profile is wrong; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """`namespace` empty: the caller's own."""
+    """An empty `namespace` is the caller's own."""
 
     url: str = ""
     token: str = ""
@@ -46,13 +46,13 @@ def file_of(environ: Mapping[str, str]) -> Path:
 
 
 def read_file(path: Path) -> ProfileFile:
-    """An absent file is an empty one."""
+    """A missing file counts as empty."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return ProfileFile(current=DEFAULT_NAME, profiles={})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ProfileError(f"{path}: cannot be read as a profile file: {error}") from error
+        raise ProfileError(f"cannot read the profile file {path}: {error}") from error
     tables = data.get("profiles", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ProfileError(f"{path}: expected tables [profiles.NAME]")
@@ -62,34 +62,34 @@ def read_file(path: Path) -> ProfileFile:
 
 
 def save_profile(path: Path, name: str, profile: Profile) -> None:
-    """Adds or replaces the profile and makes it the current one."""
+    """Adds or replaces the profile and makes it current."""
     old = read_file(path)
     text = _text_of(ProfileFile(current=name, profiles=old.profiles | {name: profile}))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # mkstemp makes the file 0600; the token is never readable by others, not for a moment.
+        # mkstemp creates the file with mode 0600, so the token is never readable by others.
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".config-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(temporary, path)
     except OSError as error:
-        raise ProfileError(f"{path}: cannot be written: {error.strerror}") from error
+        raise ProfileError(f"cannot write {path}: {error.strerror}") from error
 
 
 def resolve(given: Profile, profile_name: str, environ: Mapping[str, str]) -> Profile:
-    """`given` are options, empty where not given. A profile asked for by name must be there."""
+    """`given` has the options, empty if not given. A profile selected by name must exist."""
     path = file_of(environ)
     name = profile_name or environ.get("SLESS_PROFILE", "")
     stored = read_file(path)
     if name and name not in stored.profiles:
         known = ", ".join(sorted(stored.profiles)) or "none"
-        raise ProfileError(f'no profile "{name}" in {path}; there are: {known}. `sless login --profile {name}` makes it')
-    # A profile asked for on the command line is meant whole; the environment counts less than it.
+        raise ProfileError(f'no profile "{name}" in {path}, only: {known}; `sless login --profile {name}` creates it')
+    # A profile selected by an option takes precedence over the environment.
     environment = Profile() if profile_name else Profile(url=environ.get("SLESS_URL", ""), token=environ.get("SLESS_TOKEN", ""))
     base = stored.profiles.get(name or stored.current, Profile())
     wanted_url = given.url or environment.url
     if wanted_url and wanted_url.rstrip("/") != base.url.rstrip("/"):
-        # The token of one server is not shown to another.
+        # Never send one server's token to another.
         base = replace(base, token="", namespace="")
     found = _over(given, _over(environment, base))
     return replace(found, url=found.url or DEFAULT_URL)
@@ -108,5 +108,5 @@ def _text_of(file: ProfileFile) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string: JSON's, with DEL escaped too."""
+    """A TOML basic string: a JSON string with DEL escaped too."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

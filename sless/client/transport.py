@@ -1,4 +1,4 @@
-"""One HTTP connection to one server: the only place that knows `requests`."""
+"""HTTP requests to one server; the only module that uses `requests`."""
 
 import ipaddress
 import time
@@ -10,44 +10,44 @@ from urllib.parse import parse_qsl, urlsplit
 import requests
 from requests.auth import AuthBase
 
-from sless.client.answers import CallAnswer, error_of
-from sless.client.errors import ClientError, Unreachable
+from sless.client.answers import CallAnswer
+from sless.client.errors import ClientError, Unreachable, error_of
 
 CONNECT_SEC = 10.0
 READ_SEC = 120.0
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 REFUSED_PAUSES_SEC = (0.1, 0.3, 0.9)
-"""A server that is being restarted is back within about a second."""
+"""A restarting server is back within about a second."""
 
 
 class Transport:
-    """Sends requests with the caller's token. `url` is the server's base URL, also one with a path."""
+    """Sends requests with the caller's token. `url` is the server's base URL, possibly with a path."""
 
     def __init__(self, url: str, token: str, refused_pauses_sec: tuple[float, ...] = REFUSED_PAUSES_SEC) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClientError(message=f"expected the server's URL such as http://127.0.0.1:9090, found {url!r}", code="invalid_url")
         if not all("!" <= char <= "~" for char in token):
-            raise ClientError(message="the token has blanks, line ends or other characters that no token has", code="invalid_token")
+            raise ClientError(message="the token contains spaces, line ends or other invalid characters", code="invalid_token")
         self.url = url.rstrip("/")
         self._pauses_sec = refused_pauses_sec
         self._session = requests.Session()
         self._session.auth = _Bearer(token)
         self._session.headers["User-Agent"] = "sless-client"
-        # A proxy of the environment cannot reach this machine's own loopback.
+        # A proxy from the environment cannot reach this machine's loopback address.
         self._session.trust_env = not _is_loopback(parts.hostname)
 
     def json(self, method: str, path: str, **options: Any) -> Any:
-        """The answer's JSON value, None for 204. `options` as of `requests.request`."""
+        """The answer's JSON value, None for 204. `options` are those of `requests.request`."""
         return _json_of(self._checked(method, path, options))
 
     def answer(self, method: str, path: str, **options: Any) -> CallAnswer:
-        """The answer whatever its status."""
+        """The answer, whatever its status."""
         response = self._send(method, path, options)
         return CallAnswer(status=response.status_code, headers=response.headers, body=response.content)
 
     def fetch(self, path: str) -> tuple[Any, str]:
-        """The JSON value and its ETag, "" without one."""
+        """The JSON value and its ETag, or ""."""
         response = self._checked("GET", path, {})
         return _json_of(response), response.headers.get("ETag", "")
 
@@ -55,19 +55,19 @@ class Transport:
         return self._checked("GET", path, options).content
 
     def pages(self, path: str, params: dict[str, Any]) -> Iterator[Any]:
-        """The items of a list and of those pages that its `Link: rel="next"` names."""
+        """The items of a list and of the pages that `Link: rel="next"` points to."""
         while True:
             response = self._checked("GET", path, {"params": params})
             yield from _json_of(response)
             following = response.links.get("next", {}).get("url")
             if not following:
                 return
-            # Only the query is taken over: the token goes to the server it was meant for, whatever host the link names.
+            # Only the query is used, so the token is not sent to another host.
             params = dict(parse_qsl(urlsplit(following).query))
 
     @contextmanager
     def lines(self, path: str, params: dict[str, Any]) -> Iterator[Iterator[str]]:
-        """Text lines as they arrive, until the server ends the answer."""
+        """Text lines as they arrive, until the answer ends."""
         with self._checked("GET", path, {"params": params, "stream": True, "timeout": (CONNECT_SEC, None)}) as response:
             yield _lines_of(response)
 
@@ -98,7 +98,7 @@ class Transport:
 
 
 class _Bearer(AuthBase):
-    """As an auth object, so that a ~/.netrc entry for the host does not replace the token."""
+    """An auth object, so that a ~/.netrc entry for the host does not replace the token."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -128,7 +128,7 @@ def _reason_of(error: requests.RequestException) -> str:
 
 
 def _causes_of(error: BaseException) -> Iterator[BaseException]:
-    """The error, what caused it, and so on to the root."""
+    """The error and its causes, to the root."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -166,6 +166,6 @@ def _lines_of(response: requests.Response) -> Iterator[str]:
             for line in whole:
                 yield line.rstrip(b"\r").decode(errors="replace")
     except requests.RequestException as error:
-        raise Unreachable(message=f"the connection broke off: {_reason_of(error)}", code="unreachable") from error
+        raise Unreachable(message=f"the connection broke: {_reason_of(error)}", code="unreachable") from error
     if rest:
         yield rest.decode(errors="replace")

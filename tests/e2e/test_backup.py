@@ -61,7 +61,7 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
         new = Product(place, **settings)
         done = place.run("restore", saved)
         assert done.returncode == 0, done.stderr
-        assert "built anew" in done.stderr  # `needs`, whose installed dependencies lie on the old machine
+        assert "will be rebuilt" in done.stderr  # `needs`, whose installed dependencies lie on the old machine
         again = place.run("restore", saved)
         assert (again.returncode, "not empty" in again.stderr) == (1, True)
         try:

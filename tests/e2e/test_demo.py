@@ -114,7 +114,7 @@ def test_a_taken_port_is_said_and_another_used(place):
         port = taken.getsockname()[1]
         ended = place.run("demo", "--exit", "--port", str(port), SLESS_EXTERNAL_URL="https://functions.example.com")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Port {port} is taken, using " in ended.stdout
+    assert f"Port {port} is in use, using " in ended.stdout
 
 
 def test_a_folder_in_use_is_said(place):

@@ -30,7 +30,7 @@ def test_list_is_a_table_or_json(run, state, deployed):
 def test_an_empty_list_says_so_on_stderr(run):
     outcome = run("list")
     assert (outcome.code, outcome.out) == (0, "")
-    assert "no functions or services" in outcome.err
+    assert "No functions or services" in outcome.err
     assert run("list", "--output", "json").json == []
 
 
@@ -57,12 +57,12 @@ def test_versions_and_rollback(run, state, deployed, hello):
 
 def test_rebuild_waits_until_the_same_code_serves_anew(run, state, deployed):
     outcome = run("rebuild", "hello")
-    assert (outcome.code, outcome.err) == (0, 'Version 2 of function "hello" serves\n')
-    assert run("rebuild", "--runtime", "python3.11").err == 'Version 3 of function "hello" serves\n'
+    assert (outcome.code, outcome.err) == (0, 'Version 2 of function "hello" is active\n')
+    assert run("rebuild", "--runtime", "python3.11").err == 'Version 3 of function "hello" is active\n'
     assert run("rebuild", "--runtime", "nodejs20").err == "Nothing to rebuild\n"
     assert run("rebuild", "--all", "--no-wait").err == 'Version 4 of function "hello" is being built\n'
     assert [version["version"] for version in run("rebuild", "--all", "--output", "json").json] == [5]
-    assert run("rebuild", "--runtime", "python3.11", "-A").err == 'Version 6 of function "hello" serves\n'
+    assert run("rebuild", "--runtime", "python3.11", "-A").err == 'Version 6 of function "hello" is active\n'
     assert run("rebuild").code == run("rebuild", "hello", "--all").code == run("rebuild", "hello", "-A").code == 2
 
 
@@ -71,7 +71,7 @@ def test_a_rebuild_that_fails_is_told_with_its_reason(run, state, deployed):
     outcome = run("rebuild", "hello")
     assert (outcome.code, outcome.err) == (
         1,
-        "function version 2 of hello: no such base image; the version before goes on serving\n",
+        "function version 2 of hello: no such base image; the previous version stays active\n",
     )
 
 
@@ -81,7 +81,7 @@ def test_source_prints_or_writes(run, deployed, tmp_path):
     assert run("source", "hello", "-o", str(target)).code == 0
     assert (target / "handler.py").read_text() == "def handle(event):\n    return 'hi'\n"
     again = run("source", "hello", "-o", str(target))
-    assert (again.code, "exists already; --force" in again.err) == (1, True)
+    assert (again.code, "already exists; --force" in again.err) == (1, True)
     assert run("source", "hello", "-o", str(target), "--force").code == 0
 
 
@@ -92,7 +92,7 @@ def test_source_is_never_written_outside_its_folder(run, state, deployed, tmp_pa
     state.zips["hello"] = buffer.getvalue()
     outcome = run("source", "hello", "-o", str(tmp_path / "out"))
     assert outcome.code == 1
-    assert "'../evil.py' leads out of" in outcome.err
+    assert "'../evil.py' is outside" in outcome.err
     assert not (tmp_path / "evil.py").exists()
 
 
@@ -226,11 +226,11 @@ class TestInvocations:
     def test_a_function_that_is_named_like_a_command(self, run, state, deployed):
         state.functions["show"] = {"name": "show"}
         state.replies[("GET", f"/v1/namespaces/{NAMESPACE}/functions/show/invocations")] = (200, {}, b"[]")
-        assert run("invocations", "list", "show").err == "no invocations\n"
+        assert run("invocations", "list", "show").err == "No invocations\n"
 
     def test_options_in_front_of_the_name(self, run, state, deployed):
         state.replies[("GET", self.path)] = (200, {}, b"[]")
-        assert run("invocations", "--limit", "3", "hello").err == "no invocations\n"
+        assert run("invocations", "--limit", "3", "hello").err == "No invocations\n"
         assert "retry" in run("invocations", "--help").out
 
     def test_the_key(self, run, state):
@@ -317,5 +317,6 @@ def test_who_stops_waiting_is_told_what_goes_on(run, state, hello, monkeypatch, 
 def test_no_server_says_what_to_do(run, monkeypatch):
     monkeypatch.setenv("SLESS_URL", "http://127.0.0.1:1")
     assert run("list").err == (
-        "Error: no answer from http://127.0.0.1:1: connection refused\n  `sless serve` starts a server; --url or SLESS_URL names another\n"
+        "Error: no answer from http://127.0.0.1:1: connection refused\n"
+        "  `sless serve` starts a server; --url or SLESS_URL selects another\n"
     )

@@ -106,7 +106,7 @@ def test_a_function_whose_first_code_is_refused_is_gone_again(run, state, hello)
     state.replies[upload] = (413, {"Content-Type": "application/json"}, refusal)
     outcome = run("deploy", "hello", str(hello))
     assert (outcome.code, state.functions) == (1, {})
-    assert 'Removed function "hello": its code was refused' in outcome.err and "the upload is too large" in outcome.err
+    assert 'Deleted function "hello": the server refused its code' in outcome.err and "the upload is too large" in outcome.err
     del state.replies[upload]
     run("deploy", "hello", str(hello))
     state.replies[upload] = (413, {"Content-Type": "application/json"}, refusal)

@@ -161,5 +161,5 @@ def test_a_data_folder_has_one_server(tmp_path):
     with data_folder.hold_data_folder(tmp_path):
         pass
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be used"), data_folder.hold_data_folder(tmp_path / "file"):
+    with pytest.raises(ConfigError, match="cannot use"), data_folder.hold_data_folder(tmp_path / "file"):
         pass

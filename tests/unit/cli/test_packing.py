@@ -117,7 +117,7 @@ def test_pipes_are_refused(tmp_path):
 
 def test_nothing_to_send(tmp_path):
     make(tmp_path, ".git/HEAD")
-    with pytest.raises(PackingError, match="no file to send"):
+    with pytest.raises(PackingError, match="no files to send"):
         pack_folder(tmp_path)
     with pytest.raises(PackingError, match="expected a folder with the code, found nothing"):
         pack_folder(tmp_path / "absent")
@@ -141,7 +141,7 @@ def test_runtime_is_guessed(tmp_path, paths, runtime):
 
 def test_runtime_is_not_guessed_when_unclear(tmp_path):
     make(tmp_path, "README.md")
-    with pytest.raises(PackingError, match="no file tells the runtime"):
+    with pytest.raises(PackingError, match="cannot guess the runtime"):
         guess_runtime(tmp_path)
     make(tmp_path, "a.py", "b.js")
     with pytest.raises(PackingError, match=r"b.js \(nodejs20\), a.py \(python3.11\); give --runtime"):
@@ -150,7 +150,7 @@ def test_runtime_is_not_guessed_when_unclear(tmp_path):
 
 def test_missing_default_entrypoint_is_said_before_the_upload(tmp_path):
     make(tmp_path, "app.py")
-    with pytest.raises(PackingError, match=r"no handler\.py, and no entrypoint given"):
+    with pytest.raises(PackingError, match=r"handler\.py not found"):
         check_entrypoint(tmp_path, "python3.11")
     make(tmp_path, "inner/handler.py")
     check_entrypoint(tmp_path, "python3.11")

@@ -56,7 +56,7 @@ def test_without_anything_it_is_this_machine(environ):
 
 
 def test_unknown_profile_names_the_known_ones(two):
-    with pytest.raises(ProfileError, match=r'no profile "play" in .*; there are: home, work'):
+    with pytest.raises(ProfileError, match=r'no profile "play" in .*, only: home, work'):
         resolve(Profile(), "play", two)
 
 

@@ -74,7 +74,7 @@ def test_a_new_key_goes_to_stdout_alone(run, state, hello_function):
     made = {"name": "front", "type": "http", "api_key": "sk-1", "url": "http://x/fn/a/hello"}
     state.replies["POST", f"{BASE}/triggers"] = (201, {"Content-Type": "application/json"}, json.dumps(made).encode())
     outcome = run("trigger", "create", "http", "front", "hello", "--auth", "key")
-    assert outcome.out == "sk-1\n" and "shown this once" in outcome.err
+    assert outcome.out == "sk-1\n" and "shown only once" in outcome.err
 
 
 def test_an_event_trigger_with_everything(run, state, hello_function, tmp_path):
@@ -117,7 +117,7 @@ def test_list_and_its_filters(run, state, cron):
     ]  # fmt: skip
     assert run("triggers").out == run("trigger", "list").out
     assert [item["name"] for item in run("trigger", "list", "--type", "cron", "--output", "json").json] == ["nightly"]
-    assert run("trigger", "list", "--function", "other").err == "no triggers\n"
+    assert run("trigger", "list", "--function", "other").err == "No triggers\n"
 
 
 def test_show(run, state, cron):
@@ -191,7 +191,7 @@ def test_fire_that_fails(run, state, cron):
 def test_rotate_key(run, state, hello_function):
     run("trigger", "create", "http", "front", "hello")
     outcome = run("trigger", "rotate-key", "front")
-    assert outcome.code == 1 and 'expected "key"' in outcome.err
+    assert outcome.code == 1 and 'expected auth "key"' in outcome.err
     state.triggers["front"]["api_key"] = "sk-2"
     assert run("trigger", "rotate-key", "front").out == "sk-2\n"
     assert sent(state, "PATCH", "/front") == {"rotate_key": True}
