@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 from sless import clock
-from sless.backend import plan
 from sless.backend.health import Health
-from sless.backend.plan import DesiredInstances, InstanceView, State
+from sless.backend.plan import DesiredInstances, InstanceView, State, back_off_sec_of
+from sless.domain.durations import Durations
 from sless.domain.model import Endpoint
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.host.lines import LineReader
@@ -82,6 +82,7 @@ class InstanceGroup:
     """One deployment. `desired` None: it is being removed."""
 
     workload_id: str
+    durations: Durations
     desired: Deployment | None = None
     instances: dict[str, Instance] = field(default_factory=dict)
     crashes: int = 0
@@ -107,10 +108,10 @@ class InstanceGroup:
         now = time.monotonic()
         if self.desired is None or instance.revision != self.desired.revision:
             return
-        steady = instance.ready_since is not None and now - instance.ready_since >= plan.STEADY_SEC
+        steady = instance.ready_since is not None and now - instance.ready_since >= self.durations.steady_sec
         self.crashes = 1 if steady else self.crashes + 1
         self.could_not_start = instance.ready_since is None
-        self.not_before = now + plan.back_off_sec_of(self.crashes + self.could_not_start, chance)
+        self.not_before = now + back_off_sec_of(self.crashes + self.could_not_start, chance, self.durations.max_back_off_sec)
         self.message = reason
 
     def ready(self) -> list[Instance]:

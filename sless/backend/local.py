@@ -2,41 +2,43 @@
 
 import time
 from collections.abc import Callable, Collection
-from pathlib import Path
 
 from sless.backend.outcome import RunLimits
 from sless.backend.runs import LocalRuns
 from sless.backend.starter import Starter
 from sless.backend.supervisor import Supervisor
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, RunSpec
 from sless.host.lines import Sink
 from sless.host.material import Material
 from sless.host.program import Commands
 from sless.host.rundir import RunDir
 
-CLOSE_SEC = 10.0
-
 
 def make_local_backend(
-    settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, runtimes: Path | None = None
+    settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, durations: Durations | None = None
 ) -> "LocalBackend":
     """`on_lines` takes log lines from the thread that serves all children: it must only put them somewhere. `changed` is called whenever
-    `observe` or `observe_runs` would show something new. `runtimes`: another folder of runtimes than the bundled one."""
+    `observe` or `observe_runs` would show something new."""
+    durations = durations or Durations()
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
-    starter = Starter(material=material, run_dir=run_dir, commands=Commands(runtimes), sink=on_lines)
-    runs = LocalRuns(starter, settings.data_dir / "runs", RunLimits(job=settings.max_result_bytes), changed)
-    return LocalBackend(starter, Supervisor(starter, changed), runs)
+    starter = Starter(material=material, run_dir=run_dir, commands=Commands(), sink=on_lines)
+    runs = LocalRuns(
+        starter, settings.data_dir / "runs", RunLimits(job=settings.max_result_bytes, stop_sec=durations.run_stop_sec), changed
+    )
+    return LocalBackend(starter, Supervisor(starter, changed, durations), runs, close_sec=durations.close_sec)
 
 
 class LocalBackend:
     """See ports.Backend."""
 
-    def __init__(self, starter: Starter, supervisor: Supervisor, runs: LocalRuns) -> None:
+    def __init__(self, starter: Starter, supervisor: Supervisor, runs: LocalRuns, *, close_sec: float) -> None:
         self._starter = starter
         self._supervisor = supervisor
         self._runs = runs
+        self._close_sec = close_sec
         self._closed = False
 
     def observe(self) -> dict[str, ObservedDeployment]:
@@ -66,8 +68,9 @@ class LocalBackend:
     def report_unresponsive(self, endpoint_id: str) -> None:
         self._supervisor.report_unresponsive(endpoint_id)
 
-    def close(self, grace_sec: float = CLOSE_SEC) -> None:
+    def close(self, grace_sec: float | None = None) -> None:
         """Calls and runs get `grace_sec` to end."""
+        grace_sec = self._close_sec if grace_sec is None else grace_sec
         if self._closed:
             return
         self._closed = True

@@ -35,10 +35,11 @@ class NoOutcome(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """Bytes of a result."""
+    """Bytes of a result. `stop_sec`: from SIGTERM to SIGKILL for a run over its time limit."""
 
     job: int
     call: int = MAX_CALL_RESULT_BYTES
+    stop_sec: float = 2.0
 
     def of(self, kind: Kind) -> int:
         return self.job if kind is Kind.JOB else self.call

@@ -1,28 +1,14 @@
-"""What to do next for one deployment: pure rules, called again after everything that happens."""
+"""What to do next for one group of instances: pure rules, evaluated after every event."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sless.domain.durations import Durations
 from sless.domain.ports import Revision
-
-START_TIMEOUT_SEC = 60.0
-SETTLE_SEC = 1.5
-"""How long an instance still takes calls after it is shown as draining: proxies read their routes each second."""
-UNLIMITED_DRAIN_SEC = 60.0
-"""What calls get to end in when the revision has no time limit."""
-STOP_SEC = 12.0
-"""From SIGTERM to SIGKILL; a runtime takes 10 s at most."""
-STUCK_STOP_SEC = 2.0
-"""The same when all that runs in it hangs."""
-OVERDUE_GRACE_SEC = 2.0
-UNRESPONSIVE_GRACE_SEC = 5.0
-MAX_BACK_OFF_SEC = 300.0
-STEADY_SEC = 60.0
-"""An instance that lived this long did not crash because of how it starts: the back-off begins anew."""
 
 
 class State(StrEnum):
-    """starting → ready → draining → stopping → ended; each may be skipped but the last."""
+    """starting → ready → draining → stopping; states may be skipped."""
 
     STARTING = "starting"
     READY = "ready"
@@ -32,7 +18,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredInstances:
-    """`not_before` is the end of the back-off; times are seconds of the monotonic clock, here and below."""
+    """`not_before` is the end of the back-off. Times here and below are seconds of the monotonic clock."""
 
     revision: Revision
     replicas: int
@@ -41,8 +27,8 @@ class DesiredInstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceView:
-    """`since` when it came into its state. `active` calls that run in it, as last told; None when not asked yet. `overdue_since` and
-    `unresponsive_since`: since when calls hang in it, since when it does not answer at all."""
+    """`since`: when it entered its state. `active`: calls it last reported as running, None before the first report. `overdue_since`: since
+    when calls have been over their time; `unresponsive_since`: since when health checks have failed."""
 
     id: str
     revision: Revision
@@ -51,9 +37,13 @@ class InstanceView:
     healthy: bool = False
     active: int | None = None
     used_mb: int | None = None
-    """Set when it is over its memory."""
+    """Set once it uses more memory than it may."""
     overdue_since: float | None = None
     unresponsive_since: float | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state is State.READY or self.healthy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +68,7 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """`crash`: it counts for the back-off."""
+    """`crash`: counts towards the back-off."""
 
     id: str
     reason: str
@@ -88,88 +78,85 @@ class Kill:
 Action = Start | MarkReady | Drain | Terminate | Kill
 
 
-def decide(desired: DesiredInstances | None, instances: list[InstanceView], now: float) -> list[Action]:
-    """`desired` None: nothing is to run."""
-    actions: list[Action] = []
-    living: list[InstanceView] = []
-    for instance in instances:
-        action = _own_action_of(instance, now)
-        if action is not None:
-            actions.append(action)
-        if not isinstance(action, Kill) and instance.state in (State.STARTING, State.READY):
-            living.append(instance)
-    if desired is None:
-        return actions + [_retire(instance, now) for instance in living]
-    current = [one for one in living if one.revision == desired.revision and not is_stuck(one, now)]
-    return actions + _scale(desired, current, now) + _replace(desired, living, current, now)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules at one moment."""
+
+    now: float
+    durations: Durations = field(default_factory=Durations)
+
+    def decide(self, desired: DesiredInstances | None, instances: list[InstanceView]) -> list[Action]:
+        """`desired` None: no instance should run."""
+        actions: list[Action] = []
+        living: list[InstanceView] = []
+        for instance in instances:
+            action = self._own_action_of(instance)
+            if action is not None:
+                actions.append(action)
+            if not isinstance(action, Kill) and instance.state in (State.STARTING, State.READY):
+                living.append(instance)
+        if desired is None:
+            return actions + [self._retire(instance) for instance in living]
+        current = [one for one in living if one.revision == desired.revision and not self._is_stuck(one)]
+        return actions + self._scale(desired, current) + self._replace(desired, living, current)
+
+    def _own_action_of(self, instance: InstanceView) -> Action | None:
+        """What the instance needs regardless of the others."""
+        waited, limits = self.now - instance.since, self.durations
+        if instance.used_mb is not None:
+            return Kill(id=instance.id, reason=f"out of memory: used {instance.used_mb} of {instance.revision.memory_mb} MB", crash=True)
+        match instance.state:
+            case State.STARTING if instance.healthy:
+                return MarkReady(id=instance.id)
+            case State.STARTING if waited >= limits.start_sec:
+                return Kill(id=instance.id, reason=f"function did not start within {limits.start_sec:.0f} s", crash=True)
+            case State.DRAINING if waited >= self._drain_sec_of(instance) or (waited >= limits.settle_sec and instance.active == 0):
+                return Terminate(id=instance.id)
+            case State.STOPPING if waited >= (limits.stop_sec if instance.overdue_since is None else limits.unresponsive_stop_sec):
+                return Kill(id=instance.id, reason="instance did not stop after SIGTERM")
+        return None
+
+    def _scale(self, desired: DesiredInstances, current: list[InstanceView]) -> list[Action]:
+        surplus = len(current) - desired.replicas
+        if surplus > 0:
+            leaving = sorted(current, key=lambda one: (one.is_ready, one.since))[:surplus]
+            return [self._retire(one) for one in leaving]
+        if surplus < 0 and self.now >= desired.not_before:
+            return [Start(count=-surplus)]
+        return []
+
+    def _replace(self, desired: DesiredInstances, living: list[InstanceView], current: list[InstanceView]) -> list[Action]:
+        """Instances of other revisions, and stuck ones, leave one by one as new ones become ready, so that the number of ready instances
+        never drops below the desired one."""
+        others = [one for one in living if one not in current]
+        ready = sum(one.is_ready for one in current)
+        kept = max(0, desired.replicas - ready)
+        serving = sorted((one for one in others if one.is_ready), key=lambda one: (self._is_stuck(one), -one.since))
+        leaving = serving[kept:] + [one for one in others if not one.is_ready]
+        return [self._retire(one) for one in leaving]
+
+    def _retire(self, instance: InstanceView) -> Action:
+        if not instance.is_ready:
+            return Kill(id=instance.id, reason="instance was no longer needed")
+        if self._is_unresponsive(instance):
+            return Kill(id=instance.id, reason="instance stopped answering and was replaced")
+        return Drain(id=instance.id)
+
+    def _is_unresponsive(self, instance: InstanceView) -> bool:
+        return instance.unresponsive_since is not None and self.now - instance.unresponsive_since >= self.durations.unresponsive_grace_sec
+
+    def _is_stuck(self, instance: InstanceView) -> bool:
+        """Its calls hang, or it does not even answer health checks."""
+        overdue = instance.overdue_since is not None and self.now - instance.overdue_since >= self.durations.overdue_grace_sec
+        return overdue or self._is_unresponsive(instance)
+
+    def _drain_sec_of(self, instance: InstanceView) -> float:
+        return self.durations.settle_sec + (instance.revision.timeout_sec or self.durations.unlimited_drain_sec)
 
 
-def _own_action_of(instance: InstanceView, now: float) -> Action | None:
-    """What follows from the instance alone."""
-    waited = now - instance.since
-    if instance.used_mb is not None:
-        return Kill(id=instance.id, reason=f"out of memory: used {instance.used_mb} of {instance.revision.memory_mb} MB", crash=True)
-    match instance.state:
-        case State.STARTING if instance.healthy:
-            return MarkReady(id=instance.id)
-        case State.STARTING if waited >= START_TIMEOUT_SEC:
-            return Kill(id=instance.id, reason=f"function did not start within {START_TIMEOUT_SEC:.0f} s", crash=True)
-        case State.DRAINING if waited >= drain_limit_sec_of(instance.revision) or (waited >= SETTLE_SEC and instance.active == 0):
-            return Terminate(id=instance.id)
-        case State.STOPPING if waited >= (STUCK_STOP_SEC if instance.overdue_since is not None else STOP_SEC):
-            return Kill(id=instance.id, reason="instance did not end when told to")
-    return None
-
-
-def _scale(desired: DesiredInstances, current: list[InstanceView], now: float) -> list[Action]:
-    surplus = len(current) - desired.replicas
-    if surplus > 0:
-        leaving = sorted(current, key=lambda one: (_is_ready(one), one.since))[:surplus]
-        return [_retire(one, now) for one in leaving]
-    if surplus < 0 and now >= desired.not_before:
-        return [Start(count=-surplus)]
-    return []
-
-
-def _replace(desired: DesiredInstances, living: list[InstanceView], current: list[InstanceView], now: float) -> list[Action]:
-    """Instances of another revision, and stuck ones, leave one by one as new ones become ready: there are never fewer than wished."""
-    others = [one for one in living if one not in current]
-    ready = sum(map(_is_ready, current))
-    kept = max(0, desired.replicas - ready)
-    serving = sorted((one for one in others if _is_ready(one)), key=lambda one: (is_stuck(one, now), -one.since))
-    leaving = serving[kept:] + [one for one in others if not _is_ready(one)]
-    return [_retire(one, now) for one in leaving]
-
-
-def _retire(instance: InstanceView, now: float) -> Action:
-    if not _is_ready(instance):
-        return Kill(id=instance.id, reason="instance was not needed any more")
-    if is_mute(instance, now):
-        return Kill(id=instance.id, reason="instance did not answer any more and was replaced")
-    return Drain(id=instance.id)
-
-
-def _is_ready(instance: InstanceView) -> bool:
-    return instance.state is State.READY or instance.healthy
-
-
-def is_mute(instance: InstanceView, now: float) -> bool:
-    return instance.unresponsive_since is not None and now - instance.unresponsive_since >= UNRESPONSIVE_GRACE_SEC
-
-
-def is_stuck(instance: InstanceView, now: float) -> bool:
-    """Calls hang in it, or it does not even answer a health check."""
-    overdue = instance.overdue_since is not None and now - instance.overdue_since >= OVERDUE_GRACE_SEC
-    return overdue or is_mute(instance, now)
-
-
-def drain_limit_sec_of(revision: Revision) -> float:
-    return SETTLE_SEC + (revision.timeout_sec or UNLIMITED_DRAIN_SEC)
-
-
-def back_off_sec_of(crashes: int, chance: float) -> float:
-    """Seconds until the next start after `crashes` in a row: at once after the first, since one call that ends its process must not
-    make the next one wait; then 2, 4, 8 … 300, each less up to a quarter. `chance` is in [0, 1)."""
+def back_off_sec_of(crashes: int, chance: float, max_sec: float) -> float:
+    """Seconds until the next start after `crashes` in a row: none after the first, since one call that ends its process must not delay the
+    next; then 2, 4, 8 … `max_sec`, each shortened by up to a quarter. `chance` is in [0, 1)."""
     if crashes <= 1:
         return 0.0
-    return min(MAX_BACK_OFF_SEC, 2.0 ** (crashes - 1)) * (1 - chance / 4)
+    return min(max_sec, 2.0 ** (crashes - 1)) * (1 - chance / 4)

@@ -24,8 +24,6 @@ from sless.host.program import runtime_environment_of
 from sless.host.rundir import remove_tree
 from sless.ids import new_id
 
-_TERM_SEC = 2.0
-"""From SIGTERM to SIGKILL for a run over its time."""
 STOPPED = "the server stopped while this ran"
 _log = logging.getLogger(__name__)
 
@@ -192,7 +190,7 @@ class LocalRuns:
                 run.forced = (CallStatus.TIMEOUT, f"timed out after {run.spec.revision.timeout_sec} s")
                 run.child.signal_group(signal.SIGTERM)
                 child = run.child
-                self._starter.processes.call_later(_TERM_SEC, lambda: child.signal_group(signal.SIGKILL))
+                self._starter.processes.call_later(self._limits.stop_sec, lambda: child.signal_group(signal.SIGKILL))
 
     def _on_over_memory(self, run: _Run, used_mb: int) -> None:
         with self._lock:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from sless.backend import health, plan
+from sless.backend import health
 from sless.backend.instances import Instance, InstanceGroup, Reasons
-from sless.backend.plan import Action, Drain, Kill, MarkReady, Start, State, Terminate
+from sless.backend.plan import Action, Drain, Kill, MarkReady, Rules, Start, State, Terminate
 from sless.backend.starter import Starter
+from sless.domain.durations import Durations
 from sless.domain.ports import Deployment, ObservedDeployment
 from sless.host.process import exit_words_of
 
@@ -25,8 +26,9 @@ _log = logging.getLogger(__name__)
 class Supervisor:
     """Holds all deployments. `changed` is called without the lock, after something that `observe` shows has changed."""
 
-    def __init__(self, starter: Starter, changed: Callable[[], None]) -> None:
+    def __init__(self, starter: Starter, changed: Callable[[], None], durations: Durations) -> None:
         self._starter = starter
+        self._durations = durations
         self._changed = changed
         self._groups: dict[str, InstanceGroup] = {}
         self._reasons = Reasons()
@@ -49,7 +51,7 @@ class Supervisor:
     def apply(self, deployment: Deployment) -> None:
         workload_id = deployment.revision.workload_id
         with self._wakeup:
-            group = self._groups.setdefault(workload_id, InstanceGroup(workload_id=workload_id))
+            group = self._groups.setdefault(workload_id, InstanceGroup(workload_id=workload_id, durations=self._durations))
             if group.desired != deployment:
                 group.set_desired(deployment)
                 self._news = True
@@ -123,7 +125,8 @@ class Supervisor:
     def _advance(self, group: InstanceGroup, now: float) -> None:
         for instance in group.instances.values():
             self._probe(instance, now)
-        for action in plan.decide(group.desired_instances(), [one.view() for one in group.instances.values()], now):
+        rules = Rules(now=now, durations=self._durations)
+        for action in rules.decide(group.desired_instances(), [one.view() for one in group.instances.values()]):
             self._perform(group, action)
         if group.desired is None and not group.instances:
             del self._groups[group.workload_id]

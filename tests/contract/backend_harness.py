@@ -10,11 +10,13 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sless.backend.local import LocalBackend, make_local_backend
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.model import CallTrigger, Endpoint, Kind, LogLine
 from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Revision, RunSpec
 from sless.errors import NotFound
@@ -74,6 +76,7 @@ class BackendHarness:
     """Names that images and pods bring."""
     settings: Settings
     backend: Any
+    durations = Durations()
 
     def __init__(self) -> None:
         self.code = MemoryCode()
@@ -83,8 +86,9 @@ class BackendHarness:
     def make(self) -> Any:
         raise NotImplementedError
 
-    def restart(self) -> None:
+    def restart(self, **durations: float) -> None:
         self.backend.close()
+        self.durations = replace(self.durations, **durations)
         self.backend = self.make()
 
     # --- deployments ---
@@ -179,7 +183,7 @@ class LocalHarness(BackendHarness):
 
     def make(self) -> LocalBackend:
         self.material = Material(self.settings.data_dir, self.code)
-        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release)
+        return make_local_backend(self.settings, self.material, self.lines.extend, self.changes.release, durations=self.durations)
 
     def close(self) -> None:
         self.backend.close()

@@ -11,6 +11,7 @@ from typing import Any
 
 from sless.backend.kubernetes import ClusterParts, KubernetesBackend
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.ports import BackendUnavailable, ObservedDeployment, Revision
 from sless.ids import new_id
 from sless.kube import Kube
@@ -28,8 +29,9 @@ class KubeHarness(BackendHarness):
     noticed_sec = 15.0
     image_env = ("HOSTNAME", "NODE_ENV", "NODE_VERSION", "YARN_VERSION", "PYTHONPATH", "PYTHON_VERSION", "PYTHON_SHA256", "GPG_KEY")
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, durations: Durations | None = None, **settings: Any) -> None:
         super().__init__()
+        self.durations = durations or self.durations
         self.root = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
         self.namespace = f"sless-{new_id()}{new_id()}"[:22]
         self.installation = new_id(8)
@@ -42,6 +44,7 @@ class KubeHarness(BackendHarness):
         parts = ClusterParts(
             settings=self.settings, kube=Kube.connect(self.settings), installation=self.installation, code=self.code,
             on_lines=self.lines.extend, changed=self.changes.release,
+            durations=self.durations,
         )  # fmt: skip
         backend = KubernetesBackend(parts)
         backend.keep_namespaces([self.namespace])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sless.backend.kubernetes import look
+from sless.domain.durations import Durations
 from sless.domain.ports import Deployment, Revision
 from sless.kube.names import namespace_of
 from tests.contract.backend_harness import wait_until
@@ -83,11 +83,12 @@ class Stage:
 
 
 @pytest.fixture
-def stage(kube_cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    monkeypatch.setattr(look, "PARTS_SEC", 0.3)
-    monkeypatch.setattr(look, "IDLE_SEC", 0.3)
+def stage(kube_cluster: KubeCluster) -> Iterator[Stage]:
     kube_cluster.apply(PULL)
-    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test")
+    harness = KubeHarness(
+        Durations(cache_sec=0.3, idle_look_sec=0.3),
+        kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test",
+    )  # fmt: skip
     try:
         revision = harness.python(HELLO, env={"A": "1", "B": "2"})
         harness.deploy(revision)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from sless.backend.kubernetes import look, run_seen, tenants
+from sless.domain.durations import Durations
 from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import BackendUnavailable, Deployment, Revision, RunSpec
 from sless.ids import new_id
@@ -24,17 +24,12 @@ HELLO = "def handle(event):\n    return {'hello': event}\n"
 WRITES = {"create", "patch", "update", "delete", "deletecollection"}
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns of a quarter of a minute are turns of a second."""
-    monkeypatch.setattr(look, "PARTS_SEC", 0.5)
-    monkeypatch.setattr(look, "IDLE_SEC", 0.5)
-    monkeypatch.setattr(tenants, "EMPTY_SEC", 1.0)
+QUICK = Durations(cache_sec=0.5, idle_look_sec=0.5, empty_namespace_sec=1.0, refused_run_sec=4.0)
 
 
 @pytest.fixture
-def harness(kube_cluster: KubeCluster, quick: None) -> Iterator[KubeHarness]:
-    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+def harness(kube_cluster: KubeCluster) -> Iterator[KubeHarness]:
+    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig)
     yield harness
     kube_cluster.set_faults(clear=True)
     harness.close()
@@ -84,7 +79,7 @@ def test_a_hundred_ticks_without_a_change_write_nothing(harness, kube_cluster):
 
 @pytest.mark.parametrize("functions", [30, 200] if "TEST_SOAK_MESSAGES" in os.environ else [30])
 def test_many_functions_cost_no_more_calls_than_one(kube_cluster, functions):
-    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig)
     try:
         many_functions(harness, kube_cluster, functions)
     finally:
@@ -154,10 +149,10 @@ def test_a_namespace_that_is_deleted_by_hand_comes_back_whole(harness, kube_clus
     assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
 
 
-def test_the_pull_secret_follows_its_source(kube_cluster, quick):
+def test_the_pull_secret_follows_its_source(kube_cluster):
     secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "registry", "namespace": "default"}}
     kube_cluster.apply({**secret, "data": {"a": "MQ=="}})
-    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default")
+    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default")
     try:
         harness.deploy(harness.python(HELLO))
         home = namespace_of(harness.namespace)
@@ -195,7 +190,7 @@ def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluste
     harness.deploy(revision)
     home = namespace_of(harness.namespace)
     before = kube_cluster.get("Namespace", "", home)["metadata"]
-    other = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+    other = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig)
     try:
         other.namespace = harness.namespace
         words = f"namespace {home} belongs to another installation of sless ({harness.installation}; this one is {other.installation})"
@@ -322,17 +317,15 @@ def test_why_instances_are_missing_is_told(harness, kube_cluster, act, words):
     ],
     ids=lambda value: value["act"] if isinstance(value, dict) else "",
 )
-def test_why_a_run_failed_is_told(harness, kube_cluster, monkeypatch, act, words):
-    monkeypatch.setattr(run_seen, "REFUSED_AFTER", run_seen.REFUSED_AFTER / 5)
+def test_why_a_run_failed_is_told(harness, kube_cluster, act, words):
     kube_cluster.script(image="scripted", **act)
     run = harness.run(built(harness))
     assert run.status is CallStatus.FAILED
     assert run.message.startswith(words), run.message
 
 
-def test_a_full_quota_is_told(kube_cluster, quick, monkeypatch):
-    monkeypatch.setattr(run_seen, "REFUSED_AFTER", run_seen.REFUSED_AFTER / 3)
-    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig, tenant_memory="100Mi")
+def test_a_full_quota_is_told(kube_cluster):
+    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, tenant_memory="100Mi")
     try:
         kube_cluster.script("ready", image="scripted")
         revision = built(harness)
@@ -385,8 +378,8 @@ def test_lines_of_a_run_are_there_while_it_runs(harness):
     harness.backend.remove_run(run_id)
 
 
-def test_a_large_result_comes_whole(kube_cluster, quick):
-    harness = KubeHarness(kubeconfig=kube_cluster.kubeconfig)
+def test_a_large_result_comes_whole(kube_cluster):
+    harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig)
     try:
         revision = harness.python("def handle(event):\n    return 'x' * 1_500_000\n", kind=Kind.FUNCTION)
         run = harness.run(revision)

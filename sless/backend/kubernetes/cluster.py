@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from sless.backend.kubernetes.view import ObjectCache, View
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.outcome import RunLimits
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.ports import BackendUnavailable, CodeStore, Deployment, ObservedDeployment, ObservedRun, RunSpec
 from sless.host.lines import Sink
 from sless.kube import Kube
@@ -41,6 +42,7 @@ class ClusterParts:
     code: CodeStore
     on_lines: Sink
     changed: Callable[[], None]
+    durations: Durations = field(default_factory=Durations)
 
 
 class KubernetesBackend:
@@ -50,18 +52,21 @@ class KubernetesBackend:
         """Raises ConfigError. Nothing is asked of the cluster before somebody wants to know."""
         kube = given.kube
         self._changed_outside = given.changed
-        cache = ObjectCache()
-        self._tenants = TenantNamespaces(kube, tenant_policy_of(given.settings, given.installation), cache)
-        objects = Objects(kube=kube, fit=fit_of(given.settings, given.installation), cache=cache, tenants=self._tenants, code=given.code)
+        cache, durations = ObjectCache(given.installation), given.durations
+        self._tenants = TenantNamespaces(kube, tenant_policy_of(given.settings, given.installation), cache, durations.empty_namespace_sec)
+        objects = Objects(
+            kube=kube, fit=fit_of(given.settings, given.installation), cache=cache, tenants=self._tenants, code=given.code,
+            durations=durations,
+        )  # fmt: skip
         self._objects = objects
-        self._writer = Writer(self._wrote)
+        self._writer = Writer(self._wrote, durations.flush_sec)
         self._instances = Instances(objects=objects, writer=self._writer)
         limits = RunLimits(job=given.settings.max_result_bytes, call=CALL_RESULT_BYTES)
         self._logs = RunLogs(kube, limits, given.on_lines)
         self._runs = KubernetesRuns(objects, self._writer, self._logs, given.changed)
         self._crashes = CrashLogs(kube, self._instances, given.on_lines, self._wrote)
-        self._stuck = Stuck(kube, self._replaced)
-        self._look = Look(kube, given.installation, cache, on_view=self._on_view, on_cache=self._on_cache)
+        self._stuck = Stuck(kube, self._replaced, durations)
+        self._look = Look(kube, cache, durations, on_view=self._on_view, on_cache=self._on_cache)
         self._in_use: frozenset[str] = frozenset()
         self._view = View()
         self._closed = False

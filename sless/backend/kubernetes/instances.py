@@ -24,8 +24,8 @@ from sless.backend.kubernetes.seen import (
 from sless.backend.kubernetes.tenants import TenantNamespaces
 from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, object_key_of
 from sless.backend.kubernetes.writer import Writer
-from sless.backend.plan import STUCK_STOP_SEC
 from sless.clock import parse_rfc3339
+from sless.domain.durations import Durations
 from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Revision
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
@@ -51,6 +51,7 @@ class Objects:
     cache: ObjectCache
     tenants: TenantNamespaces
     code: CodeStore
+    durations: Durations
 
     def in_tenant(self, namespace: str, write: Callable[[], None]) -> None:
         """`write` in the tenant's namespace, which is made first; once more when it turns out to be gone. Raises KubeError."""
@@ -150,7 +151,9 @@ class Instances:
         """Ends stuck pods whose successors are ready."""
         for workload_id, pods in view.pods.items():
             if gone := replaced_pods(view.deployments.get(workload_id), pods):
-                self.writer.put(f"stuck:{workload_id}", partial(self._delete_pods, gone, grace_sec=int(STUCK_STOP_SEC)))
+                self.writer.put(
+                    f"stuck:{workload_id}", partial(self._delete_pods, gone, grace_sec=int(self.objects.durations.unresponsive_stop_sec))
+                )
 
     def on_view(self, view: View) -> bool:
         """True when `seen` has changed."""

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 
 from sless.backend.kubernetes.view import ObjectCache, View, read_view
+from sless.domain.durations import Durations
 from sless.domain.ports import BackendUnavailable
 from sless.kube import Kube, KubeError
 
 _log = logging.getLogger(__name__)
 
-BUSY_SEC = 0.5
-IDLE_SEC = 2.0
 MAX_BACK_OFF_SEC = 5.0
 ACTIVE_SEC = 15.0
 """How long after a change the looks stay fast."""
@@ -22,8 +21,6 @@ STALE_SEC = 15.0
 SETTLE_SEC = 15.0
 """How long after an outage, but no longer than that was, nothing is judged by the time that has passed."""
 FIRST_SEC = 2.0
-CACHE_SEC = 15.0
-"""Each such time, the next group of `view.CACHED_KINDS` is listed: what was deleted by hand is noticed after two of them."""
 
 
 class Look:
@@ -31,11 +28,11 @@ class Look:
     failed look."""
 
     def __init__(
-        self, kube: Kube, installation: str, cache: ObjectCache, *, on_view: Callable[[View], None], on_cache: Callable[[View], None]
+        self, kube: Kube, cache: ObjectCache, durations: Durations, *, on_view: Callable[[View], None], on_cache: Callable[[View], None]
     ) -> None:
         self._kube = kube
-        self._installation = installation
         self._cache = cache
+        self._durations = durations
         self._on_view = on_view
         self._on_cache = on_cache
         self._view: View | None = None
@@ -113,13 +110,13 @@ class Look:
             # Who waits for a failing API wakes us each second; that is often enough.
             time.sleep(min(MAX_BACK_OFF_SEC, 0.25 * 2.0**self._failed))
             return 0.0
-        return BUSY_SEC if time.monotonic() < self._active_until else IDLE_SEC
+        return self._durations.busy_look_sec if time.monotonic() < self._active_until else self._durations.idle_look_sec
 
     def _look(self) -> None:
         """The edge of the thread's loop."""
         began = time.monotonic()
         try:
-            view = read_view(self._kube, self._installation, self._cache)
+            view = read_view(self._kube, self._cache)
             self._read_cache(began)
             if self._failed:
                 self._settled_at = time.monotonic() + min(SETTLE_SEC, time.monotonic() - self._blind_since)
@@ -141,10 +138,10 @@ class Look:
         if not self.is_leading():
             return
         if not self._cache.complete:
-            self._cache.read_all(self._kube, self._installation)
+            self._cache.read_all(self._kube)
             self._cached_at = began
-        elif began - self._cached_at >= CACHE_SEC:
-            self._cache.read_next(self._kube, self._installation)
+        elif began - self._cached_at >= self._durations.cache_sec:
+            self._cache.read_next(self._kube)
             self._cached_at = began
 
     def _trouble(self, message: str) -> None:

@@ -18,8 +18,6 @@ from sless.domain.model import CallStatus
 
 Json = dict[str, Any]
 
-REFUSED_AFTER = timedelta(seconds=15)
-"""What keeps a run from starting must last this long before it fails: a pull is tried again, quota is given back."""
 OVERDUE = timedelta(seconds=1)
 
 
@@ -37,9 +35,9 @@ class RunState:
     ended_at: datetime | None = None
 
 
-def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, *, judging: bool = True) -> RunState:
-    """`refusal`: what the cluster last said to the Job's attempts to make a pod, "" if nothing. Unless `judging`, nothing ends because of
-    the time that has passed."""
+def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, refused_sec: float | None) -> RunState:
+    """`refusal`: what the cluster last said to the Job's attempts to make a pod, "" if nothing. `refused_sec`: how long it may be kept from
+    starting; None: nothing ends because of the time that has passed."""
     failed = _failed_reason(job)
     terminated = ((container_status_of(pod).get("state") or {}).get("terminated") if pod else None) or None
     if terminated:
@@ -49,11 +47,11 @@ def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, *, ju
         return RunState(status=CallStatus.TIMEOUT, message=_over_time(job), started_at=started_at, ended_at=now, read_log=pod is not None)
     if failed:
         return RunState(status=CallStatus.FAILED, message=_lost(pod, job), ended_at=now)
-    if not judging:
+    if refused_sec is None:
         return RunState(status=CallStatus.RUNNING, started_at=started_at)
     if started_at is not None:
         return _running(job, started_at, now)
-    return _starting(job, pod, refusal, now)
+    return _starting(job, pod, refusal, (now, refused_sec))
 
 
 def timeout_sec_of(job: Json) -> int:
@@ -81,10 +79,11 @@ def _running(job: Json, started_at: datetime, now: datetime) -> RunState:
     return RunState(status=CallStatus.RUNNING, started_at=started_at)
 
 
-def _starting(job: Json, pod: Json | None, refusal: str, now: datetime) -> RunState:
+def _starting(job: Json, pod: Json | None, refusal: str, limit: tuple[datetime, float]) -> RunState:
+    now, refused_sec = limit
     waited = now - created_at_of(job)
     running = RunState(status=CallStatus.RUNNING)
-    if waited < REFUSED_AFTER:
+    if waited < timedelta(seconds=refused_sec):
         return running
     if pod is None:
         return RunState(status=CallStatus.FAILED, message=refusal_words_of(refusal), end_it=True, ended_at=now) if refusal else running

@@ -121,8 +121,9 @@ class KubernetesRuns:
                 self._miss(record, now)
             elif record.ended is None and not record.ending:
                 record.seen = True
-                pod = view.run_pods.get(record.id)
-                self._follow(record, job, pod, run_state_of(job, pod, refusals.get(job["metadata"]["name"], ""), now, judging=view.settled))
+                pod, refusal = view.run_pods.get(record.id), refusals.get(job["metadata"]["name"], "")
+                refused_sec = self._objects.durations.refused_run_sec if view.settled else None
+                self._follow(record, job, pod, run_state_of(job, pod, refusal, now, refused_sec))
 
     def orphans(self, view: View) -> list[CachedObject]:
         """Secrets of runs whose Job is gone."""

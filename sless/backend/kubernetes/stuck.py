@@ -15,7 +15,7 @@ from typing import Any
 
 from sless.backend.health import Health
 from sless.backend.kubernetes.seen import endpoint_of
-from sless.backend.plan import OVERDUE_GRACE_SEC, UNRESPONSIVE_GRACE_SEC
+from sless.domain.durations import Durations
 from sless.kube import Kube, KubeError
 from sless.kube.names import ROLE, ROLE_STUCK
 
@@ -30,8 +30,9 @@ ASK_EVERY_SEC = 0.5
 class Stuck:
     """`ended` is told the instance and the reason as soon as it is known to be stuck."""
 
-    def __init__(self, kube: Kube, ended: Callable[[str, str], None]) -> None:
+    def __init__(self, kube: Kube, ended: Callable[[str, str], None], durations: Durations) -> None:
         self._kube = kube
+        self._durations = durations
         self._ended = ended
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-kube-stuck")
         self._looking: set[str] = set()
@@ -74,9 +75,9 @@ class Stuck:
             health = find_pod_health(address)
             unresponsive_since = None if health is not None else unresponsive_since or now
             overdue_since = None if health is not None and not health.overdue else overdue_since or now
-            if unresponsive_since is not None and now - unresponsive_since >= UNRESPONSIVE_GRACE_SEC:
-                return "instance did not answer any more and was replaced"
-            if health is not None and overdue_since is not None and now - overdue_since >= OVERDUE_GRACE_SEC:
+            if unresponsive_since is not None and now - unresponsive_since >= self._durations.unresponsive_grace_sec:
+                return "instance stopped answering and was replaced"
+            if health is not None and overdue_since is not None and now - overdue_since >= self._durations.overdue_grace_sec:
                 return "calls hung in the instance and it was replaced"
             if overdue_since is None and unresponsive_since is None:
                 return None

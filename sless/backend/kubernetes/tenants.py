@@ -13,17 +13,15 @@ from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, t
 
 _log = logging.getLogger(__name__)
 
-EMPTY_SEC = 60.0
-"""How long a namespace without anything in it stays: who deletes a function and makes another one need not wait for a new namespace."""
-
 
 class TenantNamespaces:
     """`in_use` holds the tenants that have workloads, as the leader last said; None while this server does not lead."""
 
-    def __init__(self, kube: Kube, policy: TenantPolicy, cache: ObjectCache) -> None:
+    def __init__(self, kube: Kube, policy: TenantPolicy, cache: ObjectCache, empty_sec: float) -> None:
         self._kube = kube
         self._policy = policy
         self._cache = cache
+        self._empty_sec = empty_sec
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._ensured: set[str] = set()
@@ -79,7 +77,7 @@ class TenantNamespaces:
         return found
 
     def unused(self, in_use: Collection[str], holds: Callable[[str], bool]) -> list[CachedObject]:
-        """Namespaces of ours that may go: no workload of the tenant for EMPTY_SEC, and nothing runs in them (`holds`)."""
+        """Namespaces of ours that may go: no workload of the tenant for `empty_sec`, and nothing runs in them (`holds`)."""
         now = time.monotonic()
         empty = {
             cached.name: cached
@@ -88,7 +86,7 @@ class TenantNamespaces:
             and not cached.deleting and cached.labels.get(NAMESPACE) not in in_use and not holds(cached.name)
         }  # fmt: skip
         self._empty_since = {name: self._empty_since.get(name, now) for name in empty}
-        return [cached for name, cached in empty.items() if now - self._empty_since[name] >= EMPTY_SEC]
+        return [cached for name, cached in empty.items() if now - self._empty_since[name] >= self._empty_sec]
 
     def remove(self, cached: CachedObject) -> None:
         self.forget(cached.labels.get(NAMESPACE, ""))

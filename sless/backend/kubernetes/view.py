@@ -87,7 +87,8 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
 class ObjectCache:
     """What else is there, by `CachedObject.key`. Our own writes count at once: a list that began before one does not undo it."""
 
-    def __init__(self) -> None:
+    def __init__(self, installation: str) -> None:
+        self.installation = installation
         self._objects: dict[str, CachedObject] = {}
         self._written: dict[str, float] = {}
         self._marks: dict[str, str] = {}
@@ -133,22 +134,22 @@ class ObjectCache:
             if cached.namespace == name or cached.key == f"Namespace//{name}":
                 self.drop(cached.key)
 
-    def read_all(self, kube: Kube, installation: str) -> None:
+    def read_all(self, kube: Kube) -> None:
         for kinds in CACHED_KINDS:
-            self._read(kube, installation, kinds)
+            self._read(kube, kinds)
         self.complete = True
 
-    def read_next(self, kube: Kube, installation: str) -> tuple[str, ...]:
+    def read_next(self, kube: Kube) -> tuple[str, ...]:
         """The next group; returns its kinds."""
         kinds = CACHED_KINDS[self._turn % len(CACHED_KINDS)]
         self._turn += 1
-        self._read(kube, installation, kinds)
+        self._read(kube, kinds)
         return kinds
 
-    def _read(self, kube: Kube, installation: str, kinds: Iterable[str]) -> None:
+    def _read(self, kube: Kube, kinds: Iterable[str]) -> None:
         for kind in kinds:
             began = time.monotonic()
-            self.merge(kind, kube.list(kind, selector=selector_of(installation), metadata_only=True), began)
+            self.merge(kind, kube.list(kind, selector=selector_of(self.installation), metadata_only=True), began)
         horizon = time.monotonic() - 60
         self._written = {key: at for key, at in list(self._written.items()) if at > horizon}
         self._marks = {key: mark for key, mark in list(self._marks.items()) if key in self._objects}
@@ -164,10 +165,10 @@ class ObjectCache:
         self._objects = kept | {key: cached for key, cached in listed.items() if key not in recent}
 
 
-def read_view(kube: Kube, installation: str, cache: ObjectCache) -> View:
+def read_view(kube: Kube, cache: ObjectCache) -> View:
     """Three calls (more only for more than one page). Pods last: a Deployment that is ready must not be seen with pods that are not yet.
     Raises KubeError."""
-    began = time.monotonic()
+    began, installation = time.monotonic(), cache.installation
     deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
     cache.merge("Deployment", deployments, began)
     jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))

@@ -14,7 +14,6 @@ _log = logging.getLogger(__name__)
 
 THREADS = 4
 MAX_BACK_OFF_SEC = 30.0
-CLOSE_SEC = 2.0
 
 Work = Callable[[], None]
 
@@ -33,8 +32,9 @@ class Failure:
 class Writer:
     """`changed` is called after each piece of work, from its thread."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], flush_sec: float) -> None:
         self._changed = changed
+        self._flush_sec = flush_sec
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="sless-kube")
         self._lock = threading.Lock()
         self._waiting: dict[str, Work] = {}
@@ -73,11 +73,10 @@ class Writer:
             return dict(self._failures)
 
     def close(self) -> None:
-        """Ends when what was asked for has been written, as far as that takes CLOSE_SEC to begin with; the rest is dropped, since the next
-        server sees that it is missing."""
+        """Blocks until every write that began within `flush_sec` has ended. The rest is dropped: the next server will find it missing."""
         with self._lock:
             self._closed = True
-            self._until = time.monotonic() + CLOSE_SEC
+            self._until = time.monotonic() + self._flush_sec
         self._pool.shutdown(wait=True)
 
     def _rests(self, key: str) -> bool:

@@ -146,7 +146,7 @@ def failed(reason: str) -> dict:
     ],
 )  # fmt: skip
 def test_how_a_run_goes(item, pods, refusal, status, message):
-    state = run_state_of(item, pods, refusal, NOW)
+    state = run_state_of(item, pods, refusal, NOW, 15.0)
     assert (state.status, state.message) == (status, message)
 
 
@@ -160,9 +160,9 @@ def test_how_a_run_goes(item, pods, refusal, status, message):
 )
 def test_right_after_an_outage_no_run_ends_because_of_the_time(item, seen, refusal):
     """The node may not have told yet that it ended in time, or that it runs by now."""
-    assert run_state_of(item, seen, refusal, NOW, judging=False).status is CallStatus.RUNNING
+    assert run_state_of(item, seen, refusal, NOW, None).status is CallStatus.RUNNING
     ended = pod({"state": {"terminated": {"exitCode": 9}}})
-    assert run_state_of(job(), ended, "", NOW, judging=False).status is CallStatus.FAILED
+    assert run_state_of(job(), ended, "", NOW, None).status is CallStatus.FAILED
 
 
 # --- what the API says ---

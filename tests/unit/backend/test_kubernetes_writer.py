@@ -2,13 +2,12 @@
 
 import threading
 
-from sless.backend.kubernetes import writer
 from sless.backend.kubernetes.writer import THREADS, Writer
 
 
 def test_what_was_asked_for_is_written_before_the_end() -> None:
     """A run that is removed is gone from what is observed at once: so its Job has to go before the next server looks."""
-    made, begun, go_on = Writer(lambda: None), threading.Semaphore(0), threading.Event()
+    made, begun, go_on = Writer(lambda: None, 2.0), threading.Semaphore(0), threading.Event()
 
     def slow() -> None:
         begun.release()
@@ -31,9 +30,8 @@ def test_what_was_asked_for_is_written_before_the_end() -> None:
     assert -1 not in written
 
 
-def test_an_end_does_not_take_long(monkeypatch) -> None:
-    monkeypatch.setattr(writer, "CLOSE_SEC", 0.0)
-    made, go_on, written = Writer(lambda: None), threading.Event(), []
+def test_an_end_does_not_take_long() -> None:
+    made, go_on, written = Writer(lambda: None, 0.0), threading.Event(), []
     for number in range(THREADS):
         made.put(f"slow:{number}", lambda: go_on.wait(10) and None)
     made.put("run:1", lambda: written.append(1))

@@ -5,19 +5,18 @@ from dataclasses import replace
 import pytest
 
 from sless.backend.plan import (
-    STOP_SEC,
-    STUCK_STOP_SEC,
     DesiredInstances,
     Drain,
     InstanceView,
     Kill,
     MarkReady,
+    Rules,
     Start,
     State,
     Terminate,
     back_off_sec_of,
-    decide,
 )
+from sless.domain.durations import Durations
 from sless.domain.model import Kind
 from sless.domain.ports import Revision
 
@@ -45,7 +44,7 @@ def old(name: str, **fields) -> InstanceView:
     return one(name, revision=OLD, **fields)
 
 
-UNNEEDED = "instance was not needed any more"
+UNNEEDED = "instance was no longer needed"
 OUT_OF_MEMORY = Kill(id="a", reason="out of memory: used 140 of 128 MB", crash=True)
 
 TABLE = {
@@ -88,12 +87,12 @@ TABLE = {
     "no time limit": (
         desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")],
     ),
-    "told to end": (desired(0), [one("a", State.STOPPING, age=STOP_SEC - 0.1)], []),
-    "does not end": (desired(0), [one("a", State.STOPPING, age=STOP_SEC)], [Kill(id="a", reason="instance did not end when told to")]),
+    "told to end": (desired(0), [one("a", State.STOPPING, age=11.9)], []),
+    "does not end": (desired(0), [one("a", State.STOPPING, age=12)], [Kill(id="a", reason="instance did not stop after SIGTERM")]),
     "hangs and does not end": (
         desired(0),
-        [one("a", State.STOPPING, age=STUCK_STOP_SEC, overdue_since=NOW - 9)],
-        [Kill(id="a", reason="instance did not end when told to")],
+        [one("a", State.STOPPING, age=2, overdue_since=NOW - 9)],
+        [Kill(id="a", reason="instance did not stop after SIGTERM")],
     ),
     # memory
     "over memory": (desired(1), [one("a", used_mb=140)], [OUT_OF_MEMORY, Start(count=1)]),
@@ -108,7 +107,7 @@ TABLE = {
     "silent: replacement is ready": (
         desired(1),
         [one("a", unresponsive_since=NOW - 9), one("b")],
-        [Kill(id="a", reason="instance did not answer any more and was replaced")],
+        [Kill(id="a", reason="instance stopped answering and was replaced")],
     ),
     "the stuck one of three leaves first": (
         desired(3), [one("a", age=99), one("b", age=5, overdue_since=NOW - 9), one("c"), starting("d", healthy=True)],
@@ -119,12 +118,17 @@ TABLE = {
 
 @pytest.mark.parametrize(("wanted", "instances", "actions"), TABLE.values(), ids=TABLE.keys())
 def test_decide(wanted, instances, actions):
-    assert decide(wanted, instances, NOW) == actions
+    assert Rules(now=NOW).decide(wanted, instances) == actions
+
+
+def test_durations_are_passed_in():
+    short = Rules(now=NOW, durations=Durations().scaled(0.1))
+    assert short.decide(desired(0), [one("a", State.STOPPING, age=1.2)]) == [Kill(id="a", reason="instance did not stop after SIGTERM")]
 
 
 def test_the_back_off_grows_to_five_minutes():
-    assert [back_off_sec_of(crashes, 0.0) for crashes in range(1, 12)] == [0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert back_off_sec_of(9, 0.999) == pytest.approx(192, abs=1)
+    assert [back_off_sec_of(crashes, 0.0, 300) for crashes in range(1, 12)] == [0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert back_off_sec_of(9, 0.999, 300) == pytest.approx(192, abs=1)
 
 
 def test_there_are_never_fewer_ready_than_wished_in_a_roll_out():
@@ -132,7 +136,7 @@ def test_there_are_never_fewer_ready_than_wished_in_a_roll_out():
     instances = [old("a", age=3), old("b", age=2), old("c", age=1), starting("x"), starting("y"), starting("z")]
     for name in ("y", "z", "x"):
         instances = [replace(one, healthy=True) if one.id == name else one for one in instances]
-        for action in decide(desired(3), instances, NOW):
+        for action in Rules(now=NOW).decide(desired(3), instances):
             match action:
                 case MarkReady(id=target):
                     instances = [replace(one, state=State.READY) if one.id == target else one for one in instances]

@@ -1,0 +1,48 @@
+"""How long the backends wait before they act."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durations:
+    """Seconds. Tests pass shorter ones (`scaled`, or single fields)."""
+
+    # --- instances, local ---
+    start_sec: float = 60.0
+    """An instance that is not ready by then counts as crashed."""
+    settle_sec: float = 1.5
+    """How long a draining instance still takes calls: proxies read their routes once a second."""
+    unlimited_drain_sec: float = 60.0
+    """Time for running calls to end when the revision has no time limit."""
+    stop_sec: float = 12.0
+    """From SIGTERM to SIGKILL; a runtime takes at most 10 s."""
+    unresponsive_stop_sec: float = 2.0
+    """The same when every call in the instance hangs."""
+    overdue_grace_sec: float = 2.0
+    """How long calls may be overdue before their instance is replaced."""
+    unresponsive_grace_sec: float = 5.0
+    """How long health checks may fail before the instance is replaced."""
+    max_back_off_sec: float = 300.0
+    steady_sec: float = 60.0
+    """An instance that lived this long did not crash at start: its back-off starts over."""
+    run_stop_sec: float = 2.0
+    """From SIGTERM to SIGKILL for a run over its time limit."""
+    close_sec: float = 10.0
+    """Time for calls and runs to end when the server stops."""
+
+    # --- Kubernetes ---
+    busy_look_sec: float = 0.5
+    idle_look_sec: float = 2.0
+    """Pause between two lists of the cluster: while something changes, and otherwise."""
+    cache_sec: float = 15.0
+    """Pause between two lists of the other kinds; a manual deletion is noticed after at most two of them."""
+    empty_namespace_sec: float = 60.0
+    """How long an empty tenant namespace is kept, so that a function created soon after reuses it."""
+    refused_run_sec: float = 15.0
+    """How long a run may be kept from starting before it fails: pulls are retried, quota is given back."""
+    flush_sec: float = 2.0
+    """How long after the stop of a server pending writes may still begin."""
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, **{field.name: getattr(self, field.name) * factor for field in fields(self)})
