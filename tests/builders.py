@@ -99,22 +99,9 @@ def make_run(**changes: Any) -> Run:
         "trigger": CallTrigger.INVOKE,
         "request_id": run_id,
         "event": "{}",
-        "status": CallStatus.QUEUED,
-        "job_run_id": None,
-        "trigger_id": None,
-        "due_at": None,
-        "version": None,
-        "attempts": 0,
         "max_attempts": 3,
         "not_before": AT,
-        "claimed_by": None,
-        "result": None,
-        "message": "",
-        "exit_code": None,
-        "http_status": None,
         "created_at": AT,
-        "started_at": None,
-        "ended_at": None,
     }
     return Run(**values | changes)
 

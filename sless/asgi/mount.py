@@ -13,7 +13,7 @@ from sless.asgi.types import Message, Receive, Scope, Send
 from sless.config import Settings
 from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 from sless.ids import new_call_id
-from sless.proxy.request import CallerGone, Headers
+from sless.proxy.request import BodyLimit, CallerGone, Headers
 
 _THREADS = 10
 _IN_MEMORY_BYTES = 1 * 2**20
@@ -46,17 +46,14 @@ class Mount:
         return status
 
     async def _read(self, scope: Scope, receive: Receive) -> IO[bytes]:
-        limit_bytes, name = self._limit(scope)
-        length = next((int(value) for key, value in scope["headers"] if key == b"content-length"), 0)
-        if length > limit_bytes:
-            raise _too_large(limit_bytes, name)
+        limit = self._limit(scope)
+        limit.check(next((int(value) for key, value in scope["headers"] if key == b"content-length"), 0))
         body: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
         try:
             size = 0
             async for data in _pieces(receive):
                 size += len(data)
-                if size > limit_bytes:
-                    raise _too_large(limit_bytes, name)
+                limit.check(size)
                 body.write(data)
         except OSError as error:
             body.close()
@@ -69,18 +66,17 @@ class Mount:
         body.seek(0)
         return body
 
-    def _limit(self, scope: Scope) -> tuple[int, str]:
-        """(bytes, name of the setting). An upload that is wrapped (form, base64) may be larger than the zip in it, whose own size is
-        checked by who unwraps it."""
+    def _limit(self, scope: Scope) -> BodyLimit:
+        """An upload in a form or in base64 may be larger than its zip; the use case checks the size of the zip itself."""
         settings = self._settings
         if not (scope["method"] == "POST" and scope["raw_path"].endswith(b"/upload")):
-            return settings.max_json_bytes, "max_json_bytes"
+            return BodyLimit(settings.max_json_bytes, "max_json_bytes")
         content_type = next((value for key, value in scope["headers"] if key == b"content-type"), b"")
         if content_type.startswith(b"application/zip"):
-            return settings.max_zip_bytes, "max_zip_bytes"
+            return BodyLimit(settings.max_zip_bytes, "max_zip_bytes")
         if content_type.startswith(b"multipart/"):
-            return settings.max_zip_bytes + _FORM_OVERHEAD_BYTES, "max_zip_bytes"
-        return settings.max_zip_bytes * 3 // 2 + _FORM_OVERHEAD_BYTES, "max_zip_bytes"
+            return BodyLimit(settings.max_zip_bytes + _FORM_OVERHEAD_BYTES, "max_zip_bytes")
+        return BodyLimit(settings.max_zip_bytes * 3 // 2 + _FORM_OVERHEAD_BYTES, "max_zip_bytes")
 
 
 async def _pieces(receive: Receive) -> Any:
@@ -126,7 +122,3 @@ def _with_body(app: WSGIApplication) -> WSGIApplication:
         return app(environ, start_response)
 
     return call
-
-
-def _too_large(limit_bytes: int, name: str) -> SlessError:
-    return SlessError(Code.TOO_LARGE, f"the request body is over the limit of {limit_bytes} bytes ({name})")

@@ -210,18 +210,15 @@ class HistorySink(Protocol):
 
 class AsyncQueue(Protocol):
     def accept_all(self, runs: Sequence[Run]) -> None:
-        """Durable when it returns. Raises SlessError when not all could be: then none was."""
+        """Durable when it returns. Raises SlessError when it cannot take them all; then it has taken none."""
 
 
 class Invoker(Protocol):
-    """Calls a workload from a thread of a reconciler: an instance if it has any, else a one-off run."""
-
-    def invoke(self, workload_id: str, run: Run, timeout_sec: float) -> ObservedRun:
-        """Blocks until the call has ended. Raises SlessError when it could not be made."""
+    """Calls a workload for a reconciler: an instance if the workload has any, else a one-off run."""
 
     def begin(self, run: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
-        """The same without waiting: `done` is called once, from any thread, also when the call could not be made. Returns what ends
-        the call before its time; then `done` hears of a cancelled one."""
+        """Does not wait: calls `done` once, from any thread, also when the call could not be made. Returns a function that cancels the
+        call; `done` then gets a cancelled run. Raises SlessError when the server is stopping."""
 
 
 class Waker(Protocol):

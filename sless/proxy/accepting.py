@@ -1,7 +1,7 @@
-"""Asynchronous calls: `Prefer: respond-async` is answered with 202 as soon as the call is durable.
+"""Asynchronous calls: `Prefer: respond-async` is answered with 202 once the call is durable.
 
-A durable write costs a disk's flush, however much it carries. So calls that come while one is going on are written together by the next:
-each waits for its own commit, and a busy server makes hardly more of them than a calm one.
+A durable write costs one flush of the disk, however many calls it carries. So all calls that arrive during one write go into the next
+write together; a busy server writes hardly more often than an idle one.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from sless.domain.model import Run
 from sless.domain.ports import AsyncQueue
 from sless.domain.request import StoredRequest
 from sless.domain.runs import AsyncRequest, RunTarget, async_run
-from sless.proxy.request import CallRecord, Headers, Request
+from sless.proxy.request import BodyLimit, CallRecord, Headers, Request
 
 _BATCH = 200
 _SLESS = b"x-sless-"
@@ -25,19 +25,19 @@ _PREFER = b"prefer"
 
 
 class Acceptor:
-    """Used on the event loop alone."""
+    """Used on the event loop only."""
 
     def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
         self.waiting: list[tuple[Run, asyncio.Future[None]]] = []
-        """Accepted by none of the writes that are going on."""
+        """In none of the writes so far."""
         self._writer: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accept")
 
-    async def accept(self, call: Run) -> None:
-        """Durable when it returns. Raises SlessError. A caller who leaves meanwhile changes nothing: what was begun is written."""
+    async def accept(self, run: Run) -> None:
+        """Durable on return. Raises SlessError. The run is written even if the caller leaves meanwhile."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting.append((call, written))
+        self.waiting.append((run, written))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
         await written
@@ -53,14 +53,14 @@ class Acceptor:
         finally:
             self._writer = None
             left, self.waiting = self.waiting, []
-            for _, written in left:  # cancelled: the server's loop ends
+            for _, written in left:  # cancelled: the server is stopping
                 written.cancel()
 
     async def _write_batch(self, batch: list[tuple[Run, "asyncio.Future[None]"]]) -> None:
-        failure = await self._try([call for call, _ in batch])
-        for call, written in batch:
-            # One that cannot be accepted must not take the others with it.
-            error = failure if failure is None or len(batch) == 1 else await self._try([call])
+        failure = await self._try([run for run, _ in batch])
+        for run, written in batch:
+            # One run that is refused must not fail the others of its batch.
+            error = failure if failure is None or len(batch) == 1 else await self._try([run])
             if written.done():
                 continue
             if error is None:
@@ -68,24 +68,24 @@ class Acceptor:
             else:
                 written.set_exception(error)
 
-    async def _try(self, calls: list[Run]) -> Exception | None:
+    async def _try(self, runs: list[Run]) -> Exception | None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, calls)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, runs)
         except Exception as error:
-            # Whatever it is belongs to those who wait, and is raised there.
+            # Raised again in each `accept` that waits for it.
             return error
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncSettings:
-    """`allowed` are ranges beside the public ones that callbacks may reach; `max_body_bytes` bounds what is kept of a request."""
+    """`allowed`: ranges beside the public ones that callbacks may reach. `body_limit`: of the requests, which are stored."""
 
     allowed: tuple[Allowed, ...]
-    max_body_bytes: int
+    body_limit: BodyLimit
 
     def options(self, request: Request) -> AsyncOptions:
-        """Raises Invalid, so that nothing is accepted that could not be done."""
+        """Raises Invalid."""
         attempts, callback = (_text_of(request, name) for name in (ATTEMPTS_HEADER, CALLBACK_HEADER))
         return options_of(attempts, callback, self.allowed)
 
@@ -96,8 +96,8 @@ def wants_async(request: Request) -> bool:
     )
 
 
-def accepted_of(call: CallRecord, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> Run:
-    """`keep_request`: it came over /fn, and its handler is to see it as it was. Raises SlessError INVALID_JSON."""
+def run_of(call: CallRecord, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> Run:
+    """`keep_request`: the call came over /fn, so its handler gets the request as it was sent. Raises SlessError INVALID_JSON."""
     route = call.route
     event = event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
     stored = _stored_of(request, body).text() if keep_request else None
@@ -119,7 +119,7 @@ def accepted_answer(call: CallRecord) -> tuple[Headers, bytes]:
 
 
 def _stored_of(request: Request, body: bytes) -> StoredRequest:
-    # What is said to sless is not for the function.
+    # Headers addressed to sless are not passed to the function.
     headers = [pair for pair in request.headers if pair[0] != _PREFER and not pair[0].startswith(_SLESS)]
     return StoredRequest(
         method=request.method, target=request.target, full_path=request.full_path, query=request.query, headers=headers,

@@ -1,4 +1,4 @@
-"""What a caller is told when an instance broke off or went over its time."""
+"""Why a call failed on an instance: one explanation for all ways to call one, and what the backend is told of the instance."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,17 +8,59 @@ from sless.domain.ports import Route
 from sless.errors import Code, SlessError
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.live_endpoint import LiveEndpoint
-from sless.proxy.request import BodyTooLarge, CallerGone
+from sless.proxy.live_route import LiveRoute
+from sless.proxy.suspects import Suspects
+from sless.proxy.sweep import Sweep
 
-_LOOKS_SEC = (0.0, 0.02, 0.05, 0.1, 0.13)
-"""Pauses before each look for the reason: a process that dies closes its socket before its parent hears of it. 300 ms in all."""
+_PAUSES_SEC = (0.0, 0.02, 0.05, 0.1, 0.13)
+"""Before each query for the reason, 300 ms in all: a dying process closes its socket before its parent is notified."""
 
 WhyGone = Callable[[str], str | None]
 
 
+class InstanceFailures:
+    """`why_gone` and `report_unresponsive` are the backend's, called in threads. Used on the event loop only."""
+
+    def __init__(self, sweep: Sweep, why_gone: WhyGone, report_unresponsive: Callable[[str], None]) -> None:
+        self._suspects = Suspects(sweep)
+        self._why_gone = why_gone
+        self._report_unresponsive = report_unresponsive
+
+    def mark(self, live: LiveRoute, instance: LiveEndpoint, error: BaseException) -> None:
+        """Before the call releases its slot: an instance on which a call timed out gets no other until it answers a health check."""
+        if isinstance(error, OverTime):
+            self._suspects.add(live, instance)
+
+    async def explain(self, route: Route, instance: LiveEndpoint, error: Exception, timeout_sec: float) -> SlessError:
+        """The error for the caller and for history; also reports an instance that did not answer in time."""
+        match error:
+            case SlessError():
+                return error
+            case BrokenOff():
+                return await self._broken_off(route, instance, error)
+        await self.report(instance)
+        return SlessError(Code.TIMEOUT, f'{route.kind} "{route.name}" did not answer within {timeout_sec:g} s')
+
+    async def report(self, instance: LiveEndpoint) -> None:
+        """The backend checks the instance and replaces it if need be. Also for one that cannot be reached, alive or not."""
+        await asyncio.to_thread(self._report_unresponsive, instance.endpoint.id)
+
+    async def stop(self) -> None:
+        await self._suspects.stop()
+
+    async def _broken_off(self, route: Route, instance: LiveEndpoint, error: BrokenOff) -> SlessError:
+        """502 with the backend's reason, else with what was observed on the connection."""
+        for pause_sec in _PAUSES_SEC:
+            await asyncio.sleep(pause_sec)
+            reason = await asyncio.to_thread(self._why_gone, instance.endpoint.id)
+            if reason:
+                return SlessError(code_of(reason), reason)
+        return SlessError(Code.FUNCTION_BROKE_OFF, f'{route.kind} "{route.name}" broke off: {_observation_of(error)}')
+
+
 def code_of(reason: str) -> Code:
-    """Backend.why_gone's sentence, or the first line of what is known of a run, → the code that a caller gets. Further lines are the
-    function's own words."""
+    """The error code for a reason: Backend.why_gone's sentence, or the message of a run. Only its first line counts; further lines are
+    the function's own output."""
     reason = reason.partition("\n")[0]
     if "disk is full" in reason:
         return Code.STORAGE_FULL
@@ -29,40 +71,13 @@ def code_of(reason: str) -> Code:
     return Code.FUNCTION_BROKE_OFF
 
 
-async def broken_off(route: Route, instance: LiveEndpoint, error: BrokenOff, why_gone: WhyGone) -> SlessError:
-    """502 with the reason the backend knows, else with what was seen on the connection."""
-    for pause_sec in _LOOKS_SEC:
-        await asyncio.sleep(pause_sec)
-        reason = await asyncio.to_thread(why_gone, instance.endpoint.id)
-        if reason:
-            return SlessError(code_of(reason), reason)
-    return SlessError(Code.FUNCTION_BROKE_OFF, f'{route.kind} "{route.name}" broke off: {_what(error)}')
+def status_of(error: SlessError) -> CallStatus:
+    """The status in history of a call that ended with this error."""
+    return CallStatus.TIMEOUT if error.code is Code.TIMEOUT else CallStatus.FAILED
 
 
-def over_time(route: Route, timeout_sec: float) -> SlessError:
-    return SlessError(Code.TIMEOUT, f'{route.kind} "{route.name}" did not answer within {timeout_sec:g} s')
-
-
-def body_too_large(limit_bytes: int, limit_name: str = "max_call_body_bytes") -> SlessError:
-    return SlessError(Code.TOO_LARGE, f"the request body is over the limit of {limit_bytes} bytes ({limit_name})")
-
-
-def status_of(error: BaseException) -> CallStatus:
-    """How history calls a call that ended with this."""
-    match error:
-        case CallerGone():
-            return CallStatus.CANCELLED
-        case OverTime():
-            return CallStatus.TIMEOUT
-        case SlessError(code=Code.TIMEOUT):
-            return CallStatus.TIMEOUT
-        case BodyTooLarge():
-            return CallStatus.FAILED
-    return CallStatus.FAILED
-
-
-def _what(error: BrokenOff) -> str:
+def _observation_of(error: BrokenOff) -> str:
     reason = str(error)
     if reason.startswith(("before", "in the middle")):
         return f"it closed the connection {reason}"
-    return f"its answer is no HTTP answer ({reason})"
+    return f"its answer is not valid HTTP ({reason})"

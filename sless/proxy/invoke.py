@@ -8,8 +8,7 @@ from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import ObservedRun
 from sless.errors import Code, NotFound, SlessError
 from sless.ids import new_call_id
-from sless.proxy.accepting import Acceptor, AsyncSettings, accepted_answer, accepted_of, wants_async
-from sless.proxy.failure import body_too_large
+from sless.proxy.accepting import Acceptor, AsyncSettings, accepted_answer, run_of, wants_async
 from sless.proxy.forward import Forwarder, Forwarding
 from sless.proxy.large_event import EventReader
 from sless.proxy.live_route import LiveRoute
@@ -17,7 +16,7 @@ from sless.proxy.oneoff import OneOffRunner, outcome_answer, run_failure, run_sp
 from sless.proxy.policy import TokenCheck
 from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import refuse
-from sless.proxy.request import CallerGone, CallerStream, CallRecord, Headers, Request
+from sless.proxy.request import BodyLimit, CallerGone, CallerStream, CallRecord, Headers, Request
 from sless.proxy.routes import RouteTable
 
 _log = logging.getLogger(__name__)
@@ -138,8 +137,8 @@ class Invocations:
     async def _accept(self, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
         """202: the call is durable when this answers."""
         options = self._parts.async_settings.options(incoming.request)
-        body = await self._body(call, incoming, self._parts.async_settings.max_body_bytes, "max_json_bytes")
-        await self._parts.acceptor.accept(accepted_of(call, incoming.request, body, options, keep_request=incoming.kind is None))
+        body = await self._body(call, incoming, self._parts.async_settings.body_limit)
+        await self._parts.acceptor.accept(run_of(call, incoming.request, body, options, keep_request=incoming.kind is None))
         headers, answer = accepted_answer(call)
         await incoming.caller.start(202, headers + extra)
         await incoming.caller.write(b"" if incoming.request.method == "HEAD" else answer, False)
@@ -147,21 +146,19 @@ class Invocations:
 
     async def _event(self, call: CallRecord, incoming: IncomingCall) -> str:
         request = incoming.request
-        body = await self._body(call, incoming, self._parts.forwarder.options.max_body_bytes, "max_call_body_bytes")
+        body = await self._body(call, incoming, self._parts.forwarder.options.body_limit)
         return await self._parts.events.event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
 
-    async def _body(self, call: CallRecord, incoming: IncomingCall, limit_bytes: int, limit_name: str) -> bytes:
+    async def _body(self, call: CallRecord, incoming: IncomingCall, limit: BodyLimit) -> bytes:
         request = incoming.request
         if not request.has_body:
             return b""
-        if request.length > limit_bytes:
-            raise body_too_large(limit_bytes, limit_name)
+        limit.check(request.length)
         pieces, more = [], True
         while more:
             data, more = await incoming.caller.read()
             call.request_bytes += len(data)
-            if call.request_bytes > limit_bytes:
-                raise body_too_large(limit_bytes, limit_name)
+            limit.check(call.request_bytes)
             pieces.append(data)
         return b"".join(pieces)
 

@@ -1,6 +1,6 @@
-"""domain.ports.Invoker: calls for the reconcilers (asynchronous calls, cron, events), made on the event loop and awaited in their thread.
+"""domain.ports.Invoker: calls for the reconcilers (asynchronous calls, cron), made on the event loop.
 
-Nothing is recorded here: whoever accepted the call keeps its row.
+Nothing is recorded here: the run's row belongs to the reconciler.
 """
 
 import asyncio
@@ -18,18 +18,16 @@ from sless.domain.ports import ObservedRun, Outcome, Revision, RunSpec
 from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import Code, SlessError
 from sless.proxy.exchange import BrokenOff, OverTime
-from sless.proxy.failure import broken_off, over_time
+from sless.proxy.failure import status_of
 from sless.proxy.fetch import AnswerTooLarge, Fetched, fetch
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import Trust, answer_of, request_head
-from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
 from sless.proxy.oneoff import OneOffRunner
 from sless.proxy.request import Request
 from sless.proxy.routes import RouteTable
 
 _log = logging.getLogger(__name__)
-_WAIT_MARGIN_SEC = 30.0
 _SYNC_SEC = 1.0
 
 
@@ -47,39 +45,27 @@ class LoopInvoker:
         self._stopping = False
 
     def stop(self) -> None:
-        """What goes on may end as it likes; nobody hears of it, so that it is begun again by whoever runs next."""
+        """Reports no result any more, so that the next server process repeats the runs."""
         self._stopping = True
 
-    def invoke(self, workload_id: str, run: Run, timeout_sec: float) -> ObservedRun:
-        """Blocks until the call has ended. Raises SlessError when it could not be made (not found, blocked, no instance, stopping);
-        what the function did is in the answer."""
-        if self._loop is None or self._stopping:
-            raise SlessError(Code.SHUTTING_DOWN, "the server is not running")
-        future = asyncio.run_coroutine_threadsafe(self.call(workload_id, run, timeout_sec), self._loop)
-        try:
-            return future.result(timeout_sec + self._forwarder.options.instance_wait_sec + _WAIT_MARGIN_SEC)
-        except TimeoutError:
-            future.cancel()
-            return ObservedRun(id=run.id, status=CallStatus.TIMEOUT, message=f"no answer within {timeout_sec:g} s")
-
-    def begin(self, call: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
+    def begin(self, run: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
         if self._loop is None or self._stopping:
             raise SlessError(Code.SHUTTING_DOWN, "the server is not running")
 
         def ended(future: Future[ObservedRun]) -> None:
             if not self._stopping:
-                done(_end_of(call, future))
+                done(_end_of(run, future))
 
-        future = asyncio.run_coroutine_threadsafe(self.call(call.workload_id, call, timeout_sec), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._call(run, timeout_sec), self._loop)
         future.add_done_callback(ended)
         return lambda: _cancel(future)
 
-    async def call(self, workload_id: str, run: Run, timeout_sec: float) -> ObservedRun:
-        live = self._table.find_by_id(workload_id)
+    async def _call(self, run: Run, timeout_sec: float) -> ObservedRun:
+        live = self._table.find_by_id(run.workload_id)
         if live is None or live.route.blocked is not None:
-            # Whoever accepted the call may be ahead of the table.
+            # The run may have been accepted after the table was last read.
             await self._table.synced(_SYNC_SEC)
-            live = self._table.find_by_id(workload_id)
+            live = self._table.find_by_id(run.workload_id)
         if live is None:
             raise SlessError(Code.NOT_FOUND, f'{run.kind} "{run.name}" not found')
         live.check_served()
@@ -91,7 +77,7 @@ class LoopInvoker:
         return await self._on_instance(live, run, timeout_sec)
 
     async def _on_instance(self, live: LiveRoute, run: Run, timeout_sec: float) -> ObservedRun:
-        options = self._forwarder.options
+        options, failures = self._forwarder.options, self._forwarder.failures
         message = _message_of(run, timeout_sec, options.trust)
         deadline = monotonic() + options.instance_wait_sec
         while True:
@@ -99,31 +85,20 @@ class LoopInvoker:
             started_at = clock.now()
             try:
                 instance.calls += 1
-                fetched = await fetch(
-                    instance.endpoint.address,
-                    message,
-                    timeout_sec=timeout_sec,
-                    max_bytes=self._max_result_bytes,
-                    sweep=self._forwarder.sweep,
-                )
-                return _observed(run, fetched, started_at)
+                address, most, sweep = instance.endpoint.address, self._max_result_bytes, self._forwarder.sweep
+                return _observed(run, await fetch(address, message, timeout_sec=timeout_sec, max_bytes=most, sweep=sweep), started_at)
             except OSError:
                 instance.suspend(monotonic())
-                await self._report(instance)
+                await failures.report(instance)
             except AnswerTooLarge as error:
                 return _too_large(run, error.status, self._max_result_bytes, started_at)
-            except BrokenOff as error:
-                told = await broken_off(live.route, instance, error, options.why_gone)
-                return replace(_failed(run, CallStatus.FAILED, told.message, started_at), crashed=True)
-            except OverTime:
-                self._forwarder.suspects.add(live, instance)
-                await self._report(instance)
-                return _failed(run, CallStatus.TIMEOUT, over_time(live.route, timeout_sec).message, started_at)
+            except (BrokenOff, OverTime) as error:
+                failures.mark(live, instance, error)
+                explained = await failures.explain(live.route, instance, error, timeout_sec)
+                failed = _ended(run, status_of(explained), explained.message, started_at)
+                return replace(failed, crashed=isinstance(error, BrokenOff))
             finally:
                 live.release(instance)
-
-    async def _report(self, instance: LiveEndpoint) -> None:
-        await asyncio.to_thread(self._forwarder.options.report_unresponsive, instance.endpoint.id)
 
 
 def _spec(run: Run, revision: Revision) -> RunSpec:
@@ -135,17 +110,17 @@ def _cancel(future: "Future[ObservedRun]") -> None:
     future.cancel()
 
 
-def _end_of(call: Run, ended: "Future[ObservedRun]") -> ObservedRun:
+def _end_of(run: Run, ended: "Future[ObservedRun]") -> ObservedRun:
     if ended.cancelled():
-        return ObservedRun(id=call.id, status=CallStatus.CANCELLED, message="cancelled")
+        return ObservedRun(id=run.id, status=CallStatus.CANCELLED, message="cancelled")
     match ended.exception():
         case None:
             return ended.result()
         case SlessError() as error:
-            return ObservedRun(id=call.id, status=CallStatus.FAILED, message=error.message)
+            return ObservedRun(id=run.id, status=CallStatus.FAILED, message=error.message)
         case error:
-            _log.error("call %s of %s broke", call.id, call.name, exc_info=error)
-            return ObservedRun(id=call.id, status=CallStatus.FAILED, message=f"{type(error).__name__}: {error}")
+            _log.error("call %s of %s failed", run.id, run.name, exc_info=error)
+            return ObservedRun(id=run.id, status=CallStatus.FAILED, message=f"{type(error).__name__}: {error}")
 
 
 def _message_of(run: Run, timeout_sec: float, trust: Trust) -> bytes:
@@ -167,7 +142,7 @@ def _message_of(run: Run, timeout_sec: float, trust: Trust) -> bytes:
 
 
 def _request_of(run: Run, stored: StoredRequest, timeout_sec: float, trust: Trust) -> bytes:
-    """What a call over /fn would have sent at once."""
+    """The bytes that a synchronous call over /fn would have sent."""
     request = Request(stored.method, stored.full_path, stored.query, stored.headers)
     request.target, request.client, request.scheme = stored.target, stored.client, stored.scheme
     head = request_head(run, request, int(timeout_sec), trust)
@@ -187,19 +162,15 @@ def _observed(run: Run, fetched: Fetched, started_at: datetime) -> ObservedRun:
         headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers), body=fetched.body,
     )  # fmt: skip
     status = CallStatus.SUCCEEDED if ok else CallStatus.FAILED
-    return ObservedRun(
-        id=run.id, status=status, outcome=outcome, message=error or "", started_at=started_at, ended_at=clock.now()
-    )  # fmt: skip
+    return replace(_ended(run, status, error or "", started_at), outcome=outcome)
 
 
 def _too_large(run: Run, status: int, max_bytes: int, started_at: datetime) -> ObservedRun:
-    """With an outcome: it would be as large the next time, so nobody needs to try."""
+    """With an outcome, so that it is not retried: the result would be as large again."""
     message = f"the result is over the limit of {max_bytes} bytes (max_result_bytes)"
     outcome = Outcome(ok=False, error=message, error_type=None, status=status, headers=(), body=b"")
-    return ObservedRun(
-        id=run.id, status=CallStatus.FAILED, outcome=outcome, message=message, started_at=started_at, ended_at=clock.now()
-    )  # fmt: skip
+    return replace(_ended(run, CallStatus.FAILED, message, started_at), outcome=outcome)
 
 
-def _failed(run: Run, status: CallStatus, message: str, started_at: datetime) -> ObservedRun:
+def _ended(run: Run, status: CallStatus, message: str, started_at: datetime) -> ObservedRun:
     return ObservedRun(id=run.id, status=status, message=message, started_at=started_at, ended_at=clock.now())

@@ -14,6 +14,7 @@ from sless.domain.ports import AsyncQueue, HistorySink, RouteSource
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
 from sless.proxy.accepting import Acceptor, AsyncSettings
+from sless.proxy.failure import InstanceFailures
 from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust
 from sless.proxy.invoke import Invocations, InvokeParts
@@ -25,6 +26,7 @@ from sless.proxy.messages import MessageCalls
 from sless.proxy.oneoff import OneOffRunner, RunBackend
 from sless.proxy.recorder import Batch, Recorder
 from sless.proxy.relay import Relays
+from sless.proxy.request import BodyLimit
 from sless.proxy.routes import RouteTable
 from sless.proxy.sweep import Sweep
 
@@ -62,7 +64,8 @@ class DataPlane:
         self.routes = RouteTable(parts.routes, draining=self._draining)
         self.logs = LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
         self.oneoff = OneOffRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
-        self.forwarder = Forwarder(_options(settings, parts.backend), self.sweep)
+        failures = InstanceFailures(self.sweep, parts.backend.why_gone, parts.backend.report_unresponsive)
+        self.forwarder = Forwarder(_options(settings), self.sweep, failures)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneoff, max_result_bytes=settings.max_result_bytes)
         self.acceptor = Acceptor(parts.queue)
         self.events = EventReader()
@@ -90,7 +93,7 @@ class DataPlane:
         self.invoker.stop()
         if self.logs is not None:
             await self.logs.stop()
-        await self.forwarder.suspects.stop()
+        await self.forwarder.failures.stop()
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
@@ -112,20 +115,19 @@ class DataPlane:
             self.logs.draining(instance)
 
 
-def _options(settings: Settings, backend: PlaneBackend) -> ForwardOptions:
+def _options(settings: Settings) -> ForwardOptions:
     try:
         trust = Trust(settings.trusted_proxies)
     except ValueError as error:
         raise ConfigError(f"SLESS_TRUSTED_PROXIES: expected addresses or CIDRs, found {error}") from error
-    return ForwardOptions(
-        instance_wait_sec=settings.instance_wait_sec, max_body_bytes=settings.max_call_body_bytes, trust=trust,
-        why_gone=backend.why_gone, report_unresponsive=backend.report_unresponsive,
-    )  # fmt: skip
+    limit = BodyLimit(settings.max_call_body_bytes, "max_call_body_bytes")
+    return ForwardOptions(instance_wait_sec=settings.instance_wait_sec, body_limit=limit, trust=trust)
 
 
 def _async_settings(settings: Settings) -> AsyncSettings:
     try:
-        return AsyncSettings(allowed=parse_allowed(settings.outbound_allow), max_body_bytes=settings.max_json_bytes)
+        limit = BodyLimit(settings.max_json_bytes, "max_json_bytes")
+        return AsyncSettings(allowed=parse_allowed(settings.outbound_allow), body_limit=limit)
     except ValueError as error:
         raise ConfigError(f"SLESS_OUTBOUND_ALLOW: {error}") from error
 

@@ -12,8 +12,8 @@ from typing import Protocol
 from sless import metrics
 from sless.domain.model import CallStatus, CallTrigger
 from sless.errors import SlessError
-from sless.proxy.exchange import NEVER, BrokenOff, OverTime, broken_at
-from sless.proxy.failure import broken_off, over_time, status_of
+from sless.proxy.exchange import NEVER, broken_at
+from sless.proxy.failure import status_of
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import answer_of, request_head
 from sless.proxy.live_route import Leased
@@ -53,7 +53,7 @@ class Relays:
         if live is None or not live.direct:
             return None
         rest = b"/" if end < 0 else path[end:]
-        if b"." in rest or b"%2" in rest or len(body) > self.forwarder.options.max_body_bytes:
+        if b"." in rest or b"%2" in rest or len(body) > self.forwarder.options.body_limit.max_bytes:
             return None
         leased = live.find_idle()
         if leased is None:
@@ -169,8 +169,7 @@ class Relay:
         if self.over:
             return
         self._connection.abort()
-        if isinstance(error, OverTime):
-            self._relays.forwarder.suspects.add(self._live, self._instance)
+        self._relays.forwarder.failures.mark(self._live, self._instance, error)
         self._leave()
         if isinstance(error, CallerGone):
             self.call.finish(CallStatus.CANCELLED, "the caller went away")
@@ -182,19 +181,14 @@ class Relay:
         task.add_done_callback(self._relays.explaining.discard)
 
     async def _explain(self, error: Exception) -> None:
-        """Finds out why, tells the caller if nothing has been said yet, and history."""
-        options, endpoint_id = self._relays.forwarder.options, self._instance.endpoint.id
-        if isinstance(error, BrokenOff):
-            told = await broken_off(self.call.route, self._instance, error, options.why_gone)
-        else:
-            await asyncio.to_thread(options.report_unresponsive, endpoint_id)
-            told = over_time(self.call.route, self._timeout_sec)
-        self.call.finish(status_of(told), told.message)
+        """Answers with the reason if nothing has been sent yet, and records it."""
+        explained = await self._relays.forwarder.failures.explain(self.call.route, self._instance, error, self._timeout_sec)
+        self.call.finish(status_of(explained), explained.message)
         if self._started:
             self._close()
             self._caller.relay_abort()
         else:
-            self._refuse(told)
+            self._refuse(explained)
             self._close()
             self._caller.relay_end()
 

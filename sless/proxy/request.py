@@ -1,11 +1,13 @@
 """A call's request and its record, as the proxy sees them: no ASGI, no uvicorn."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic, time
 from typing import Protocol
 
 from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import Route
+from sless.errors import Code, SlessError
 from sless.ids import new_call_id, valid_request_id
 
 Headers = list[tuple[bytes, bytes]]
@@ -16,8 +18,17 @@ class CallerGone(Exception):
     """The caller closed its connection."""
 
 
-class BodyTooLarge(Exception):
-    """The request body went over its limit while it was read."""
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """Of a request body. `setting` is named in the error."""
+
+    max_bytes: int
+    setting: str
+
+    def check(self, size_bytes: int) -> None:
+        """Raises SlessError TOO_LARGE."""
+        if size_bytes > self.max_bytes:
+            raise SlessError(Code.TOO_LARGE, f"the request body is over the limit of {self.max_bytes} bytes ({self.setting})")
 
 
 class Request:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sless.domain.model import CallStatus, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import HttpPolicy, ObservedRun, Outcome, RunSpec
 from sless.errors import Code
 from tests.builders import make_run
@@ -357,8 +357,6 @@ def test_respond_async_is_accepted_before_it_is_answered(serve: Serve) -> None:
 
 
 def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
-    from sless.domain.model import CallTrigger
-
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         body = peer.body(headers)
         assert ("x-sless-trigger", "cron") in headers
@@ -368,9 +366,9 @@ def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
         peer.send(head + b"content-length: %d\r\n\r\n%b" % (len(body), body))
 
     front = serve(logs_or(handler))
-    call = make_run(id="i1", namespace=NAMESPACE, workload_id="w-f", name="f", trigger=CallTrigger.CRON, event='{"a": 1}')
-    good = front.plane.invoker.invoke("w-f", call, 5)
+    run = make_run(workload_id="w-f", name="f", trigger=CallTrigger.CRON, event='{"a": 1}')
+    good = front.run(run)
     assert (good.status, good.outcome.result if good.outcome else None) == ("succeeded", '{"a": 1}')
-    bad = front.plane.invoker.invoke("w-f", replace(call, event='{"fail": 1}'), 5)
+    bad = front.run(replace(run, event='{"fail": 1}'))
     assert (bad.status, bad.message) == ("failed", "boom")
     assert front.flush().invocations == []

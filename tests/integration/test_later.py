@@ -64,7 +64,7 @@ def test_a_call_over_fn_reaches_its_handler_as_it_would_have_at_once(serve: Serv
     front.call("/a%2Fb?x=1", method="PUT", head=head, body=b"\x00\xff")
     later(front, "/a%2Fb?x=1", method="PUT", head=head, body=b"\x00\xff")
     [accepted] = front.fakes.queue.accepted
-    assert front.plane.invoker.invoke("w-f", accepted, 30).status == "succeeded"
+    assert front.run(accepted).status == "succeeded"
     once, again = seen
     own = ("x-sless-invocation-id", "connection")
     assert again[0] == once[0] == "PUT /a%2Fb?x=1 HTTP/1.1" and again[2] == once[2]
@@ -78,7 +78,7 @@ def test_the_event_of_a_stored_request_is_made_for_a_run(serve: Serve) -> None:
     front.set_routes(route_of(wants_instances=False))
     until(lambda: not front.plane.routes.live_routes()[0].route.wants_instances)
     front.fakes.backend.answer = lambda spec: ObservedRun(id=spec.id, status=CallStatus.SUCCEEDED)
-    front.plane.invoker.invoke("w-f", accepted, 30)
+    front.run(accepted)
     assert json.loads(front.fakes.backend.started[0].event) == {"a": "1", "b": "2"}
 
 
@@ -185,7 +185,7 @@ def test_a_result_over_the_limit_is_final(serve: Serve) -> None:
     front = serve(logs_or(handler), settings=replace(SETTINGS, max_result_bytes=1024))
     later(front)
     [accepted] = front.fakes.queue.accepted
-    found = front.plane.invoker.invoke("w-f", accepted, 30)
+    found = front.run(accepted)
     assert found.message == "the result is over the limit of 1024 bytes (max_result_bytes)"
     verdict = verdict_of(make_run(attempts=1), found, clock.now())
     assert isinstance(verdict, FinishRun) and verdict.status is CallStatus.FAILED
@@ -217,6 +217,5 @@ def test_an_instance_that_cannot_be_reached_is_not_asked_for_ever(serve: Serve) 
     front = serve(settings=replace(SETTINGS, instance_wait_sec=1))
     front.set_routes(route_of(addresses=["unix:/tmp/sless-no-such-socket"]))
     later(front)
-    with pytest.raises(SlessError) as caught:
-        front.plane.invoker.invoke("w-f", front.fakes.queue.accepted[0], 5)
-    assert caught.value.code is Code.NO_INSTANCES
+    found = front.run(front.fakes.queue.accepted[0])
+    assert (found.status, found.message) == ("failed", 'no instance of function "f" was free within 1 s')

@@ -75,8 +75,8 @@ class FakeQueue:
     def __init__(self) -> None:
         self.accepted: list[Run] = []
 
-    def accept_all(self, calls: Sequence[Run]) -> None:
-        self.accepted.extend(calls)
+    def accept_all(self, runs: Sequence[Run]) -> None:
+        self.accepted.extend(runs)
 
 
 class FakeBackend:

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,8 @@ import uvloop
 
 from sless.asgi import Application, ApplicationParts, Follower, FollowRequest
 from sless.config import Settings
+from sless.domain.model import Run
+from sless.domain.ports import ObservedRun
 from sless.errors import NotFound
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.server.worker import FrontWorker
@@ -87,6 +90,12 @@ class Front:
     def on_loop(self, call: Callable[[], object]) -> None:
         """Runs `call` on the server's event loop."""
         self._loop.call_soon_threadsafe(call)
+
+    def run(self, run: Run, timeout_sec: float = 30) -> ObservedRun:
+        """Calls as a reconciler does, and waits."""
+        ended: Future[ObservedRun] = Future()
+        self.plane.invoker.begin(run, timeout_sec, ended.set_result)
+        return ended.result(timeout_sec + 10)
 
     def flush(self) -> FakeHistory:
         self.plane.recorder.flush()
