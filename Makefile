@@ -1,4 +1,4 @@
-# `make help` lists what there is. Needed: Python 3.11 and make; `make test` says what else.
+# `make help` lists the targets. Needs Python 3.11 and make; `make test` reports what else is missing.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -9,15 +9,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
-# One more than the cores of the smallest machine meant, as tests wait half of their time. WORKERS=0 for one process (debugger); ARGS adds
-# to pytest: make unit ARGS='-k zip'
+# One more than the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
+# is passed to pytest: make unit ARGS='-k zip'
 WORKERS ?= 3
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- environment -------------------------------------------------------------------------------------------------------------
@@ -38,10 +38,10 @@ $(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
 	@touch $@
 
 .PHONY: venv
-venv: $(VENV)/.run-stamp $(VENV)/.dev-stamp ## .venv with what sless, its tests and its checks need
+venv: $(VENV)/.run-stamp $(VENV)/.dev-stamp ## create .venv for sless, its tests and checks
 
 .PHONY: lock
-lock: ## compile the locks anew from setup.cfg, .ci/release/ and tests/requirements.in (UPGRADE=1: newest versions)
+lock: ## recompile the locks from setup.cfg, .ci/release/ and tests/requirements.in (UPGRADE=1: newest versions)
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || bash .ci/release/make_venv.sh "$(PYTHON)" "$(VENV)"; $(PIP_INSTALL) uv; }
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) .ci/release/requirements.in -o .ci/release/requirements.txt
@@ -57,50 +57,50 @@ dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml
 	@$(BIN)/python .ci/release/build_zipapp.py --output $@
 
 .PHONY: pyz
-pyz: dist/sless.pyz ## dist/sless.pyz: everything in one file that needs Python 3.11 alone
+pyz: dist/sless.pyz ## build dist/sless.pyz, one file that needs only Python 3.11
 
 .PHONY: demo
-demo: dist/sless.pyz ## build it, start it, deploy and call the examples; Ctrl-C ends it
+demo: dist/sless.pyz ## build and start sless, deploy and call the examples; Ctrl-C stops it
 	@exec $(PYTHON) dist/sless.pyz $(if $(ARGS),demo $(ARGS))
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: $(VENV)/.dev-stamp ## linter and format
+lint: $(VENV)/.dev-stamp ## check lint rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 .PHONY: types
-types: $(VENV)/.dev-stamp ## mypy, strict where the charters say so
+types: $(VENV)/.dev-stamp ## run mypy, strict for some packages
 	$(BIN)/mypy
 
 .PHONY: check
-check: lint types test-deps ## before a commit: linter, types, architecture, unit and contract tests
+check: lint types test-deps ## before a commit: lint, types, architecture, unit and contract tests
 	$(PYTEST) tests/test_architecture.py tests/unit tests/contract
 
 .PHONY: format
-format: $(VENV)/.dev-stamp ## bring the code into the house's format
+format: $(VENV)/.dev-stamp ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: architecture
-architecture: $(VENV)/.dev-stamp ## the import table, sizes and homes of design and charters
+architecture: $(VENV)/.dev-stamp ## check import table, sizes and charters
 	$(BIN)/python -m pytest -n 0 $(ARGS) tests/test_architecture.py
 
 .PHONY: unit
-unit: $(VENV)/.dev-stamp ## rules and small parts, no server
+unit: $(VENV)/.dev-stamp ## test rules and small parts, without a server
 	$(PYTEST) tests/unit tests/test_architecture.py
 
 .PHONY: contract
-contract: $(VENV)/.dev-stamp test-deps ## one suite per protocol over each implementation
+contract: $(VENV)/.dev-stamp test-deps ## run one suite per protocol over each implementation
 	$(PYTEST) tests/contract
 
 .PHONY: test
-test: $(VENV)/.dev-stamp test-deps ## every test; fetches and starts what they need
+test: $(VENV)/.dev-stamp test-deps ## run every test; installs and starts what they need
 	$(PYTEST) tests
 
 .PHONY: quick
-quick: $(VENV)/.dev-stamp ## every test but the slow ones
+quick: $(VENV)/.dev-stamp ## run every test but the slow ones
 	$(PYTEST) -m 'not slow' tests
 
 .PHONY: soak
@@ -111,16 +111,16 @@ soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 ca
 		tests/integration/test_replicas.py tests/integration/test_kube_away.py
 
 .PHONY: test-kube
-test-kube: $(VENV)/.dev-stamp ## the cluster's suites over a real cluster, which SLESS_TEST_KUBECONFIG names: see CONTRIBUTING.md
+test-kube: $(VENV)/.dev-stamp ## run the cluster suites on the cluster of SLESS_TEST_KUBECONFIG, see CONTRIBUTING.md
 	@test -n "$${SLESS_TEST_KUBECONFIG:-}" || { echo "SLESS_TEST_KUBECONFIG: expected the path of a kubeconfig, found nothing; see CONTRIBUTING.md" >&2; exit 2; }
 	$(PYTEST) --timeout 900 -k cluster tests/contract/test_backend.py tests/contract/test_builder.py tests/integration/test_real_cluster.py
 
 .PHONY: test-deps
-test-deps: $(VENV)/.dev-stamp ## the services that tests run for real: installs them, or says what to install
+test-deps: $(VENV)/.dev-stamp ## install the services that tests use, or say what to install
 	@bash tests/install_services.sh $(VENV)
 
 .PHONY: bench
-bench: $(VENV)/.dev-stamp ## one table of speed, memory and size against other servers
+bench: $(VENV)/.dev-stamp ## compare speed, memory and size with other servers
 	$(BIN)/python -m tests.bench $(ARGS)
 
 .PHONY: clean

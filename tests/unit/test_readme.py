@@ -1,4 +1,4 @@
-"""README.md says what is so: settings that exist, every command, every option it shows."""
+"""README.md matches the product: settings, commands and options."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHART_README = (ROOT / "helm" / "sless" / "README.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(SLESS_\w+)` \| ([^|]*) \| (.*) \|$", CHART_README, re.MULTILINE)
-"""name, default and meaning of the settings of a cluster; `sless config` has those of all."""
+"""Name, default and meaning of the cluster settings; `sless config` has all settings."""
 NAMES = {PREFIX + item.name.upper() for item in fields(Settings)}
 OLDER_NAMES = (
     "S3_ENDPOINT",
@@ -33,7 +33,7 @@ OLDER_NAMES = (
 
 
 def command_lines() -> list[list[str]]:
-    """Each `sless …` of a code block, in words."""
+    """The words of each `sless …` line in a code block."""
     blocks = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     found = [match[1] for line in lines if (match := re.match(r"(?:\$ )?(sless [^|#>&]*)", line))]
@@ -56,7 +56,7 @@ def test_defaults_in_the_table_are_the_real_ones():
 @pytest.mark.parametrize("name", OLDER_NAMES)
 def test_older_names_are_mapped(name):
     text = README.split("Older names are not read: ")[1].split("\n\n")[0]
-    prefixed, _, renamed = text.partition("have got `SLESS_` in front")
+    prefixed, _, renamed = text.partition("now start with `SLESS_`")
     others = dict(re.findall(r"`(\w+)` is `SLESS_(\w+)`", renamed))
     now = others.get(name) or (name if f"`{name}`" in prefixed else "")
     assert now in {item.name.upper() for item in fields(Settings)}
