@@ -1,24 +1,24 @@
-"""Build: an upload becomes something that can start; implementations of `domain.ports.Builder`.
+"""Turns an upload into something that can be started. Implements `domain.ports.Builder` twice.
 
-`local` on this machine: `dependencies` reads what an upload asks for (pure but for reading its files), `installers` how pip and npm are
-called, `go` makes a program of Go code (`go_sources`: what is added to it, `go_compilation`: the copy and the command, `go_toolchain`: the
-Go of this machine; `go_again` and `go_recipe`: the next build without the go command, for sless dev), `work` one build's log, child,
-deadline and cancellation, `check` the import at the end, `failures` a tool's last words → a message, `made` what needs no build.
+`local` builds on this machine. `dependencies` reads the manifests, `installers` holds the command lines of pip and npm, `go` compiles Go
+code (`go_sources` adds the runtime, `go_compilation` is one `go build`, `go_toolchain` finds Go; `go_again` and `go_recipe` repeat a build
+without the go command, for `sless dev`), `work` holds the log, child process, deadline and cancellation of one build, `check` imports the
+entrypoint at the end, `failures` turns a tool's output into an error message.
 
-`kubernetes` in a cluster, not imported here, as it brings its own libraries: `build_steps` the steps of one build, `context` and
-`context_child` the Dockerfile and the archive (a child packs it), `builder_fit`, `builder_namespace`, `builder_job`, `check_job` manifests
-(pure), `job_watch` follows a Job, `job_words` and `image_log` what it means, `references` and `registry` images, `fetch_context` what a
-builder pod runs first.
+`kubernetes` builds in a cluster. It is not imported here because it needs more libraries. `build_steps` has the steps of one build,
+`context` and `context_child` make the Dockerfile and the archive (in a child process), `builder_fit`, `builder_namespace`, `builder_job`
+and `check_job` make manifests (pure), `job_watch` follows a Job, `job_words` and `image_log` interpret it, `references` and `registry` deal
+with images, `fetch_context` runs first in each builder pod.
 
-Decision: the cluster's Jobs are the state of a build. A thread only follows them, so a server that starts anew finds the Job of a build's
-id and follows that one; closing ends no Job. What an installer runs is never root, in either builder: the builder's credentials lie
-beside it.
+Decision: the Jobs in the cluster are the state of a build. A thread only follows them: after a restart, the server finds the Job by the
+build's id and follows it again; closing the builder ends no Job. Neither builder runs an installer as root, because the builder's own
+credentials may be within reach of root.
 
-Decision: the installer's environment is the operator's (index, proxies, certificates) plus the user's build_env; the user's code sees
-neither. Installed dependencies are shared between versions and tenants by what was asked for; but what was installed with a build_env may
-come from somewhere private, so it is shared only within its namespace; and what names files of the upload is never shared.
+Decision: an installer sees the operator's environment (index, proxies, certificates) plus the user's build_env; the user's code sees
+neither. Installed dependencies are shared between versions and tenants with equal manifests. Two exceptions: dependencies installed with a
+build_env may come from a private index, so only their namespace shares them; dependencies that refer to files of the upload are not shared.
 
-Decision: pip is the one that comes with sless, started by its folder, so that a machine without pip and the zipapp work alike.
+Decision: pip is the copy installed with sless, started by its folder, so that the zipapp and machines without pip work alike.
 """
 
 from sless.builder.local import LocalBuilder, make_local_builder

@@ -1,4 +1,4 @@
-"""The steps of one build in the cluster, each of which finds what an earlier process has done already."""
+"""The steps of one build in the cluster. Each step is idempotent, so a restarted server continues where the last one stopped."""
 
 import json
 from collections.abc import Callable
@@ -29,13 +29,13 @@ PASSED_ON = (
     "GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOFLAGS",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
-"""What of the server's environment an installer in a builder pod sees: how to get out and where from. No paths: they are not there."""
+"""Variables of the server's environment that installers in a builder pod get: proxies and indexes. No paths; they do not exist there."""
 URL_SPARE_SEC = 120
 
 
 @dataclass(slots=True, kw_only=True)
 class Steps:
-    """`ensure_tenant` makes a tenant's namespace. `small_bytes` 0: everything becomes an image."""
+    """`ensure_tenant` creates the tenant's namespace. With `small_bytes` 0, all code becomes an image."""
 
     fit: BuilderFit
     kube: Kube
@@ -51,17 +51,17 @@ class Steps:
         spec = work.spec
         job = self.kube.find("Job", build_of(spec.id), self.fit.namespace)
         if job is not None:
-            work.log("following the build that goes on; its log from the beginning")
+            work.log("the build is already running: following it, log from the start")
             artifact = str(job["metadata"]["annotations"][ARTIFACT])
             self._await_image(work, artifact, None)
         else:
             artifact = self._make_new(work)
         self._check(work, artifact)
-        work.log(f"{spec.entrypoint} can be imported: version {spec.version} is ready")
+        work.log(f"imported {spec.entrypoint}: version {spec.version} is ready")
         return artifact
 
     def clear(self, build_id: str) -> None:
-        """Removes all that a build needed. Raises KubeError, SlessError."""
+        """Removes the objects and the context of a build. Raises KubeError, SlessError."""
         selector = selector_of(self.fit.installation, ROLE_BUILD, {BUILD: build_id})
         for kind in ("Job", "Secret"):
             for item in self.kube.list(kind, selector=selector, metadata_only=True):
@@ -76,10 +76,10 @@ class Steps:
             reference = self._reference_of(spec, context)
             assert self.registry is not None
             if self.harbor is not None and self.registry.name.project:
-                # Before all else: Harbor answers 401 for an image of a project that does not exist, whoever asks.
+                # First, because Harbor answers 401 for any image of a project that does not exist.
                 self.harbor.ensure_project(self.registry.name.project)
             if self.registry.find_digest(reference) is not None:
-                work.log(f"image {reference} is there already")
+                work.log(f"image {reference} already exists")
                 return str(reference)
             work.check_time()
             self._start_image(work, reference, context)
@@ -93,15 +93,15 @@ class Steps:
         try:
             self.kube.create(manifest)
         except Exists:
-            pass  # equal code has an equal name
-        work.log(f"small code without dependencies: {context.size_bytes} bytes, kept as they are; nothing to build")
+            pass  # named by its content, so the code is the same
+        work.log(f"small code without dependencies ({context.size_bytes} bytes): stored as it is, no image needed")
         return code_artifact_of(manifest["metadata"]["name"])
 
     def _reference_of(self, spec: BuildSpec, context: Context) -> Reference:
         """Raises BuildFailed when there is no registry."""
         if self.registry is None:
-            what = f"{context.manifest} asks for packages" if context.manifest else "this code has to be built into an image"
-            raise BuildFailed(f"{what}, and this installation has no image registry (SLESS_REGISTRY_HOST)")
+            what = f"{context.manifest} lists packages" if context.manifest else "this code has to be built into an image"
+            raise BuildFailed(f"{what}, but this installation has no image registry (SLESS_REGISTRY_HOST)")
         name = self.registry.name
         recipe = {"dockerfile": context.dockerfile, "args": json.dumps(context.build_args, sort_keys=True)}
         return Reference(host=name.host, repository=repository_of(name, spec.namespace, spec.name), tag=tag_of(spec, recipe))
@@ -120,7 +120,7 @@ class Steps:
         try:
             self.kube.create(job_of(self.fit, build))
         except Exists:
-            pass  # the answer to an earlier try was lost
+            pass  # an earlier attempt created it and the response was lost
 
     def _await_image(self, work: Work, artifact: str, context: Context | None) -> None:
         """Raises BuildFailed."""
@@ -134,7 +134,7 @@ class Steps:
             raise BuildFailed(f"build timed out after {self.fit.timeout_sec} s")
         if not end.ok:
             raise BuildFailed(message_of(end, work.tail(), context, work.spec.entrypoint))
-        work.log(f"image {artifact} is built")
+        work.log(f"built image {artifact}")
 
     def _check(self, work: Work, artifact: str) -> None:
         """Raises BuildFailed."""
@@ -144,7 +144,7 @@ class Steps:
         try:
             self.kube.create(check_job_of(fit, Check(spec=spec, artifact=artifact)))
         except Exists:
-            pass  # an earlier process began it
+            pass  # created before a restart
         work.begin()
         ref = JobRef(
             namespace=namespace_of(spec.namespace), job=check_of(spec.id), build_id=spec.id, installation=fit.installation,
@@ -162,7 +162,7 @@ class Steps:
         raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [reason]))
 
     def _ensure_namespace(self) -> None:
-        """Each time: what somebody removed by hand is there again for the next build, and a changed password is copied."""
+        """Applied before each build: restores what was deleted by hand and copies a changed password."""
         for manifest in namespace_manifests(self.fit):
             self.kube.apply(manifest)
         if not self.fit.push_secret:
@@ -170,7 +170,7 @@ class Steps:
         source = self.kube.find("Secret", self.fit.push_secret, self.fit.pod_namespace)
         if source is None:
             raise BuildFailed(
-                f"no image can be pushed: SLESS_REGISTRY_SECRET names Secret {self.fit.push_secret!r}, and namespace"
-                f" {self.fit.pod_namespace!r} has none of that name"
+                f"cannot push images: SLESS_REGISTRY_SECRET names Secret {self.fit.push_secret!r}, which does not exist in namespace"
+                f" {self.fit.pod_namespace!r}"
             )
         self.kube.apply(push_secret_manifest(self.fit, source))

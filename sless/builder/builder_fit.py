@@ -1,4 +1,4 @@
-"""What of the settings shapes builder pods and their namespace."""
+"""The settings that apply to builder pods and their namespace."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from sless.kube.pods import Placement, placement_of
 Json = dict[str, Any]
 
 IMAGES = {
-    # The original kaniko is archived since June 2025; this fork is maintained and publishes images.
+    # The original kaniko was archived in June 2025; this fork is maintained and publishes images.
     "kaniko": "ghcr.io/osscontainertools/kaniko:v1.28.5",
     "buildah": "quay.io/buildah/stable:v1.43.0",
 }
@@ -23,8 +23,8 @@ _QUANTITY = re.compile(r"(\d+)([A-Za-z]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuilderFit:
-    """`images` by runtime; `push_secret` names the dockerconfigjson in sless's own namespace, "" if none; `insecure_registry` is the host
-    that speaks plain http, "" if none; `pod` is merged over a builder pod's spec."""
+    """`images` by runtime; `push_secret` names the dockerconfigjson Secret in sless's own namespace ("" for none); `insecure_registry` is a
+    registry without TLS ("" for none); `pod` is merged over the spec of builder pods."""
 
     installation: str
     namespace: str
@@ -42,11 +42,11 @@ class BuilderFit:
     egress_allow: tuple[Allowed, ...] = ()
     pod: Json = field(default_factory=dict)
     placement: Placement = field(default_factory=Placement)
-    """Of the pod that imports the entrypoint at the end: the function's own."""
+    """Where the pod that imports the entrypoint runs: the same nodes as the function."""
 
 
 def builder_fit_of(settings: Settings, installation: str) -> BuilderFit:
-    """Raises ConfigError naming the setting that is wrong."""
+    """Raises ConfigError naming the wrong setting."""
     registry = registry_of(settings)
     return BuilderFit(
         installation=installation,

@@ -1,7 +1,7 @@
-"""One build → a Job, and the Secret with its build_env: pure.
+"""Manifests of one build: the Job, and the Secret with its build_env. Pure.
 
-The pod's first container fetches the context by a URL that expires, so that the builder needs no credentials for where it is kept. Only
-then the builder starts, as root; what the Dockerfile runs is run by 65532, who can read neither its secrets nor its memory.
+The init container downloads the context from a URL that expires, so the builder needs no credentials for the store. The builder then runs
+as root; the Dockerfile's commands run as 65532, which can read neither the builder's secrets nor its memory.
 """
 
 import base64
@@ -20,13 +20,13 @@ from sless.kube.pods import CONTAINER_SECURITY, UID, pull_policy_of
 Json = dict[str, Any]
 
 ARTIFACT = "sless.dev/artifact"
-"""Annotation: the image that the Job makes, for a server that did not start it."""
+"""Annotation: the image that the Job builds; read by a server that did not create the Job."""
 FETCHER = "fetch"
 BUILDER = "builder"
 WORKSPACE = "/workspace"
 BACKOFF_LIMIT = 2
 KEPT_SEC = 3600
-"""How long an ended Job waits for a server that died meanwhile."""
+"""How long a finished Job is kept, in case the server is down at the moment."""
 _CONFIG_FOLDERS = {"kaniko": "/kaniko/.docker", "buildah": "/sless-registry"}
 _STORAGE = "/var/lib/containers"
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID", "SYS_CHROOT"]
@@ -34,7 +34,7 @@ _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildJob:
-    """`reference` is the image to make, `url` and `sha256` its context; `env` what the installers see."""
+    """`reference` is the image to build; `url` and `sha256` describe its context; `env` is the environment of the installers."""
 
     id: str
     workload_id: str
@@ -69,7 +69,7 @@ def job_of(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def env_secret_of(fit: BuilderFit, build: BuildJob) -> Json:
-    """One file for `.` of a shell. The Job's owner reference is added once the Job is there."""
+    """One file to be sourced by a shell."""
     text = env_file_of(build.env)
     return {
         "apiVersion": "v1",
@@ -91,7 +91,7 @@ def _pod_spec_of(fit: BuilderFit, build: BuildJob) -> Json:
     volumes: list[Json] = [
         {"name": "workspace", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
-        # Readable by 65532, who installs; the credentials are root's alone.
+        # Readable by 65532, which runs the installers; only root can read the credentials.
         {"name": "build-env", "secret": {"secretName": build_of(build.id), "defaultMode": 0o444}},
     ]
     if fit.builder == "buildah":
@@ -148,7 +148,7 @@ def _builder(fit: BuilderFit, build: BuildJob) -> Json:
 
 def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
     args = [
-        # It knows a container by its service account's token, which ours has not got, or by an overlay below /, which not every node has.
+        # kaniko detects a container by a service account token, which we do not mount, or by an overlay at /, which not every node has.
         "--force",
         f"--context={WORKSPACE}",
         f"--dockerfile={WORKSPACE}/Dockerfile",
@@ -164,10 +164,10 @@ def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
-    """Isolation by chroot: it mounts, so it has to have CAP_SYS_ADMIN, which no container runtime's default profile lets it use.
+    """With chroot isolation, buildah mounts file systems. That needs CAP_SYS_ADMIN, which every default seccomp profile blocks.
 
-    SETPCAP takes that away from what the Dockerfile runs; NET_BIND_SERVICE is among what buildah leaves to a RUN by root, and it cannot
-    leave what it has not got. With user namespaces SLESS_BUILDER_POD={"hostUsers": false} makes it root of nothing else.
+    SETPCAP lets buildah drop capabilities for the Dockerfile's commands. buildah grants NET_BIND_SERVICE to a RUN by root, so it needs that
+    one itself. On nodes with user namespaces, SLESS_BUILDER_POD={"hostUsers": false} confines its root user to the pod.
     """
     verify = f"--tls-verify={'false' if fit.insecure_registry else 'true'}"
     auth = [f"--authfile={_CONFIG_FOLDERS['buildah']}/config.json"] if fit.push_secret else []
@@ -188,5 +188,5 @@ def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def _literal(words: list[str]) -> list[str]:
-    """Kubernetes expands `$(NAME)` in arguments: here nothing is to be expanded."""
+    """Escapes `$(NAME)`, which Kubernetes would expand."""
     return [word.replace("$(", "$$(") for word in words]

@@ -1,7 +1,7 @@
-"""The namespace of the builder pods, as manifests: pure.
+"""Manifests of the namespace of the builder pods: pure.
 
-What runs in it is a tenant's installers, as a user without rights; what lies in it is what they may not see: the credentials with which a
-builder pushes. Nothing calls into it, and no secret of a tenant is kept in it beyond the build_env of a build that is going on.
+Installers of tenants run here as an unprivileged user. The namespace also holds the push credentials, which they must not see. Nothing may
+connect to its pods, and the only tenant secrets in it are the build_env of running builds.
 """
 
 import base64
@@ -20,11 +20,11 @@ _LINK_LOCAL_4 = "169.254.0.0/16"
 _PRIVATE_4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", _LINK_LOCAL_4, "172.16.0.0/12", "192.168.0.0/16")
 _PRIVATE_6 = ("::1/128", "fc00::/7", "fe80::/10")
 _SPARE_PODS = 2
-"""Beside those of the builds at once: a Job that tries again has its old pod for a moment."""
+"""Beyond the number of concurrent builds: a retrying Job keeps its old pod for a moment."""
 
 
 def namespace_manifests(fit: BuilderFit) -> list[Json]:
-    """In the order in which they are to be applied."""
+    """In the order to apply them."""
     pods = fit.at_once + _SPARE_PODS
     hard = {"pods": str(pods), "limits.cpu": times(fit.cpu, pods), "limits.memory": times(fit.memory, pods)}
     limits = {"type": "Container", "default": {"cpu": fit.cpu, "memory": fit.memory}, "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
@@ -38,7 +38,7 @@ def namespace_manifests(fit: BuilderFit) -> list[Json]:
 
 
 def push_secret_manifest(fit: BuilderFit, source: Json) -> Json:
-    """A copy of the Secret that `fit.push_secret` names, for the builder alone."""
+    """A copy of the Secret `fit.push_secret` for the builder namespace."""
     return stamped(
         {
             "apiVersion": "v1",
@@ -51,7 +51,7 @@ def push_secret_manifest(fit: BuilderFit, source: Json) -> Json:
 
 
 def docker_config_of(secret: Json) -> str | None:
-    """The dockerconfigjson in a pull secret. None when it holds none."""
+    """The dockerconfigjson in a Secret, None when it has none."""
     data = secret.get("data") or {}
     if encoded := data.get(".dockerconfigjson"):
         return base64.b64decode(encoded).decode()
@@ -61,22 +61,22 @@ def docker_config_of(secret: Json) -> str | None:
 
 
 def _namespace_labels(fit: BuilderFit) -> dict[str, str]:
-    """kaniko works as root without more rights; buildah mounts, which only the level without rules allows."""
+    """kaniko needs only root; buildah mounts file systems, which only the level "privileged" allows."""
     level = "baseline" if fit.builder == "kaniko" else "privileged"
     return dict(sorted({**labels_of(fit.installation, ROLE_BUILD), "pod-security.kubernetes.io/enforce": level}.items()))
 
 
 def _isolation(fit: BuilderFit) -> Json:
-    """Nobody gets in. Out: everything but link-local addresses (cloud metadata), or, when SLESS_BUILDER_EGRESS_ALLOW names what else may be
-    reached, public addresses, name resolution, sless itself and that."""
-    # To any address: a node's own resolver has a link-local one.
+    """Denies all ingress. Egress: everything except link-local addresses (cloud metadata). With SLESS_BUILDER_EGRESS_ALLOW set: only public
+    addresses, DNS, sless itself and the addresses in that setting."""
+    # To any address, because a resolver on the node has a link-local one.
     dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     if not fit.egress_allow:
         everything: list[Json] = [
             {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL_4]}},
             {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
         ]
-        # An address block takes no pod of the cluster with some network plug-ins.
+        # With some network plug-ins an address block does not match pods of the cluster.
         return {**_CLOSED, "egress": [dns, {"to": [*everything, {"namespaceSelector": {}}]}]}
     public = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_PRIVATE_4)}},

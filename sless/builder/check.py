@@ -1,4 +1,4 @@
-"""The import at the end of a build: what cannot be imported never becomes ready."""
+"""Imports the entrypoint at the end of a local build; a version that cannot be imported never becomes ready."""
 
 import signal
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The import at the end of a build in the cluster, where the function will run: a Job in the tenant's namespace. Pure."""
+"""Manifests of the Job in the tenant's namespace that imports the entrypoint at the end of a build. Pure."""
 
 import base64
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from sless.kube.pods import CODE_DIR, Container, container_of, pod_spec_of, smal
 Json = dict[str, Any]
 
 LIMIT_SEC = 30
-"""Of the import itself, once its container runs."""
+"""For the import itself, from the start of its container."""
 START_SEC = 120
 KEPT_SEC = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`artifact` as the version will have it."""
+    """`artifact` is the artifact that the version will get."""
 
     spec: BuildSpec
     artifact: str
@@ -66,7 +66,7 @@ def check_job_of(fit: BuilderFit, check: Check) -> Json:
 
 
 def check_secret_of(fit: BuilderFit, spec: BuildSpec) -> Json:
-    """What the import sees of env_vars and secret_env."""
+    """env_vars and secret_env, which the imported module may read."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -1,9 +1,9 @@
-"""What a builder in a cluster gets: one tar.gz with a Dockerfile and, in `code`, the upload. Pure texts, and the archive that holds them.
+"""The build context for a builder in a cluster: one tar.gz with a Dockerfile and the upload in `code`.
 
-Decisions. Base images are `ARG`s, so a mirror can serve them. What is installed is a layer below the code, unless the installer has to see
-the code. Each RUN is done by user 65532, never by root: with kaniko, which works without containers, an installer's scripts run beside the
-builder, and only root can read the credentials with which it pushes. The values of a build_env are in a file that is mounted for as long
-as it builds (`ENV_FILE`): not an argument and not a variable of the image, so they are in no layer, no history and no log.
+Decisions. Base images are `ARG`s, so that a mirror can serve them. Dependencies are a layer below the code, unless the installer needs to
+see the code. Every RUN is executed by user 65532, never by root: kaniko runs commands without a container of their own, beside the builder
+process. The values of a build_env are in a file that is mounted during the build (`ENV_FILE`), neither build arguments nor variables of the
+image, so they appear in no layer, no history and no log.
 """
 
 import gzip
@@ -38,8 +38,8 @@ _WITH_ENV = f"if [ -f {ENV_FILE} ]; then . {ENV_FILE}; fi; "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecipe:
-    """How an upload becomes an image. `image` is the runtime image; `tool` None: nothing to install; `manifests` are the files of the
-    upload that the installer reads; `needs_code`: it has to see the whole upload; `vendored`: Go modules come from the upload."""
+    """How an upload becomes an image. `image` is the runtime image; `tool` is None when there is nothing to install; `manifests` are the
+    files that the installer reads; `needs_code`: it needs the whole upload; `vendored`: Go modules come from the upload."""
 
     runtime: str
     image: str
@@ -50,7 +50,7 @@ class ImageRecipe:
 
 
 def dockerfile_of(recipe: ImageRecipe, go_dockerfile: str = "") -> str:
-    """`go_dockerfile` is the text of the Go runtime's own, which compiles."""
+    """`go_dockerfile` is the text of the Go runtime's Dockerfile."""
     if RUNTIMES[recipe.runtime].language == "go":
         return go_dockerfile
     lines = [f"ARG RUNTIME_IMAGE={recipe.image}", "FROM ${RUNTIME_IMAGE}", f"USER {USER}", "WORKDIR /app/function"]
@@ -71,7 +71,7 @@ def build_args_of(recipe: ImageRecipe) -> dict[str, str]:
 
 
 def env_file_of(values: Mapping[str, str]) -> str:
-    """A file for `.` of a shell, which gives these variables to what it starts."""
+    """A shell script that exports these variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(values.items()))
 
 
@@ -84,8 +84,8 @@ def write_context(target: Path, dockerfile: str, code: Path) -> None:
         _add_tree(archive, code)
 
 
-class _archive:  # noqa: N801 - reads as a statement
-    """A tar.gz whose bytes depend on its content alone."""
+class _archive:  # noqa: N801 - a context manager
+    """A reproducible tar.gz: equal content gives equal bytes."""
 
     def __init__(self, target: Path) -> None:
         self._file = target.open("wb")

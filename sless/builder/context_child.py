@@ -1,6 +1,7 @@
-"""The child that makes a build context: `main` takes one JSON order on stdin and answers with one JSON object on stdout.
+"""The child process that packs a build context: `main` reads one JSON order from stdin and writes one JSON object to stdout.
 
-Standard library and a few of our own modules: unzipping and packing hold the interpreter's lock for longer than calls may wait.
+A child, because unzipping and packing hold the GIL for longer than calls may wait. It imports only the standard library and a few of our
+own modules.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ _MAX_TEXT_CHARS = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """`package` is the upload's zip; `folder` an empty one to work in; `small_bytes`: up to this size packed, code without dependencies
-    stays unbuilt; `runtimes` the folder of the runtimes' sources."""
+    """`package` is the zip of the upload, `folder` an empty working folder, `runtimes` the folder with the sources of the runtimes. Code
+    without dependencies is not built into an image up to `small_bytes` (packed)."""
 
     package: str
     folder: str
@@ -92,7 +93,7 @@ def _recipe_of(order: Order, installation: Installation | None, code: Path) -> I
 
 
 def _go_recipe(order: Order, code: Path) -> tuple[ImageRecipe, tuple[str, ...]]:
-    """And the names that the entry package exports. The code becomes a program's: what prepares it adds files and changes some."""
+    """The recipe, and the functions that the entry package exports. Adds and changes files in `code`."""
     for name in ("node_modules", ".git"):
         shutil.rmtree(code / name, ignore_errors=True)
     for path in code.rglob("*"):
@@ -108,7 +109,7 @@ def _described(target: Path) -> dict[str, Any]:
 
 
 def _spec_of(order: Order) -> BuildSpec:
-    """What `find_installation` reads of a build; the key that it makes of the rest is not used here."""
+    """A BuildSpec with the fields that `find_installation` needs here; the key of its result is not used."""
     return BuildSpec(
         id="", workload_id="", namespace="", name="", kind=Kind.FUNCTION, version=0, runtime=order.runtime, entrypoint=order.entrypoint,
         code_key="", build_env={}, env={}, memory_mb=0,

@@ -1,4 +1,4 @@
-"""What an upload asks to have installed."""
+"""Finds the dependencies of an upload in its manifests."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ _HOOKS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "p
 
 
 class WrongManifest(Exception):
-    """The upload's list of dependencies cannot be read; the text is for the user."""
+    """A manifest cannot be read; the text is for the user."""
 
 
 class Tool(StrEnum):
@@ -33,7 +33,7 @@ class Tool(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """`key` names the folder: equal keys mean equal content. `needs_code`: the installer has to see the whole upload."""
+    """`key` names the dependency folder: equal keys mean equal content. `needs_code`: the installer needs the whole upload."""
 
     tool: Tool
     key: str
@@ -52,7 +52,7 @@ def find_installation(code_dir: Path, spec: BuildSpec) -> Installation | None:
 
 
 def text_of(raw: bytes) -> str:
-    """The lines of a requirements file without what editors put in: byte order mark, CRLF, comments, blank lines."""
+    """A requirements file without byte order mark, CRLF, comments and blank lines."""
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "utf-8")
     lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in raw.decode(encoding, "replace").splitlines())
     return "\n".join(line for line in lines if line)

@@ -1,14 +1,14 @@
-"""A tool's last words → the message of a failed build."""
+"""Turns the output of an installer or a trial import into the message of a failed build."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 LAST_LINES = 50
 MAX_MESSAGE_CHARS = 8_000
-"""Of those lines together: the message is shown in lists; the whole log is with the version."""
+"""For all those lines together. The message appears in lists; the version has the whole log."""
 MAX_LINE_CHARS = 16 * 1024
 TAIL_LINES = 200
-"""Kept of a command's output: npm ends some failures with a hundred lines of usage, which are taken out first."""
+"""How much of a command's output is searched: npm ends some failures with a hundred lines of usage, which are removed."""
 _CULPRITS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -29,7 +29,7 @@ _CULPRITS = tuple(
 )
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.$]*(Error|Exception|Exit|Interrupt|Warning)\b")
 _RAISED_LINE = re.compile(_ERROR_LINE.pattern + r"|[A-Za-z_][\w.]*: ")
-"""How Python names an exception below its traceback; what the module printed may come after it."""
+"""The line of the exception below a Python traceback; output of the module may follow it."""
 _PANIC_LINE = re.compile(r"(panic|fatal error): ")
 _CLOSING_LINE = re.compile(r"\s|[\]})]|Node\.js v|$")
 _NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
@@ -37,7 +37,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
 
 def find_culprit(lines: Iterable[str]) -> str | None:
-    """The requirement that pip or npm gave up on, as it names it."""
+    """The requirement that pip or npm could not install, as the tool prints it."""
     for line in lines:
         for pattern in _CULPRITS:
             if found := pattern.search(line):
@@ -46,16 +46,16 @@ def find_culprit(lines: Iterable[str]) -> str | None:
 
 
 def install_message_of(tool: str, file: str, lines: Sequence[str], code: int, *, text: str = "") -> str:
-    """`text` is what stands in the file, for the number of the line that names the culprit."""
+    """`text` is the content of the file; the message then gives the line number of the culprit."""
     culprit = find_culprit(lines)
     line = find_line(text, culprit) if culprit else None
     where = f"{file}, line {line}" if line else file
-    what = f'{tool} could not install "{culprit}" of {where}' if culprit else f"{tool} failed on {file} (exit code {code})"
+    what = f'{tool} could not install "{culprit}" from {where}' if culprit else f"{tool} failed on {file} (exit code {code})"
     return _with_last(what, _informative_of(lines))
 
 
 def find_line(text: str, culprit: str) -> int | None:
-    """Number of the first line that names it as it is, else of the first that names its package."""
+    """The number of the first line with the requirement as given, else with the name of its package."""
     numbered = [(number, _plain_name_of(line)) for number, line in enumerate(text.splitlines(), 1) if not line.lstrip().startswith("#")]
     package = re.split(r"(?<=.)[@<>=!~\[;\s]", culprit, maxsplit=1)[0]
     for wanted in (culprit, package):
@@ -66,7 +66,7 @@ def find_line(text: str, culprit: str) -> int | None:
 
 
 def _plain_name_of(text: str) -> str:
-    """`Typing_Extensions` and `typing-extensions` are one package; blanks do not count."""
+    """Normalises the name: `Typing_Extensions` and `typing-extensions` are the same package. Drops blanks."""
     return re.sub(r"\s+", "", text.lower().replace("_", "-"))
 
 
@@ -76,7 +76,7 @@ def _informative_of(lines: Sequence[str]) -> list[str]:
 
 
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
-    """The first line carries the error itself, since lists show only that: Python's traceback ends in it, Node's and Go's begin with it."""
+    """Puts the error into the first line, the only one that lists show. A Python traceback ends with it; Node and Go print it first."""
     last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
     if panic := next((line for line in lines if _PANIC_LINE.match(line)), None):
         last = panic
@@ -89,7 +89,7 @@ def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
 
 def _with_last(what: str, lines: Sequence[str]) -> str:
     if len(lines) == 1 and what.endswith(lines[0].strip()):
-        return what  # all that was said is said
+        return what
     kept: list[str] = []
     left = MAX_MESSAGE_CHARS
     for line in reversed(lines[-LAST_LINES:]):
@@ -101,7 +101,7 @@ def _with_last(what: str, lines: Sequence[str]) -> str:
 
 
 def plain_of(raw: bytes) -> str:
-    """A tool's line as text: no colours, of a progress bar only how it ended, and no more of it than of any log line."""
+    """A line of a tool as plain text: no colours, only the final state of a progress bar, cut to the length of a log line."""
     text = _ANSI.sub("", raw.decode("utf-8", "replace").replace("\0", "").rstrip("\r")).rpartition("\r")[2].rstrip()
     return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …[cut]"
 
@@ -115,7 +115,7 @@ def masking_of(build_env: dict[str, str]) -> "Masking":
 
 
 class Masking:
-    """Takes the values of build_env out of a line. Short ones only as whole words: masking every `1` would leave no log."""
+    """Masks the values of build_env in log lines. Short values only as whole words: masking every `1` would make the log unreadable."""
 
     SHORT = 4
 

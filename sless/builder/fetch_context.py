@@ -1,4 +1,4 @@
-"""Fetches a build context: `URL SHA256 FOLDER`. Its text is what the first container of a builder pod runs, on any image with Python 3."""
+"""Downloads and unpacks a build context: `URL SHA256 FOLDER`. The init container of a builder pod runs this source as `python3 -c`."""
 
 import hashlib
 import os
@@ -26,11 +26,11 @@ def main() -> None:
                 sys.exit(f"the build context cannot be fetched: {error}")
         time.sleep(TRIES - left)
     if found != expected:
-        sys.exit(f"the build context is not what was packed: expected {expected}, found {found}")
+        sys.exit(f"the build context has the wrong SHA-256: expected {expected}, found {found}")
     with tarfile.open(path, "r:gz") as archive:
         if hasattr(tarfile, "data_filter"):
             archive.extractall(folder, filter="data")
-        else:  # Python before 3.11.4; what it unpacks was packed by sless
+        else:  # Python before 3.11.4; sless packed the archive itself
             archive.extractall(folder)
     os.unlink(path)
 

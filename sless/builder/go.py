@@ -1,9 +1,9 @@
-"""Go: an upload and the runtime become one program, kept by what it was made of.
+"""Compiles an upload and the Go runtime into one program, cached by the content of both.
 
-Decisions. The program is made of a copy of the upload, in which a generated main calls the entrypoint; so any module path works, and
-none, and `package main`. The runtime is a requirement that go.mod replaces by a folder, or a vendored module when the upload has a
-vendor folder: no workspace, where GOFLAGS=-mod=mod is refused. -mod=mod, because an upload whose go.sum or go.mod lacks a line shall
-build rather than teach. The compiler's cache is shared by all: its keys are the content of what was compiled.
+Decisions. A copy of the upload gets a generated main that calls the entrypoint; so it may have any module path, none, or be `package main`.
+The runtime is a requirement that go.mod replaces with a folder, or a vendored module when the upload has a vendor folder. There is no
+workspace, because a workspace refuses GOFLAGS=-mod=mod. We use -mod=mod so that an upload builds although a line is missing in its go.sum
+or go.mod. All tenants share the compiler's cache, whose keys are hashes of the compiled content.
 """
 
 import hashlib
@@ -31,8 +31,7 @@ _NOISE = re.compile(r"^(# |go: (downloading|finding|found|added|upgraded) )|^$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoCompiler:
-    """`folder` keeps Go's caches, `runtimes` is another folder of runtimes than the bundled one. `again` is for who builds one function
-    over and over."""
+    """`folder` holds Go's caches; `runtimes` overrides the bundled runtimes; `again` makes repeated builds of one function fast."""
 
     material: Material
     processes: Processes
@@ -41,7 +40,7 @@ class GoCompiler:
     again: GoAgain | None = None
 
     def ensure(self, work: Work, code_dir: Path, home: Home) -> str:
-        """The artifact: the program's folder. Raises BuildFailed, BuildCancelled."""
+        """Returns the artifact: the name of the program's folder. Raises BuildFailed, BuildCancelled."""
         toolchain = find_toolchain()
         runtime_dir = (self.runtimes or assets.runtimes_dir()).absolute() / work.spec.runtime
         source = GoSource(code_dir=code_dir, entrypoint=work.spec.entrypoint, runtime_dir=runtime_dir)
@@ -52,7 +51,7 @@ class GoCompiler:
         try:
             if folder.is_dir():
                 folder.touch()
-                work.log("the same code has been compiled already")
+                work.log("the same code is already compiled")
             else:
                 with self.material.staging() as staged:
                     compilation = self._compilation(work, source, toolchain, Home(root=staged, home=home.home, tmp=home.tmp))
@@ -74,12 +73,12 @@ class GoCompiler:
         return compilation
 
     def _compile(self, work: Work, compilation: Compilation) -> None:
-        """Leaves the program in `made`."""
+        """Writes the program to `compilation.made`."""
         began = time.monotonic()
         vendored = ", vendored modules" if compilation.prepared.vendored else ""
         work.log(f"go build: compiling with {compilation.toolchain.version}{vendored}")
         if not any(Path(compilation.environment["GOCACHE"]).glob("??")):
-            work.log("go build: the first time Go compiles its own library too, which takes about half a minute")
+            work.log("go build: the first build also compiles Go's standard library, which takes about half a minute")
         command = Command(argv=compilation.argv, cwd=compilation.code, env=compilation.environment, on_started=lower_priority)
         exit_code = work.run(self.processes, command)
         if exit_code:
@@ -88,7 +87,7 @@ class GoCompiler:
 
 
 def go_artifact_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> str:
-    """Equal keys mean equal programs, whoever uploaded them; what was made with a build_env is its namespace's alone."""
+    """Equal keys mean equal programs, also of different tenants. With a build_env, the key is private to the namespace."""
     content = re.search(r"[0-9a-f]{64}", spec.code_key)
     digest = hashlib.sha256()
     for part in (
@@ -102,7 +101,7 @@ def go_artifact_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> 
 
 
 def failure_of(entrypoint: str, lines: list[str], functions: tuple[str, ...], code: int) -> str:
-    """The first line carries the error itself, with file and line, since lists show only that."""
+    """Puts the error with file and line into the first line, the only one that lists show."""
     told = [line.removeprefix("./") for line in lines if not _NOISE.match(line)]
     if any(_NO_FUNCTION.search(line) for line in told):
         package, function = entrypoint.rpartition("/")[0] or "the top folder", entrypoint.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""One `go build` of an upload: a copy of the code that is a program, and the command that compiles it."""
+"""One `go build` of an upload: a copy of the code, completed to a program, and the command that compiles it."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _NICENESS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoSource:
-    """What is compiled: the user's code (which stays as it is) and a runtime, for a function."""
+    """The input of a compilation: the user's code (left unchanged), the entrypoint and the runtime."""
 
     code_dir: Path
     entrypoint: str
@@ -24,13 +24,13 @@ class GoSource:
 
     @property
     def hooks(self) -> Path:
-        """The file that goes into package os."""
+        """The file added to package os."""
         return self.runtime_dir / "_hooks" / "os_hooks.go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
-    """The command that compiles; it runs in `code`, a copy of the user's, and leaves the program at `made` / PROGRAM."""
+    """A command to run in `code`, a copy of the user's code; it writes the program to `made` / PROGRAM."""
 
     source: GoSource
     toolchain: Toolchain
@@ -58,13 +58,13 @@ def make_compilation(source: GoSource, toolchain: Toolchain, folder: Path, envir
 
 
 def lower_priority(child: Child) -> None:
-    """The compiler takes every core for as long as it runs; calls go first."""
+    """The compiler uses every core; calls take precedence."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PGRP, child.pid, _NICENESS)
 
 
 def _copy(code_dir: Path, copy: Path) -> None:
-    """The unpacked code is shared and may be read-only; go works on a copy, to which files are added."""
+    """The unpacked code is shared and may be read-only, and the build adds files to it."""
     shutil.copytree(code_dir, copy, symlinks=True, ignore=shutil.ignore_patterns("node_modules", ".git"))
     for path in (copy, *copy.rglob("*")):
         if not path.is_symlink():

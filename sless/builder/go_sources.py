@@ -1,4 +1,4 @@
-"""Makes an upload a Go program: the files that its copy needs beside the user's own."""
+"""Completes a copy of an upload to a Go program: adds the files it needs beside the user's own."""
 
 import json
 import re
@@ -25,14 +25,14 @@ _LANGUAGE = re.compile(r"^\s*go\s+(\d+)\.(\d+)(?:\S*)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """`vendored`: the requirements come from the upload's vendor folder. `functions` are those that the entry package exports."""
+    """`vendored`: the modules come from the upload's vendor folder. `functions`: the exported functions of the entry package."""
 
     vendored: bool
     functions: tuple[str, ...]
 
 
 def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
-    """Adds to `code`, a copy of the upload, what makes it a program. Raises BuildFailed with the sentence for the user."""
+    """Completes `code`, a copy of the upload, to a program. Raises BuildFailed with a message for the user."""
     module, _, function = entrypoint.rpartition(".")
     if not module or not function[:1].isupper():
         found = f'found "{function}"' if module else "found no module"
@@ -45,7 +45,7 @@ def prepare(code: Path, entrypoint: str, runtime_dir: Path) -> Prepared:
         raise BuildFailed(f"entrypoint {entrypoint}: expected a .go file in {_shown(code, folder)}, found none")
     for name in (MAIN_FOLDER, RUNTIME_FOLDER):
         if (code / name).exists():
-            raise BuildFailed(f"{name}: this name in the top folder is taken by the build, give yours another one")
+            raise BuildFailed(f"{name}: the build uses this name in the top folder; rename yours")
     mod = code / "go.mod"
     text = mod.read_text(encoding="utf-8", errors="replace") if mod.is_file() else f"module {DEFAULT_MODULE}\n\ngo 1.23\n"
     vendored = (code / "vendor" / "modules.txt").is_file()
@@ -80,8 +80,8 @@ def module_path_of(mod_text: str) -> str:
 
 
 def mod_with_runtime(text: str, *, vendored: bool) -> str:
-    """The go.mod with the runtime as a requirement, found among the vendored or in a folder beside. The runtime's own language version
-    is low so that it raises nobody's; only a go.mod from before Go 1.18 is raised to that."""
+    """go.mod with the runtime as a requirement, either vendored or replaced by a folder. The runtime declares a low language version, so
+    that the user's stays as it is; only a go.mod from before Go 1.18 is raised to 1.18."""
     language = _LANGUAGE.search(text)
     if language is None:
         text += f"\ngo {_version_text(_LEAST_LANGUAGE)}\n"
@@ -94,7 +94,7 @@ def mod_with_runtime(text: str, *, vendored: bool) -> str:
 
 
 def package_sources_of(folder: Path) -> list[Path]:
-    """The .go files of a folder's package: no tests, nothing that a build constraint leaves out for good."""
+    """The .go files of the package in a folder, without tests and files with the build constraint `ignore`."""
     if not folder.is_dir():
         return []
     files = sorted(path for path in folder.iterdir() if path.suffix == ".go" and path.is_file())
@@ -113,14 +113,14 @@ def find_package_name(source: Path) -> str | None:
 
 
 def head_of(source: Path) -> str:
-    """The text up to the package clause, which build constraints stand before."""
+    """The text up to the package clause; it contains the build constraints."""
     text = source.read_text(encoding="utf-8", errors="replace")
     found = _find_package_clause(text)
     return text[: found.end()] if found else text
 
 
 def _make_importable(folder: Path, sources: list[Path]) -> None:
-    """A package main cannot be imported: in the copy it gets another name, and its func main is one like others."""
+    """Renames package main, which cannot be imported. Its func main is then an ordinary function."""
     for source in sources:
         if find_package_name(source) != "main":
             continue
@@ -139,7 +139,7 @@ def _blank(comment: re.Match[str]) -> str:
 
 
 def _packages_of(code: Path) -> list[Path]:
-    """Folders of the upload's own module."""
+    """Folders that belong to the upload's own module."""
     folders = [code]
     for folder in folders:
         for path in sorted(folder.iterdir()):
@@ -150,7 +150,8 @@ def _packages_of(code: Path) -> list[Path]:
 
 
 def _add_early(folder: Path) -> None:
-    """Go initialises what a package imports before the package: output and environment are ready when the user's code begins."""
+    """Imports the runtime's package `early` in each package: Go initialises imports first, so output and environment are ready before the
+    user's init functions run."""
     sources = package_sources_of(folder)
     name = next((found for source in sources if (found := find_package_name(source))), None)
     if name is not None:
@@ -158,7 +159,7 @@ def _add_early(folder: Path) -> None:
 
 
 def _copy_runtime(runtime_dir: Path, folder: Path) -> None:
-    """A copy, since the place of a replaced module is written into the program."""
+    """A copy, because the program contains the path of a replaced module."""
     for part in _RUNTIME_PARTS:
         (folder / part).mkdir(parents=True, exist_ok=True)
         for source in sorted((runtime_dir / part).glob("*.go")):

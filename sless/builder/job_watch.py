@@ -1,4 +1,4 @@
-"""Follows one Job in the cluster until it has ended: its log line by line, and what keeps it from starting."""
+"""Follows one Job in the cluster until it ends: copies its log and detects why it cannot start."""
 
 import logging
 import time
@@ -18,14 +18,14 @@ Json = dict[str, Any]
 
 TICK_SEC = 0.5
 PATIENCE_SEC = 20.0
-"""How long a pod may be kept from starting: a scheduler that makes room and a registry that hiccups need some time."""
+"""How long a pod may fail to start: scheduling and a brief failure of the registry take some time."""
 LOST_TICKS = 3
-"""A Job that is not there this often in a row is gone."""
+"""A Job that is missing this many times in a row was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
-    """Where the Job is, and whose: `init` are containers whose log is told only when they fail; `what` names it in messages."""
+    """A Job of a build. `init` is an init container whose log is shown only when it fails; `what` describes the Job in messages."""
 
     namespace: str
     job: str
@@ -38,7 +38,7 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """`ended` is of the last pod's container, None when the cluster ended it before."""
+    """`ended` is the state of the last pod's container, None when the cluster ended the pod first."""
 
     ok: bool
     ended: Ended | None
@@ -61,14 +61,14 @@ class JobWatch:
     _lost: int = 0
 
     def run(self) -> End:
-        """Raises BuildCancelled, BuildFailed (over the time, cannot start, gone)."""
+        """Raises BuildCancelled, BuildFailed (timed out, cannot start, deleted)."""
         while True:
             self.work.check_time()
             try:
                 end = self._observe()
             except Unavailable as error:
                 _log.warning("%s of build %s: %s", self.ref.what, self.ref.build_id, error)
-                # What is seen next may be as old as what was seen last: nodes tell the API later than it answers us.
+                # The next observation may be stale: nodes update their status after the API is back.
                 self._stuck_since = self._begun_at = None
                 end = None
             except KubeError as error:
@@ -83,7 +83,7 @@ class JobWatch:
         if job is None or job["metadata"].get("deletionTimestamp"):
             self._lost += 1
             if self._lost >= LOST_TICKS:
-                raise BuildFailed(f"{self.ref.what}: somebody deleted its Job {self.ref.job}")
+                raise BuildFailed(f"{self.ref.what}: its Job {self.ref.job} was deleted")
             return None
         self._lost = 0
         pods = self._pods()
@@ -107,7 +107,7 @@ class JobWatch:
         return sorted(owned, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
     def _report_log(self, pod: Json) -> None:
-        """What its log has more than last time. A container that failed before the main one began is the one to hear."""
+        """Logs the new lines of the pod. When the init container failed, its log is used."""
         name = pod["metadata"]["name"]
         container = self.ref.container
         if self.ref.init and (ended := find_ended(pod, self.ref.init)) and ended.exit_code:
@@ -117,18 +117,18 @@ class JobWatch:
         if name not in self._reported:
             if self._reported:
                 self.work.begin()
-                self.work.log(f"[try {len(self._reported) + 1}]")
+                self.work.log(f"[attempt {len(self._reported) + 1}]")
             self._reported[name] = 0
         try:
             text = self.kube.pod_logs(self.ref.namespace, name, container=container)
         except Unavailable:
             raise
-        except KubeError:  # the pod or its log is gone; how the Job ended is told by the Job
+        except KubeError:  # the pod or its log is gone; the Job has the outcome
             return
         lines = text.encode().split(b"\n")
         if not find_ended(pod, container):
-            lines = lines[:-1]  # the last one may be half there
-        start = self._reported[name] if self._reported[name] <= len(lines) else 0  # less than last time: the log was rotated
+            lines = lines[:-1]  # the last line may be incomplete
+        start = self._reported[name] if self._reported[name] <= len(lines) else 0  # fewer than last time: the log was rotated
         self._reported[name] = len(lines)
         if fresh := [line for raw in lines[start:] if (line := plain_of(raw))]:
             self.work.log(*fresh)

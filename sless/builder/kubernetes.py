@@ -1,4 +1,4 @@
-"""KubernetesBuilder: uploads become images by Jobs of the cluster, or, small code, ConfigMaps; then a Job imports the entrypoint."""
+"""KubernetesBuilder: builds uploads into images (small code into ConfigMaps) with Jobs, then imports the entrypoint in a Job."""
 
 import logging
 import threading
@@ -33,7 +33,7 @@ AWAY_SEC = 1.0
 def make_kubernetes_builder(
     settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore
 ) -> "KubernetesBuilder":
-    """Raises ConfigError naming the setting that is wrong."""
+    """Raises ConfigError naming the wrong setting."""
     fit = builder_fit_of(settings, installation)
     policy = tenant_policy_of(settings, installation)
 
@@ -42,8 +42,8 @@ def make_kubernetes_builder(
             return None
         secret = kube.find("Secret", fit.push_secret, fit.pod_namespace)
         if secret is None:
-            where = f"namespace {fit.pod_namespace!r} has none of that name"
-            raise RegistryFailed(f"SLESS_REGISTRY_SECRET names Secret {fit.push_secret!r}, and {where}")
+            where = f"which does not exist in namespace {fit.pod_namespace!r}"
+            raise RegistryFailed(f"SLESS_REGISTRY_SECRET names Secret {fit.push_secret!r}, {where}")
         return docker_config_of(secret)
 
     steps = Steps(
@@ -60,8 +60,8 @@ def make_kubernetes_builder(
 
 
 class KubernetesBuilder:
-    """See ports.Builder. One thread per build, which follows what the cluster does. The Jobs outlive this process: a build that is started
-    again finds the Job of its id and follows that one."""
+    """See ports.Builder. One thread per build follows its Jobs. Jobs outlive this process: starting a build again follows the existing
+    Job."""
 
     def __init__(self, steps: Steps, timeout_sec: int) -> None:
         self._steps = steps
@@ -83,7 +83,7 @@ class KubernetesBuilder:
         return work.poll() if work is not None else None
 
     def cancel(self, build_id: str) -> None:
-        """What an earlier process left of an unknown build goes, too."""
+        """Also removes what an earlier process left of an unknown build."""
         with self._lock:
             work = self._works.pop(build_id, None)
         if work is not None:
@@ -97,9 +97,9 @@ class KubernetesBuilder:
             return
         try:
             if registry.delete(image):
-                _log.info("image %s is not needed any more: removed", image)
+                _log.info("removed unused image %s", image)
         except DeletionNotAllowed as error:
-            _log.warning("image %s stays: %s", image, error)
+            _log.warning("cannot remove unused image %s: %s", image, error)
         except (RegistryFailed, KubeError) as error:
             raise BuilderUnavailable(str(error)) from error
 
@@ -128,7 +128,7 @@ class KubernetesBuilder:
             thread.start()
 
     def _build_image(self, work: Work) -> None:
-        """The top of a build's thread: whatever happens becomes the version's message."""
+        """The top of a build's thread: any error becomes the message of the version."""
         try:
             work.end(ready=True, artifact=self._make(work))
         except BuildCancelled:
@@ -144,7 +144,7 @@ class KubernetesBuilder:
             work.end(ready=False, message=f"build failed: internal error ({type(error).__name__})")
 
     def _make(self, work: Work) -> str:
-        """Begun again after what passes by itself: each step finds what an earlier try has done."""
+        """Retries after transient errors; each step is idempotent."""
         while True:
             try:
                 return self._steps.make(work)
@@ -156,18 +156,18 @@ class KubernetesBuilder:
                 if error.code is not Code.UNAVAILABLE:
                     raise
                 reason = error.message
-            _log.warning("build %s waits: %s", work.spec.id, reason)
+            _log.warning("build %s is waiting: %s", work.spec.id, reason)
             work.log(f"waiting: {reason}")
             work.check_time()
             if work.cancelled.wait(AWAY_SEC):
                 raise BuildCancelled
 
     def _clear(self, build_id: str) -> None:
-        """What cannot be removed now is removed by `collect`."""
+        """`collect` removes later what cannot be removed now."""
         try:
             self._steps.clear(build_id)
         except (KubeError, SlessError) as error:
-            _log.warning("what build %s left cannot be removed now: %s", build_id, error)
+            _log.warning("cannot clean up build %s now: %s", build_id, error)
 
     def _collect_jobs(self, open_ids: set[str]) -> None:
         selector = selector_of(self._steps.fit.installation, ROLE_BUILD)
@@ -186,5 +186,5 @@ class KubernetesBuilder:
 
 
 def _passes(error: KubeError) -> bool:
-    """The API is away, somebody changed something at the same moment, or the tenant's old namespace goes or has just gone."""
+    """Transient: the API is unavailable, a concurrent change, or the tenant's old namespace is being deleted."""
     return isinstance(error, Unavailable | Conflict) or error.status == 404 or "because it is being terminated" in error.message

@@ -1,4 +1,4 @@
-"""LocalBuilder: installs and checks uploads with child processes of this server."""
+"""LocalBuilder: installs and checks uploads in child processes on this machine."""
 
 import logging
 import shutil
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_local_builder(settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False) -> "LocalBuilder":
-    """`runtimes`: another folder of runtimes than the bundled one. `again`: one function is built over and over, each time soon."""
+    """`runtimes` overrides the bundled folder of runtimes. `again`: one function is built repeatedly and should be fast."""
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     check = ImportCheck(processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes))
@@ -42,7 +42,7 @@ def make_local_builder(settings: Settings, material: Material, *, runtimes: Path
 
 
 class LocalBuilder:
-    """See ports.Builder. One thread per build; how many at once is the reconciler's business."""
+    """See ports.Builder. One thread per build; the reconciler limits how many run at once."""
 
     def __init__(self, material: Material, run_dir: RunDir, check: ImportCheck, go: GoCompiler, timeout_sec: int) -> None:
         self._material = material
@@ -77,7 +77,7 @@ class LocalBuilder:
             work.cancel()
 
     def discard(self, artifact: str) -> None:
-        """Nothing lies elsewhere: the folders are collected as material of this machine."""
+        """Nothing to do: `Material` collects the folders."""
 
     def collect(self, kept: Collection[Version], young_sec: float) -> None:
         """See `discard`."""
@@ -94,7 +94,7 @@ class LocalBuilder:
         self._run_dir.close()
 
     def _build_artifact(self, work: Work) -> None:
-        """The top of a build's thread: whatever happens becomes the version's message."""
+        """The top of a build's thread: any error becomes the message of the version."""
         try:
             work.end(ready=True, artifact=self._make(work))
         except BuildCancelled:
@@ -113,11 +113,11 @@ class LocalBuilder:
                 self._go.again.learn(work.spec)
 
     def _make(self, work: Work) -> str:
-        """The artifact."""
+        """Returns the artifact."""
         spec = work.spec
         compiled = RUNTIMES[spec.runtime].language == "go"
         if not compiled:
-            self._check.commands.command_of(spec.runtime)  # Missing runtimes are told before anything is installed.
+            self._check.commands.command_of(spec.runtime)  # a missing runtime fails before anything is installed
         home = self._run_dir.make_home(new_id())
         try:
             code_dir = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact="", runtime=spec.runtime)).code_dir
@@ -128,7 +128,7 @@ class LocalBuilder:
             self._check.run(work, unpacked, home)
         finally:
             remove_tree(home.root)
-        work.log(f"{spec.entrypoint} can be imported: version {spec.version} is ready")
+        work.log(f"imported {spec.entrypoint}: version {spec.version} is ready")
         return artifact
 
     def _ensure_dependencies(self, work: Work, code_dir: Path, home: Home) -> str:
@@ -139,14 +139,14 @@ class LocalBuilder:
         return installation.key
 
     def _ensure_installed(self, work: Work, installation: Installation, code_dir: Path, home: Home) -> None:
-        """Two builds that want the same wait for one another, so the second finds it done (or tries itself when the first failed)."""
+        """Builds with equal dependencies take turns: the second finds them installed, or installs them when the first failed."""
         folder = self._material.deps_dir(installation.key)
         lock = self._material.lock_of(f"deps:{installation.key}")
         work.wait_for(lock)
         try:
             if folder.is_dir():
                 folder.touch()
-                work.log(f"dependencies of {installation.file} are installed already")
+                work.log(f"the dependencies in {installation.file} are already installed")
                 return
             with self._material.staging() as staged:
                 self._install(work, installation, code_dir, Home(root=staged, home=home.home, tmp=staged / "tmp"))
@@ -155,7 +155,7 @@ class LocalBuilder:
             lock.release()
 
     def _install(self, work: Work, installation: Installation, code_dir: Path, home: Home) -> None:
-        """Leaves the content of the dependency folder in `made`."""
+        """Writes the content of the dependency folder to `made`."""
         began = time.monotonic()
         made = home.root / "made"
         made.mkdir()
@@ -173,7 +173,7 @@ class LocalBuilder:
             tool, text = installation.tool.split()[0], (code_dir / installation.file).read_text(errors="replace")
             raise BuildFailed(install_message_of(tool, installation.file, work.tail(), code, text=text))
         if installation.tool is not Tool.PIP:
-            # With the copy of the upload, if it was needed: node_modules then holds links into it.
+            # Including the copy of the upload when there is one: node_modules then links into it.
             made.rmdir()
             cwd.rename(made)
         work.log(f"{installation.tool}: done in {time.monotonic() - began:.1f} s")

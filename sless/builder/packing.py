@@ -1,4 +1,4 @@
-"""From an upload in the code store to a build context on disk; the parent's side of `context_child`."""
+"""Packs an upload from the code store into a build context on disk; the parent's side of `context_child`."""
 
 import json
 import shutil
@@ -21,8 +21,8 @@ CHILD_SEC = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A packed upload. `form` is `code` (small code: the archive is what the runtime image unpacks) or `image` (a build context).
-    `tool`, `manifest` and its text are for messages of an installer that fails, `functions` (that a Go package exports) of a compiler."""
+    """A packed upload. `form` is `code` (small code: the runtime image unpacks the archive) or `image` (a build context). `tool`,
+    `manifest` and its text are for messages about a failed installer, `functions` (exported by the Go package) about a failed compiler."""
 
     form: str
     path: Path
@@ -38,8 +38,8 @@ class Context:
 
 @contextmanager
 def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) -> Iterator[Context]:
-    """The context of a build; its file is gone at the end of the block. `image` is the runtime image, `small_bytes` up to which size code
-    without dependencies stays as it is (0: never). Raises BuildFailed with the sentence for the user, SlessError, OSError."""
+    """The context of a build; its file is deleted at the end of the block. `image` is the runtime image. Code without dependencies up to
+    `small_bytes` is not built (0: always built). Raises BuildFailed with a message for the user, SlessError, OSError."""
     folder = Path(tempfile.mkdtemp(prefix="sless-context-"))
     try:
         package = folder / "package.zip"

@@ -1,4 +1,4 @@
-"""Names of images: pure."""
+"""Image references: pure."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ _DOCKER_HUB_CREDENTIALS = ("https://index.docker.io/v1/", "index.docker.io", "do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryName:
-    """`host[:port]`, and the path under which our repositories lie: the user of a host given as `host/user`, then the project."""
+    """`host` is `host[:port]`; `path` is the prefix of our repositories: the user of `host/user`, then the project."""
 
     host: str
     path: str
@@ -30,7 +30,7 @@ class RegistryName:
 
     @property
     def credential_keys(self) -> tuple[str, ...]:
-        """Under which of these a dockerconfigjson may keep the credentials, the most exact first."""
+        """Keys under which a dockerconfigjson may have the credentials, the most specific first."""
         if self.host in _DOCKER_HUB:
             return _DOCKER_HUB_CREDENTIALS
         whole = f"{self.host}/{self.path}" if self.path else self.host
@@ -39,7 +39,7 @@ class RegistryName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An image of ours: `host/repository:tag`."""
+    """`host/repository:tag`"""
 
     host: str
     repository: str
@@ -50,7 +50,7 @@ class Reference:
 
 
 def registry_of(settings: Settings) -> RegistryName | None:
-    """None: no registry is configured. Raises ConfigError naming the setting that is wrong."""
+    """None when no registry is configured. Raises ConfigError naming the wrong setting."""
     given = settings.registry_host.strip().removeprefix("https://").removeprefix("http://").strip("/")
     if not given:
         return None
@@ -67,8 +67,7 @@ def registry_of(settings: Settings) -> RegistryName | None:
 
 
 def qualified_of(image: str) -> str:
-    """With its host, as a kubelet completes a name without one; buildah asks nobody and guesses nothing. `golang:1.23` →
-    `docker.io/library/golang:1.23`."""
+    """Adds the default host as a kubelet does, because buildah does not: `golang:1.23` → `docker.io/library/golang:1.23`."""
     first, slash, _ = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return image
@@ -80,8 +79,8 @@ def repository_of(registry: RegistryName, namespace: str, name: str) -> str:
 
 
 def tag_of(spec: BuildSpec, recipe: Mapping[str, str]) -> str:
-    """Equal tags are equal images: the uploaded content, then what else goes into the image (`recipe`: the Dockerfile, the runtime image
-    and so on), the entrypoint and the build_env. What is built afresh on purpose has its version's number behind it."""
+    """Equal tags mean equal images. The tag is a hash of the uploaded content, then of everything else in the image: `recipe` (the
+    Dockerfile and its arguments), entrypoint and build_env. A rebuild appends the number of its version."""
     content = re.search(r"[0-9a-f]{64}", spec.code_key)
     digest = hashlib.sha256()
     for part in (spec.runtime, spec.entrypoint, repr(sorted(spec.build_env.items())), repr(sorted(recipe.items()))):
@@ -92,7 +91,7 @@ def tag_of(spec: BuildSpec, recipe: Mapping[str, str]) -> str:
 
 
 def find_reference(artifact: str, registry: RegistryName) -> Reference | None:
-    """The parts of an artifact that is an image in this registry, else None: images elsewhere are not ours to delete."""
+    """Parses an artifact. None when it is not an image in this registry: we never delete images elsewhere."""
     prefix = f"{registry.host}/"
     repository, colon, tag = artifact.removeprefix(prefix).rpartition(":")
     if not artifact.startswith(prefix) or not colon or "/" in tag:

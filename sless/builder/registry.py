@@ -1,4 +1,4 @@
-"""The image registry (v2 API of the OCI distribution spec): does an image exist, delete it; and Harbor's projects. Home of `requests`."""
+"""Client of the image registry (OCI distribution API v2): finds and deletes images. Also creates Harbor projects."""
 
 import base64
 import json
@@ -25,15 +25,15 @@ MANIFESTS = ", ".join(
 )
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _PUSH, _DELETE = "pull,push", "pull,delete"
-"""Of a repository that does not exist yet, some registries tell only who may push that it is not there; others are refused."""
+"""Scope `push` also for reading: some registries answer 404 for a new repository only to those who may push, and 401 to others."""
 
 
 class RegistryFailed(Exception):
-    """The registry cannot be asked, or refuses; the sentence names it and what it said."""
+    """The registry is unreachable or refuses. The text names the registry and its reason."""
 
 
 class DeletionNotAllowed(RegistryFailed):
-    """A registry that never deletes."""
+    """The registry has deletion disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Credentials:
 
 
 def find_credentials(docker_config: str, registry: RegistryName) -> Credentials | None:
-    """Those for this registry in the text of a dockerconfigjson; None: it has none. Raises RegistryFailed when it is no such text."""
+    """The credentials for this registry in a dockerconfigjson, None when it has none. Raises RegistryFailed when it is malformed."""
     try:
         auths = json.loads(docker_config)["auths"]
         entries = {str(key).rstrip("/"): value for key, value in auths.items()}
@@ -60,7 +60,7 @@ def find_credentials(docker_config: str, registry: RegistryName) -> Credentials 
 
 @dataclass(slots=True, kw_only=True)
 class Registry:
-    """`read_config` gives the text of the dockerconfigjson now (a secret may change), None when there is none. Thread-safe."""
+    """`read_config` returns the current dockerconfigjson (the Secret may change), None when there is none. Thread-safe."""
 
     name: RegistryName
     insecure: bool
@@ -69,7 +69,7 @@ class Registry:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find_digest(self, image: Reference) -> str | None:
-        """Digest of the manifest, None when there is no such image. Raises RegistryFailed."""
+        """The digest of the manifest, None when the image does not exist. Raises RegistryFailed."""
         answer = self._ask("HEAD", image.repository, f"manifests/{image.tag}", _PUSH)
         if answer.status_code == 404:
             return None
@@ -77,23 +77,23 @@ class Registry:
         return answer.headers.get("Docker-Content-Digest", "")
 
     def delete(self, image: Reference) -> bool:
-        """Whether the image was there and is gone. The blobs go when the registry collects its garbage. Raises RegistryFailed,
+        """Returns whether the image existed. The registry's garbage collection deletes the blobs later. Raises RegistryFailed,
         DeletionNotAllowed."""
         digest = self.find_digest(image)
         if digest is None:
             return False
         if not digest:
-            raise RegistryFailed(f"{self.name.host} does not tell the digest of {image}")
+            raise RegistryFailed(f"{self.name.host} did not return the digest of {image}")
         answer = self._ask("DELETE", image.repository, f"manifests/{digest}", _DELETE)
         if answer.status_code == 404:
             return False
         if answer.status_code == 405:
-            raise DeletionNotAllowed(f"the registry {self.name.host} does not allow that images are deleted")
+            raise DeletionNotAllowed(f"the registry {self.name.host} does not allow deleting images")
         self._check(answer, image)
         return True
 
     def _ask(self, method: str, repository: str, path: str, actions: str) -> requests.Response:
-        """Without a token first, since only the refusal tells where to get one; a token that is known is tried at once."""
+        """Sends a known token; without one, the first request fails with 401 and names the token server."""
         url = f"{'http' if self.insecure else 'https'}://{self.name.api_host}/v2/{repository}/{path}"
         with self._lock:
             known = self._tokens.get((repository, actions))
@@ -110,22 +110,22 @@ class Registry:
         return _request(method, url, headers=headers)
 
     def _authorization_of(self, challenge: str, repository: str, actions: str) -> str:
-        """What the challenge of a 401 asks for: Basic, or a Bearer token of the server that it names."""
+        """Answers the challenge of a 401: Basic, or a Bearer token from the server it names."""
         config = self.read_config()
         credentials = find_credentials(config, self.name) if config else None
         scheme, _, rest = challenge.partition(" ")
         if scheme.lower() == "basic":
             if credentials is None:
-                raise RegistryFailed(f"the registry {self.name.host} asks for a password, and the registry secret has none for it")
+                raise RegistryFailed(f"the registry {self.name.host} requires a password, but the registry secret has none for it")
             return _basic_of(credentials)
         wanted = dict(_CHALLENGE.findall(rest))
         if scheme.lower() != "bearer" or not wanted.get("realm"):
-            raise RegistryFailed(f"the registry {self.name.host} refuses without saying how to log in: {challenge[:200] or '401'}")
+            raise RegistryFailed(f"the registry {self.name.host} refused without a usable challenge: {challenge[:200] or '401'}")
         query = {"scope": f"repository:{repository}:{actions}", **({"service": wanted["service"]} if "service" in wanted else {})}
         headers = {"Authorization": _basic_of(credentials)} if credentials else {}
         answer = _request("GET", wanted["realm"], headers=headers, params=query)
         if answer.status_code != 200:
-            raise RegistryFailed(f"the registry {self.name.host} refuses the registry secret: {answer.status_code} from {wanted['realm']}")
+            raise RegistryFailed(f"the registry {self.name.host} rejected the registry secret: {answer.status_code} from {wanted['realm']}")
         said = _json_of(answer)
         if not (token := said.get("token") or said.get("access_token")):
             raise RegistryFailed(f"the registry {self.name.host}: expected a token from {wanted['realm']}, found none")
@@ -136,8 +136,8 @@ class Registry:
             return
         with self._lock:
             self._tokens.clear()
-        reason = {401: "does not accept the registry secret", 403: "forbids it"}
-        raise RegistryFailed(f"the registry {reason.get(answer.status_code, f'answers {answer.status_code}')} for {image}")
+        reason = {401: "rejected the registry secret", 403: "denied access"}
+        raise RegistryFailed(f"the registry {reason.get(answer.status_code, f'answered {answer.status_code}')} for {image}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Harbor:
     password: str
 
     def ensure_project(self, project: str) -> None:
-        """A private project; one that exists is as it is. Raises RegistryFailed."""
+        """Creates a private project; leaves an existing one unchanged. Raises RegistryFailed."""
         base = f"{self.url.rstrip('/')}/api/v2.0/projects"
         headers = {"Authorization": _basic_of(Credentials(user=self.user, password=self.password))}
         found = _request("HEAD", base, headers=headers, params={"project_name": project})
@@ -156,11 +156,11 @@ class Harbor:
         body = {"project_name": project, "metadata": {"public": "false"}}
         answer = _request("POST", base, headers=headers, json=body)
         if answer.status_code not in (201, 409):
-            raise RegistryFailed(f"Harbor {self.url}: the project {project} cannot be made: {answer.status_code} {answer.text[:200]}")
+            raise RegistryFailed(f"Harbor {self.url}: cannot create project {project}: {answer.status_code} {answer.text[:200]}")
 
 
 def make_registry(settings: Settings, read_config: Callable[[], str | None]) -> Registry | None:
-    """None: no registry is configured. Raises ConfigError."""
+    """None when no registry is configured. Raises ConfigError."""
     name = registry_of(settings)
     return Registry(name=name, insecure=settings.registry_insecure, read_config=read_config) if name else None
 
@@ -176,7 +176,7 @@ def _basic_of(credentials: Credentials) -> str:
 
 
 def _request(method: str, url: str, *, headers: Mapping[str, str], **more: Any) -> requests.Response:
-    """Redirects of a HEAD are followed as of a GET. No .netrc: the credentials are the secret's."""
+    """Follows redirects of a HEAD too. Ignores .netrc: the credentials come from the Secret."""
     try:
         with requests.Session() as session:
             session.trust_env = True

@@ -1,4 +1,4 @@
-"""One build at work: its log, its child, its deadline, its cancellation."""
+"""A running build: its log, child process, deadline and cancellation."""
 
 import signal
 import threading
@@ -14,26 +14,26 @@ from sless.host.process import Child, Launch, Processes
 
 MAX_LOG_LINES = 10_000
 MAX_LOG_CHARS = 4 * 2**20
-"""Of a build's log, which is shown whole: an installer may print lines of any length."""
+"""Limit of a build log, which is shown as a whole; an installer may print lines of any length."""
 MAX_LINE_CHARS = 8_000
 _MAX_TAIL_CHARS = 2_000
-"""Of a line in a message; the log has more of it."""
+"""Limit of a line in a message; the log has more."""
 _TERM_SEC = 2.0
 _LOOK_SEC = 0.1
 
 
 class BuildFailed(Exception):
-    """The text is the message of the version."""
+    """The text becomes the message of the version."""
 
 
 class BuildCancelled(Exception):
-    """Nobody waits for this build any more."""
+    """The build was cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`limit_sec` of this command alone, beside the build's; over it BuildFailed with `limit_message`. `on_started` gets the child.
-    `on_lines` gets what it prints, which is not in the log then; see host.process.Launch."""
+    """`limit_sec` applies to this command, in addition to the build's deadline; exceeding it raises BuildFailed with `limit_message`.
+    `on_lines` receives the output instead of the log; see host.process.Launch."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -45,7 +45,7 @@ class Command:
 
 
 class Work:
-    """`poll` and `cancel` are the reconciler's; the rest runs in the build's own thread. Lines come from the children's thread."""
+    """The reconciler calls `poll` and `cancel`, the build's thread the rest; output arrives on the thread of the child processes."""
 
     def __init__(self, spec: BuildSpec, changed: Callable[[], None], timeout_sec: int) -> None:
         self.spec = spec
@@ -90,15 +90,15 @@ class Work:
             return
         if self._logged > MAX_LOG_LINES or self._logged_chars > MAX_LOG_CHARS:
             self._log_full = True
-            line = f"[build log over {MAX_LOG_LINES} lines or {MAX_LOG_CHARS // 2**20} MB: the rest is dropped]"
+            line = f"[the build log exceeds {MAX_LOG_LINES} lines or {MAX_LOG_CHARS // 2**20} MB: the rest is dropped]"
         self._pending.append(line)
 
     def shorten(self, folder: Path, name: str) -> None:
-        """Shows this folder of the server as `name` in the log from now on."""
+        """From now on, shows the path of this folder as `name` in the log."""
         self._shortened.append((str(folder), name))
 
     def tail(self) -> list[str]:
-        """The last lines of the command that ran last."""
+        """The last lines of the last command."""
         with self._lock:
             return list(self._tail)
 
@@ -108,7 +108,7 @@ class Work:
         self._changed()
 
     def wait_for(self, lock: threading.Lock) -> bool:
-        """Takes a lock that another build may hold for minutes. Returns whether it had to wait."""
+        """Acquires a lock that another build may hold for minutes. Returns whether it had to wait."""
         if lock.acquire(blocking=False):
             return False
         self.log("waiting for another build that installs the same dependencies")
@@ -124,7 +124,7 @@ class Work:
             raise BuildFailed(f"build timed out after {self._timeout_sec} s")
 
     def begin(self) -> None:
-        """From now on `tail` is of what comes next."""
+        """Clears `tail` before the next command."""
         with self._lock:
             self._tail.clear()
 
@@ -133,7 +133,7 @@ class Work:
         return self._cancelled
 
     def run(self, processes: Processes, command: Command) -> int:
-        """The exit code. Raises BuildCancelled, BuildFailed (over the time), OSError (cannot be started)."""
+        """Returns the exit code. Raises BuildCancelled, BuildFailed (timed out), OSError (cannot be started)."""
         self.check_time()
         self.begin()
         ended = threading.Event()
@@ -147,7 +147,7 @@ class Work:
         child = processes.start(launch)
         with self._lock:
             self._child = child
-            if self._cancelled.is_set():  # just now, and `cancel` saw no child
+            if self._cancelled.is_set():  # cancelled just before the child was set
                 child.signal_group(signal.SIGKILL)
         command.on_started(child)
         try:

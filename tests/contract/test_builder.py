@@ -59,7 +59,7 @@ def test_without_dependencies_it_is_ready(harness):
     spec, status = harness.build(HELLO)
     assert (status.ready, status.message) == (True, "")
     assert harness.is_unbuilt(status)
-    assert harness.log[spec.id][-1] == "handler.handle can be imported: version 1 is ready"
+    assert harness.log[spec.id][-1] == "imported handler.handle: version 1 is ready"
     assert harness.changes.acquire(timeout=1)
 
 
@@ -191,7 +191,7 @@ def test_what_a_build_env_may_have_fetched_stays_in_its_namespace(harness):
 def test_a_requirement_that_does_not_exist_is_named_with_pips_own_lines(harness):
     _, status = harness.build({**HELLO, "requirements.txt": "--no-index\nnosuch==9\n"})
     lines = message_lines(status)
-    assert lines[0] == 'pip could not install "nosuch==9" of requirements.txt, line 2'
+    assert lines[0] == 'pip could not install "nosuch==9" from requirements.txt, line 2'
     assert "ERROR: No matching distribution found for nosuch==9" in lines
     assert len(lines) <= 51
 
@@ -298,7 +298,7 @@ def test_a_lock_is_obeyed(harness, node_binary):
     lock = {"name": "fn", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": {"name": "fn", "version": "1.0.0"}}}
     files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"}), "package-lock.json": json.dumps(lock)}
     _spec, status = harness.build(files, runtime="nodejs20")
-    assert message_lines(status)[0] == 'npm could not install "greeting@1.0.0" of package-lock.json'
+    assert message_lines(status)[0] == 'npm could not install "greeting@1.0.0" from package-lock.json'
     assert "in sync" in status.message and "Usage" not in status.message
 
 

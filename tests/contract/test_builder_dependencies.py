@@ -76,7 +76,7 @@ def test_hashes_are_checked(harness):
     assert status.ready, status.message
     wrong = right.replace(digest, "0" * 64)
     _, status = harness.build(handler("tiny") | packages | {"requirements.txt": wrong})
-    assert status.message.splitlines()[0] == 'pip could not install "tiny==1.0" of requirements.txt, line 3'
+    assert status.message.splitlines()[0] == 'pip could not install "tiny==1.0" from requirements.txt, line 3'
     assert "DO NOT MATCH" in status.message
 
 

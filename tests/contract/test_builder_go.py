@@ -46,12 +46,12 @@ def test_a_program_is_made_once_for_the_same_code(harness):
     assert not (unpacked.code_dir / "go.mod").exists()
     assert harness.log[spec.id][0].startswith("go build: compiling with go1.")
     assert not any("the first time" in line for line in harness.log[spec.id])
-    assert harness.log[spec.id][-1] == "handler.Handle can be imported: version 1 is ready"
+    assert harness.log[spec.id][-1] == "imported handler.Handle: version 1 is ready"
     again = replace(spec, id=new_id())
     harness.start(again)
     second = harness.wait(again)
     assert (second.ready, second.artifact) == (True, status.artifact)
-    assert harness.log[again.id][0] == "the same code has been compiled already"
+    assert harness.log[again.id][0] == "the same code is already compiled"
     _, other = harness.build({**HELLO, "data.txt": "x"}, **GO)
     assert other.artifact != status.artifact
 
@@ -59,7 +59,7 @@ def test_a_program_is_made_once_for_the_same_code(harness):
 def test_the_wait_for_the_first_program_is_told(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("GOCACHE", str(tmp_path / "cold"))
     spec, _ = harness.build({"handler.go": "package handler\n\nfunc Handle("}, **GO)
-    assert "go build: the first time Go compiles its own library too, which takes about half a minute" in harness.log[spec.id]
+    assert "go build: the first build also compiles Go's standard library, which takes about half a minute" in harness.log[spec.id]
 
 
 def test_the_program_goes_by_content_and_not_by_workload(go_toolchain, tmp_path):
@@ -255,7 +255,7 @@ def test_what_is_wrong_is_told(harness, source, entrypoint, first):
 @pytest.mark.parametrize("name", ["sless_entry_main", "sless_runtime"])
 def test_names_of_the_build_are_taken(harness, name):
     _, status = harness.build({**HELLO, f"{name}/x.go": "package x\n"}, **GO)
-    assert status.message == f"{name}: this name in the top folder is taken by the build, give yours another one"
+    assert status.message == f"{name}: the build uses this name in the top folder; rename yours"
 
 
 def test_a_failed_build_leaves_nothing_behind(harness):
@@ -274,7 +274,7 @@ def test_without_go_it_says_what_to_install(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     _, status = harness.build(HELLO, **GO)
-    assert message_lines(status)[0].startswith("go is missing on this machine: expected Go 1.23 or newer on the PATH or beside Python")
+    assert message_lines(status)[0].startswith("go is missing on this machine: install Go 1.23 or newer on the PATH or beside Python")
     assert "upload" not in status.message, "`sless dev` has no uploads"
 
 

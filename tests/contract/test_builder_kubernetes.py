@@ -80,7 +80,7 @@ def test_small_code_is_an_immutable_config_map_and_needs_no_registry(harness):
 def test_without_a_registry_what_has_to_be_built_says_so(harness):
     harness.make(registry_host="", registry_secret="")
     _, status = harness.build(FAILS)
-    assert status.message == "requirements.txt asks for packages, and this installation has no image registry (SLESS_REGISTRY_HOST)"
+    assert status.message == "requirements.txt lists packages, but this installation has no image registry (SLESS_REGISTRY_HOST)"
 
 
 def test_image_build_always_makes_an_image_of_small_code(harness):
@@ -97,12 +97,12 @@ def test_an_image_that_exists_is_not_built_but_a_rebuild_is(harness):
     same = replace(spec, id=new_id(), version=2)
     harness.start(same)
     assert harness.wait(same).artifact == first.artifact
-    assert any("is there already" in line for line in harness.log[same.id])
+    assert any("already exists" in line for line in harness.log[same.id])
     afresh = replace(spec, id=new_id(), version=3, rebuild=True)
     harness.start(afresh)
     status = harness.wait(afresh)
     assert status.artifact == f"{first.artifact}-v3"
-    assert any("is built" in line for line in harness.log[afresh.id])
+    assert any("built image" in line for line in harness.log[afresh.id])
 
 
 def test_a_restart_of_sless_finds_the_build_that_goes_on(harness, tmp_path):
@@ -114,7 +114,7 @@ def test_a_restart_of_sless_finds_the_build_that_goes_on(harness, tmp_path):
     assert [job["metadata"]["name"] for job in harness.jobs()] == [f"build-{spec.id}"], "the Job outlives the process"
     harness.builder = harness.new_builder()
     harness.start(spec)
-    wait_until(lambda: harness.poll(spec) or any("following the build" in line for line in harness.log[spec.id]), "found again", 30)
+    wait_until(lambda: harness.poll(spec) or any("following it" in line for line in harness.log[spec.id]), "found again", 30)
     gate.touch()
     assert harness.wait(spec).ready is False
     assert len(harness.jobs()) <= 1
@@ -129,7 +129,7 @@ def _waiting(gate) -> dict[str, str]:
 
 def test_a_users_mistake_is_not_tried_three_times(harness):
     spec, status = harness.build(FAILS)
-    assert status.message.startswith('pip could not install "nosuch==9" of requirements.txt, line 2')
+    assert status.message.startswith('pip could not install "nosuch==9" from requirements.txt, line 2')
     assert sum("No matching distribution" in line for line in harness.log[spec.id]) == 1
 
 

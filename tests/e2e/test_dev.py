@@ -292,7 +292,7 @@ def test_dependencies_are_installed_when_they_change(dev, folder, tmp_path):
     wait_until(says(running, "from a wheel"), "the new dependency is there")
 
     (folder / "requirements.txt").write_text("--no-index\n--find-links wheels\ntiny_dep==2.0\n")
-    running.shown(r'dev  pip could not install "tiny_dep==2\.0" of requirements\.txt, line 3; calls')
+    running.shown(r'dev  pip could not install "tiny_dep==2\.0" from requirements\.txt, line 3; calls')
     assert "tiny_dep==2.0" in running.call().json["error"]
     assert running.end() == 0
     assert list((tmp_path / "cache" / "sless-dev" / "deps").iterdir()), "what was installed is kept for the next time"

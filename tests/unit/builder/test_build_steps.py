@@ -25,7 +25,7 @@ class NewHarbor:
 
     def find_digest(self, image: Any) -> str | None:
         if not self.projects:
-            raise RegistryFailed("the registry does not accept the registry secret")
+            raise RegistryFailed("the registry rejected the registry secret")
         return "sha256:1"
 
 

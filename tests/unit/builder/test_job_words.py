@@ -74,7 +74,7 @@ def context(**fields) -> Context:
 def test_the_requirement_and_its_line_are_named():
     made = context(tool="pip", manifest="requirements.txt", manifest_text="six\nnosuch==9\n")
     lines = message_of(FAILED, KANIKO, made, "handler.handle").splitlines()
-    assert lines[0] == 'pip could not install "nosuch==9" of requirements.txt, line 2'
+    assert lines[0] == 'pip could not install "nosuch==9" from requirements.txt, line 2'
     assert "ERROR: No matching distribution found for nosuch==9" in lines and not any(line.startswith("INFO") for line in lines)
 
 

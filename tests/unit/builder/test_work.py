@@ -8,7 +8,7 @@ SPEC = BuildSpec(
     id="b1", workload_id="w1", namespace="ns", name="f", kind=Kind.FUNCTION, version=1, runtime="python3.11", entrypoint="handler.handle",
     code_key="k", build_env={}, env={}, memory_mb=128,
 )  # fmt: skip
-END = f"[build log over {MAX_LOG_LINES} lines or 4 MB: the rest is dropped]"
+END = f"[the build log exceeds {MAX_LOG_LINES} lines or 4 MB: the rest is dropped]"
 
 
 def logged(lines: list[str]) -> list[str]:
