@@ -1,6 +1,6 @@
-"""Folders that come with sless and are not Python: the console's files, the runtimes, the examples.
+"""Folders shipped with sless: the files of the console, the runtimes, the examples.
 
-In a checkout (also an editable install) they lie beside the package; installed, and unpacked from the zipapp, inside it.
+In a checkout (also an editable install) they are beside the package, otherwise inside it.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def example_dir(example: str) -> Path:
 
 
 def folder_of(name: str, package: Path) -> Path | None:
-    """`name` inside the package, else beside it. The launcher proves that the folder beside is ours and not some other package's."""
+    """`name` inside the package, else beside it. The launcher `sless.py` proves that a folder beside the package is ours."""
     inside, beside = package / name, package.parent / name
     if inside.is_dir():
         return inside
@@ -44,7 +44,7 @@ def folder_of(name: str, package: Path) -> Path | None:
 def _folder(name: str) -> Path:
     folder = folder_of(name, _PACKAGE)
     if folder is None:
-        raise FileNotFoundError(f'sless is not installed whole: no folder "{name}" in {_PACKAGE} nor beside it')
+        raise FileNotFoundError(f'incomplete installation of sless: no folder "{name}" in {_PACKAGE} or beside it')
     return folder
 
 
@@ -52,5 +52,5 @@ def _child(parent: Path, name: str, kind: str) -> Path:
     folder = parent / name
     if not name or "/" in name or name.startswith(".") or not folder.is_dir():
         known = ", ".join(sorted(entry.name for entry in parent.iterdir() if entry.is_dir()))
-        raise FileNotFoundError(f'no {kind} "{name}" comes with sless, only: {known}')
+        raise FileNotFoundError(f'sless has no {kind} "{name}", only: {known}')
     return folder

@@ -1,4 +1,4 @@
-"""Time: aware UTC everywhere, RFC 3339 at the edges."""
+"""Time: aware UTC datetimes inside, RFC 3339 outside."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ def rfc3339_of(moment: datetime) -> str:
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """Raises ValueError for anything without a zone."""
+    """Raises ValueError, also for a time without a zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"expected an RFC 3339 time with a zone such as 2026-01-31T09:26:53Z, found {text!r}")

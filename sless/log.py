@@ -1,4 +1,4 @@
-"""The server's own log: one line per event on stderr, text on a terminal, JSON elsewhere."""
+"""The server's log: one line per event on stderr, as text on a terminal, otherwise as JSON."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def configure(level: str, *, as_json: bool | None = None) -> None:
-    """Sets up the root logger; `as_json` None means: JSON unless stderr is a terminal."""
+    """Configures the root logger. `as_json` None: JSON unless stderr is a terminal."""
     handler = logging.StreamHandler(sys.stderr)
     if as_json if as_json is not None else not sys.stderr.isatty():
         handler.setFormatter(_JsonFormatter())
@@ -29,7 +29,7 @@ def configure(level: str, *, as_json: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # A tick that is still going on when the next is due is no news: it looks at everything once more anyway.
+    # APScheduler warns when a tick is still running at the next one; a tick reconciles everything anyway.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     for noisy in ("alembic", "urllib3", "botocore", "gunicorn.access", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
-"""Metrics, their one home. Names and labels are stable; no label names a tenant or a function, so their number stays small.
+"""All metrics. Names and labels are stable. No label names a tenant or a function, so the number of series stays small.
 
-The request path counts in plain numbers (`HTTP`, `CALLS`) that are turned into samples when somebody scrapes; everything else uses the
-client library's own counters.
+The request path counts in plain integers (`HTTP`, `CALLS`), which become samples when scraped; everything else uses the counters of the
+client library.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,20 +15,20 @@ from sless._version import __version__
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REGISTRY = CollectorRegistry()
 
-builds = Counter("sless_builds", "Builds that ended.", ["result"], registry=REGISTRY)
-reconcile_errors = Counter("sless_reconcile_errors", "Ticks and objects a reconciler could not handle.", ["loop"], registry=REGISTRY)
+builds = Counter("sless_builds", "Builds by result.", ["result"], registry=REGISTRY)
+reconcile_errors = Counter("sless_reconcile_errors", "Ticks and objects that a reconciler failed to handle.", ["loop"], registry=REGISTRY)
 run_attempts = Counter(
-    "sless_run_attempts", "Attempts of jobs, asynchronous calls and firings, by how they ended.", ["trigger", "status"], registry=REGISTRY
+    "sless_run_attempts", "Attempts to run jobs, asynchronous calls and firings, by outcome.", ["trigger", "status"], registry=REGISTRY
 )
-callbacks = Counter("sless_callbacks", "Callbacks sent: delivered, retried, or failed for good.", ["result"], registry=REGISTRY)
-messages = Counter("sless_messages", "AMQP messages by how an attempt at them ended.", ["status"], registry=REGISTRY)
-queue_depth = Gauge("sless_queue_depth", "What waits to be started.", ["queue"], registry=REGISTRY)
+callbacks = Counter("sless_callbacks", "Callbacks by result: delivered, retried, or failed.", ["result"], registry=REGISTRY)
+messages = Counter("sless_messages", "Attempts to process AMQP messages, by outcome.", ["status"], registry=REGISTRY)
+queue_depth = Gauge("sless_queue_depth", "Entries waiting in each queue.", ["queue"], registry=REGISTRY)
 cron_firings = Counter(
-    "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (target not there).", ["result"], registry=REGISTRY
+    "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (no target).", ["result"], registry=REGISTRY
 )
-cron_triggers = Gauge("sless_cron_triggers", "Enabled cron triggers, on the server that leads.", registry=REGISTRY)
+cron_triggers = Gauge("sless_cron_triggers", "Enabled cron triggers, on the leader.", registry=REGISTRY)
 cron_delay = Histogram(
-    "sless_cron_delay_seconds", "From the instant of a cron trigger until its claim was durable.", registry=REGISTRY,
+    "sless_cron_delay_seconds", "Time from the instant of a cron trigger until its claim is durable.", registry=REGISTRY,
     buckets=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 30, 60, 300),
 )  # fmt: skip
 build_info = Gauge("sless_build_info", "Always 1; the version is a label.", ["version"], registry=REGISTRY)
@@ -36,7 +36,7 @@ build_info.labels(version=__version__).set(1)
 
 
 class HttpRequests(Collector):
-    """Requests to the server by part and status. Counted on the event loop only."""
+    """Requests to the server by part and status. Only the event loop may count."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], int] = {}
@@ -53,7 +53,7 @@ class HttpRequests(Collector):
 
 
 class Calls(Collector):
-    """Invocations by outcome, and how long they took. Added up batch by batch by the recorder's thread."""
+    """Invocations by outcome, and their durations. The recorder's thread adds them in batches."""
 
     def __init__(self) -> None:
         self._outcomes: dict[tuple[str, str, str], int] = {}
@@ -67,7 +67,7 @@ class Calls(Collector):
             self._outcomes[key] = self._outcomes.get(key, 0) + number
 
     def add_latency(self, bounds_ms: Sequence[float], counts: Sequence[int], sum_ms: float) -> None:
-        """`counts` has one more number than `bounds_ms`: the rest."""
+        """`counts` has one number more than `bounds_ms`, for durations above the last bound."""
         if not self._buckets:
             self._bounds_ms, self._buckets = bounds_ms, [0] * len(counts)
         self._buckets = [have + more for have, more in zip(self._buckets, counts, strict=True)]
@@ -78,7 +78,7 @@ class Calls(Collector):
         for labels, number in list(self._outcomes.items()):
             family.add_metric(list(labels), number)
         yield family
-        latency = HistogramMetricFamily("sless_invocation_duration_seconds", "Time from the request to the end of the answer.")
+        latency = HistogramMetricFamily("sless_invocation_duration_seconds", "Time from the request to the end of the response.")
         buckets, total = [], 0
         for index, number in enumerate(self._buckets):
             total += number
@@ -96,5 +96,5 @@ REGISTRY.register(CALLS)
 
 
 def exposition() -> bytes:
-    """Everything in Prometheus' text format (CONTENT_TYPE)."""
+    """All metrics in the Prometheus text format (CONTENT_TYPE)."""
     return generate_latest(REGISTRY)

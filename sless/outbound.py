@@ -1,7 +1,7 @@
-"""Where sless itself may connect to on a tenant's behalf: callback URLs and brokers.
+"""Decides where sless may connect on behalf of a tenant: callback URLs and brokers.
 
-Whoever connects asks for an address first and connects to exactly that address. A name is resolved once, every address it has is checked,
-and one is handed out: a name that answers differently a moment later (DNS rebinding) finds nobody who asks again.
+Callers ask for an address and connect to exactly that address. A name is resolved once, all its addresses are checked, and one is
+returned. Nothing resolves the name again, so a different answer a moment later (DNS rebinding) has no effect.
 """
 
 import socket
@@ -21,27 +21,27 @@ class OutboundError(Exception):
 
 
 class AddressRefused(OutboundError):
-    """Resolved, and not to be reached."""
+    """The address is not allowed."""
 
 
 class HostUnknown(OutboundError):
-    """The name has no address at the moment."""
+    """The name does not resolve at the moment."""
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """By the system's resolver; blocks."""
+    """Uses the system resolver; blocks."""
     return [str(item[4][0]) for item in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outbound:
-    """`allowed` are ranges beside the public ones."""
+    """`allowed` are ranges in addition to public addresses."""
 
     allowed: tuple[Allowed, ...] = ()
     resolve: Resolve = resolve
 
     def address_of(self, host: str, port: int) -> str:
-        """An address of `host` to connect to. Blocks while resolving. Raises HostUnknown or AddressRefused."""
+        """Returns an address of `host` to connect to. Blocks while resolving. Raises HostUnknown or AddressRefused."""
         literal = find_literal(host)
         found = [literal] if literal is not None else self._resolved(host, port)
         for address in found:
@@ -61,9 +61,7 @@ class Outbound:
     def _check(self, host: str, address: Address, port: int) -> None:
         if not may_reach(address, port, self.allowed):
             known = f"{host} (its address is {address})" if str(address) != host else host
-            raise AddressRefused(
-                f"{known} is not a public address; this server reaches only those, and what SLESS_OUTBOUND_ALLOW names (port {port})"
-            )
+            raise AddressRefused(f"{known} is not a public address; expected one, or an address in SLESS_OUTBOUND_ALLOW (port {port})")
 
 
 def outbound_of(allowed: Iterable[str]) -> Outbound:

@@ -41,6 +41,22 @@ def make_local_builder(settings: Settings, material: Material, *, runtimes: Path
     return LocalBuilder(material, run_dir, check, go, settings.build_timeout_sec)
 
 
+def is_compiled(runtime: str) -> bool:
+    return RUNTIMES[runtime].language == "go"
+
+
+def find_artifact(material: Material, spec: BuildSpec) -> str | None:
+    """The artifact of a version that can start without a build: nothing to compile, all dependencies installed. Else None. Raises
+    WrongManifest and the errors of `Material.ensure`."""
+    if is_compiled(spec.runtime):
+        return None
+    code_dir = material.ensure(MaterialKey(code_key=spec.code_key, artifact="", runtime=spec.runtime)).code_dir
+    installation = find_installation(code_dir, spec)
+    if installation is None:
+        return ""
+    return installation.key if material.deps_dir(installation.key).is_dir() else None
+
+
 class LocalBuilder:
     """See ports.Builder. One thread per build; the reconciler limits how many run at once."""
 
@@ -115,7 +131,7 @@ class LocalBuilder:
     def _make(self, work: Work) -> str:
         """Returns the artifact."""
         spec = work.spec
-        compiled = RUNTIMES[spec.runtime].language == "go"
+        compiled = is_compiled(spec.runtime)
         if not compiled:
             self._check.commands.command_of(spec.runtime)  # a missing runtime fails before anything is installed
         home = self._run_dir.make_home(new_id())

@@ -1,8 +1,14 @@
-"""Code: uploads are checked and normalised (`intake`, in a child process), then kept as immutable zips (`folder` or `s3`).
+"""Checks and normalises uploads and stores them as immutable zips.
 
-Decision: an upload is always read by a child. Unzipping and compiling hold the interpreter's lock for longer than the proxy may wait, and
-compiling hostile source can crash or exhaust the process that does it; the child has limits on memory and time and takes 50 ms to start.
-The zip that is kept is ours, not the caller's: sorted, dateless, without junk, so equal content gives equal bytes.
+`intake` and its child process `intake_child` read uploads (`archive`: the formats, `syntax`: the syntax check); `folder` and `s3` are the
+code stores; `contexts` and `s3` keep build contexts for builders in a cluster.
+
+Decision: a child process reads every upload. Unzipping and compiling hold the GIL for longer than the proxy may wait, and compiling hostile
+source can crash the process or exhaust its memory. The child has limits on memory and CPU time; it starts in 50 ms. We store our own zip,
+not the caller's: sorted, without dates and junk, so that equal content gives equal bytes.
+
+Decision: each upload has its own blob, even when the same content was uploaded before. If blobs were shared, cleaning up an old version
+could delete the blob that a new upload of the same content has just started to use.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def open_code_store(settings: "Settings") -> "CodeStore":
-    """S3 when an endpoint is configured, else a folder in the data folder. Imported when used: the child needs neither, and boto3
+    """S3 when an endpoint is configured, else a folder in the data folder. Imports lazily: the child needs neither, and importing boto3
     takes half a second."""
     if settings.s3_endpoint:
         from sless.code.s3 import S3CodeStore

@@ -1,4 +1,4 @@
-"""What an upload may arrive as, read alike: a zip, or JSON {"files": {path: text | {"base64": …} | {"text": …}}}. Runs in the child."""
+"""Readers of the two upload formats: zip, and JSON {"files": {path: text | {"base64": …} | {"text": …}}}. Runs in the child."""
 
 import base64
 import binascii
@@ -29,14 +29,14 @@ class Archive(Protocol):
     def entries(self) -> list[ArchiveEntry]: ...
 
     def chunks(self, entry: ArchiveEntry) -> Iterator[bytes]:
-        """The content, never more in memory than a chunk. Raises Invalid when it is damaged."""
+        """The content, one chunk in memory at a time. Raises Invalid when it is damaged."""
 
 
 class ZipArchive:
     code_hash: str | None = None
 
     def __init__(self, path: Path, limits: PackageLimits) -> None:
-        """Raises Invalid for what is no zip, TOO_LARGE when its directory names far too many files."""
+        """Raises Invalid for anything but a zip, TOO_LARGE when its directory lists far too many files."""
         with path.open("rb") as file:
             head = file.read(4)
             if _count_of(file) > limits.files * 2:
@@ -74,7 +74,7 @@ class ZipArchive:
         for chunk in self.chunks(entry):
             target += chunk
             if len(target) > MAX_LINK_BYTES:
-                raise Invalid(Detail(field=printable(name), message="is a link with a target that is too long"))
+                raise Invalid(Detail(field=printable(name), message="is a link whose target is too long"))
         return ArchiveEntry(index=index, name=name, mode=mode, link=target.decode("utf-8", "surrogateescape"))
 
 
@@ -115,7 +115,7 @@ class JsonFiles:
         if isinstance(value, dict):
             unknown = sorted(set(value) - {"base64", "text", "executable"})
             if unknown or ("base64" in value) == ("text" in value):
-                raise ValueError('expected text, {"base64": "…"} or {"text": "…"}, and "executable" beside it at most')
+                raise ValueError('expected text, {"base64": "…"} or {"text": "…"}, optionally with "executable"')
             executable = value.get("executable", False)
             if not isinstance(executable, bool):
                 raise ValueError("executable: expected true or false")
@@ -139,7 +139,7 @@ def _content_of(value: Any) -> bytes:
 
 
 def _name_of(info: zipfile.ZipInfo) -> str:
-    """Without the UTF-8 flag zipfile assumes cp437, but most tools of today mean UTF-8 then, too."""
+    """Without the UTF-8 flag zipfile assumes cp437, but most current tools write UTF-8 without the flag."""
     if info.flag_bits & _UTF8_FLAG:
         return info.filename
     try:
@@ -149,7 +149,7 @@ def _name_of(info: zipfile.ZipInfo) -> str:
 
 
 def _count_of(file: BinaryIO) -> int:
-    """Entries as the end record counts them, 0 when there is none: only for refusing early, never for believing."""
+    """The number of entries according to the end record, 0 without one. Not trustworthy: only for refusing early."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - 65_557))
     tail = file.read()
@@ -165,4 +165,4 @@ def _looks_like(head: bytes) -> str:
 
 
 def _damaged(name: str, error: Exception) -> Invalid:
-    return Invalid(Detail(field="code", message=f"{printable(name)}: the zip is damaged or uses what sless cannot read: {error}"))
+    return Invalid(Detail(field="code", message=f"{printable(name)}: the zip is damaged or uses an unsupported feature: {error}"))

@@ -1,4 +1,4 @@
-"""Build contexts without S3: files in the data folder, fetched by the builder's pod from sless itself through a signed URL that expires."""
+"""Build contexts without S3: files in the data folder. Builder pods download them from sless through signed URLs that expire."""
 
 import hashlib
 import hmac
@@ -37,7 +37,7 @@ def internal_url_of(settings: "Settings") -> str:
 
 
 class FolderContextStore:
-    """The key that signs is kept in the data folder, so that a URL outlives the process that made it, as the builder's Job does."""
+    """The signing key is in the data folder, so that URLs stay valid after a restart, as the builder's Job does."""
 
     def __init__(self, data_dir: Path, internal_url: str) -> None:
         self._folder = data_dir / "contexts"
@@ -60,7 +60,7 @@ class FolderContextStore:
         return sorted(path.name.removesuffix(".tar.gz") for path in self._folder.glob("*.tar.gz"))
 
     def get_path(self, build_id: str, query: str) -> Path:
-        """The file that a signed URL names. Raises FORBIDDEN for a wrong or expired signature, before it says whether there is a file."""
+        """The file for a signed URL. Raises FORBIDDEN for a wrong or expired signature before it checks that the file exists."""
         given = {name: values[0] for name, values in parse_qs(query).items()}
         expires, signature = given.get("expires", ""), given.get("signature", "")
         if not expires.isdecimal() or len(expires) > 12 or not _ID.fullmatch(build_id):
@@ -84,7 +84,7 @@ class FolderContextStore:
 
 
 def _ensure_key(path: Path) -> bytes:
-    """Made once, 0600; of two processes that make it at the same time one is first, and both use that one's."""
+    """Creates the key once, 0600. When two processes do so at the same time, both use the key of the first."""
     if not path.exists():
         staged = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
         staged.touch(mode=0o600)

@@ -1,24 +1,38 @@
-"""Code in a folder: one file per key."""
+"""Keys of the code store, and a code store in a folder with one file per key."""
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import BinaryIO
 
 from sless import ids
-from sless.code.keys import check_key
 from sless.errors import FULL_ERRNOS, NotFound, storage_full
+
+_KEY = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9]+/[0-9a-f]{64}-[a-z0-9]+\.zip")
+
+
+def new_code_key(namespace: str, workload_id: str, sha256: str) -> str:
+    """`ns/workload_id/sha256-upload.zip`"""
+    return check_key(f"{namespace}/{workload_id}/{sha256}-{ids.new_id(8)}.zip")
+
+
+def check_key(key: str) -> str:
+    """Raises ValueError for a malformed key; a valid one is safe as a path."""
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"expected a key of the form ns/workload_id/sha256-upload.zip, found {key!r}")
+    return key
 
 
 class FolderCodeStore:
-    """A reader sees a whole file or none; `put` has reached the disk when it returns."""
+    """Readers see a complete file or none. `put` returns when the data is on disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def put(self, key: str, source: Path) -> None:
-        """Raises STORAGE_FULL and leaves nothing behind."""
+        """Raises STORAGE_FULL, leaving nothing behind."""
         target = self._root / check_key(key)
         fresh = target.with_name(f".{target.name}.{ids.new_id(8)}")
         try:
@@ -43,7 +57,7 @@ class FolderCodeStore:
         for folder in (path.parent, path.parent.parent):
             try:
                 folder.rmdir()
-            except OSError:  # not empty, or gone
+            except OSError:  # not empty, or already removed
                 return
 
 
@@ -55,7 +69,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _create(target: Path) -> BinaryIO:
-    """`delete` takes empty folders away: perhaps just now, so the folder is made once more."""
+    """Retries, because a concurrent `delete` may remove the empty folder."""
     for _ in range(5):
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:

@@ -1,4 +1,4 @@
-"""From an upload on disk to a normalised zip with its content hash, or the reason why not. The parent's side of `intake_child`."""
+"""Turns an upload on disk into a normalised zip with its content hash, or explains why not. The parent's side of `intake_child`."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from sless.domain.package import PackageLimits
 from sless.errors import FULL_ERRNOS, Code, Detail, SlessError, storage_full
 
 AT_ONCE = 3
-"""Uploads read side by side; more wait."""
+"""Uploads read concurrently; others wait."""
 CHILD_SEC = 150
 STALE_SEC = 3600
 SMALL_BYTES = 200 * 1024
@@ -32,7 +32,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedUpload:
-    """A checked upload: `path` is the normalised zip, which lives as long as its staging folder."""
+    """`path` is the normalised zip, which exists as long as its staging folder."""
 
     path: Path
     sha256: str
@@ -43,7 +43,7 @@ class CheckedUpload:
 
 class Intake:
     def __init__(self, staging: Path, limits: PackageLimits) -> None:
-        """`staging` is made; what an earlier process left there long ago is removed."""
+        """Creates `staging` and removes old leftovers of earlier processes from it."""
         self.limits = limits
         self._staging = staging
         self._slots = threading.BoundedSemaphore(AT_ONCE)
@@ -54,7 +54,7 @@ class Intake:
 
     @contextmanager
     def staged(self) -> Iterator[Path]:
-        """A private folder that is gone afterwards, whatever happens; a full disk within it is STORAGE_FULL."""
+        """A private folder that is always removed afterwards. Turns a full disk into STORAGE_FULL."""
         folder = self._staging / ids.new_id()
         try:
             folder.mkdir(mode=0o700)
@@ -67,14 +67,14 @@ class Intake:
             shutil.rmtree(folder, ignore_errors=True)
 
     def check(self, upload: Path, form: Form, *, runtime: str, entrypoint: str) -> CheckedUpload:
-        """Raises Invalid (also invalid_code, for syntax errors), TOO_LARGE, STORAGE_FULL. The package lies beside the upload."""
+        """Raises Invalid (invalid_code for syntax errors), TOO_LARGE, STORAGE_FULL. Writes the zip beside the upload."""
         target = upload.with_name("package.zip")
         order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
         answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})
         return CheckedUpload(path=target, **answer)
 
     def source_json(self, package: Path) -> bytes:
-        """{"files": …} of a stored package. Raises TOO_LARGE."""
+        """{"files": …} of a stored zip. Raises TOO_LARGE."""
         if package.stat().st_size <= SMALL_BYTES:
             return json.dumps({"files": source_files(package)}, ensure_ascii=False).encode()
         target = package.with_name("source.json")
@@ -99,7 +99,5 @@ class Intake:
 
 def _crashed(done: "subprocess.CompletedProcess[bytes]") -> SlessError:
     if was_too_much(done):
-        return SlessError(
-            Code.INVALID_CODE, "the code cannot be read within the limits of memory and time: it is nested too deeply or too large"
-        )
-    raise RuntimeError(f"the intake child ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
+        return SlessError(Code.INVALID_CODE, "reading the code exceeded the memory or time limit: it is nested too deeply or too large")
+    raise RuntimeError(f"the intake child exited with code {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")

@@ -1,6 +1,6 @@
-"""The child that reads an upload: `main` takes one JSON order on stdin and answers with one JSON object on stdout.
+"""The child process that reads an upload: `main` reads one JSON order from stdin and writes one JSON object to stdout.
 
-Standard library and `sless.domain` only, so that it starts in 50 ms.
+It imports only the standard library and `sless.domain`, so that it starts in 50 ms.
 """
 
 import base64
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def soft_limits() -> None:
-    """Soft, because node, which this may start, reserves far more address space than it uses."""
+    """Soft limits, because node, which this process may start, reserves far more address space than it uses."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SEC, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -54,7 +54,7 @@ def lift_memory_limit() -> None:
 
 
 def intake(order: dict[str, Any]) -> dict[str, Any]:
-    """Checks `source`, writes the normalised zip to `target`."""
+    """Checks `source` and writes the normalised zip to `target`."""
     limits = PackageLimits(**order["limits"])
     runtime, entrypoint = order["runtime"], order["entrypoint"]
     path, target = Path(order["source"]), Path(order["target"])
@@ -71,7 +71,7 @@ def intake(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_zip(archive: Archive, plan: tuple[ArchiveEntry, ...], target: Path, limits: PackageLimits) -> dict[str, tuple[str, str]]:
-    """Counts what really comes out of the archive: its headers may lie."""
+    """Counts the unpacked bytes, because the sizes in the archive may be wrong."""
     left = limits.unpacked_bytes
     digests: dict[str, tuple[str, str]] = {}
     with target.open("xb") as file:
@@ -113,7 +113,7 @@ def source(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def source_files(path: Path) -> dict[str, Any]:
-    """path → text, or {"base64", "executable"} for what is no text or can be executed. Links show as what they point to, if a file."""
+    """path → text, or {"base64", "executable"} for binary and executable files. Leaves out links."""
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         size = sum(info.file_size for info in infos)

@@ -1,4 +1,4 @@
-"""Code in an S3 bucket, path style (Ceph, SeaweedFS and MinIO have no bucket host names). The only home of boto3."""
+"""Code and build contexts in an S3 bucket, addressed by path: Ceph, SeaweedFS and MinIO have no host name per bucket."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from sless.code.keys import check_key
+from sless.code.folder import check_key
 from sless.config import Settings
 from sless.errors import Code, NotFound, SlessError
 
@@ -28,7 +28,7 @@ def _client_of(settings: Settings) -> Any:
         connect_timeout=5,
         read_timeout=30,
         retries={"max_attempts": 3, "mode": "standard"},
-        # Servers other than AWS do not know the newer trailing checksums.
+        # Many servers do not support AWS's newer trailing checksums.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -56,7 +56,7 @@ class S3CodeStore:
             self._client.put_object(Bucket=self._bucket, Key=check_key(key), Body=body, ContentType="application/zip")
 
     def open(self, key: str) -> BinaryIO:
-        """The whole object in a temporary file: what reads it needs to seek."""
+        """The whole object in a temporary file, because the readers seek."""
         check_key(key)
         file: Any = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
         try:
@@ -78,7 +78,7 @@ class S3CodeStore:
 
 
 class S3ContextStore:
-    """Build contexts below `contexts/`, fetched through presigned URLs: a builder's pod needs no credentials."""
+    """Build contexts under `contexts/`. Builder pods use presigned URLs, so they need no credentials."""
 
     def __init__(self, client: Any, bucket: str) -> None:
         self._client = client
@@ -119,4 +119,4 @@ def _failures(doing: str) -> Iterator[None]:
             raise SlessError(Code.NOT_FOUND, "no such object") from error
         raise SlessError(Code.UNAVAILABLE, f"the code store cannot be {doing} now: {reason or 'refused'}", retry_after_sec=10) from error
     except BotoCoreError as error:
-        raise SlessError(Code.UNAVAILABLE, f"the code store cannot be {doing} now: it does not answer", retry_after_sec=10) from error
+        raise SlessError(Code.UNAVAILABLE, f"the code store cannot be {doing} now: no response", retry_after_sec=10) from error

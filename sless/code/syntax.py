@@ -1,4 +1,4 @@
-"""Syntax errors of uploaded code, before anything is built. Runs in the child: `compile` of hostile source may crash or eat memory."""
+"""Finds syntax errors in uploaded code. Runs in the child: compiling hostile source can crash or exhaust memory."""
 
 import csv
 import json
@@ -28,8 +28,8 @@ class SyntaxMistake:
 
 
 def check_syntax(archive: zipfile.ZipFile, language: str) -> None:
-    """Raises Invalid (invalid_code) with one detail per broken file. Files of other people's packages are left alone: some carry
-    sources for another version of the language on purpose."""
+    """Raises Invalid (invalid_code) with one detail per broken file. Skips installed packages, some of which intentionally contain sources
+    for another version of the language."""
     paths = own_sources_of(archive)
     match language:
         case "python":
@@ -69,12 +69,12 @@ def python_mistakes(archive: zipfile.ZipFile, paths: Iterable[str]) -> Iterator[
             yield SyntaxMistake(path=path, line=None, message="is nested too deeply to be compiled")
 
 
-# One process for all files (each `node --check` takes 40 to 130 ms); what is a module is decided as `node --check` decides it.
+# One process for all files, as each `node --check` takes 40 to 130 ms. Distinguishes modules as `node --check` does.
 _NODE_CHECK = r"""
 const fs = require('fs'), path = require('path'), vm = require('vm'), { wrap } = require('module');
 const typeOf = (folder) => {
   for (let at = folder; ; at = path.dirname(at)) {
-    try { return JSON.parse(fs.readFileSync(path.join(at, 'package.json'), 'utf8')).type; } catch (error) { /* look further up */ }
+    try { return JSON.parse(fs.readFileSync(path.join(at, 'package.json'), 'utf8')).type; } catch (error) { /* try the parent folder */ }
     if (at === '.') return undefined;
   }
 };
@@ -86,7 +86,7 @@ for (const file of JSON.parse(fs.readFileSync(0, 'utf8'))) {
     if (esm) new vm.SourceTextModule(source, { identifier: file });
     else new vm.Script(wrap(source), { filename: file });
   } catch (error) {
-    // Of a module only `node --check` tells the line.
+    // Only `node --check` gives the line of an error in a module.
     const told = esm ? require('child_process').spawnSync(process.execPath, ['--check', file]).stderr : error.stack;
     const line = new RegExp(':(\\d+)$').exec(String(told).split('\n')[0]);
     mistakes.push({ path: file, line: line ? Number(line[1]) : null, message: `${error.name}: ${error.message}` });
@@ -97,7 +97,7 @@ process.stdout.write(JSON.stringify(mistakes));
 
 
 def node_mistakes(archive: zipfile.ZipFile, paths: Iterable[str]) -> Iterator[SyntaxMistake]:
-    """Nothing when this machine has no node: the import at the end of the build finds it then."""
+    """Checks nothing when this machine has no node; the import at the end of the build then finds the errors."""
     node = shutil.which("node")
     sources = [path for path in paths if path.endswith((".js", ".mjs", ".cjs"))][:MAX_NODE_FILES]
     sources = [path for path in sources if archive.getinfo(path).file_size <= MAX_SOURCE_BYTES]

@@ -24,7 +24,6 @@ MAX_DETAILS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageLimits:
-    zip_bytes: int
     unpacked_bytes: int
     files: int
 

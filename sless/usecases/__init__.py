@@ -37,7 +37,7 @@ class Usecases:
     def __init__(
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None
     ) -> None:
-        limits = PackageLimits(zip_bytes=settings.max_zip_bytes, unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
+        limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
             settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits)
         )

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sless.code.folder import new_code_key
 from sless.code.intake import CheckedUpload
 from sless.code.intake import Form as Form
-from sless.code.keys import new_code_key
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.errors import Code, SlessError

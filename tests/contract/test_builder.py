@@ -79,7 +79,7 @@ def test_a_known_build_is_not_started_again(harness):
     harness.start(spec)
     harness.start(spec)
     assert harness.wait(spec).ready
-    assert sum("can be imported" in line for line in harness.log[spec.id]) == 1
+    assert sum("imported handler.handle" in line for line in harness.log[spec.id]) == 1
 
 
 # --- the import ------------------------------------------------------------------------------------------------------------------------

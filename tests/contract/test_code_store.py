@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from sless.code import open_code_store
-from sless.code.folder import FolderCodeStore
-from sless.code.keys import check_key
+from sless.code.folder import FolderCodeStore, check_key
 from sless.config import Settings
 from sless.domain.ports import CodeStore
 from sless.errors import Code, NotFound, SlessError

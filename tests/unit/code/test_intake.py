@@ -20,7 +20,7 @@ from sless.code.intake import CheckedUpload, Form, Intake
 from sless.domain.package import PackageLimits
 from sless.errors import Code, SlessError
 
-LIMITS = PackageLimits(zip_bytes=32 << 20, unpacked_bytes=20 << 20, files=5000)
+LIMITS = PackageLimits(unpacked_bytes=20 << 20, files=5000)
 HANDLER = "def handle(event):\n    return event\n"
 needs_node = pytest.mark.usefixtures("node_binary")
 
@@ -287,7 +287,7 @@ sys.path.insert(0, {str(Path(__file__).parents[3])!r})
 from sless.code.intake import Form, Intake
 from sless.domain.package import PackageLimits
 from sless.errors import SlessError
-intake = Intake(Path({str(tmp_path / "staging")!r}), PackageLimits(zip_bytes=1 << 25, unpacked_bytes=1 << 25, files=9))
+intake = Intake(Path({str(tmp_path / "staging")!r}), PackageLimits(unpacked_bytes=1 << 25, files=9))
 try:
     with intake.staged() as folder:
         (folder / "upload").write_bytes(Path({str(tmp_path / "code.zip")!r}).read_bytes())

@@ -5,7 +5,7 @@ import pytest
 from sless.domain.package import ArchiveEntry, PackageLimits, content_hash, entry_files_of, find_entry_file, plan_files
 from sless.errors import Code, Invalid, SlessError
 
-LIMITS = PackageLimits(zip_bytes=1000, unpacked_bytes=1000, files=5)
+LIMITS = PackageLimits(unpacked_bytes=1000, files=5)
 
 
 def plan(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sless.code.keys import check_key, new_code_key
+from sless.code.folder import check_key, new_code_key
 
 SHA = "a" * 64
 
