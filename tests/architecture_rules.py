@@ -85,6 +85,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "jwt": ("sless.tokens",),
     "kubernetes": ("sless.kube",),
     "markupsafe": ("sless.http",),
+    "pathspec": ("sless.client",),
     "prometheus_client": ("sless.metrics",),
     "pamqp": ("sless.broker",),
     "psycopg": ("sless.store",),

@@ -53,7 +53,10 @@ def list_files(folder: Path) -> list[str]:
 
 def _rules_of(root: Path) -> IgnoreRules:
     file = root / FILE_NAME
-    return IgnoreRules(file.read_text(encoding="utf-8-sig", errors="replace") if file.is_file() else "")
+    try:
+        return IgnoreRules(file.read_text(encoding="utf-8-sig", errors="replace") if file.is_file() else "")
+    except ValueError as error:
+        raise PackingError(f"{file}: {error}") from error
 
 
 def _files_of(root: Path, rules: IgnoreRules) -> Iterator[str]:

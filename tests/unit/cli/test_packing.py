@@ -92,6 +92,13 @@ def test_rules_decide_as_git_does(tmp_path):
     assert 5 < len(by_git) < len(IGNORE_PATHS)
 
 
+def test_an_invalid_pattern_is_named(tmp_path):
+    make(tmp_path, "handler.py")
+    (tmp_path / ".slessignore").write_text("*.log\n!\n")
+    with pytest.raises(PackingError, match=r"\.slessignore: Invalid git pattern: '!'"):
+        pack_folder(tmp_path)
+
+
 def test_link_inside_is_sent_as_its_content(tmp_path):
     make(tmp_path, "real.py")
     (tmp_path / "alias.py").symlink_to("real.py")
