@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from sless import ids
-from sless.app.adapters import LockedBackend, RunQueue
+from sless.app.adapters import RunQueue
 from sless.app.database import database_url_of, holder_of
 from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend
@@ -78,7 +78,7 @@ class Assembly:
         self.kube = _connect_kube(settings) if settings.backend == "kubernetes" else None
         self.installation = self.store.meta_ensure("installation", ids.new_id(8)) if self.kube else ""
         make = make_backend or (self._make_kubernetes if self.kube else self._make_local)
-        self.backend: Backend = LockedBackend(make(self._changed), threading.RLock())
+        self.backend: Backend = make(self._changed)
         self.contexts = open_context_store(settings) if self.kube else None
         self.builder: Builder = self._make_builder()
         self.plane = DataPlane(

@@ -107,7 +107,7 @@ class ObservedRun:
 
 
 class Backend(Protocol):
-    """Where user code runs. Calls are idempotent, made by one thread at a time, and return soon; what takes time happens behind
+    """Where user code runs. Methods are idempotent, may be called from any thread and return soon; slow work happens in the background
     and shows in `observe`. Raises BackendUnavailable when it cannot see."""
 
     def observe(self) -> dict[str, ObservedDeployment]:

@@ -4,7 +4,7 @@ So the proxy can be measured over the same upstream as nginx's. Front door, rout
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import click
@@ -38,6 +38,9 @@ class StaticBackend:
     def remove(self, workload_id: str) -> None:
         self._seen.pop(workload_id, None)
         self._changed()
+
+    def keep_namespaces(self, in_use: Collection[str]) -> None:
+        pass
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         raise NotImplementedError("the bench makes no runs here")
