@@ -1,17 +1,18 @@
-"""Store: desired state, what happened once, and history, in SQLite (default) or PostgreSQL. The one home of SQLAlchemy and alembic.
+"""Store: desired state, one-off events and history, in SQLite (default) or PostgreSQL. The only importer of SQLAlchemy and alembic.
 
-`store` the doors · one module per aggregate: `tenants`, `workloads`, `versions` + `build_log`, `triggers` + `firings`, `runs`, `history` +
-`stats` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `discards` · `run_moves` moves of runs, `fair` whose turn it is · `lease`
-one leader · `revision` what changed · `engine` transactions · `faults` database errors → SlessError · `codec` secrets and JSON → text ·
-`types`, `base`, `tables`, `run_tables`, `migrations/`, `migrate` · `dump` all rows, for backups.
+`store` the object that the rest of sless uses · one module per aggregate: `tenants`, `workloads`, `versions` (with build logs),
+`triggers` + `firings`, `runs`, `history` + `stats` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `discards` · `run_moves`
+status changes of runs · `queries` shared parts of queries · `lease` leader election · `revision` change counters · `engine` transactions ·
+`faults` database errors → SlessError · `codec` JSON and secrets → text · `types`, `tables`, `run_tables`, `migrations/`, `migrate` the
+schema · `dump` all rows, for backups.
 
 Decisions:
-- Core, no ORM: rows come out as the frozen dataclasses of `domain.model`, so nothing is loaded later and nobody holds a session.
-- One transaction per method, none across anything slow. Two engine options: reads are snapshots that wait for nobody, writes take the
-  lock first (`engine`).
-- What happens once moves by compare-and-set along `domain.lifecycle`; the answer is True for the one who moved it.
-- Locks are taken in the order workload, version or run, invocation, statistics, revision; so no two transactions wait crosswise.
-- A deleted workload keeps its row until nothing of it runs, but not its name.
+- Core, no ORM: rows come out as the frozen dataclasses of `domain.model`, so nothing is loaded lazily and no session is kept.
+- One transaction per method, none across anything slow. Two engine options: reads are snapshots that never wait, writes take the lock
+  first (`engine`).
+- Things that happen once move by compare-and-set along `domain.lifecycle`; the method returns True to the caller that moved it.
+- Locks are taken in the order workload, version or run, invocation, statistics, revision, so that transactions cannot deadlock.
+- A deleted workload keeps its row until nothing of it runs, but frees its name at once.
 """
 
 from sless import ids

@@ -12,7 +12,7 @@ from sless.domain.callback import Callback, CallbackKey, CallbackStatus
 from sless.errors import NotFound
 from sless.store import codec
 from sless.store.engine import Database
-from sless.store.fair import heads_of
+from sless.store.queries import heads_of
 from sless.store.tables import callbacks, tenants
 
 _KEYS_KEPT = 2

@@ -1,6 +1,6 @@
 """Firings of cron triggers: what the scheduler reads, and the claim of an instant. The row of its run is the claim."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -17,11 +17,11 @@ from sless.domain.spec import run_event_of
 from sless.store import codec, revision
 from sless.store.bulk import BulkInsert
 from sless.store.engine import Database
+from sless.store.queries import in_batches
 from sless.store.run_moves import invocation_values_of
 from sless.store.tables import invocations, runs, triggers, workloads
 from sless.store.triggers import trigger_of
 
-_ID_BATCH = 500
 _new_runs = BulkInsert(runs, runs.c.keys())
 _new_invocations = BulkInsert(invocations, invocations.c.keys())
 _SCHEDULED = and_(triggers.c.type == TriggerType.CRON, triggers.c.enabled)
@@ -54,7 +54,7 @@ class FiringStore:
         with self._db.read() as conn:
             return [
                 trigger_of(row)
-                for part in _parts(trigger_ids)
+                for part in in_batches(trigger_ids)
                 for row in conn.execute(select(triggers).where(_SCHEDULED, triggers.c.id.in_(part))).mappings()
             ]
 
@@ -83,16 +83,10 @@ class FiringStore:
         if not trigger_ids:
             return
         with self._db.write() as conn:
-            for part in _parts(trigger_ids):
+            for part in in_batches(trigger_ids):
                 where = triggers.c.id.in_(part)
                 conn.execute(update(triggers).where(where, _SCHEDULED if warm else true()).values(warm=warm))
             revision.bump(conn)
-
-
-def _parts(trigger_ids: Iterable[str]) -> Iterable[Sequence[str]]:
-    """Both databases bound the number of parameters."""
-    wanted = sorted(trigger_ids)
-    return [wanted[start : start + _ID_BATCH] for start in range(0, len(wanted), _ID_BATCH)]
 
 
 def _rows_of(conn: Connection, trigger_ids: Collection[str]) -> dict[str, Any]:
@@ -109,13 +103,13 @@ def _rows_of(conn: Connection, trigger_ids: Collection[str]) -> dict[str, Any]:
         columns.namespace, columns.kind, columns.name, columns.active_version, columns.created_at,
     ).join(workloads, target)  # fmt: skip
     locked = query.where(_SCHEDULED).with_for_update(read=True, key_share=True)
-    return {row.id: row for part in _parts(trigger_ids) for row in conn.execute(locked.where(triggers.c.id.in_(part)))}
+    return {row.id: row for part in in_batches(trigger_ids) for row in conn.execute(locked.where(triggers.c.id.in_(part)))}
 
 
 def _running(conn: Connection, trigger_ids: Collection[str]) -> set[str]:
     """Those with a run that has not ended."""
     open_runs = select(runs.c.trigger_id).where(runs.c.status.in_(OPEN_CALL_STATUSES)).distinct()
-    return {name for part in _parts(trigger_ids) for (name,) in conn.execute(open_runs.where(runs.c.trigger_id.in_(part)))}
+    return {name for part in in_batches(trigger_ids) for (name,) in conn.execute(open_runs.where(runs.c.trigger_id.in_(part)))}
 
 
 def _run_of(due: Due, row: Any, spec: dict[str, Any], running: bool, now: datetime) -> Run | None:
@@ -135,6 +129,6 @@ def _note(conn: Connection, made: Sequence[Run]) -> None:
     newest = {str(run.trigger_id): (run.due_at, run.status) for run in made}
     by_value = sorted(newest.items(), key=lambda item: (item[1], item[0]))
     for (due_at, status), items in groupby(by_value, key=lambda item: item[1]):
-        for part in _parts(name for name, _ in items):
+        for part in in_batches(name for name, _ in items):
             values = {"last_schedule_time": due_at, "last_status": str(status)}
             conn.execute(update(triggers).where(triggers.c.id.in_(part)).values(values))

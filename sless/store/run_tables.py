@@ -2,8 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint, text
 
-from sless.store.base import metadata
-from sless.store.types import KeyText, UserText, UtcDateTime
+from sless.store.types import KeyText, UserText, UtcDateTime, metadata
 
 runs = Table(
     "runs",

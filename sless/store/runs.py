@@ -5,19 +5,17 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import Select, func, select
 
 from sless import clock
 from sless.domain.attempt import Attempt
 from sless.domain.model import CallStatus, Run
 from sless.errors import NotFound
 from sless.store.engine import Database
-from sless.store.fair import heads_of
+from sless.store.queries import heads_of, in_batches
 from sless.store.run_moves import RunMoves, find, invocation_values_of, light, run_of, values_of
 from sless.store.stats import StatsStore
 from sless.store.tables import attempts, invocations, runs
-
-_ID_BATCH = 500
 
 
 class RunStore:
@@ -48,10 +46,10 @@ class RunStore:
 
     def by_ids(self, run_ids: Collection[str]) -> dict[str, Run]:
         """Those that there are."""
-        wanted, found = sorted(run_ids), dict[str, Run]()
+        found = dict[str, Run]()
         with self._db.read() as conn:
-            for start in range(0, len(wanted), _ID_BATCH):
-                query = select(runs).where(runs.c.id.in_(wanted[start : start + _ID_BATCH]))
+            for batch in in_batches(run_ids):
+                query = select(runs).where(runs.c.id.in_(batch))
                 found.update((row["id"], run_of(row)) for row in conn.execute(query).mappings())
         return found
 
@@ -65,12 +63,10 @@ class RunStore:
         """The run with the highest `job_run_id` of each workload."""
         other = runs.alias("other")
         highest = select(func.max(other.c.job_run_id)).where(other.c.workload_id == runs.c.workload_id).scalar_subquery()
-        wanted = sorted(workload_ids)
         found: dict[str, Run] = {}
         with self._db.read() as conn:
-            for start in range(0, len(wanted), _ID_BATCH):
-                part = runs.c.workload_id.in_(wanted[start : start + _ID_BATCH])
-                query = select(runs).where(part, runs.c.job_run_id == highest)
+            for batch in in_batches(workload_ids):
+                query = select(runs).where(runs.c.workload_id.in_(batch), runs.c.job_run_id == highest)
                 found.update((row["workload_id"], run_of(row)) for row in conn.execute(query).mappings())
         return found
 
@@ -90,11 +86,11 @@ class RunStore:
 
     def resting_of(self, run_ids: Collection[str]) -> set[str]:
         """Those of these ids that are runs of which no attempt goes on."""
-        wanted, found = sorted(run_ids), set[str]()
+        found = set[str]()
         with self._db.read() as conn:
-            for start in range(0, len(wanted), _ID_BATCH):
-                part = runs.c.id.in_(wanted[start : start + _ID_BATCH])
-                found.update(conn.execute(select(runs.c.id).where(and_(part, runs.c.status != CallStatus.RUNNING))).scalars())
+            for batch in in_batches(run_ids):
+                query = select(runs.c.id).where(runs.c.id.in_(batch), runs.c.status != CallStatus.RUNNING)
+                found.update(conn.execute(query).scalars())
         return found
 
     def count(self, status: CallStatus) -> int:
@@ -115,20 +111,6 @@ class RunStore:
         with self._db.write() as conn:
             yield (moves := RunMoves(conn, self._db, self._stats))
             moves.close()
-
-    def claim(self, run_id: str, holder: str, version: int | None = None) -> bool:
-        """Queued → running, and one attempt more. `version` is the one that runs; by default the workload's active one."""
-        with self.moves() as moves:
-            return moves.claim(run_id, holder, version)
-
-    def requeue(
-        self, run_id: str, not_before: datetime, message: str, *, attempt: CallStatus = CallStatus.FAILED, http_status: int | None = None,
-        quarantined: bool = False,
-    ) -> bool:  # fmt: skip
-        """Running → queued, to begin again not before then. `attempt` is how this one ended."""
-        with self.moves() as moves:
-            values = {"not_before": not_before, "message": message, "http_status": http_status, "quarantined": quarantined}
-            return moves.requeue(run_id, attempt, values)
 
     def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:
         """Running → queued, as if it had not been claimed."""

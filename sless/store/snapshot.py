@@ -13,13 +13,13 @@ from sqlalchemy import Connection, Select, and_, select
 from sless.domain.model import Endpoint, Kind, Trigger, Version
 from sless.domain.ports import Route
 from sless.domain.routing import route_of
+from sless.store.queries import in_batches
 from sless.store.tables import endpoints, triggers, versions, workloads
 from sless.store.triggers import is_standing, trigger_of
 from sless.store.versions import active_query, newest_query, version_of
 from sless.store.workloads import is_shown, workload_of
 
 _CALLABLE = (Kind.FUNCTION, Kind.SERVICE)
-_ID_BATCH = 500
 
 Mark = tuple[Any, ...]
 
@@ -34,8 +34,8 @@ class SnapshotReader:
             marks = _marks(conn)
             stale = [key for key, mark in marks.items() if key not in self._known or self._known[key][0] != mark]
             fresh: dict[str, Route] = {}
-            for start in range(0, len(stale), _ID_BATCH):
-                fresh |= _load(conn, stale[start : start + _ID_BATCH])
+            for batch in in_batches(stale):
+                fresh |= _load(conn, batch)
             self._known = {key: (mark, fresh[key] if key in fresh else self._known[key][1]) for key, mark in marks.items()}
             return tuple(route for _, route in self._known.values())
 

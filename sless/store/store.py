@@ -1,4 +1,4 @@
-"""The store as one object: a door to each aggregate over one database."""
+"""The store as one object: one attribute per aggregate, over one database."""
 
 from sqlalchemy import inspect, select, text
 
@@ -27,17 +27,17 @@ class Store:
         self.database = database
         self.holder = holder
         stats = StatsStore(database, holder)
-        self.tenants = TenantStore(database)
-        self.workloads = WorkloadStore(database)
-        self.versions = VersionStore(database, read_time)
-        self.discards = DiscardStore(database)
-        self.triggers = TriggerStore(database)
-        self.firings = FiringStore(database)
-        self.runs = RunStore(database, stats)
-        self.callbacks = CallbackStore(database)
-        self.history = HistoryStore(database, stats)
-        self.routes = RouteStore(database)
-        self.leases = LeaseStore(database, read_time)
+        self.tenants: TenantStore = TenantStore(database)
+        self.workloads: WorkloadStore = WorkloadStore(database)
+        self.versions: VersionStore = VersionStore(database, read_time)
+        self.discards: DiscardStore = DiscardStore(database)
+        self.triggers: TriggerStore = TriggerStore(database)
+        self.firings: FiringStore = FiringStore(database)
+        self.runs: RunStore = RunStore(database, stats)
+        self.callbacks: CallbackStore = CallbackStore(database)
+        self.history: HistoryStore = HistoryStore(database, stats)
+        self.routes: RouteStore = RouteStore(database)
+        self.leases: LeaseStore = LeaseStore(database, read_time)
 
     def migrate(self) -> None:
         """Brings the schema up to date. Raises ConfigError when it is newer than this version of sless."""

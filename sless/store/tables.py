@@ -18,12 +18,11 @@ from sqlalchemy import (
     text,
 )
 
-from sless.store.base import metadata as metadata
-from sless.store.base import unique_where
 from sless.store.run_tables import attempts as attempts
 from sless.store.run_tables import callbacks as callbacks
 from sless.store.run_tables import runs as runs
-from sless.store.types import KeyText, UserText, UtcDateTime
+from sless.store.types import KeyText, UserText, UtcDateTime, unique_where
+from sless.store.types import metadata as metadata
 
 tenants = Table(
     "tenants",

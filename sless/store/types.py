@@ -1,9 +1,18 @@
-"""Column types that behave the same on SQLite and PostgreSQL."""
+"""Column types that behave the same on SQLite and PostgreSQL, and the metadata that all tables share."""
 
 from datetime import UTC, datetime
 
-from sqlalchemy import DateTime, Dialect, Text
+from sqlalchemy import DateTime, Dialect, Index, MetaData, Text, text
 from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
 
 KeyText = Text().with_variant(Text(collation="C"), "postgresql")
 """Ids, names, enumerations, JSON: compared byte by byte, so both databases sort alike whatever the server's locale."""
@@ -39,13 +48,17 @@ class UserText(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
-def storable(text: str) -> str:
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    if text.isascii():
-        return text
+def storable(value: str) -> str:
+    if "\0" in value:
+        value = value.replace("\0", "\ufffd")
+    if value.isascii():
+        return value
     try:
-        text.encode()
+        value.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def unique_where(name: str, columns: tuple[str, ...], where: str) -> Index:
+    return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))

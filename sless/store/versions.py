@@ -1,6 +1,6 @@
 """Versions: one row per upload, from queued to an end. Moves are compare-and-set; `domain.lifecycle` says which are allowed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +11,17 @@ from sless.domain import lifecycle
 from sless.domain.model import Version, VersionState, Workload
 from sless.errors import Code, NotFound, SlessError
 from sless.store import codec, discards, lease, revision
-from sless.store.build_log import BuildLog
 from sless.store.engine import Database
-from sless.store.tables import versions, workloads
+from sless.store.queries import in_batches
+from sless.store.tables import build_logs, versions, workloads
 from sless.store.workloads import lock, refuse_deleted, save_spec
 
-_ID_BATCH = 500
 _BUILDS_KEPT = 2
 
 
-class VersionStore(BuildLog):
+class VersionStore:
     def __init__(self, database: Database, read_time: lease.ReadTime | None = None) -> None:
-        super().__init__(database)
+        self._db = database
         self._read_time = read_time or lease.database_time
 
     def insert(
@@ -156,6 +155,28 @@ class VersionStore(BuildLog):
         with self._db.write() as conn:
             conn.execute(update(versions).where(versions.c.id == version_id).values(code_hash=code_hash))
 
+    # --- build logs ---
+
+    def add_log(self, version_id: str, lines: Sequence[str]) -> None:
+        """Appends. Lines of a version that is gone are dropped."""
+        if not lines:
+            return
+        with self._db.write() as conn:
+            # The lock keeps two writers from the same number; it also says whether the version is still there.
+            if conn.execute(select(versions.c.id).where(versions.c.id == version_id).with_for_update()).one_or_none() is None:
+                return
+            last = conn.execute(select(func.max(build_logs.c.seq)).where(build_logs.c.version_id == version_id)).scalar_one() or 0
+            rows = [{"version_id": version_id, "seq": seq, "text": text} for seq, text in enumerate(lines, start=last + 1)]
+            conn.execute(self._db.insert(build_logs), rows)
+
+    def log(self, version_id: str, after_seq: int = 0) -> list[tuple[int, str]]:
+        """(seq, line) in order; numbers start with 1."""
+        query = select(build_logs.c.seq, build_logs.c.text).where(build_logs.c.version_id == version_id, build_logs.c.seq > after_seq)
+        with self._db.read() as conn:
+            return [(row.seq, row.text) for row in conn.execute(query.order_by(build_logs.c.seq))]
+
+    # --- clean-up ---
+
     def prunable(self, keep: int) -> list[Version]:
         """Ended versions beyond the newest `keep` of their workload, but for the active one; oldest first.
 
@@ -197,12 +218,10 @@ class VersionStore(BuildLog):
             return [version_of(row) for row in conn.execute(query).mappings()]
 
     def _by_workload(self, query: Select[Any], workload_ids: Collection[str]) -> dict[str, Version]:
-        wanted = sorted(workload_ids)
         found: dict[str, Version] = {}
         with self._db.read() as conn:
-            # In parts: both databases bound the number of parameters.
-            for start in range(0, len(wanted), _ID_BATCH):
-                part = query.where(versions.c.workload_id.in_(wanted[start : start + _ID_BATCH]))
+            for batch in in_batches(workload_ids):
+                part = query.where(versions.c.workload_id.in_(batch))
                 found.update((row["workload_id"], version_of(row)) for row in conn.execute(part).mappings())
         return found
 

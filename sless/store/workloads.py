@@ -15,11 +15,11 @@ from sless.domain.model import Kind, Observed, Workload, WorkloadSpec
 from sless.errors import Code, NotFound, SlessError
 from sless.store import codec, discards, revision
 from sless.store.engine import Database
+from sless.store.queries import in_batches
 from sless.store.tables import invocations, log_lines, versions, workloads
 
 _CALLABLE = (Kind.FUNCTION, Kind.SERVICE)
 _REMOVE_BATCH = 2_000
-_ID_BATCH = 500
 
 
 class WorkloadStore:
@@ -57,11 +57,10 @@ class WorkloadStore:
 
     def find_callables(self, namespace: str, names: Iterable[str]) -> dict[str, Workload]:
         """The functions and services of those names that there are, by name."""
-        wanted, found = sorted(set(names)), dict[str, Workload]()
+        found = dict[str, Workload]()
         with self._db.read() as conn:
-            for start in range(0, len(wanted), _ID_BATCH):
-                named = workloads.c.name.in_(wanted[start : start + _ID_BATCH])
-                query = _shown().where(workloads.c.namespace == namespace, workloads.c.kind.in_(_CALLABLE), named)
+            for batch in in_batches(names):
+                query = _shown().where(workloads.c.namespace == namespace, workloads.c.kind.in_(_CALLABLE), workloads.c.name.in_(batch))
                 found.update((row["name"], workload_of(row)) for row in conn.execute(query).mappings())
         return found
 
@@ -71,10 +70,10 @@ class WorkloadStore:
 
     def by_ids(self, workload_ids: Iterable[str]) -> dict[str, Workload]:
         """Those that there are, also deleted ones."""
-        wanted, found = sorted(set(workload_ids)), dict[str, Workload]()
+        found = dict[str, Workload]()
         with self._db.read() as conn:
-            for start in range(0, len(wanted), _ID_BATCH):
-                query = select(workloads).where(workloads.c.id.in_(wanted[start : start + _ID_BATCH]))
+            for batch in in_batches(workload_ids):
+                query = select(workloads).where(workloads.c.id.in_(batch))
                 found.update((row["id"], workload_of(row)) for row in conn.execute(query).mappings())
         return found
 
@@ -114,13 +113,6 @@ class WorkloadStore:
             save_spec(conn, workload)
             revision.bump(conn)
         return workload
-
-    def set_active(self, workload_id: str, version_number: int | None) -> None:
-        with self._db.write() as conn:
-            if lock(conn, workload_id).active_version != version_number:
-                values = {"active_version": version_number, "generation": workloads.c.generation + 1, "updated_at": clock.now()}
-                conn.execute(update(workloads).where(workloads.c.id == workload_id).values(values))
-                revision.bump(conn)
 
     def mark_deleted(self, workload_id: str) -> None:
         """The first call counts; the row goes with `remove` when nothing of it runs."""

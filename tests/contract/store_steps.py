@@ -3,9 +3,10 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
-from sless.domain.model import Version, VersionState, Workload
+from sless.domain.model import CallStatus, Version, VersionState, Workload
 from sless.ids import new_id
 from sless.store import Store
 
@@ -35,6 +36,19 @@ def upload(store: Store, workload: Workload, **changes: object) -> Version:
         "build_env": {},
     }
     return store.versions.insert(workload.id, **(values | changes))  # type: ignore[arg-type]
+
+
+def claim_run(store: Store, run_id: str, holder: str, version: int | None = None) -> bool:
+    with store.runs.moves() as moves:
+        return moves.claim(run_id, holder, version)
+
+
+def requeue_run(store: Store, run_id: str, not_before: datetime, message: str, **changes: Any) -> bool:
+    """`changes` are `attempt` (how the attempt ended), `http_status` and `quarantined`."""
+    attempt = changes.pop("attempt", CallStatus.FAILED)
+    values = {"not_before": not_before, "message": message, "http_status": None, "quarantined": False} | changes
+    with store.runs.moves() as moves:
+        return moves.requeue(run_id, attempt, values)
 
 
 def build(store: Store, workload: Workload, state: VersionState = VersionState.READY, message: str = "", **changes: object) -> Version:

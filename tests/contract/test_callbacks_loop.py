@@ -29,6 +29,7 @@ from sless.reconcile import callbacks
 from sless.reconcile.callbacks import CallbacksLoop
 from sless.store import Store, open_store
 from tests.builders import NAMESPACE, make_run, make_workload_spec
+from tests.contract.store_steps import claim_run
 from tests.services.product import wait_until
 
 DELIVERED, FAILED, PENDING = CallbackStatus.DELIVERED, CallbackStatus.FAILED, CallbackStatus.PENDING
@@ -119,7 +120,7 @@ def make_end(store: Store, url: str, status: CallStatus = CallStatus.SUCCEEDED, 
     workload = found or store.workloads.insert(namespace, Kind.FUNCTION, "hello", make_workload_spec())
     run = make_run(workload_id=workload.id, namespace=namespace, callback_url=url)
     store.runs.insert(run)
-    store.runs.claim(run.id, "h", 1)
+    claim_run(store, run.id, "h", 1)
     store.runs.finish(run.id, status=status, result='{"n": "ü"}', http_status=200)
     return store.runs.get(run.id)
 

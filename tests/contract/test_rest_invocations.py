@@ -8,6 +8,7 @@ from sless import clock
 from sless.domain.model import CallStatus, Run
 from tests.builders import make_invocation, make_run
 from tests.contract.rest_harness import Rest
+from tests.contract.store_steps import claim_run, requeue_run
 
 DEAD, FAILED = CallStatus.DEAD, CallStatus.FAILED
 
@@ -21,7 +22,7 @@ def accept(rest: Rest, **changes: object) -> Run:
 
 
 def end(rest: Rest, run: Run, status: CallStatus = DEAD) -> None:
-    assert rest.store.runs.claim(run.id, "h", 1)
+    assert claim_run(rest.store, run.id, "h", 1)
     assert rest.store.runs.finish(run.id, status=status, message="boom", http_status=500, attempt=FAILED)
 
 
@@ -34,14 +35,14 @@ def hello(rest: Rest) -> Rest:
 def test_attempts_are_shown(hello: Rest) -> None:
     run = accept(hello, request_id="theirs")
     later = clock.now() + timedelta(minutes=1)
-    hello.store.runs.claim(run.id, "h", 1)
-    hello.store.runs.requeue(run.id, later, "busy", http_status=429)
+    claim_run(hello.store, run.id, "h", 1)
+    requeue_run(hello.store, run.id, later, "busy", http_status=429)
     body = hello.get("functions/hello/invocations/theirs").json
     assert (body["status"], body["attempts"], body["max_attempts"], body["callback"]) == ("queued", 1, 3, None)
     assert body["next_attempt_at"] is not None
     (first,) = body["attempts_detail"]
     assert (first["number"], first["status"], first["http_status"], first["error"], first["version"]) == (1, "failed", 429, "busy", 1)
-    hello.store.runs.claim(run.id, "h", 2)
+    claim_run(hello.store, run.id, "h", 2)
     hello.store.runs.finish(run.id, status=CallStatus.SUCCEEDED, result="[1]", http_status=200)
     body = hello.get(f"functions/hello/invocations/{run.id}").json
     assert [item["status"] for item in body["attempts_detail"]] == ["failed", "succeeded"]
@@ -62,7 +63,7 @@ def test_a_synchronous_call_has_none(hello: Rest) -> None:
 
 def test_cancel(hello: Rest) -> None:
     waits, runs, ended = accept(hello), accept(hello), accept(hello)
-    hello.store.runs.claim(runs.id, "h", 1)
+    claim_run(hello.store, runs.id, "h", 1)
     end(hello, ended)
     for run in (waits, runs):
         response = hello.delete(f"functions/hello/invocations/{run.id}")
@@ -86,7 +87,7 @@ def test_retry(hello: Rest, status: CallStatus) -> None:
     assert (body["status"], body["attempts"], body["error"], body["finished_at"]) == ("queued", 1, None, None)
     again = hello.post(f"functions/hello/invocations/{run.id}/retry")
     assert again.status_code == 409 and "it is queued" in again.json["error"]
-    hello.store.runs.claim(run.id, "h", 1)
+    claim_run(hello.store, run.id, "h", 1)
     assert "it is running" in hello.post(f"functions/hello/invocations/{run.id}/retry").json["error"]
     hello.store.runs.finish(run.id, status=CallStatus.SUCCEEDED)
     assert "it succeeded" in hello.post(f"functions/hello/invocations/{run.id}/retry").json["error"]

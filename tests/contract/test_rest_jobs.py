@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sless.domain.model import CallStatus, Kind, Run, VersionState
 from tests.contract.rest_harness import Rest, fields_of
+from tests.contract.store_steps import claim_run
 
 OWN = {"name": "job", "runtime": "python3.11"}
 
@@ -16,7 +17,7 @@ def runs_of(rest: Rest, name: str = "job") -> list[Run]:
 
 def end(rest: Rest, status: CallStatus, **more: object) -> None:
     run = runs_of(rest)[0]
-    assert rest.store.runs.claim(run.id, "runner")
+    assert claim_run(rest.store, run.id, "runner")
     assert rest.store.runs.finish(run.id, status=status, **({"result": None, "message": "", "exit_code": None, "http_status": None} | more))  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from sless.errors import Code, SlessError
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
 from sless.store import Store
 from tests.builders import NAMESPACE, make_run, make_workload_spec
-from tests.contract.store_steps import build
+from tests.contract.store_steps import build, requeue_run
 
 QUEUED, RUNNING, SUCCEEDED, FAILED = CallStatus.QUEUED, CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.FAILED
 
@@ -254,7 +254,7 @@ def test_what_is_left_of_an_attempt_is_not_taken_for_the_next(stage: Stage) -> N
     run = stage.accept(stage.function("f"))
     stage.loop.tick()
     stage.backend.end(run.id, SUCCEEDED, 200)
-    stage.store.runs.requeue(run.id, clock.now(), "status 500", http_status=500)
+    requeue_run(stage.store, run.id, clock.now(), "status 500", http_status=500)
     after = stage.again()
     after.loop.tick()
     assert (after.backend.removed, after.status(run)) == ([run.id], QUEUED)

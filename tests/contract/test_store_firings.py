@@ -8,7 +8,7 @@ from sless import clock
 from sless.domain.cron import Due, firing_id_of
 from sless.domain.model import CallStatus, CallTrigger, Kind, TriggerType
 from tests.builders import AT, NAMESPACE, make_endpoint, make_run
-from tests.contract.store_steps import at_once, build
+from tests.contract.store_steps import at_once, build, claim_run
 
 SPEC = {
     "schedule": "* * * * *", "timezone": "UTC", "event_json": '{"n": 1}', "pre_warm_seconds": 300, "overlap": "allow",
@@ -112,7 +112,7 @@ def test_without_a_version_it_is_skipped(store, workload, insert):
 def test_overlap(store, ready, insert, overlap, status):
     trigger = insert(overlap=overlap)
     first = claim_one(store, due_of(trigger, 60))
-    store.runs.claim(first.id, "holder")
+    claim_run(store, first.id, "holder")
     assert claim_one(store, due_of(trigger, 120)).status is status
     store.runs.finish(first.id, status=CallStatus.SUCCEEDED)
     assert claim_one(store, due_of(trigger, 180)).status is CallStatus.QUEUED

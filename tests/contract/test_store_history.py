@@ -14,7 +14,7 @@ from sless.domain.statistics import DayUsage
 from sless.errors import Code, SlessError
 from sless.store.history import BYTES_AT_ONCE, LINES_AT_ONCE
 from tests.builders import AT, NAMESPACE, make_call_stats, make_invocation, make_log_line, make_run, make_workload_spec
-from tests.contract.store_steps import at_once
+from tests.contract.store_steps import at_once, claim_run
 
 CLEAN = {"history_days": 14, "per_function": 10_000, "stats_days": 400}
 MINUTE = AT.replace(second=0, microsecond=0)
@@ -247,7 +247,7 @@ class TestCleaning:
         old = clock.now() - timedelta(days=99)
         run = make_run(workload_id=workload.id, callback_url="https://example.com/x", created_at=old)
         store.runs.insert(run)
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=CallStatus.SUCCEEDED)
         with store.database.write() as conn:
             for table, column in (("invocations", "started_at"), ("runs", "ended_at")):

@@ -12,7 +12,7 @@ from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.request import StoredRequest, stored_request_of
 from sless.errors import NotFound
 from tests.builders import AT, NAMESPACE, make_invocation, make_run, make_workload_spec
-from tests.contract.store_steps import at_once, build
+from tests.contract.store_steps import at_once, build, claim_run, requeue_run
 
 QUEUED, RUNNING, SUCCEEDED, FAILED = CallStatus.QUEUED, CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.FAILED
 
@@ -100,12 +100,12 @@ class TestDue:
         run = accept(event='{"large": 1}', request=REQUEST.text())
         (listed,) = store.runs.list_due(AT, 9)
         assert (listed.id, listed.event, listed.request) == (run.id, "", None)
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         assert [(item.event, item.request) for item in store.runs.list_running()] == [("", None)]
 
     def test_not_what_runs_or_ended(self, store, accept):
         running, ended = accept(), accept()
-        store.runs.claim(running.id, "h")
+        claim_run(store, running.id, "h")
         store.runs.cancel(ended.id)
         assert store.runs.list_due(clock.now(), 10) == []
         assert [run.id for run in store.runs.list_running()] == [running.id]
@@ -116,7 +116,7 @@ class TestClaim:
     def test_counts_the_attempt_and_names_the_version(self, store, workload, accept):
         build(store, workload)
         run = accept()
-        assert store.runs.claim(run.id, "h")
+        assert claim_run(store, run.id, "h")
         claimed = store.runs.get(run.id)
         assert (claimed.status, claimed.attempts, claimed.claimed_by, claimed.version) == (RUNNING, 1, "h", 1)
         assert claimed.started_at is not None
@@ -125,34 +125,34 @@ class TestClaim:
 
     def test_a_version_can_be_given(self, store, accept):
         run = accept()
-        assert store.runs.claim(run.id, "h", 7)
+        assert claim_run(store, run.id, "h", 7)
         assert store.runs.get(run.id).version == 7
 
     def test_one_of_many_gets_it(self, store, accept):
         run = accept()
-        assert at_once([lambda n=n: store.runs.claim(run.id, f"h{n}") for n in range(8)]).count(True) == 1
+        assert at_once([lambda n=n: claim_run(store, run.id, f"h{n}") for n in range(8)]).count(True) == 1
         assert store.runs.get(run.id).attempts == 1
 
     def test_again_after_a_failed_attempt(self, store, workload, accept):
         run = accept()
-        assert not store.runs.requeue(run.id, AT, "not running")
-        store.runs.claim(run.id, "h")
+        assert not requeue_run(store, run.id, AT, "not running")
+        claim_run(store, run.id, "h")
         later = clock.now() + timedelta(minutes=1)
-        assert store.runs.requeue(run.id, later, "429", quarantined=True)
+        assert requeue_run(store, run.id, later, "429", quarantined=True)
         assert store.runs.get(run.id).quarantined
         waiting = store.runs.get(run.id)
         assert (waiting.status, waiting.not_before, waiting.message, waiting.claimed_by) == (QUEUED, later, "429", None)
         assert store.runs.list_due(clock.now(), 10) == []
         call = store.history.find_invocation(workload.id, run.id)
         assert (call.status, call.error) == (QUEUED, "429")
-        assert store.runs.claim(run.id, "h") and store.runs.get(run.id).attempts == 2
+        assert claim_run(store, run.id, "h") and store.runs.get(run.id).attempts == 2
         assert minutes(store, workload.id) == []
 
 
 class TestFinish:
     def test_the_invocation_and_the_statistics_follow(self, store, workload, accept):
         run = accept(version=1)
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         assert store.runs.finish(run.id, status=SUCCEEDED, result='{"a": 1}', message="", exit_code=0, http_status=200)
         ended = store.runs.get(run.id)
         assert (ended.status, ended.result, ended.exit_code, ended.http_status) == (SUCCEEDED, '{"a": 1}', 0, 200)
@@ -169,7 +169,7 @@ class TestFinish:
     )
     def test_what_counts_as_an_error(self, store, workload, accept, status, errors):
         run = accept()
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         assert store.runs.finish(run.id, status=status, message="why")
         assert store.history.find_invocation(workload.id, run.id).error == "why"
         assert minutes(store, workload.id)[0].errors == errors
@@ -180,13 +180,13 @@ class TestFinish:
         assert store.runs.finish(run.id, status=status)
         for again in CallStatus:
             assert not store.runs.finish(run.id, status=again)
-        assert not store.runs.claim(run.id, "h") and not store.runs.requeue(run.id, AT, "") and not store.runs.cancel(run.id)
+        assert not claim_run(store, run.id, "h") and not requeue_run(store, run.id, AT, "") and not store.runs.cancel(run.id)
         assert store.runs.get(run.id).status is status
 
     @pytest.mark.parametrize("status", [CallStatus.MISSED, CallStatus.SKIPPED])
     def test_what_runs_was_neither_missed_nor_skipped(self, store, accept, status):
         run = accept()
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         assert not store.runs.finish(run.id, status=status)
         assert store.runs.get(run.id).status is RUNNING
 
@@ -198,7 +198,7 @@ class TestFinish:
 
     def test_of_many_ends_one_counts(self, store, workload, accept):
         run = accept()
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         ends = [lambda: store.runs.finish(run.id, status=SUCCEEDED), lambda: store.runs.cancel(run.id)] * 4
         assert at_once(ends).count(True) == 1
         assert sum(item.calls for item in minutes(store, workload.id)) == 1
@@ -207,14 +207,14 @@ class TestFinish:
         runs = [accept() for _ in range(8)]
 
         def end(run) -> bool:
-            return store.runs.claim(run.id, "h", 1) and store.runs.finish(run.id, status=SUCCEEDED)
+            return claim_run(store, run.id, "h", 1) and store.runs.finish(run.id, status=SUCCEEDED)
 
         assert at_once([lambda run=run: end(run) for run in runs]) == [True] * 8
         assert sum(item.calls for item in minutes(store, workload.id)) == 8
 
     def test_a_recorded_call_is_completed_and_not_doubled(self, store, workload, accept):
         run = accept()
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         store.history.add_history([make_invocation(id=run.id, workload_id=workload.id)], [], [])
         store.runs.finish(run.id, status=FAILED, message="boom")
         (call,) = store.history.list_invocations(workload.id)
@@ -229,7 +229,7 @@ class TestFinish:
         for item, memory_mb in ((job, 512), (own, 2048)):
             run = make_run(workload_id=item.id, kind=Kind.JOB, name=item.name, job_run_id=1)
             store.runs.insert(run)
-            store.runs.claim(run.id, "h", 1)
+            claim_run(store, run.id, "h", 1)
             store.runs.finish(run.id, status=SUCCEEDED)
             (stats,) = minutes(store, item.id)
             assert stats.duration_ms > 0
@@ -237,7 +237,7 @@ class TestFinish:
 
     def test_text_no_database_keeps(self, store, accept):
         run = accept()
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         assert store.runs.finish(run.id, status=FAILED, message="a\0b", result="c\udfff")
         ended = store.runs.get(run.id)
         assert (ended.message, ended.result) == ("a\ufffdb", "c\ufffd")
@@ -262,7 +262,7 @@ class TestInsertAll:
         assert stored_request_of(store.runs.get(run.id).request) == REQUEST
         call = store.history.find_invocation(workload.id, run.id)
         assert (call.method, call.path, call.request_bytes) == ("PUT", "/fn/ns/hello/a", 2)
-        store.runs.claim(run.id, "h")
+        claim_run(store, run.id, "h")
         assert store.history.find_invocation(workload.id, run.id).path == "/fn/ns/hello/a"
 
 
@@ -270,11 +270,11 @@ class TestAttempts:
     def test_each_is_recorded(self, store, accept):
         run = accept()
         assert store.runs.attempts_of(run.id) == []
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         (first,) = store.runs.attempts_of(run.id)
         assert (first.number, first.version, first.status, first.finished_at, first.error) == (1, 1, RUNNING, None, None)
-        store.runs.requeue(run.id, AT, "over time", attempt=CallStatus.TIMEOUT, http_status=504)
-        store.runs.claim(run.id, "h", 2)
+        requeue_run(store, run.id, AT, "over time", attempt=CallStatus.TIMEOUT, http_status=504)
+        claim_run(store, run.id, "h", 2)
         store.runs.finish(run.id, status=CallStatus.DEAD, message="boom", http_status=500, attempt=FAILED)
         first, second = store.runs.attempts_of(run.id)
         assert (first.status, first.http_status, first.error) == (CallStatus.TIMEOUT, 504, "over time")
@@ -283,13 +283,13 @@ class TestAttempts:
 
     def test_a_success_has_no_error(self, store, accept):
         run = accept()
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=SUCCEEDED, message="said", http_status=200)
         assert [(item.status, item.error) for item in store.runs.attempts_of(run.id)] == [(SUCCEEDED, None)]
 
     def test_cancelled_in_between_and_never_begun(self, store, accept):
         run, idle = accept(), accept()
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         store.runs.cancel(run.id)
         store.runs.cancel(idle.id)
         assert [item.status for item in store.runs.attempts_of(run.id)] == [CallStatus.CANCELLED]
@@ -297,8 +297,8 @@ class TestAttempts:
 
     def test_cancelled_while_it_waits_leaves_the_attempt_before_as_it_was(self, store, workload, accept):
         run = accept()
-        store.runs.claim(run.id, "h", 1)
-        store.runs.requeue(run.id, AT, "500", http_status=500)
+        claim_run(store, run.id, "h", 1)
+        requeue_run(store, run.id, AT, "500", http_status=500)
         store.runs.cancel(run.id)
         assert [(item.status, item.error) for item in store.runs.attempts_of(run.id)] == [(FAILED, "500")]
         assert minutes(store, workload.id) == []
@@ -308,7 +308,7 @@ class TestRerun:
     @pytest.mark.parametrize("status", [FAILED, CallStatus.TIMEOUT, CallStatus.DEAD, CallStatus.CANCELLED])
     def test_another_round_counts_on(self, store, workload, accept, status):
         run = accept()
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=status, message="why", http_status=500, attempt=FAILED)
         assert store.runs.rerun(run.id)
         again = store.runs.get(run.id)
@@ -316,14 +316,14 @@ class TestRerun:
         assert (again.message, again.result, again.http_status, again.ended_at) == ("", None, None, None)
         call = store.history.find_invocation(workload.id, run.id)
         assert (call.status, call.error, call.finished_at, call.duration_ms) == (QUEUED, None, None, None)
-        store.runs.claim(run.id, "h", 2)
+        claim_run(store, run.id, "h", 2)
         assert [item.number for item in store.runs.attempts_of(run.id)] == [1, 2]
 
     @pytest.mark.parametrize("status", [QUEUED, RUNNING, SUCCEEDED])
     def test_not_what_goes_on_or_went_well(self, store, accept, status):
         run = accept()
         if status is not QUEUED:
-            store.runs.claim(run.id, "h", 1)
+            claim_run(store, run.id, "h", 1)
         if status is SUCCEEDED:
             store.runs.finish(run.id, status=SUCCEEDED)
         assert not store.runs.rerun(run.id)
@@ -332,7 +332,7 @@ class TestRerun:
 
     def test_of_many_one_does_it(self, store, accept):
         run = accept()
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=FAILED)
         assert at_once([lambda: store.runs.rerun(run.id)] * 8).count(True) == 1
 
@@ -340,26 +340,26 @@ class TestRerun:
 class TestMoves:
     def test_a_claim_of_which_nothing_came_is_no_attempt(self, store, accept):
         run = accept()
-        store.runs.claim(run.id, "h", 1)
-        store.runs.requeue(run.id, AT, "500")
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
+        requeue_run(store, run.id, AT, "500")
+        claim_run(store, run.id, "h", 1)
         later = clock.now() + timedelta(seconds=5)
         assert store.runs.unclaim(run.id, later, "the cluster is away") and not store.runs.unclaim(run.id, later, "again")
         found = store.runs.get(run.id)
         assert (found.status, found.attempts, found.not_before, found.message) == (QUEUED, 1, later, "the cluster is away")
         assert [attempt.number for attempt in store.runs.attempts_of(run.id)] == [1]
         assert store.history.find_invocation(run.workload_id, run.id).attempts == 1
-        assert store.runs.claim(run.id, "h", 1) and store.runs.attempts_of(run.id)[1].number == 2
+        assert claim_run(store, run.id, "h", 1) and store.runs.attempts_of(run.id)[1].number == 2
 
     def test_the_end_of_an_attempt_is_none_of_a_round_that_began_meanwhile(self, store, accept):
         run = accept()
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         assert store.runs.cancel(run.id) and store.runs.rerun(run.id)
         values = {"result": "1", "message": "", "exit_code": None, "http_status": 200}
         with store.runs.moves() as moves:
             assert not moves.finish(run.id, CallStatus.SUCCEEDED, CallStatus.SUCCEEDED, values, was=RUNNING)
         assert store.runs.get(run.id).status is QUEUED
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         with store.runs.moves() as moves:
             assert moves.finish(run.id, CallStatus.SUCCEEDED, CallStatus.SUCCEEDED, values, was=RUNNING)
 
@@ -375,7 +375,7 @@ class TestMoves:
 
     def test_of_what_no_attempt_goes_on(self, store, accept):
         first, second, third = accept(), accept(), accept()
-        store.runs.claim(second.id, "h", 1)
+        claim_run(store, second.id, "h", 1)
         store.runs.cancel(third.id)
         assert store.runs.running_workloads() == {second.workload_id}
         assert store.runs.resting_of([first.id, second.id, third.id, "nobody"]) == {first.id, third.id}
@@ -383,7 +383,7 @@ class TestMoves:
 
 class TestCallbacks:
     def end(self, store, run, status=SUCCEEDED):
-        store.runs.claim(run.id, "h", 1)
+        claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=status)
         return store.callbacks.find(run.id)
 

@@ -156,15 +156,6 @@ class TestSpec:
         store.workloads.remove(workload.id)
         assert code_of(lambda: store.workloads.update_spec(workload.id, make_workload_spec())) is Code.NOT_FOUND
 
-    def test_the_active_version_belongs_to_the_generation(self, store, workload):
-        store.workloads.set_active(workload.id, 3)
-        changed = store.workloads.get_by_id(workload.id)
-        assert (changed.active_version, changed.generation) == (3, 2)
-        revision = store.routes.revision()
-        store.workloads.set_active(workload.id, 3)
-        assert store.workloads.get_by_id(workload.id) == changed
-        assert store.routes.revision() == revision
-
 
 class TestObserved:
     SEEN = Observed(generation=1, version=2, ready_instances=3, message="1 of 4 instances is missing", failing=True, observed_at=AT)

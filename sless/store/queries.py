@@ -1,17 +1,28 @@
-"""Queues within one table, each with its own head: what keeps a flood in one of them from hiding the others.
+"""Parts of queries that several stores share."""
 
-The index (status, queue, not_before) makes each step a seek: from one queue's key to the next, then to the oldest rows of that queue. So
-the cost follows the number of queues and what is taken of each, not their length.
-"""
-
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Column, Select, Table, func, literal, select
 
+_IDS_PER_QUERY = 500
+
+
+def in_batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Sorted and without duplicates, in lists short enough for one `IN (…)`: both databases limit the number of parameters."""
+    ordered = sorted(set(ids))
+    for start in range(0, len(ordered), _IDS_PER_QUERY):
+        yield ordered[start : start + _IDS_PER_QUERY]
+
 
 def heads_of(table: Table, queue: "Column[Any]", status: str, now: datetime, most: int) -> Select[Any]:
-    """Primary keys of the `most` oldest due rows of each queue; `table` has `status` and `not_before`."""
+    """Primary keys of the `most` oldest due rows of each queue, so that a flood in one queue cannot hide the others. `table` has `status`
+    and `not_before`.
+
+    The index (status, queue, not_before) makes each step a seek: from one queue's key to the next, then to the oldest rows of that queue.
+    The cost depends on the number of queues and of rows taken from each, not on their length.
+    """
     (key,) = table.primary_key.columns
     first = select(func.min(queue).label("queue")).where(table.c.status == status).cte("queues", recursive=True)
     behind = select(func.min(queue)).where(table.c.status == status, queue > first.c.queue).scalar_subquery()
