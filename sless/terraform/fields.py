@@ -27,9 +27,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """`default` may be a function of the planned values. `local`: the server does not know it. `sent`: false for an input that is no field
-    of a request. `write_only`: the server never returns it. `stable`: a status that no update changes. `replaces`: a change needs a new
-    resource. `api` is the name in the REST interface."""
+    """`default` may be a function of the planned values. `zero`: 0 and "" stand for the default. `local`: the server does not know it.
+    `sent`: false for an input that is no field of a request. `write_only`: the server never returns it. `stable`: a status that no update
+    changes. `replaces`: a change needs a new resource. `api` is the name in the REST interface."""
 
     name: str
     text: str
@@ -40,6 +40,7 @@ class Field:
     replaces: bool = False
     local: bool = False
     sent: bool = True
+    zero: bool = False
     write_only: bool = False
     stable: bool = False
     sensitive: bool = False
@@ -62,10 +63,14 @@ class Field:
     def default_of(self, planned: Values) -> Any:
         return self.default(planned) if callable(self.default) else self.default
 
-    def equal(self, first: Any, second: Any) -> bool:
-        """Whether both mean the same to the server. Zero values of numbers and texts mean the default, as in its REST interface."""
+    def is_zero(self, value: Any) -> bool:
+        return self.zero and value in (0, "") and value is not False
+
+    def equal(self, first: Any, second: Any, values: Values) -> bool:
+        """Whether both mean the same to the server. `values` are those that the default depends on."""
         if first is Unknown or second is Unknown:
             return first is second
+        first, second = (self.default_of(values) if self.is_zero(value) else value for value in (first, second))
         if self.role is Role.OPTIONAL and _is_empty(first) and _is_empty(second):
             return True
         return first == second or (self.same is not None and self.same(first, second))
@@ -110,15 +115,6 @@ class TimeoutsBlock(schema.NestedBlock):
             for name in operations
         ]
         super().__init__("timeouts", schema.NestMode.Single, schema.Block(attributes=attributes))
-
-
-def zero_means(default: Any) -> Callable[[Any, Any], bool]:
-    """For `same`: 0 and "" stand for the default."""
-
-    def same(first: Any, second: Any) -> bool:
-        return (default if first in (0, "") else first) == (default if second in (0, "") else second)
-
-    return same
 
 
 def same_json(first: Any, second: Any) -> bool:

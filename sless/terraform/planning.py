@@ -53,8 +53,9 @@ def _planned(field: Field, planned: Values, prior: Values | None, config: Values
     value = config.get(field.name)
     if value is None and field.role is Role.DEFAULTED:
         value = field.default_of(planned)
-    if prior is not None and value is not None and field.same is not None and field.equal(prior.get(field.name), value):
-        return prior[field.name]
+    before = prior.get(field.name) if prior else None
+    if before is not None and value is not None and field.equal(before, value, planned):
+        return before
     return value
 
 

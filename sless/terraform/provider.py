@@ -8,7 +8,9 @@ from tf.schema import Schema
 from tf.utils import Diagnostics
 
 from sless.terraform.connection import FIELDS, Connection
+from sless.terraform.data import DataSource, FunctionData, NamespaceData, ServiceData
 from sless.terraform.fields import Values
+from sless.terraform.job import Job
 from sless.terraform.resource import Resource
 from sless.terraform.trigger import Trigger
 from sless.terraform.workload import Function, Service
@@ -17,7 +19,8 @@ VERSION = "0.1.20"
 """Its own count: configurations written for the provider before this one ask for 0.1.x."""
 PREFIX = "sless_"
 ADDRESS = "registry.terraform.io/sless/sless"
-RESOURCES = (Function, Service, Trigger)
+RESOURCES = (Function, Service, Trigger, Job)
+DATA_SOURCES = (FunctionData, ServiceData, NamespaceData)
 
 
 class SlessProvider:
@@ -28,12 +31,12 @@ class SlessProvider:
     def __init__(self, environ: Mapping[str, str], stop: threading.Event) -> None:
         self.connection = Connection(environ)
         self._resources = {PREFIX + made.kind: made for made in (kind(self.connection, stop) for kind in RESOURCES)}
-        self._data_sources: dict[str, Any] = {}
+        self._data_sources = {PREFIX + made.kind: made for made in (kind(self.connection) for kind in DATA_SOURCES)}
 
     def resource(self, type_name: str) -> Resource:
         return self._resources[type_name]
 
-    def data_source(self, type_name: str) -> Any:
+    def data_source(self, type_name: str) -> DataSource:
         return self._data_sources[type_name]
 
     # ---- what the library's servicer asks for. Its "classes" are our instances, which hold no state of a call.

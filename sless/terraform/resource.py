@@ -146,20 +146,25 @@ class Resource:
                 return item.default_of(found) if item.role is Role.DEFAULTED else None
             return before
         value = self.observed(item, found)
-        if prior is not None and before is not Unknown and item.equal(before, value):
+        if prior is not None and before is not Unknown and item.equal(before, value, found):
             return before
         return None if item.role is Role.OPTIONAL and value in ("", [], {}) else value
 
     def observed(self, item: Field, found: Json) -> Any:
-        return found.get(item.source)
+        value = found.get(item.source)
+        if item.nested and value is not None:
+            return {inner.name: value.get(inner.source) for inner in item.nested}
+        return value
 
     def spec_of(self, planned: Values, prior: Values | None) -> Json:
         """The fields to send: all that have a value for a new resource, the changed ones for another. null restores a default."""
         spec = {}
         for item in self.sent_fields(planned):
             value = planned.get(item.name)
-            if (prior is None and value is not None) or (prior is not None and not item.equal(prior.get(item.name), value)):
+            if prior is None and value is not None and not item.is_zero(value):
                 spec[item.source] = sent(value)
+            elif prior is not None and not item.equal(prior.get(item.name), value, planned):
+                spec[item.source] = None if item.is_zero(value) else sent(value)
         return spec
 
     def sent_fields(self, planned: Values) -> list[Field]:

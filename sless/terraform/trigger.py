@@ -7,7 +7,7 @@ from tf.utils import Diagnostics
 
 from sless.client.client import Json
 from sless.client.deployment import find_workload
-from sless.terraform import attributes
+from sless.terraform import trigger_attributes as attributes
 from sless.terraform.failure import Failure
 from sless.terraform.fields import Field, Values
 from sless.terraform.resource import Change, Resource
@@ -46,12 +46,7 @@ class Trigger(Resource):
                 diagnostics.add_error("Missing attribute", f"A trigger of type {kind} needs {name}.", path=[name])
 
     def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
-        """`function` and `function_ref` are one."""
-        given = [config[name] for name in REFERENCES if config.get(name) is not None]
-        if len(given) == 2 and Unknown not in given and given[0] != given[1]:
-            raise Failure("Conflicting attributes", f'function_ref is "{given[0]}", function is "{given[1]}".', ("function",))
-        for name in REFERENCES:
-            planned[name] = config[name] if config.get(name) is not None else given[0]
+        complete_reference(planned, config)
         own = attributes.TRIGGER_FIELDS.get(planned["type"], ())
         for names in attributes.TRIGGER_FIELDS.values():
             for name in names:
@@ -99,6 +94,15 @@ class Trigger(Resource):
 
         timeout_sec = self.timeout_sec(change.planned, operation, "wait_timeout_sec")
         change.waiter.poll(settled, timeout_sec, lambda: f"{name} is not Ready")
+
+
+def complete_reference(planned: Values, config: Values) -> None:
+    """`function` and `function_ref` are one. Raises Failure when they differ."""
+    given = [config[name] for name in REFERENCES if config.get(name) is not None]
+    if len(given) == 2 and Unknown not in given and given[0] != given[1]:
+        raise Failure("Conflicting attributes", f'function_ref is "{given[0]}", function is "{given[1]}".', ("function",))
+    for name in REFERENCES:
+        planned[name] = config[name] if config.get(name) is not None else next(iter(given), None)
 
 
 def known_or_none(value: Any) -> Any:

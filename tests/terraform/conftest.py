@@ -127,8 +127,8 @@ class Workspace:
         changes = json.loads(shown.stdout).get("resource_changes", [])
         return {item["address"]: item["change"] for item in changes if item["change"]["actions"] not in (["no-op"], ["read"])}
 
-    def state(self, address: str) -> dict[str, Any]:
-        return self.all_state()[address]
+    def stored_state(self) -> dict[str, Any]:
+        return dict(json.loads((self.folder / "terraform.tfstate").read_text()))
 
     def all_state(self) -> dict[str, dict[str, Any]]:
         module = json.loads(self.ok("show", "-json")).get("values", {}).get("root_module", {})

@@ -1,0 +1,111 @@
+"""`sless_job`: one run per raised `run_id`, awaited."""
+
+from typing import Any
+
+from tf.utils import Diagnostics
+
+from sless.client import ClientError
+from sless.client.client import Json, Resources
+from sless.client.deployment import delete_refused
+from sless.terraform import job_attributes as attributes
+from sless.terraform.code import planned_hash
+from sless.terraform.failure import Failure
+from sless.terraform.fields import Field, Values
+from sless.terraform.resource import Change, Resource
+from sless.terraform.trigger import REFERENCES, complete_reference
+from sless.terraform.workload import check_code, code_of, language_of, source_attribute
+
+ENDED = ("Succeeded", "Failed")
+OVERRIDES = ("memory_mb", "timeout_sec")
+"""With `function_ref` these override the function's own."""
+
+
+class Job(Resource):
+    kind = "job"
+    text = "One run of code with a stored result: of its own code, or of a function's. A higher `run_id` runs it again."
+    fields = attributes.JOB
+
+    def validate(self, diagnostics: Diagnostics, type_name: str, config: Values) -> None:
+        super().validate(diagnostics, type_name, config)
+        check_code(diagnostics, config)
+        if config.get("runtime") is None and all(config.get(name) is None for name in REFERENCES):
+            text = "Expected runtime and source_dir (own code) or function_ref (a function's code), found neither."
+            diagnostics.add_error("Missing code", text, path=["runtime"])
+
+    def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
+        complete_reference(planned, config)
+        for name in OVERRIDES:
+            if planned["function_ref"] is not None and config.get(name) is None:
+                planned[name] = None
+        planned["code_hash"] = planned_hash(planned, config, prior)
+
+    def needs_replacement(self, field: Field, prior: Values, planned: Values) -> bool:
+        if field.name == "runtime" and prior.get("runtime") and planned["runtime"]:
+            return language_of(prior["runtime"]) != language_of(planned["runtime"])
+        return field.replaces
+
+    def create(self, change: Change) -> None:
+        code = code_of(change)
+        api: Any = self.api(change.client)
+        self.save(change, api.create(self.spec_of(change.planned, None)))
+        if code is not None:
+            name = change.planned["name"]
+            try:
+                uploaded = api.upload(name, code.data, change.planned["code_hash"])
+            except ClientError as error:
+                if delete_refused(api, name, error):
+                    change.saved = None
+                raise
+            self._await_build(change, int(uploaded["version"]), "create")
+        self._await_end(change, "create")
+
+    def update(self, change: Change) -> None:
+        """The run comes last: with the new code and event."""
+        name = change.prior["name"]
+        api: Any = self.api(change.client)
+        code = code_of(change) if change.planned["code_hash"] != change.prior.get("code_hash") else None
+        spec = self.spec_of(change.planned, change.prior)
+        run_id = spec.pop("run_id", None)
+        self.save(change, api.merge(name, spec) if spec else api.get(name))
+        if code is not None:
+            uploaded = api.upload(name, code.data, change.planned["code_hash"])
+            self._await_build(change, int(uploaded["version"]), "update")
+        if run_id is not None:
+            self.save(change, api.merge(name, {"run_id": run_id}))
+            self._await_end(change, "update")
+
+    def _await_build(self, change: Change, number: int, operation: str) -> None:
+        name = change.planned["name"]
+        timeout_sec = self.timeout_sec(change.planned, operation, "build_timeout_sec")
+
+        def built(found: Json) -> bool:
+            return int(found.get("latest_version") or 0) >= number and found.get("latest_state") in ("ready", "failed", "cancelled")
+
+        found = self._poll(change, built, timeout_sec, f"version {number} of {name} is still being built")
+        if found["latest_state"] != "ready":
+            raise Failure(f'Build of job "{name}" {found["latest_state"]}', str(found.get("message")), (source_attribute(change.planned),))
+
+    def _await_end(self, change: Change, operation: str) -> None:
+        if not change.planned["run_id"]:
+            self.save(change, self.api(change.client).get(change.planned["name"]))
+            return
+        name = change.planned["name"]
+        timeout_sec = self.timeout_sec(change.planned, operation, "wait_timeout_sec")
+        found = self._poll(change, lambda seen: seen["phase"] in ENDED, timeout_sec, f"job {name} has not ended")
+        if found["phase"] == "Failed":
+            raise Failure(f'Job "{name}" failed', str(found.get("message")))
+
+    def _poll(self, change: Change, is_met: Any, timeout_sec: float, text: str) -> Json:
+        api: Resources = self.api(change.client)
+        seen: Json = {}
+
+        def check() -> Json | None:
+            seen.clear()
+            seen.update(api.get(change.planned["name"]))
+            return dict(seen) if is_met(seen) else None
+
+        try:
+            return change.waiter.poll(check, timeout_sec, lambda: text)
+        finally:
+            if seen:
+                self.save(change, seen)

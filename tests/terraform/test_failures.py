@@ -1,0 +1,140 @@
+"""What goes wrong: in the code, in the configuration, with the token, with the server, and by Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sless.config import Settings
+from sless.tokens import issue_token
+from tests.services.product import ROOT, free_port, wait_until
+
+FUNCTION = """
+resource "sless_function" "hello" {
+  name       = "hello"
+  runtime    = "python3.11"
+  source_dir = "${abspath(path.module)}/code"
+}
+"""
+
+
+def test_a_failed_build_shows_the_log_and_a_fixed_one_succeeds(workspace):
+    workspace.code("import nothing_of_this_name\n\n\ndef handle(event):\n    return 1\n")
+    workspace.write(FUNCTION)
+    shown = workspace.fails("apply", "-auto-approve")
+    assert "No module named 'nothing_of_this_name'" in shown and "on main.tf line" in shown and "source_dir" in shown
+    assert workspace.all_state()["sless_function.hello"]["phase"] == "Failed", "what was made is kept, as tainted"
+    workspace.code()
+    workspace.apply()
+    # A later version that fails leaves the one before serving, and stays a difference.
+    workspace.code("def handle(event:\n")
+    shown = workspace.fails("apply", "-auto-approve")
+    assert "handler.py" in shown and "line 1" in shown
+    assert workspace.tenant.get("functions/hello").json()["phase"] == "Ready"
+    assert workspace.plan()["sless_function.hello"]["actions"] == ["update"]
+    workspace.code()
+    assert workspace.is_unchanged()
+
+
+def test_code_that_is_refused_leaves_nothing_behind(workspace):
+    workspace.code("def handle(event:\n")
+    workspace.write(FUNCTION)
+    assert "line 1" in workspace.fails("apply", "-auto-approve")
+    assert workspace.tenant.get("functions/hello").status_code == 404
+    assert workspace.all_state() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FUNCTION.replace('code"', 'none"'), "expected a folder with the code, found nothing"),
+        (FUNCTION.replace("python3.11", "cobol"), "runtime"),
+        (FUNCTION.replace("}\n", "  memory_mb = 1\n}\n").replace("$  memory_mb = 1\n", "$"), "memory_mb"),
+        ('resource "sless_trigger" "t" {\n  name = "t"\n  type = "cron"\n  function_ref = "f"\n}\n', "needs schedule"),
+        ('resource "sless_trigger" "t" {\n  name = "t"\n  type = "http"\n  function_ref = "f"\n  queue = "q"\n}\n', "queue belongs to"),
+        ('resource "sless_job" "j" {\n  name = "j"\n}\n', "Expected runtime and source_dir"),
+        ('resource "sless_job" "j" {\n  name = "j"\n  function_ref = "f"\n  timeouts { create = "soon" }\n}\n', "Invalid duration"),
+    ],
+)
+def test_a_mistake_names_its_attribute(workspace, text, expected):
+    workspace.code()
+    workspace.write(text)
+    shown = workspace.fails("apply", "-auto-approve")
+    assert expected in shown and "on main.tf line" in shown, shown
+
+
+def provider(workspace, **attributes):
+    lines = "".join(f'  {name} = "{value}"\n' for name, value in attributes.items())
+    (workspace.folder / "provider.tf").write_text(f'provider "sless" {{\n{lines}}}\n')
+
+
+def test_the_provider_checks_its_configuration(workspace, product):
+    workspace.code()
+    workspace.write(FUNCTION)
+    url, token = product.url, workspace.tenant.token
+    expired = issue_token(Settings(data_dir=product.place.data_dir, auth_mode="local"), "somebody", -10)
+    provider(workspace, endpoint=url, token=expired)
+    shown = workspace.fails("plan")
+    assert "expired" in shown and expired not in shown
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    provider(workspace, endpoint=nowhere, token=token)
+    assert f"no answer from {nowhere}" in workspace.fails("plan")
+    provider(workspace, endpoint=url, token=token, auth_check_url=nowhere)
+    assert "Cannot check the token" in workspace.fails("plan")
+    provider(workspace, endpoint=url, token=token, auth_check_url=f"{url}/v1/whoami")
+    workspace.ok("plan")
+    provider(workspace, endpoint=url, token=token + "x", auth_check_url=f"{url}/v1/whoami")
+    assert "Token refused" in workspace.fails("plan")
+    provider(workspace, endpoint=url)
+    assert "SLESS_API_TOKEN" in workspace.fails("plan")
+
+
+def test_a_job_that_fails_says_why(workspace):
+    workspace.code("def handle(event):\n    raise ValueError('no such month')\n")
+    workspace.write(
+        'resource "sless_job" "j" {\n  name = "j"\n  runtime = "python3.11"\n  run_id = 1\n'
+        '  source_dir = "${abspath(path.module)}/code"\n}\n'
+    )
+    assert "no such month" in workspace.fails("apply", "-auto-approve")
+
+
+@pytest.fixture
+def installed(workspace, product):
+    """The provider as Terraform itself starts and ends it."""
+    folder = workspace.folder / "bin"
+    folder.mkdir()
+    program = folder / "terraform-provider-sless"
+    program.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m sless.terraform.main\n")
+    program.chmod(0o755)
+    config = workspace.folder / "terraform.rc"
+    config.write_text(f'provider_installation {{\n  dev_overrides {{\n    "sless/sless" = "{folder}"\n  }}\n  direct {{}}\n}}\n')
+    del workspace.environ["TF_REATTACH_PROVIDERS"]
+    workspace.environ |= {"TF_CLI_CONFIG_FILE": str(config), "SLESS_ENDPOINT": product.url, "SLESS_API_TOKEN": workspace.tenant.token}
+    (workspace.folder / "provider.tf").unlink()
+    return workspace
+
+
+def test_ctrl_c_keeps_what_was_made(installed):
+    """As a terminal does it: SIGINT to the whole process group."""
+    installed.code("import time\ntime.sleep(30)\n\n\ndef handle(event):\n    return 1\n")
+    installed.write(FUNCTION)
+    process = subprocess.Popen(
+        [installed.binary, "apply", "-auto-approve", "-no-color"],
+        cwd=installed.folder,
+        env=installed.environ,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    )
+    wait_until(lambda: installed.tenant.get("functions/hello").json().get("latest_version") == 1, "the code is uploaded", 60)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Interrupted" in shown, shown
+    assert time.monotonic() - began < 20, "the build takes 30 s"
+    assert [item["instances"][0]["status"] for item in installed.stored_state()["resources"]] == ["tainted"]

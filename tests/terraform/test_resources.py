@@ -1,0 +1,140 @@
+"""Every resource and data source: made, read back, imported, changed and deleted behind Terraform's back."""
+
+import json
+
+import requests
+
+EVERYTHING = """
+resource "sless_function" "plain" {
+  name        = "plain"
+  runtime     = "python3.11"
+  source_dir  = "${abspath(path.module)}/code"
+  memory_mb   = 64
+  timeout_sec = 5
+  env_vars    = { GREETING = "hello" }
+  secret_env  = { PASSWORD = "hidden" }
+  timeouts { create = "2m" }
+}
+
+resource "sless_service" "page" {
+  name       = "page"
+  runtime    = "python3.11"
+  source_dir = "${abspath(path.module)}/code"
+}
+
+resource "sless_trigger" "http" {
+  name         = "plain-http"
+  type         = "http"
+  function_ref = sless_function.plain.name
+  methods      = ["GET", "POST"]
+  auth         = "key"
+  rate_limit   = 100
+  cors         = { allow_origins = ["https://example.org"] }
+}
+
+resource "sless_trigger" "daily" {
+  name         = "daily"
+  type         = "cron"
+  function_ref = sless_function.plain.name
+  schedule     = "0 4 * * *"
+  event_json   = jsonencode({ at = 4 })
+}
+
+resource "sless_trigger" "queue" {
+  name         = "queue"
+  type         = "event"
+  function_ref = sless_function.plain.name
+  queue        = "orders"
+  amqp_url     = "amqp://u:p@mq.example.org/"
+  enabled      = false
+}
+
+resource "sless_job" "own" {
+  name       = "own"
+  runtime    = "python3.11"
+  source_dir = "${abspath(path.module)}/code"
+  run_id     = 1
+  event_json = jsonencode({ numbers = [1, 2] })
+}
+
+resource "sless_job" "borrowed" {
+  name         = "borrowed"
+  function_ref = sless_function.plain.name
+  run_id       = 1
+}
+
+data "sless_function" "plain" {
+  name = sless_function.plain.name
+}
+
+data "sless_service" "page" {
+  name = sless_service.page.name
+}
+
+data "sless_namespace" "mine" {}
+
+output "all" {
+  sensitive = true
+  value = {
+    trigger_url = sless_trigger.http.trigger_url
+    key         = sless_trigger.http.api_key
+    invoke_url  = sless_service.page.invoke_url
+    own         = sless_job.own.job_message
+    borrowed    = sless_job.borrowed.job_message
+    namespace   = data.sless_namespace.mine.name
+    phase       = data.sless_function.plain.phase
+    runtime     = data.sless_service.page.runtime
+  }
+}
+"""
+ECHO = """import os
+
+
+def handle(event):
+    return {"event": event, "env": os.environ.get("GREETING", "") + os.environ.get("PASSWORD", "")}
+"""
+IMPORTS = {
+    "sless_function.plain": "plain",
+    "sless_service.page": "page",
+    "sless_trigger.http": "plain-http",
+    "sless_trigger.daily": "daily",
+    "sless_trigger.queue": "queue",
+    "sless_job.own": "own",
+    "sless_job.borrowed": "borrowed",
+}
+
+
+def test_everything_is_made_imported_and_repaired(workspace):
+    workspace.code(ECHO)
+    workspace.write(EVERYTHING)
+    made = workspace.apply()["all"]
+    answer = requests.get(made["trigger_url"], params={"a": "b"}, headers={"X-Sless-Key": made["key"]}, timeout=10)
+    assert answer.json() == {"event": {"a": "b"}, "env": "hellohidden"}
+    assert requests.get(made["invoke_url"], timeout=10).json() == {"event": {}, "env": ""}
+    assert json.loads(made["own"])["event"] == {"numbers": [1, 2]}
+    assert json.loads(made["borrowed"]) == {"event": {}, "env": "hellohidden"}
+    assert made["namespace"] == workspace.tenant.namespace
+    assert (made["phase"], made["runtime"]) == ("Ready", "python3.11")
+    assert workspace.is_unchanged()
+
+    workspace.tenant.patch("functions/plain", {"memory_mb": 99, "env_vars": {"GREETING": "changed"}})
+    workspace.tenant.call("DELETE", "triggers/daily")
+    changes = workspace.plan()
+    assert {address: change["actions"] for address, change in changes.items() if address.startswith("sless_")} == {
+        "sless_function.plain": ["update"],
+        "sless_trigger.daily": ["create"],
+    }
+    assert changes["sless_function.plain"]["before"]["memory_mb"] == 99
+    workspace.apply()
+    assert workspace.tenant.get("functions/plain").json()["memory_mb"] == 64
+
+    (workspace.folder / "terraform.tfstate").unlink()
+    blocks = "".join(f'import {{\n  to = {address}\n  id = "{name}"\n}}\n' for address, name in IMPORTS.items())
+    workspace.write(EVERYTHING + blocks)
+    imported = workspace.plan()
+    actions = {address: change["actions"] for address, change in imported.items() if address.startswith("sless_")}
+    assert set(map(tuple, actions.values())) <= {("update",)}, actions
+    workspace.apply()
+    workspace.write(EVERYTHING)
+    assert workspace.is_unchanged()
+    assert workspace.tenant.get("functions/plain").json()["latest_version"] == 1, "an import must not upload what is there"
