@@ -8,10 +8,11 @@ from sless.app.assembly import Assembly, MakeBackend
 from sless.app.database import claim, database_url_of, migrate
 from sless.asgi import Application
 from sless.config import Settings
+from sless.domain.durations import Durations
 
 __all__ = ["build", "claim", "database_url_of", "migrate"]
 
 
-def build(settings: Settings, make_backend: MakeBackend | None = None) -> Application:
+def build(settings: Settings, make_backend: MakeBackend | None = None, durations: Durations | None = None) -> Application:
     """The ASGI application of one worker process, made after the fork. Nothing runs before its lifespan starts."""
-    return Assembly(settings, make_backend).application()
+    return Assembly(settings, make_backend, durations or Durations()).application()

@@ -16,6 +16,7 @@ from sless.builder import make_local_builder
 from sless.code import open_code_store
 from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.model import LogLine, Version
 from sless.domain.ports import Backend, Builder, CodeStore
 from sless.host.disk import is_full
@@ -29,7 +30,7 @@ from sless.reconcile.collect import Collector
 from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.events import EventsLoop, Listeners
 from sless.reconcile.instances import InstancesLoop
-from sless.reconcile.leader import LOOK_SEC, Leader
+from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
@@ -41,12 +42,6 @@ if TYPE_CHECKING:
     from sless.kube import Kube
 
 _log = logging.getLogger(__name__)
-
-DRAIN_MARGIN_SEC = 10.0
-"""Of the time that the server has to stop: history, instances and the store need some too."""
-ROUTES_SEC = 0.5
-"""How long a request that changes routes waits for this process to know them."""
-
 
 MakeBackend = Callable[[Callable[[], None]], Backend]
 """From `changed`, which the backend calls whenever it has something new to show."""
@@ -60,7 +55,7 @@ class _RequestWaker:
 
     def wake(self, topic: str) -> None:
         if topic == "routes":
-            self.assembly.plane.routes.sync(ROUTES_SEC)
+            self.assembly.plane.routes.sync(self.assembly.durations.routes_sec)
         else:
             self.assembly.wake(topic)
 
@@ -69,8 +64,9 @@ class Assembly:
     """All parts of one worker. They name each other in a circle (the backend wakes the loops, which drive the backend): the circle is
     closed by methods of this object, which are called only after everything is made."""
 
-    def __init__(self, settings: Settings, make_backend: MakeBackend | None) -> None:
+    def __init__(self, settings: Settings, make_backend: MakeBackend | None, durations: Durations) -> None:
         self.settings = settings
+        self.durations = durations
         self.holder = holder_of(settings.data_dir)
         self.store = open_store(database_url_of(settings), holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
@@ -91,7 +87,7 @@ class Assembly:
                 pull_logs=self.kube is not None,  # pipes of children carry every line already, also those of a crash
             ),
         )
-        self.leader = Leader(self.store, self.holder)
+        self.leader = Leader(self.store, self.holder, durations=durations)
         self.loops = self._make_loops()
         self.stopping = threading.Event()
 
@@ -130,7 +126,7 @@ class Assembly:
         return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts)
 
     def _make_local(self, changed: Callable[[], None]) -> Backend:
-        return make_local_backend(self.settings, self.material, self._on_lines, changed)
+        return make_local_backend(self.settings, self.material, self._on_lines, changed, durations=self.durations)
 
     def _make_kubernetes(self, changed: Callable[[], None]) -> Backend:
         from sless.backend.kubernetes import ClusterParts, KubernetesBackend
@@ -139,7 +135,7 @@ class Assembly:
         return KubernetesBackend(
             ClusterParts(
                 settings=self.settings, kube=self.kube, installation=self.installation, code=self.code, on_lines=self._on_lines,
-                changed=changed,
+                changed=changed, durations=self.durations,
             )
         )  # fmt: skip
 
@@ -184,16 +180,17 @@ class Assembly:
             sweep=self._sweep,
             stopping=lambda: self.stopping.is_set(),
         )
+        tick_sec = self.durations.tick_sec
         return Loops(
             [
-                Loop(topic="leader", tick=self._lead, interval_sec=LOOK_SEC, leader_only=False),
-                Loop(topic="builds", tick=builds.tick, interval_sec=1),
-                Loop(topic="instances", tick=self.instances.tick, interval_sec=1),
-                Loop(topic="runs", tick=self.runs.tick, interval_sec=1, rest_sec=RUNS_REST_SEC),
-                Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=1),
-                Loop(topic="events", tick=self.events.tick, interval_sec=1, leader_only=False),
+                Loop(topic="leader", tick=self._lead, interval_sec=self.durations.lease_look_sec, leader_only=False),
+                Loop(topic="builds", tick=builds.tick, interval_sec=tick_sec),
+                Loop(topic="instances", tick=self.instances.tick, interval_sec=tick_sec),
+                Loop(topic="runs", tick=self.runs.tick, interval_sec=tick_sec, rest_sec=RUNS_REST_SEC),
+                Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=tick_sec),
+                Loop(topic="events", tick=self.events.tick, interval_sec=tick_sec, leader_only=False),
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
-                Loop(topic="collect", tick=collector.tick, interval_sec=60),
+                Loop(topic="collect", tick=collector.tick, interval_sec=self.durations.collect_sec),
             ],
             self.leader.is_leader,
         )
@@ -217,7 +214,7 @@ class Assembly:
 
     def _drain(self) -> None:
         """Messages that do not end in time go back to their queues, and asynchronous calls are begun again by whoever runs next."""
-        deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - DRAIN_MARGIN_SEC)
+        deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - self.durations.drain_margin_sec)
         self.runs.begin_no_more()
         self.events.stop(deadline - monotonic())
         self.runs.drain(max(0.0, deadline - monotonic()))

@@ -6,14 +6,16 @@ from pathlib import Path
 
 from sless import ids
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.errors import ConfigError, SlessError
-from sless.reconcile.leader import LEASE, TTL_SEC
+from sless.reconcile.leader import LEASE
 from sless.store import open_store, sqlite_url_of
 
 _log = logging.getLogger(__name__)
 
 HOLDER_FILE = "holder"
 _AGAIN_SEC = 1.0
+_GRACE_SEC = 2.0
 
 
 def database_url_of(settings: Settings) -> str:
@@ -34,21 +36,22 @@ def migrate(settings: Settings) -> None:
         store.close()
 
 
-def claim(settings: Settings) -> None:
+def claim(settings: Settings, durations: Durations | None = None) -> None:
     """Functions of a local backend run on this machine, out of this data folder: it has its database for itself. Waits for the lease of a
     server that was killed to expire. Raises ConfigError when another one lives."""
     if settings.backend != "local":
         return
     store, holder = open_store(database_url_of(settings)), holder_of(settings.data_dir)
-    deadline = time.monotonic() + TTL_SEC + 2
+    lease_sec = (durations or Durations()).lease_sec
+    deadline = time.monotonic() + lease_sec + _GRACE_SEC
     try:
         waiting = False
-        while not store.leases.acquire(LEASE, holder, TTL_SEC):
+        while not store.leases.acquire(LEASE, holder, lease_sec):
             if time.monotonic() >= deadline:
                 text = f"another server runs on this database (it is {store.leases.holder(LEASE)}, this one {holder})"
                 raise ConfigError(f"SLESS_DATABASE_URL: {text}; with SLESS_BACKEND=local there is one at a time: stop the other one")
             if not waiting:
-                _log.warning("another server has this database; waiting up to %d s, in case it was killed", TTL_SEC + 2)
+                _log.warning("another server has this database; waiting up to %d s, in case it was killed", lease_sec + _GRACE_SEC)
             waiting = True
             time.sleep(_AGAIN_SEC)
     finally:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sless.domain.backoff import backoff_sec
 from sless.domain.durations import Durations
 from sless.domain.ports import Revision
 
@@ -159,4 +160,4 @@ def back_off_sec_of(crashes: int, chance: float, max_sec: float) -> float:
     next; then 2, 4, 8 … `max_sec`, each shortened by up to a quarter. `chance` is in [0, 1)."""
     if crashes <= 1:
         return 0.0
-    return min(max_sec, 2.0 ** (crashes - 1)) * (1 - chance / 4)
+    return backoff_sec(crashes, first_sec=1.0, max_sec=max_sec) * (1 - chance / 4)

@@ -9,6 +9,7 @@ from sless.broker.connection import BrokerConnection, open_connection
 from sless.broker.faults import BrokerError
 from sless.broker.reader import BrokerLimits
 from sless.domain.amqp import BrokerUrl
+from sless.domain.backoff import backoff_sec
 from sless.outbound import Outbound
 
 CHANNELS_PER_CONNECTION = 200
@@ -74,12 +75,7 @@ class Pool:
             except BrokerError as error:
                 link.failures += 1
                 link.error = str(error)
-                link.rests_until = loop.time() + rest_sec_of(link.failures) * random.uniform(0.8, 1.0)
+                link.rests_until = loop.time() + backoff_sec(link.failures, first_sec=0.5, max_sec=MAX_REST_SEC) * random.uniform(0.8, 1.0)
                 raise
             link.failures = 0
             return link.connection
-
-
-def rest_sec_of(failures: int) -> float:
-    """After n failures in a row: 0.5, 1, 2, 4, 8, 15, 15 … s."""
-    return min(MAX_REST_SEC, 2.0 ** (min(failures, 10) - 2))

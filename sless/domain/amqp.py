@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from sless.domain.backoff import backoff_sec
+
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671}
 MAX_QUEUE_BYTES = 240
 """AMQP's names have 255 bytes; `.retry.256s` has to fit behind."""
@@ -78,4 +80,4 @@ def retry_queue_of(queue: str, delay_sec: int) -> str:
 
 def retry_delay_sec_of(attempt: int) -> int:
     """How long a message waits after its attempt of that number (1 is the first) failed: 1, 2, 4 … 256 s."""
-    return int(min(2 ** min(attempt - 1, 10), MAX_RETRY_DELAY_SEC))
+    return int(backoff_sec(attempt, first_sec=1.0, max_sec=MAX_RETRY_DELAY_SEC))

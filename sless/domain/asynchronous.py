@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from sless.domain.addresses import Allowed
+from sless.domain.backoff import backoff_sec
 from sless.domain.callback import parse_callback_url
 from sless.errors import Detail, Invalid
 
@@ -42,7 +43,7 @@ def options_of(max_attempts: str | None, callback_url: str | None, allowed: tupl
 def delay_sec_of(attempts: int, jitter: float, headers: Mapping[str, str], now: datetime) -> float:
     """Seconds until the next attempt after `attempts` that failed. `jitter` is from -1 to 1; `headers` (lower-case names) may carry a
     Retry-After, which is never undercut."""
-    own = min(LONGEST_DELAY_SEC, 2.0 ** min(attempts, 30)) * (1 + JITTER * jitter)
+    own = backoff_sec(attempts, first_sec=2.0, max_sec=LONGEST_DELAY_SEC) * (1 + JITTER * jitter)
     return max(own, retry_after_sec_of(headers.get("retry-after", ""), now))
 
 

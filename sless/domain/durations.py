@@ -1,4 +1,4 @@
-"""How long the backends wait before they act."""
+"""How long the backends, the leader and the server wait before they act."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Self
@@ -6,7 +6,25 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durations:
-    """Seconds. Tests pass shorter ones (`scaled`, or single fields)."""
+    """Seconds. Tests pass shorter ones: `Durations().scaled(0.1)`, or single fields. A part gets them as an argument, a server through
+    `app.build`: `server.serve(settings, functools.partial(app.build, durations=Durations().scaled(0.1)))`."""
+
+    # --- leader and server ---
+    lease_sec: float = 12.0
+    """A killed leader is replaced after this time and at most one `lease_look_sec`."""
+    lease_renew_sec: float = 4.0
+    lease_margin_sec: float = 2.0
+    """How much sooner than the lease its holder stops leading, so that a tick that has begun can end."""
+    lease_look_sec: float = 1.0
+    """How often a replica that does not lead checks the lease: one row. A released lease is taken within this time."""
+    tick_sec: float = 1.0
+    """Interval of the control loops; a wake makes a tick sooner."""
+    collect_sec: float = 60.0
+    """Interval of the clean-up."""
+    drain_margin_sec: float = 10.0
+    """Part of the time for the shutdown that is kept for history, instances and the store."""
+    routes_sec: float = 0.5
+    """How long a request that changes routes waits until this process has read them."""
 
     # --- instances, local ---
     start_sec: float = 60.0

@@ -1,7 +1,11 @@
-"""Back-off per object, so that one that fails is neither hammered nor in the way of the others."""
+"""Back-off per object, so that a failing one is not retried in a tight loop and does not delay the others."""
 
 import random
 from datetime import datetime, timedelta
+
+from sless.domain.backoff import backoff_sec
+
+MAX_SEC = 300.0
 
 
 class Backoff:
@@ -19,14 +23,10 @@ class Backoff:
     def failed(self, key: str, now: datetime) -> float:
         """Notes a failure; returns the seconds until the next try."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay_sec = delay_sec_of(count) * self._rng.uniform(0.8, 1.2)
+        delay_sec = backoff_sec(count, first_sec=2.0, max_sec=MAX_SEC) * self._rng.uniform(0.8, 1.2)
         self._until[key] = now + timedelta(seconds=delay_sec)
         return delay_sec
 
     def succeeded(self, key: str) -> None:
         self._failures.pop(key, None)
         self._until.pop(key, None)
-
-
-def delay_sec_of(failures: int) -> float:
-    return float(min(300, 2 ** min(failures, 9)))

@@ -5,6 +5,7 @@ A message is settled on the channel it came by or not at all: whatever ends a ch
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from sless import clock, ids, metrics
 from sless.broker import BrokerConnection, BrokerError, Channel, Delivery
 from sless.domain.amqp import retry_delay_sec_of, retry_queue_of
+from sless.domain.backoff import backoff_sec
 from sless.domain.messages import MessageCall, MessageInvoker, MessageOutcome
 from sless.reconcile.attempts import (
     Acknowledge,
@@ -181,8 +183,7 @@ class QueueConsumer:
     async def _served(self, attempt: MessageAttempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
         """Asks until the function can be asked; in between the message counts as one that waits. None: all is to be quiet meanwhile."""
         call = _call_of(attempt, self.parts)
-        pause_sec = 1.0
-        while True:
+        for failures in itertools.count(1):
             outcome = await self.parts.invoker.deliver(call)
             if outcome.served:
                 self.parts.held("")
@@ -193,9 +194,9 @@ class QueueConsumer:
             self._waiting[task] = tag
             if self.channel.closed or self._failed.done():
                 raise BrokerError("connection lost")
-            await asyncio.sleep(pause_sec)
+            await asyncio.sleep(backoff_sec(failures, first_sec=1.0, max_sec=MAX_HOLD_SEC))
             self._waiting.pop(task, None)
-            pause_sec = min(MAX_HOLD_SEC, pause_sec * 2)
+        raise AssertionError  # the count has no end
 
     async def _settle(self, tag: int, attempt: MessageAttempt, outcome: MessageOutcome) -> None:
         """Elsewhere first, acknowledged last. Raises BrokerError: then the message comes again."""

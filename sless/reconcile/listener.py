@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sless.broker import BrokerError, Pool
 from sless.broker.pool import Link
+from sless.domain.backoff import backoff_sec
 from sless.domain.messages import MessageInvoker
 from sless.reconcile.attempts import MessageSource
 from sless.reconcile.consumer import ConsumerParts, QueueConsumer, Settled
@@ -65,7 +66,7 @@ class Listener:
                 self._trouble = await self._listen(link, parts)
                 steady = asyncio.get_running_loop().time() - begun_at > STEADY_SEC
                 failures = 1 if steady else failures + 1
-                await asyncio.sleep(pause_sec_of(failures) * random.uniform(0.8, 1.0))
+                await asyncio.sleep(backoff_sec(failures, first_sec=0.5, max_sec=MAX_PAUSE_SEC) * random.uniform(0.8, 1.0))
         finally:
             await self.pool.leave(link)
 
@@ -110,8 +111,3 @@ class Listener:
 
     def _hold(self, reason: str) -> None:
         self._held = reason
-
-
-def pause_sec_of(failures: int) -> float:
-    """After n failures in a row: 0.5, 1, 2, 4, 8, 15, 15 … s."""
-    return min(MAX_PAUSE_SEC, 2.0 ** (min(failures, 10) - 2))

@@ -4,7 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sless.reconcile.leader import RENEW_SEC, TTL_SEC, Leader
+from sless.domain.durations import Durations
+from sless.reconcile.leader import Leader
+
+DURATIONS = Durations()
 
 
 class Time:
@@ -52,10 +55,10 @@ def test_looking_renews_nothing(leaders, time):
     """Neither by who leads, before it is time, nor by who does not."""
     first, second = leaders
     first.keep()
-    time.now += RENEW_SEC - 1
+    time.now += DURATIONS.lease_renew_sec - 1
     first.keep()
     second.keep()
-    time.now += TTL_SEC - RENEW_SEC + 1
+    time.now += DURATIONS.lease_sec - DURATIONS.lease_renew_sec + 1
     assert second.keep()
 
 
@@ -65,7 +68,7 @@ def test_a_killed_leader_is_replaced_when_its_lease_expires(leaders, time):
     began = time.now
     while not second.keep():
         time.now += 1
-    assert time.now - began <= TTL_SEC + 1 < 15
+    assert time.now - began <= DURATIONS.lease_sec + DURATIONS.lease_look_sec < 15
     assert not first.is_leader()  # it stopped by its own clock before the other began
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from sless.domain.backoff import backoff_sec
 from sless.errors import Code, SlessError
 from sless.kube import Conflict, KubeError, Refused, Unavailable
 
@@ -114,7 +115,7 @@ class Writer:
             known = self._failures.get(key)
             attempts = (known.attempts if known else 0) + 1
             # The first two tries follow each other: a conflict is over at once.
-            wait_sec = min(MAX_BACK_OFF_SEC, 2.0 ** (attempts - 1)) if attempts > 1 else 0.5
+            wait_sec = backoff_sec(attempts, first_sec=1.0, max_sec=MAX_BACK_OFF_SEC) if attempts > 1 else 0.5
             self._failures[key] = Failure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
 
 

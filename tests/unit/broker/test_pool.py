@@ -8,7 +8,7 @@ import pytest
 
 from sless.broker import BrokerError, BrokerLimits, Pool
 from sless.broker.connection import open_connection
-from sless.broker.pool import CHANNELS_PER_CONNECTION, rest_sec_of
+from sless.broker.pool import CHANNELS_PER_CONNECTION
 from sless.broker.reader import BoundedReader, Budget
 from sless.domain.addresses import parse_allowed
 from sless.domain.amqp import parse_broker_url
@@ -92,10 +92,6 @@ async def test_a_name_that_changes_its_answer_reaches_no_address_that_was_not_ch
     for server in (outside, inside):
         server.close()
         await server.wait_closed()
-
-
-def test_rests() -> None:
-    assert [rest_sec_of(number) for number in (1, 2, 3, 5, 6, 7, 99)] == [0.5, 1, 2, 8, 15, 15, 15]
 
 
 async def test_a_body_that_is_too_long_is_not_even_begun() -> None:
