@@ -14,7 +14,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate
 WORKERS ?= 3
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
-PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 .PHONY: help
 help: ## list the targets

@@ -25,6 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
+LONGEST_FIRST = ("minutes", "replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events")
+"""Groups of tests of a minute or more; then what is marked as slow, then folder by folder."""
+FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
+ONE_WORKER_EACH = frozenset({"test_bad_input_handlers.py", "test_front_door.py", "test_function_hosts.py", "test_schemathesis.py"})
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -35,6 +39,25 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     if isinstance(val, str) and len(val) > NAME_CHARACTERS:
         return f"{val[: NAME_CHARACTERS // 2]}..."
     return None
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests share expensive fixtures are a group each. What takes longest starts first, or the run would wait for it alone."""
+    for item in items:
+        if item.path.name in ONE_WORKER_EACH and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> tuple[int, int]:
+    group = item.get_closest_marker("xdist_group")
+    name = str(group.args[0]) if group else ""
+    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    return (
+        LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(LONGEST_FIRST) + (item.get_closest_marker("slow") is None),
+        FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS),
+    )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ from sless.domain.messages import MessageCall, MessageOutcome
 from tests.integration.event_desk import OK, Desk, failed, open_desk, until
 from tests.services.rabbitmq import RabbitServer
 
-pytestmark = pytest.mark.xdist_group("rabbitmq")
+pytestmark = pytest.mark.xdist_group("events")
 
 
 async def test_a_message_is_acknowledged_after_success_only(rabbit_server: RabbitServer) -> None:

@@ -11,7 +11,7 @@ from sless.domain.messages import MessageCall, MessageOutcome
 from tests.integration.event_desk import failed, open_desk, until
 from tests.services.rabbitmq import RabbitServer
 
-pytestmark = pytest.mark.xdist_group("rabbitmq")
+pytestmark = pytest.mark.xdist_group("events")
 
 
 class Wire:

@@ -18,7 +18,7 @@ from tests.contract.store_steps import build
 from tests.integration.event_desk import OK, Desk, Function, failed, open_desk, until
 from tests.services.rabbitmq import RabbitServer
 
-pytestmark = pytest.mark.xdist_group("rabbitmq")
+pytestmark = pytest.mark.xdist_group("events")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pamqp.commands import Basic
 from tests.services.product import Product, Tenant, wait_until
 from tests.services.rabbitmq import RabbitServer
 
-pytestmark = pytest.mark.xdist_group("rabbitmq")
+pytestmark = pytest.mark.xdist_group("events-product")
 
 HANDLER = """
 import json, os, time

@@ -15,7 +15,7 @@ from tests.services.product import Product, wait_until
 from tests.services.rabbitmq import RabbitServer
 
 MESSAGES = int(os.environ.get("TEST_SOAK_MESSAGES", "1000"))
-pytestmark = [pytest.mark.xdist_group("rabbitmq"), pytest.mark.slow, pytest.mark.timeout(120 + MESSAGES // 10)]
+pytestmark = [pytest.mark.xdist_group("events-soak"), pytest.mark.slow, pytest.mark.timeout(120 + MESSAGES // 10)]
 
 HANDLER = """
 import hashlib, os

@@ -24,7 +24,7 @@ from tests.services.registry import RegistryServer
 from tests.services.s3 import S3Server
 
 AWAY_SEC = 65 if "TEST_SOAK_MESSAGES" in os.environ else 8
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow, pytest.mark.timeout(6 * AWAY_SEC + 240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(6 * AWAY_SEC + 240)]
 HELLO = "def handle(event):\n    return {'hello': event}\n"
 SLEEPS = "import time\ndef handle(event):\n    time.sleep(float(event['sec']))\n    return event['sec']\n"
 REQUIREMENTS = "--no-index\n--find-links ./wheels\ngreeting==1.0\n"

@@ -16,7 +16,7 @@ from tests.kube.cluster import ROOT, KubeCluster, running_cluster
 from tests.services.product import free_port
 from tests.unit.helm.chart import CHART
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kube-install"), pytest.mark.slow]
 NAMESPACE = "cloud"
 IMAGE = {
     # As the Dockerfile makes it, but for the checkout in the place of the zipapp.

@@ -16,7 +16,7 @@ from tests.services.product import Product, wait_until
 from tests.services.registry import RegistryServer
 from tests.services.s3 import S3Server
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("kubernetes-builds"), pytest.mark.timeout(240)]
 REQUIREMENTS = "--no-index\n--find-links ./wheels\ngreeting==1.0\n"
 HANDLER = "import os\nimport greeting\ndef handle(event):\n    return {'version': greeting.N, 'pid': os.getpid(), 'n': event['n']}\n"
 

@@ -21,7 +21,7 @@ from tests.kube.cluster import running_cluster
 from tests.services.product import Product, Tenant, new_place, wait_until
 from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("replicas"), pytest.mark.slow, pytest.mark.timeout(300)]
 SECRET = "a secret that both replicas know, of 32 bytes"
 HELLO = "import os\ndef handle(event):\n    print('got', event)\n    return {'got': event}\n"
 TAKEOVER_SEC = 15.0
@@ -239,6 +239,7 @@ def handle(event, context):
 """
 
 
+@pytest.mark.xdist_group("minutes")  # of a pair of its own, beside the others: most of it is waiting
 @pytest.mark.timeout(120 + 70 * len(DISTURBED))
 def test_each_minute_fires_once_whatever_becomes_of_the_leader(replicas, tmp_path):
     """Each time just before a minute: one that is paused for longer than its lease wakes up and finds somebody else at work."""
