@@ -1,7 +1,7 @@
-"""Decides where sless may connect on behalf of a tenant: callback URLs and brokers.
+"""Addresses that sless may connect to for a tenant: callback URLs and brokers.
 
-Callers ask for an address and connect to exactly that address. A name is resolved once, all its addresses are checked, and one is
-returned. Nothing resolves the name again, so a different answer a moment later (DNS rebinding) has no effect.
+Callers get an address here and connect to exactly that one. A name is resolved once, all its addresses are checked, and one is returned:
+DNS rebinding (another answer a moment later) has no effect, because the name is not resolved again.
 """
 
 import socket
@@ -13,15 +13,15 @@ from sless.domain.addresses import Address, Allowed, find_literal, may_reach, pa
 from sless.errors import ConfigError
 
 Resolve = Callable[[str, int], Sequence[str]]
-"""Addresses of a host name. Raises OSError."""
+"""Returns the addresses of a host name. Raises OSError."""
 
 
 class OutboundError(Exception):
-    """The text is for the tenant."""
+    """Its text is shown to the tenant."""
 
 
 class AddressRefused(OutboundError):
-    """The address is not allowed."""
+    """The host resolves to an address that is not allowed."""
 
 
 class HostUnknown(OutboundError):
@@ -29,19 +29,19 @@ class HostUnknown(OutboundError):
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Uses the system resolver; blocks."""
+    """Uses the system's resolver; blocks."""
     return [str(item[4][0]) for item in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outbound:
-    """`allowed` are ranges in addition to public addresses."""
+    """`allowed`: ranges beside the public ones."""
 
     allowed: tuple[Allowed, ...] = ()
     resolve: Resolve = resolve
 
     def address_of(self, host: str, port: int) -> str:
-        """Returns an address of `host` to connect to. Blocks while resolving. Raises HostUnknown or AddressRefused."""
+        """An address of `host` to connect to. Blocks. Raises HostUnknown, AddressRefused."""
         literal = find_literal(host)
         found = [literal] if literal is not None else self._resolved(host, port)
         for address in found:
@@ -61,7 +61,9 @@ class Outbound:
     def _check(self, host: str, address: Address, port: int) -> None:
         if not may_reach(address, port, self.allowed):
             known = f"{host} (its address is {address})" if str(address) != host else host
-            raise AddressRefused(f"{known} is not a public address; expected one, or an address in SLESS_OUTBOUND_ALLOW (port {port})")
+            raise AddressRefused(
+                f"{known} is not a public address; this server connects only to those and to SLESS_OUTBOUND_ALLOW (port {port})"
+            )
 
 
 def outbound_of(allowed: Iterable[str]) -> Outbound:

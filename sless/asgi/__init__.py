@@ -1,10 +1,10 @@
 """ASGI: the front of the application, one event loop.
 
-`application` dispatch and lifespan, what `app` injects (`ApplicationParts`) · `calls` /fn and …/invoke · `streams` logs that are followed ·
-`health` liveness and readiness · `mount` Flask behind a2wsgi · `answers` small answers, JSON errors · `paths` which path goes where.
+`application` dispatch and lifespan, and what `app` injects (`ApplicationParts`) · `calls` /fn and …/invoke · `streams` followed logs ·
+`health` liveness and readiness · `mount` Flask behind a2wsgi · `answers` small answers, JSON errors · `paths` the kinds of paths.
 
-Decision: whatever may take long is native here, whatever is short is Flask's. Consequence: Flask's ten threads are never held by a slow
-caller; a request body has been read whole, within its limit, before Flask hears of the request.
+Decision: requests that may take long are handled here, short ones by Flask. Consequence: a slow caller never holds one of Flask's ten
+threads; the request body is read whole, within its limit, before Flask gets the request.
 """
 
 from sless.asgi.application import Application, ApplicationParts

@@ -1,4 +1,4 @@
-"""Small whole answers over ASGI."""
+"""Small complete answers over ASGI."""
 
 import json
 
@@ -10,7 +10,7 @@ from sless.proxy.request import Headers
 
 
 def request_id_of(headers: Headers) -> str | None:
-    """A valid X-Request-Id the caller sent, else None."""
+    """The first X-Request-Id, if it is valid."""
     for name, value in headers:
         if name == b"x-request-id":
             return valid_request_id(value.decode("latin-1"))

@@ -27,10 +27,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationParts:
-    """What `app` injects. `start`, `drain` and `stop` (schedulers, backend, store) are called in a thread: start before the first call is
-    served; drain when the server begins to stop, to end what begins calls by itself; stop after the last one has ended and the history is
-    written. `find_unready`: why the server is not ready, or None.
-    `find_context` None: no builder fetches its context here."""
+    """What `app` injects. `start`, `drain` and `stop` (schedulers, backend, store) run in a thread: `start` before the first call; `drain`
+    when the server starts to stop, to end whatever makes calls by itself; `stop` after the last call, when the history is written.
+    `find_unready`: why the server is not ready, or None. `find_context` None: builders do not fetch contexts from this server."""
 
     plane: DataPlane
     verifier: Verifier
@@ -45,14 +44,14 @@ class ApplicationParts:
 
 
 class Application:
-    """The ASGI application. Made in the worker process, after the fork."""
+    """The ASGI application. Created in the worker process, after the fork."""
 
     def __init__(self, settings: Settings, parts: ApplicationParts) -> None:
         self.plane = parts.plane
         self.relays: Relays | None = parts.plane.relays
-        """The fast path of calls, which the server's protocol takes beside this application. None: every call comes here."""
+        """The fast path of calls, used by the server's protocol directly. None: all calls come through ASGI."""
         self.hosts = function_hosts_of(settings)
-        """Functions at hosts of their own, for the server's protocol."""
+        """Hosts of functions, for the server's protocol."""
         self._parts = parts
         self._stopping = asyncio.Event()
         self._draining: asyncio.Future[None] | None = None
@@ -72,7 +71,7 @@ class Application:
                 await send({"type": "websocket.close", "code": 1003})
 
     def begin_shutdown(self) -> None:
-        """The server stops taking connections: streams that would never end by themselves end now."""
+        """The server no longer accepts connections: ends the streams, which never end by themselves."""
         self._stopping.set()
         self._drain()
 
@@ -115,10 +114,10 @@ class Application:
         return await self._mount(scope, receive, send)
 
     async def _failed(self, scope: Scope, send: Send, error: Exception, *, begun: bool) -> int:
-        """Answers an error, unless an answer has begun: then leaving it incomplete makes the server close the connection."""
+        """Answers with an error. If an answer has begun, it stays incomplete, and the server closes the connection."""
         if not isinstance(error, SlessError):
             _log.error("%s %s failed", scope["method"], scope["raw_path"].decode("latin-1"), exc_info=error)
-            error = SlessError(Code.INTERNAL, "the server failed; its log says why")
+            error = SlessError(Code.INTERNAL, "internal error; see the server's log")
         if not begun:
             await answer_error(scope, send, error)
         return error.status

@@ -1,4 +1,4 @@
-"""/fn and …/invoke: an ASGI request as a call of the proxy's."""
+"""/fn and …/invoke: an ASGI request as a call of the proxy."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from sless.proxy.invoke import IncomingCall, Invocations
 from sless.proxy.request import CallerGone, Headers, Request
 
 BODY_SEC = 60.0
-"""A caller may be silent this long in the middle of its request body."""
+"""How long a caller may be silent in the middle of its request body."""
 
 
 class AsgiCaller:
-    """proxy.request.CallerStream over ASGI. One reader of `receive` at a time: first the body's, then the watcher's."""
+    """proxy.request.CallerStream over ASGI. One reader of `receive` at a time: `read` until the body ends, then the watcher."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -26,7 +26,7 @@ class AsgiCaller:
             async with asyncio.timeout(BODY_SEC):
                 message = await self._receive()
         except TimeoutError:
-            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body came within {BODY_SEC:g} s") from None
+            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body arrived within {BODY_SEC:g} s") from None
         if message["type"] == "http.disconnect":
             raise CallerGone
         return message.get("body", b""), message.get("more_body", False)
@@ -42,7 +42,7 @@ class AsgiCaller:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     def abort(self) -> None:
-        """Nothing to do: the server closes a connection whose answer was left incomplete."""
+        """Nothing to do: the server closes the connection of an incomplete answer."""
 
     def close(self) -> None:
         if self._watcher is not None:
@@ -68,7 +68,7 @@ class Calls:
         async def check_token(authorization: str | None) -> None:
             caller = await asyncio.to_thread(self._verifier.verify, authorization)
             caller.check(namespace)
-            # It was said to sless. The tenant whose code got an operator's token could do with it whatever an operator can.
+            # The token is for sless only: with an operator's token the tenant's code could do whatever the operator can.
             request.headers = [pair for pair in request.headers if pair[0] != b"authorization"]
 
         if found.kind is not None:

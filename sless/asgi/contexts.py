@@ -1,4 +1,4 @@
-"""Build contexts for the builder's pods: `/internal/contexts/{id}`, opened by a signature in the URL. Streamed from disk."""
+"""Build contexts for builder pods: `/internal/contexts/{id}` with a signature in the URL. Streamed from disk."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from sless.asgi.types import Scope, Send
 _CHUNK_BYTES = 256 * 1024
 
 FindContext = Callable[[str, str], Path]
-"""From the id and the query of the URL. Raises SlessError FORBIDDEN, NOT_FOUND. Called in a thread."""
+"""Takes the id and the query of the URL. Raises SlessError FORBIDDEN, NOT_FOUND. Called in a thread."""
 
 
 async def send_context(scope: Scope, send: Send, find: FindContext, context_id: str) -> int:

@@ -1,4 +1,4 @@
-"""Liveness and readiness. Alive says only that the event loop turns; ready asks what `app` knows."""
+"""Liveness (the event loop runs) and readiness (as `app` sees it)."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ async def alive(scope: Scope, send: Send) -> int:
 
 
 async def ready(scope: Scope, send: Send, find_unready: Callable[[], str | None]) -> int:
-    """`find_unready` (in a thread) says why the server cannot serve yet, None when it can."""
+    """`find_unready` (called in a thread) returns why the server cannot serve, or None."""
     try:
         async with asyncio.timeout(5):
             reason = await asyncio.to_thread(find_unready)

@@ -1,4 +1,4 @@
-"""Flask behind a2wsgi. The request's body is read whole before Flask hears of it: within its limit, without holding a thread."""
+"""Flask behind a2wsgi. The request body is read whole, within its limit, before Flask gets the request: that holds no thread."""
 
 import asyncio
 import tempfile
@@ -28,7 +28,7 @@ class Mount:
         self._inner: Any = WSGIMiddleware(_with_body(app), workers=_THREADS)  # type: ignore[arg-type]  # its own WSGI types
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Returns the status Flask answered. Raises SlessError before Flask was asked, CallerGone when the body broke off."""
+        """Returns the status of Flask's answer. Raises SlessError before Flask gets the request, CallerGone when the body breaks off."""
         request_id = request_id_of(scope["headers"]) or new_call_id()
         status = 0
 
@@ -86,7 +86,7 @@ async def _pieces(receive: Receive) -> Any:
             async with asyncio.timeout(_IDLE_SEC):
                 message = await receive()
         except TimeoutError:
-            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body came within {_IDLE_SEC:g} s") from None
+            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body arrived within {_IDLE_SEC:g} s") from None
         if message["type"] == "http.disconnect":
             raise CallerGone
         more = message.get("more_body", False)
@@ -94,7 +94,7 @@ async def _pieces(receive: Receive) -> Any:
 
 
 def flask_headers(headers: Headers, request_id: str) -> Headers:
-    """Names with "_" would look like others to WSGI, so they go; cookies are joined as HTTP/1.1 has them; the request id is ours."""
+    """Drops names with "_", which WSGI confuses with others; joins cookies into one header; sets the request id."""
     kept = [
         (name, value)
         for name, value in headers
@@ -108,7 +108,7 @@ def flask_headers(headers: Headers, request_id: str) -> Headers:
 
 
 def _with_body(app: WSGIApplication) -> WSGIApplication:
-    """Gives Flask the body that was read, with its length, whether it came chunked or not."""
+    """Passes the body to Flask with its length, also when it was chunked."""
 
     def call(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         body: IO[bytes] = environ["asgi.scope"][_BODY]

@@ -1,4 +1,4 @@
-"""Which path goes where. Works on the raw path: what is percent-encoded stays so."""
+"""The kinds of paths. Works on the raw path: percent-encoding is kept."""
 
 import re
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def path_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
 def call_of(raw_path: bytes) -> FoundPath:
     """`/fn/{ns}/{name}[/…]`. Raises SlessError INVALID for a path with dot segments."""
     if has_dot_segment(raw_path):
-        raise SlessError(Code.INVALID, "the path holds a segment . or .. (maybe percent-encoded); send the path it resolves to")
+        raise SlessError(Code.INVALID, "the path has a segment . or .. (possibly percent-encoded); send the resolved path")
     namespace, _, after = raw_path[4:].partition(b"/")
     name, slash, rest = after.partition(b"/")
     return FoundPath(PathKind.CALL, namespace.decode("latin-1"), name.decode("latin-1"), rest=slash + rest or b"/")

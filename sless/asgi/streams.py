@@ -1,4 +1,4 @@
-"""What follows: log lines of a workload, the log of a build. Plain text, or server-sent events for `Accept: text/event-stream`."""
+"""Followed logs, of a workload or a build. Plain text, or server-sent events for `Accept: text/event-stream`."""
 
 import asyncio
 import json
@@ -17,14 +17,14 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
 
 MOST_PER_NAMESPACE = 20
-"""Logs that are followed at once. All namespaces share the threads that read: none may fill them with its own."""
+"""Logs followed at once. All namespaces share the reader threads, so none may occupy them all."""
 _RETRY_SEC = 5
 _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0
 _LINE_END = re.compile(r"\r\n?|\n")
-"""What ends a line of server-sent events: a progress bar's text has such within a log line."""
+"""Line ends of server-sent events; the text of a progress bar contains some within one log line."""
 _CURSOR = re.compile(r"[0-9]{1,18}")
-"""What a row's id can be. Anything else in Last-Event-ID was never ours, and is as good as none."""
+"""Possible ids of rows. Any other Last-Event-ID is ignored."""
 
 
 OpenFollower = Callable[[FollowRequest], Follower]
@@ -39,7 +39,7 @@ class Streams:
         self._open = {PathKind.LOGS: follow_logs, PathKind.BUILD: follow_build}
         self._stopping = stopping
         self._followed = Counter[str]()
-        # Its own threads: followers that wait for the database do not hold up what else needs a thread.
+        # Separate threads: followers waiting for the database must not delay other work.
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="follow")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
@@ -62,7 +62,7 @@ class Streams:
     @contextmanager
     def _slot_of(self, namespace: str) -> Iterator[None]:
         if self._followed[namespace] >= MOST_PER_NAMESPACE:
-            text = f"expected at most {MOST_PER_NAMESPACE} logs of a namespace followed at once, found as many open: end one of them first"
+            text = f"a namespace may follow at most {MOST_PER_NAMESPACE} logs at once, and as many are open; close one of them first"
             raise SlessError(Code.TOO_MANY_REQUESTS, text, retry_after_sec=_RETRY_SEC)
         self._followed[namespace] += 1
         try:
@@ -88,7 +88,7 @@ class Streams:
                 await send({"type": "http.response.body", "body": data.encode(), "more_body": True})
             if page.ended is not None:
                 break
-            # More may be there already: a page is not longer than memory allows.
+            # After a page with lines more may be ready already: pages are bounded.
             done, _ = await asyncio.wait(ends, timeout=0 if page.lines else _POLL_SEC, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 break
@@ -103,7 +103,7 @@ def _event_text(page: FollowPage) -> str:
     lines = [_LINE_END.sub("\ndata: ", line) for line in page.lines]
     text = "".join(f"data: {line}\n\n" for line in lines[:-1])
     if lines:
-        # Only the page's last line has an id: a caller that comes back gets the rest of a page again rather than losing it.
+        # Only the last line of a page has an id: a caller that reconnects gets the rest of a page again instead of losing it.
         text += f"id: {page.after}\ndata: {lines[-1]}\n\n"
     if page.ended is not None:
         text += f"event: end\ndata: {json.dumps({'state': page.ended})}\n\n"

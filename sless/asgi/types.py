@@ -1,4 +1,4 @@
-"""Names of the ASGI interface, and what the front needs of who checks tokens."""
+"""Types of the ASGI interface, and the protocol of the token verifier."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
@@ -11,9 +11,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 class NamespaceChecker(Protocol):
     def check(self, namespace: str) -> None:
-        """Raises SlessError FORBIDDEN for a namespace the token does not open."""
+        """Raises SlessError FORBIDDEN for a namespace that the token does not open."""
 
 
 class Verifier(Protocol):
     def verify(self, authorization: str | None) -> NamespaceChecker:
-        """Raises SlessError when the header's token is no good. May block (keys are fetched), so it is called in a thread."""
+        """Raises SlessError for a token that is not valid. May block (to fetch keys), so it is called in a thread."""

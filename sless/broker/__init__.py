@@ -1,13 +1,13 @@
-"""AMQP 0-9-1: connections, channels, queues. The one home of its client library; what to do with a message is decided in `reconcile`.
+"""AMQP 0-9-1: connections, channels, queues. The only package that imports its client library; `reconcile` decides about messages.
 
 Decisions
-- aiormq and not aio-pika's robust classes: these reconnect by themselves, silently, and declare, consume and redeliver anew while the tasks
-  of the old channel still hold delivery tags that mean other messages on the new one. Here a channel lives once; whoever uses it hears that
-  it has ended, with a sentence for the user, and starts over (`reconcile.listener`).
-- The library connects through our transport: a tenant's host is resolved and checked by `sless.outbound`, and exactly the checked address
-  is connected to, with the name only in TLS. The query of a URL never reaches the library, which would read files named there.
-- What a connection holds is bounded in bytes, and so is one message, before it is read (`reader`): a tenant's broker is a stranger's.
-- What is published is confirmed: `publish` returns when the broker has it on disk.
+- aiormq instead of aio-pika's robust classes: those reconnect silently and consume again while tasks of the old channel still hold
+  delivery tags, which mean other messages on the new one. Here a channel is used once; when it ends, its user gets a sentence for the
+  trigger's message and starts over (`reconcile.listener`).
+- The library connects through our transport: `sless.outbound` resolves and checks a tenant's host, and the connection goes to exactly
+  that address; the name is used in TLS only. The query of a URL never reaches the library, which would read files named in it.
+- A tenant's broker is not trusted: the bytes that a connection holds, and each message before it is read, are bounded (`reader`).
+- Publishing is confirmed: `publish` returns when the broker has stored the message.
 """
 
 from sless.broker.channel import Channel, Delivery

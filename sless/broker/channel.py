@@ -1,4 +1,4 @@
-"""A channel: consume, acknowledge, publish with confirmation, until it ends."""
+"""A channel: consumes, acknowledges, publishes with confirmation, until it ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from sless.domain.messages import Message
 RPC_SEC = 20.0
 CONFIRM_SEC = 60.0
 _FRAME_MARGIN_BYTES = 4096
-"""What a frame holds beside a message's headers."""
+"""Room in a frame for what is not headers."""
 
 
 class Delivery(NamedTuple):
-    """`tag` means something on the channel it came by, and only while that lives."""
+    """`tag` is valid only on its channel, and only while that is open."""
 
     tag: int
     message: Message
@@ -38,7 +38,7 @@ class Channel:
         return self._inner.is_closed
 
     async def consume(self, queue: str, prefetch: int, sink: Callable[[Delivery], None]) -> None:
-        """From now on `sink` gets messages, at most `prefetch` of this queue that are not settled. Raises BrokerError."""
+        """Calls `sink` with messages, at most `prefetch` unsettled ones of this queue. Raises BrokerError."""
 
         async def deliver(delivered: DeliveredMessage) -> None:
             sink(_delivery_of(delivered))
@@ -49,14 +49,14 @@ class Channel:
             self._queues[str(consumer.consumer_tag)] = queue
 
     async def cancel(self) -> None:
-        """No more messages; those that came are still to be settled. Raises BrokerError."""
+        """Stops consuming; delivered messages are still to be settled. Raises BrokerError."""
         with translated("cannot stop listening"):
             for tag in list(self._queues):
                 del self._queues[tag]
                 await self._inner.basic_cancel(tag, timeout=RPC_SEC)
 
     async def ended(self) -> str:
-        """Waits until the channel, its connection or one of its consumers is gone; says why."""
+        """Waits for the end of the channel, its connection or one of its consumers; returns the reason."""
         closing = self._inner.closing
         await asyncio.wait([closing, self._cancelled], return_when=asyncio.FIRST_COMPLETED)
         if self._cancelled.done():
@@ -64,34 +64,34 @@ class Channel:
         return f"connection lost: {reason_of(None if closing.cancelled() else closing.exception())}"
 
     async def ack(self, tag: int) -> None:
-        """Raises BrokerError: then the broker delivers the message again."""
+        """Raises BrokerError; the broker then delivers the message again."""
         with translated("cannot acknowledge"):
             await self._inner.basic_ack(tag, wait=False)
 
     async def requeue(self, tag: int) -> None:
-        """Raises BrokerError: then the broker does it by itself."""
-        with translated("cannot give back"):
+        """Raises BrokerError; the broker then requeues by itself."""
+        with translated("cannot requeue"):
             await self._inner.basic_nack(tag, requeue=True, wait=False)
 
     async def publish(self, queue: str, message: Message) -> None:
-        """Straight into a queue, persistent. Returns when the broker is liable for it. Raises BrokerError."""
+        """Publishes a persistent message directly to a queue. Returns when the broker has confirmed it. Raises BrokerError."""
         with translated(f'cannot put a message into queue "{queue}"'):
             properties = properties_of(message, self._inner.connection.connection_tune.frame_max - _FRAME_MARGIN_BYTES)
             await self._inner.basic_publish(message.body, routing_key=queue, properties=properties, mandatory=True, timeout=CONFIRM_SEC)
 
     async def close(self) -> None:
-        """What is not settled is the broker's again."""
+        """The broker requeues unsettled messages."""
         try:
             with translated("cannot close"):
                 async with asyncio.timeout(RPC_SEC):
                     await self._inner.close()
         except BrokerError:
-            pass  # it was gone already
+            pass  # it was closed already
 
     def _on_cancel(self, frame: Basic.Cancel) -> None:
         queue = self._queues.pop(str(frame.consumer_tag), None)
         if queue is not None and not self._cancelled.done():
-            self._cancelled.set_result(f'the broker ended the subscription to queue "{queue}": it was deleted, or its node went away')
+            self._cancelled.set_result(f'the broker ended the subscription to queue "{queue}": it was deleted, or its node failed')
 
 
 def _delivery_of(delivered: DeliveredMessage) -> Delivery:

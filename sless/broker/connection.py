@@ -22,13 +22,13 @@ HEARTBEAT_SEC = 20
 RPC_SEC = 20.0
 CLOSE_SEC = 5.0
 
-# What goes wrong with a tenant's broker is told in the trigger's message, not in the server's log.
+# Problems of a tenant's broker belong into the trigger's message, not into the server's log.
 for _name in ("aiormq", "aiormq.connection", "aiormq.channel"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 
 class BrokerConnection:
-    """Ends once and for all; `Pool` makes the next one."""
+    """Used once: after its end `Pool` opens another."""
 
     def __init__(self, inner: aiormq.Connection, budget: Budget) -> None:
         self._inner = inner
@@ -44,8 +44,8 @@ class BrokerConnection:
             return Channel(await self._inner.channel(timeout=RPC_SEC))
 
     async def has_queue(self, name: str) -> bool:
-        """Asks on a channel of its own, which a "no" closes. Raises BrokerError."""
-        with translated(f'cannot look at queue "{name}"'):
+        """Uses a separate channel, which the broker closes if there is no such queue. Raises BrokerError."""
+        with translated(f'cannot check queue "{name}"'):
             channel = await self._inner.channel(publisher_confirms=False, timeout=RPC_SEC)
             try:
                 await channel.queue_declare(name, passive=True, timeout=RPC_SEC)
@@ -55,10 +55,10 @@ class BrokerConnection:
             return True
 
     async def ensure_queue(self, name: str, arguments: dict[str, Any] | None = None) -> None:
-        """One that is there stays as it is, whoever made it and however. Raises BrokerError."""
+        """Leaves an existing queue as it is. Raises BrokerError."""
         if await self.has_queue(name):
             return
-        with translated(f'cannot make queue "{name}"'):
+        with translated(f'cannot create queue "{name}"'):
             channel = await self._inner.channel(publisher_confirms=False, timeout=RPC_SEC)
             await channel.queue_declare(name, durable=True, arguments=arguments, timeout=RPC_SEC)
             await channel.close()
@@ -68,11 +68,11 @@ class BrokerConnection:
             async with asyncio.timeout(CLOSE_SEC):
                 await self._inner.close()
         except (exceptions.AMQPError, OSError, RuntimeError, TimeoutError):
-            pass  # it was gone already
+            pass  # it was closed already
 
 
 async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: BrokerLimits) -> BrokerConnection:
-    """`outbound` checks the address; None: the operator's own broker, which may be anywhere. Raises BrokerError."""
+    """`outbound` checks the address; None: the operator's broker, whose address is not checked. Raises BrokerError."""
     budget = Budget(limits)
     inner = aiormq.Connection(_library_url(url), transport_factory=_Transport(url, outbound, budget))
     with translated(unreachable(url)):
@@ -85,14 +85,14 @@ async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: Bro
 
 
 def _first_reason_of(url: BrokerUrl, error: BaseException) -> str:
-    """What is no broker closes the connection, or answers something else, before it has said anything. One that knows the user and
-    closes all the same does so for the vhost; of its words the library keeps no more than the frame's name."""
+    """A server that is not a broker closes the connection or answers something else. A broker that accepts the user and closes anyway does
+    so because of the vhost; the library keeps only the name of that frame."""
     if isinstance(error, exceptions.InvalidFrameError) and "Connection.Close" in str(error):
         return f'vhost "{url.vhost}" not found, or user "{url.user}" may not use it'
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.ConnectionClosed | exceptions.ConnectionNotAllowed):
         return reason_of(error)
     if isinstance(error.__cause__, asyncio.IncompleteReadError) or not isinstance(error.__cause__, OSError):
-        return "what answers there does not speak AMQP 0-9-1"
+        return "the server there does not speak AMQP 0-9-1"
     return reason_of(error)
 
 
@@ -110,7 +110,7 @@ class _Transport(TransportFactory):
         self._outbound = outbound
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Whatever the library says, to the address that was checked and to no other."""
+        """Connects to the checked address, whatever the library passes."""
         host, port = self._url.host, self._url.port
         address = host if self._outbound is None else await asyncio.to_thread(self._outbound.address_of, host, port)
         tls: dict[str, Any] = {}

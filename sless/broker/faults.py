@@ -1,4 +1,4 @@
-"""The library's exceptions → one, with a sentence for whoever owns the trigger."""
+"""Translates the library's exceptions into one, with a sentence for the owner of the trigger."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from sless.outbound import OutboundError
 
 
 class BrokerError(Exception):
-    """The broker cannot be used, or no longer. The text is for users and shows no password."""
+    """The broker cannot be used. Its text is shown to users and contains no password."""
 
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Raises BrokerError, beginning with `what`, for everything that the library and the network raise."""
+    """Turns exceptions of the library and the network into BrokerError; its text starts with `what`."""
     try:
         yield
     except BrokerError:
@@ -25,13 +25,13 @@ def translated(what: str) -> Iterator[None]:
         raise BrokerError(f"{what}: no answer in time") from error
     except OutboundError as error:
         raise BrokerError(f"{what}: {error}") from error
-    # The library raises RuntimeError and ValueError for channels that closed meanwhile.
+    # The library raises RuntimeError and ValueError for channels that have been closed meanwhile.
     except (exceptions.AMQPError, OSError, EOFError, RuntimeError, ValueError) as error:
         raise BrokerError(f"{what}: {reason_of(error)}") from error
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Why, in the broker's words where it gave any."""
+    """The reason, in the broker's words if it gave any."""
     match error:
         case exceptions.ProbableAuthenticationError() | exceptions.AuthenticationError():
             return "user name or password refused"

@@ -1,5 +1,5 @@
-"""Connections shared by the triggers of a tenant that listen on the same broker as the same user. Tenants share none: what one is sent, or
-does to a connection, is not to hold up another."""
+"""Connections, shared by the triggers of a tenant that use the same broker as the same user. Tenants do not share connections, so that
+one cannot block another."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from sless.domain.backoff import backoff_sec
 from sless.outbound import Outbound
 
 CHANNELS_PER_CONNECTION = 200
-"""RabbitMQ allows 2,047; each user also opens one now and then to look at a queue."""
+"""RabbitMQ allows 2,047; checking a queue takes another channel now and then."""
 MAX_REST_SEC = 15.0
 
 LinkKey = tuple[str, BrokerUrl, bool]
@@ -21,7 +21,7 @@ LinkKey = tuple[str, BrokerUrl, bool]
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """A place for one connection at a time, for `users`. After a failure it rests: who asks meanwhile is told the same again."""
+    """Holds one connection at a time for `users` triggers. After a failure it waits before it connects again, and repeats the error."""
 
     key: LinkKey
     users: int = 0
@@ -33,7 +33,7 @@ class Link:
 
 
 class Pool:
-    """On one event loop."""
+    """Used on one event loop."""
 
     def __init__(self, outbound: Outbound, limits: BrokerLimits | None = None) -> None:
         self._outbound = outbound
@@ -41,7 +41,7 @@ class Pool:
         self._links: dict[LinkKey, list[Link]] = {}
 
     def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
-        """A link with room, to be left again. `trusted`: the operator's own URL, whose address is not checked."""
+        """A link with room for one more user, who must `leave` it. `trusted`: the operator's URL, whose address is not checked."""
         links = self._links.setdefault((namespace, url, trusted), [])
         link = next((item for item in links if item.users < CHANNELS_PER_CONNECTION), None)
         if link is None:
@@ -50,7 +50,7 @@ class Pool:
         return link
 
     async def leave(self, link: Link) -> None:
-        """The last one closes the connection."""
+        """The last user closes the connection."""
         link.users -= 1
         if link.users:
             return
@@ -62,7 +62,7 @@ class Pool:
             await link.connection.close()
 
     async def connection(self, link: Link) -> BrokerConnection:
-        """The open connection, or a new one. Raises BrokerError."""
+        """The open connection or a new one. Raises BrokerError."""
         async with link.lock:
             if link.connection is not None and not link.connection.closed:
                 return link.connection

@@ -1,5 +1,5 @@
-"""A message's properties on their way out. The library writes floats with half their digits and no bytes at all: headers that were read are
-written here as they were."""
+"""Encodes the properties of outgoing messages. The library halves the precision of floats and cannot write bytes; here headers are
+written exactly as they were read."""
 
 import struct
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ _PERSISTENT = 2
 
 
 def properties_of(message: Message, most_bytes: int) -> Basic.Properties:
-    """Persistent. `most_bytes` is what the headers may take: they have to fit into one frame, else the broker would close the
-    connection, again and again. Then only ours are left: they tell what became of the message."""
+    """Persistent. Headers over `most_bytes` do not fit into one frame, and the broker would close the connection on each attempt; then only
+    our own headers are kept, which say what happened to the message."""
     headers = dict(message.headers)
     if not _fits(headers, most_bytes):
         headers = {name: value for name, value in headers.items() if name.startswith("x-sless-")} | {"x-sless-headers-dropped": True}
@@ -42,7 +42,7 @@ def value_of(value: Any) -> bytes:
         case float():
             return b"d" + struct.pack(">d", value)
         case bytes():
-            # Text that is no UTF-8 comes in as bytes.
+            # Text that is not UTF-8 arrives as bytes.
             return b"S" + struct.pack(">I", len(value)) + value
         case Mapping():
             return b"F" + table_of(value)

@@ -1,4 +1,4 @@
-"""What comes from a broker, bounded: a tenant's broker is a stranger's program, and the server's memory belongs to all tenants."""
+"""Bounds what is read from a broker: tenants' brokers are not trusted, and all tenants share the server's memory."""
 
 import asyncio
 import errno
@@ -11,20 +11,20 @@ from sless.broker.readable import HEADER_FRAME, readable
 _HEADER_BYTES = 15
 _HEARTBEAT = b"\x08" + b"\0\0" + b"\0\0\0\0" + b"\xce"
 BEAT_SEC = 10.0
-"""Well below the time without a frame after which the library takes a connection for dead."""
+"""Well below the library's time-out for a connection without frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLimits:
-    """`held_bytes`: bodies of messages that are not settled, per connection; over it nothing more is read (the broker notices nothing but a
-    slow reader). `message_bytes`: RabbitMQ's own limit; a body grows in memory before anybody may look at it."""
+    """`held_bytes`: bodies of unsettled messages per connection; above it reading pauses. `message_bytes`: of one message, checked before
+    its body is read; the default is RabbitMQ's own limit."""
 
     held_bytes: int = 64 * 2**20
     message_bytes: int = 128 * 2**20
 
 
 class Budget:
-    """Bytes held by one connection. On one event loop."""
+    """Counts the bytes held by one connection. Used on one event loop."""
 
     def __init__(self, limits: BrokerLimits) -> None:
         self.limits = limits
@@ -55,11 +55,11 @@ class Budget:
 
 
 class BoundedReader(asyncio.StreamReader):
-    """The library reads a frame in three pieces: its type (1 byte), channel and length (6), the rest. A header's rest tells how long the
-    body behind it will be. Raises OSError for one that is too long.
+    """The library reads a frame in three pieces: type (1 byte), channel and length (6 bytes), the rest. The rest of a header frame contains
+    the size of the body. Raises OSError for a body that is too large.
 
-    While there is no room, the library is told that the broker lives: functions may take longer than its patience, and a connection that
-    it gives up would have them all called again."""
+    While reading pauses, the library gets made-up heartbeats: functions may take longer than its time-out, and when it closes a
+    connection, the broker delivers all unsettled messages again."""
 
     def __init__(self, budget: Budget, loop: asyncio.AbstractEventLoop, beat_sec: float = BEAT_SEC) -> None:
         super().__init__(loop=loop)
@@ -94,7 +94,7 @@ class BoundedReader(asyncio.StreamReader):
 
 
 async def open_stream(host: str, port: int, budget: Budget, **tls: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """As asyncio.open_connection, with a reader of ours. Raises OSError."""
+    """As asyncio.open_connection, with a BoundedReader. Raises OSError."""
     loop = asyncio.get_running_loop()
     reader = BoundedReader(budget, loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)

@@ -1,6 +1,6 @@
-"""One keep-alive connection to an instance: writes a request, parses the answer, hands it on as it arrives.
+"""One keep-alive connection to an instance: writes a request, parses the answer and passes it on as it arrives.
 
-The parser is httptools, which does not know HEAD, ends a message at each 1xx and has no end of file; all three are handled here.
+The parser, httptools, does not know HEAD, ends a message at each 1xx and ignores the end of the connection; this module handles all three.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ _FRESH_SEC = 0.002
 
 
 class Receiver(Protocol):
-    """Who gets the answer. Called on the event loop; `answer_broken` at most once and nothing after it."""
+    """Receives the answer, on the event loop. `answer_broken` comes at most once, and nothing after it."""
 
     def answer_head(self, status: int, headers: Headers) -> None: ...
 
     def answer_data(self, data: bytes) -> None: ...
 
     def answer_pause(self) -> None:
-        """All of a packet has been handed on, and more will come."""
+        """A whole packet has been passed on; more will follow."""
 
     def answer_end(self) -> None: ...
 
     def answer_broken(self, reason: str) -> None: ...
 
     def request_writable(self) -> None:
-        """The instance has room for more of the request's body."""
+        """The instance can take more of the request body."""
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """`idle` is called with the connection when an answer has ended and it may carry another; `lost` when it is closed."""
+    """`lost` is called with the connection when it is closed."""
 
     def __init__(self, lost: Callable[["UpstreamConnection"], None]) -> None:
         self._lost = lost
@@ -52,7 +52,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.read_paused = False
         self.write_paused = False
         self.reusable = False
-        """The last answer ended whole and both sides keep the connection."""
+        """The last answer was complete and both sides keep the connection."""
 
     # --- for the pool ---
 
@@ -61,12 +61,12 @@ class UpstreamConnection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def is_stale(self) -> bool:
-        """The instance has closed it, or sent something nobody asked for, and the loop has not yet seen it. One that was busy a moment
-        ago is not looked at: under load that saves a system call for each request."""
+        """The instance has closed it or sent unexpected data, and the event loop has not noticed yet. Not checked for a connection that
+        was busy a moment ago, which saves a system call per request under load."""
         return self.closed or (monotonic() - self._idle_since > _FRESH_SEC and bool(self._poll.poll(0)))
 
     def begin(self, receiver: Receiver, *, head_only: bool) -> None:
-        """Binds the connection to one exchange; its answer has no body when `head_only`."""
+        """Binds the connection to one exchange. `head_only`: its answer has no body."""
         self._receiver = receiver
         self._head_only = head_only
         self._headers = []
@@ -90,7 +90,7 @@ class UpstreamConnection(asyncio.Protocol):
             cast(asyncio.Transport, self._transport).resume_reading()
 
     def abort(self) -> None:
-        """Closes it at once; the receiver hears nothing more."""
+        """Closes it at once; the receiver is not called again."""
         self._receiver = None
         self.reusable = False
         if self._transport is not None:
@@ -99,7 +99,7 @@ class UpstreamConnection(asyncio.Protocol):
     # --- asyncio.Protocol ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # uvloop's transports do not derive from asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
 
@@ -110,10 +110,10 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._break("it answered with an upgrade nobody asked for")
+            self._break("it answered with an upgrade that was not requested")
         except httptools.HttpParserError as error:
             if self._ended:
-                # The answer is whole; what came behind it is nobody's, and neither is the connection any more.
+                # The answer is complete, but data follows it: the connection cannot be used again.
                 self.reusable = False
                 self._end()
             else:
@@ -169,7 +169,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._head_only:
             self._ended = True
             self.reusable = self._parser.should_keep_alive()
-            # It waits for a body that never comes.
+            # The old parser waits for a body that never comes.
             self._parser = httptools.HttpResponseParser(self)
 
     def on_body(self, data: bytes) -> None:
@@ -182,7 +182,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.reusable = self._framed and self._parser.should_keep_alive()
 
     def _end(self) -> None:
-        """After the whole packet has been parsed, so that bytes behind the answer are not taken for the next one's."""
+        """Called when the whole packet has been parsed, so that bytes after the answer are not taken for the next answer."""
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             self._idle_since = monotonic()

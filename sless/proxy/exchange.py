@@ -1,4 +1,4 @@
-"""The answer of one call as it arrives, for a coroutine to take."""
+"""The answer of one call as it arrives, for a coroutine to read."""
 
 import asyncio
 from time import monotonic
@@ -9,26 +9,26 @@ from sless.proxy.request import CallerGone, Headers
 _HIGH_WATER_BYTES = 256 * 1024
 NEVER = float("inf")
 _CLOCKS_APART_SEC = 0.05
-"""An instance's time for a call begins, and begins anew with each chunk, a moment apart from ours."""
+"""An instance starts its time-out, and restarts it with each chunk, slightly earlier or later than the proxy."""
 
 
 class BrokenOff(Exception):
-    """The instance closed the connection or sent no HTTP. `args[0]` says which, as the end of a sentence."""
+    """The instance closed the connection or did not send HTTP. `args[0]` says which, as the end of a sentence."""
 
 
 class OverTime(Exception):
-    """Nothing came in time."""
+    """Nothing arrived in time."""
 
 
 def broken_at(deadline: float, reason: str) -> BrokenOff | OverTime:
-    """What a connection that ended now means. A runtime gives up a call at its deadline too, and may be first: then it was over time."""
+    """The meaning of a connection that ends now. The runtime aborts a call at its deadline too; if it is first, that is a time-out."""
     return OverTime() if monotonic() >= deadline - _CLOCKS_APART_SEC else BrokenOff(reason)
 
 
 class Exchange:
     """Receives from one connection. `deadline` is monotonic; the sweep calls `fail` when it has passed.
 
-    Back-pressure: over 256 KB not taken yet the connection is not read; it is again when the taker has caught up.
+    Back-pressure: while more than 256 KB are waiting to be taken, the connection is not read.
     """
 
     __slots__ = ("_chunks", "_connection", "_paused", "_size", "_timeout_sec", "_waiter", "_writable", "broken", "deadline", "ended",
@@ -49,7 +49,7 @@ class Exchange:
         self.broken: Exception | None = None
 
     async def head(self) -> None:
-        """Returns when `status` and `headers` are there. Raises BrokenOff, OverTime, CallerGone or what `fail` was given."""
+        """Returns when `status` and `headers` are set. Raises BrokenOff, OverTime, CallerGone or whatever `fail` was given."""
         while not self.status:
             await self._news()
 
@@ -62,7 +62,7 @@ class Exchange:
         return self.take()
 
     def take(self) -> bytes:
-        """What is there now, maybe nothing."""
+        """The bytes that have arrived, possibly none."""
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks = []
         self._size = 0
@@ -73,17 +73,17 @@ class Exchange:
 
     @property
     def waiting(self) -> bool:
-        """Bytes are there that have not been taken."""
+        """There are bytes to take."""
         return bool(self._chunks)
 
     async def writable(self) -> None:
-        """Returns when the instance has room for more of the request's body."""
+        """Returns when the instance can take more of the request body."""
         if self._connection.write_paused and self.broken is None and not self.ended:
             self._writable = asyncio.get_running_loop().create_future()
             await self._writable
 
     def touch(self) -> None:
-        """Something moved: the time runs anew."""
+        """Restarts the time-out."""
         self.deadline = monotonic() + self._timeout_sec
 
     def fail(self, error: Exception) -> None:
@@ -103,7 +103,7 @@ class Exchange:
         self._check()
 
     def _check(self) -> None:
-        """Raises what broke it, unless bytes are left to take."""
+        """Raises the failure, unless bytes are left to take."""
         if self.broken is not None and not self._chunks:
             raise self.broken
 

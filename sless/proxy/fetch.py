@@ -1,4 +1,4 @@
-"""Short requests of sless's own to an instance: control requests, and calls for the reconcilers. The answer is collected whole."""
+"""Short requests of sless itself to an instance: control requests, and calls for the reconcilers. Answers are read into memory."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Fetched:
 
 
 async def fetch(address: str, message: bytes, *, timeout_sec: float, max_bytes: int, sweep: Sweep) -> Fetched:
-    """Sends `message` (a whole request) on a connection of its own. `timeout_sec` 0: no limit. Raises OSError, BrokenOff, OverTime."""
+    """Sends `message` (a complete request) on a new connection. `timeout_sec` 0: no limit. Raises OSError, BrokenOff, OverTime."""
     connection = await connect(address, lambda lost: None)
     exchange = Exchange(connection, timeout_sec)
     sweep.add(exchange, None)
@@ -49,7 +49,7 @@ def control_request(path: str) -> bytes:
 
 
 async def control(address: str, path: str, *, sweep: Sweep, timeout_sec: float = 5.0, max_bytes: int = 64 * 2**20) -> bytes:
-    """Body of the answer to a control request. Raises OSError, BrokenOff (also for a status other than 200), OverTime."""
+    """The body of the answer to a control request. Raises OSError, BrokenOff (also for a status other than 200), OverTime."""
     fetched = await fetch(address, control_request(path), timeout_sec=timeout_sec, max_bytes=max_bytes, sweep=sweep)
     if fetched.status != 200:
         raise BrokenOff(f"status {fetched.status} for {path}")

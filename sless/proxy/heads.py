@@ -1,4 +1,4 @@
-"""Header rules both ways, contract §5 and runtimes/README.md. Pure."""
+"""Header rules in both directions, as in contract §5 and runtimes/README.md. Pure."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _SLESS = b"x-sless-"
 
 
 class Trust:
-    """Which peers' X-Forwarded-* are believed: addresses and CIDRs. Raises ValueError for one that is neither."""
+    """Peers whose X-Forwarded-* headers are trusted: addresses and CIDRs. Raises ValueError for anything else."""
 
     def __init__(self, proxies: Iterable[str]) -> None:
         self._networks = tuple(ipaddress.ip_network(proxy, strict=False) for proxy in proxies)
@@ -37,7 +37,7 @@ class Trust:
 
 
 class CallIdentity(Protocol):
-    """By what a call is known to its handler."""
+    """What the handler gets to identify a call."""
 
     @property
     def id(self) -> str: ...
@@ -50,7 +50,7 @@ class CallIdentity(Protocol):
 
 
 def named_by_connection(headers: Headers) -> frozenset[bytes]:
-    """Header names that a Connection header lists, to be dropped with it."""
+    """Names that Connection headers list, which are dropped with them."""
     named: frozenset[bytes] = frozenset()
     for name, value in headers:
         if name == b"connection" and value not in _USUAL:
@@ -59,7 +59,7 @@ def named_by_connection(headers: Headers) -> frozenset[bytes]:
 
 
 def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: Trust) -> bytes:
-    """The request's head for an instance without its last empty line and without framing: those depend on the body."""
+    """The head for the instance, without the framing header and the final empty line, which depend on the body."""
     headers = request.headers
     named = named_by_connection(headers)
     lines = [
@@ -80,7 +80,7 @@ def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: 
 
 
 def client_of(request: Request, trust: Trust) -> str:
-    """The address the call came from: the last one that is no trusted proxy."""
+    """The address that the call came from: the last one that is not a trusted proxy."""
     if request.client not in trust:
         return request.client
     chain = [part.strip() for part in _joined(request, b"x-forwarded-for").split(",") if part.strip()]
@@ -105,7 +105,7 @@ def _joined(request: Request, name: bytes) -> str:
 
 
 class Answer(NamedTuple):
-    """An instance's answer as the caller gets it. `fault` is the platform's own refusal, `error` what history records."""
+    """The answer for the caller. `fault` is the code of a refusal by the runtime, `error` the text for history."""
 
     status: int
     headers: Headers
@@ -114,7 +114,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
-    """Drops what is not the function's to say, translates X-Sless-Fault and X-Sless-Error-Message."""
+    """Drops headers that a function may not set; translates X-Sless-Fault and X-Sless-Error-Message."""
     named = named_by_connection(headers)
     kept, fault, error = [], None, None
     for pair in headers:

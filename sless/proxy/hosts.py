@@ -1,4 +1,4 @@
-"""Functions at hosts of their own: `{name}-{namespace}.{domain}` is the call `/fn/{namespace}/{name}`."""
+"""Hosts of functions: a request to `{name}-{namespace}.{domain}` is a call of `/fn/{namespace}/{name}`."""
 
 import re
 
@@ -9,13 +9,13 @@ _LABEL = re.compile(rb"([a-z](?:[-a-z0-9]{0,38}[a-z0-9])?)-(sless-[0-9a-f]{16})"
 
 
 class FunctionHosts:
-    """`domain` is SLESS_INGRESS_HOST. Other hosts below it are not functions'."""
+    """`domain` is SLESS_INGRESS_HOST. Other hosts below it do not belong to functions."""
 
     def __init__(self, domain: str) -> None:
         self._suffix = b"." + domain.lower().encode("idna")
 
     def find_prefix(self, headers: Headers) -> bytes | None:
-        """What is to stand before the request's path; None when its Host is no function's."""
+        """The prefix for the request's path; None when Host does not name a function."""
         for name, value in headers:
             if name == b"host":
                 host = value.partition(b":")[0].lower()

@@ -1,4 +1,4 @@
-"""A call from route to record: what /fn and …/invoke share."""
+"""A call from its route to its record, for /fn and …/invoke."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _SYNC_SEC = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class IncomingCall:
-    """A call as it came in. `kind` None: by /fn; else by …/{kind}s/{name}/invoke, where the caller's token has been checked."""
+    """A call as it arrived. `kind` None: over /fn; else over …/{kind}s/{name}/invoke, with the token checked."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class Invocations:
         self._parts = parts
 
     async def invoke(self, incoming: IncomingCall) -> int:
-        """Answers the call, whatever happens to it; returns the status that was sent (499: the caller left first)."""
+        """Answers the call in every case; returns the status that was sent (499: the caller left first)."""
         try:
             live = self._live(incoming)
             extra = cors_headers(live, incoming)
@@ -100,7 +100,7 @@ class Invocations:
 
     async def _serve(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> None:
         if live.route.blocked is not None:
-            # Perhaps no longer: who has just seen "Ready" may be ahead of the table.
+            # The table may be older than the "Ready" that the caller has just read.
             await self._parts.table.synced(_SYNC_SEC)
         if live.route.wants_instances:
             forwarding = Forwarding(live=live, call=call, request=incoming.request, caller=incoming.caller, extra_headers=extra)
@@ -135,7 +135,7 @@ class Invocations:
         call.finish_answered()
 
     async def _accept(self, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
-        """202: the call is durable when this answers."""
+        """Answers 202 once the call is durable."""
         options = self._parts.async_settings.options(incoming.request)
         body = await self._body(call, incoming, self._parts.async_settings.body_limit)
         await self._parts.acceptor.accept(run_of(call, incoming.request, body, options, keep_request=incoming.kind is None))
@@ -168,7 +168,7 @@ def _cancel(task: "asyncio.Task[ObservedRun]") -> None:
 
 
 async def check_trigger(live: LiveRoute, incoming: IncomingCall) -> None:
-    """Raises unless the http trigger lets this call pass; a service has its URL without one."""
+    """Raises SlessError unless the http trigger admits the call. A service has a URL without a trigger."""
     route, policy = live.route, live.policy
     if policy is None:
         if route.kind is Kind.SERVICE:
@@ -187,13 +187,13 @@ def is_preflight(live: LiveRoute, incoming: IncomingCall) -> bool:
 
 
 def cors_headers(live: LiveRoute, incoming: IncomingCall) -> Headers | None:
-    """Headers that the trigger's CORS rules add to each answer; None without such rules or for …/invoke."""
+    """Headers that the CORS rules of the trigger add to each answer; None without rules and for …/invoke."""
     if incoming.kind is not None or live.policy is None or live.policy.cors is None:
         return None
     return live.policy.cors.answer_headers(incoming.request)
 
 
 def extra_of(incoming: IncomingCall, table: RouteTable) -> Headers:
-    """A browser may read an error only when it carries the CORS headers too."""
+    """CORS headers for an error: without them a browser does not let its page read it."""
     live = table.find(incoming.namespace, incoming.name)
     return (cors_headers(live, incoming) if live else None) or []

@@ -1,8 +1,8 @@
-"""A request's body → the event of a run, a large one in a child process: parsing 30 MB of JSON holds the interpreter's lock for most of a
-second, in which the loop would serve nobody.
+"""Makes the event of a run from a request body, in a child process if the body is large: parsing 30 MB of JSON holds the interpreter
+lock for most of a second, and the event loop would stand still.
 
-Also that child: `main` reads a line of JSON (content type, query) and then the body, and answers `=` and the event, or
-`!` and why the body is no JSON.
+The child's `main` reads a line of JSON (content type, query) and then the body. It writes `=` and the event, or `!` and the reason why
+the body is not valid JSON.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from sless.errors import Code, SlessError
 
 LARGE_BYTES = 1 * 2**20
 _AT_ONCE = 2
-"""A body takes thirty times its size in memory while it is parsed."""
+"""Parsing a body takes thirty times its size in memory."""
 _CHILD_SEC = 60
 
 
 class EventReader:
-    """Used on the event loop alone."""
+    """Used on the event loop only."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="large-event")
 
     async def event_of(self, content_type: str, query: str, body: bytes) -> str:
-        """As `domain.event.event_of`. Raises SlessError, also when the body cannot be read within the limits of memory and time."""
+        """As `domain.event.event_of`. Raises SlessError, also when parsing exceeds the limits of memory and time."""
         if len(body) <= LARGE_BYTES:
             return event_of(content_type, query, body)
         return await asyncio.get_running_loop().run_in_executor(self._threads, event_in_child, content_type, query, body)
@@ -43,15 +43,15 @@ def event_in_child(content_type: str, query: str, body: bytes) -> str:
     try:
         done = run_child("sless.proxy.large_event", order + body, _CHILD_SEC)
     except subprocess.TimeoutExpired:
-        raise SlessError(Code.INVALID_JSON, f"the request body could not be read within {_CHILD_SEC} s") from None
+        raise SlessError(Code.INVALID_JSON, f"the request body could not be parsed within {_CHILD_SEC} s") from None
     answer = done.stdout
     if done.returncode == 0 and answer[:1] == b"=":
         return answer[1:].decode()
     if done.returncode == 0 and answer[:1] == b"!":
         raise SlessError(Code.INVALID_JSON, answer[1:].decode())
     if was_too_much(done):
-        raise SlessError(Code.INVALID_JSON, "the request body cannot be read within the limits of memory")
-    raise RuntimeError(f"the child that reads a body ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
+        raise SlessError(Code.INVALID_JSON, "the request body cannot be parsed within the memory limit")
+    raise RuntimeError(f"the child process that parses a body ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
 
 
 def main() -> None:

@@ -11,30 +11,30 @@ _CONNECT_SEC = 5.0
 
 
 class LiveEndpoint:
-    """Calls at once are counted here and bounded by whoever picks instances (`live`)."""
+    """Counts concurrent calls; `live_route` enforces the bound when it picks an instance."""
 
     def __init__(self, endpoint: Endpoint, slots: int) -> None:
         self.endpoint = endpoint
         self.slots = slots
         self.active = 0
         self.calls = 0
-        """Calls ever begun; the log puller compares."""
+        """Calls so far; the log puller compares it."""
         self.gone = False
-        """No longer in the table, or draining: no new call, connections are closed as they fall idle."""
+        """Not in the table any more, or draining: gets no new call, and connections are closed once idle."""
         self.suspect = False
-        """A call went over its time here, and nothing has been heard of it since (`suspects`)."""
+        """A call timed out here, and the instance has not answered a health check since (`suspects`)."""
         self._idle: list[UpstreamConnection] = []
         self._suspended_until = 0.0
 
     def suspended(self, now: float) -> bool:
-        """It could not be reached a moment ago, or does not answer."""
+        """It could not be reached a moment ago, or is suspect."""
         return self.suspect or now < self._suspended_until
 
     def suspend(self, now: float) -> None:
         self._suspended_until = now + _SUSPENDED_SEC
 
     def find_idle(self) -> UpstreamConnection | None:
-        """An open connection that carries nothing; stale ones are closed on the way."""
+        """An open idle connection; closes stale ones on the way."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_stale():
@@ -48,7 +48,7 @@ class LiveEndpoint:
 
     def give_back(self, connection: UpstreamConnection) -> None:
         if connection.reusable and not self.gone and not connection.closed:
-            # The last packet of an answer may have filled the caller's buffer: that is no matter of the next call's.
+            # The last packet may have filled the caller's buffer and paused reading, which does not concern the next call.
             connection.resume_reading()
             self._idle.append(connection)
         else:

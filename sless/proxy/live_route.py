@@ -1,4 +1,4 @@
-"""One workload in the table: its policy, its instances, and the calls that wait for one."""
+"""One workload in the table: its policy, its instances, and the calls waiting for one."""
 
 import asyncio
 from bisect import insort
@@ -26,7 +26,7 @@ class Leased(NamedTuple):
 
 
 class LiveRoute:
-    """Slots are handed from the call that ends to the one that has waited longest; a newcomer never overtakes."""
+    """A call that ends passes its slot to the call that has waited longest; new calls never overtake."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -34,22 +34,22 @@ class LiveRoute:
         self.instances: list[LiveEndpoint] = []
         self.removed = False
         self.direct = False
-        """Any call may go to an instance at once: nothing of the trigger's or the workload's state to check."""
+        """Calls may go straight to an instance: neither the trigger nor the state of the workload needs a check."""
         self._by_id: dict[str, LiveEndpoint] = {}
         self._waiters: list[tuple[int, _Waiter]] = []
-        """By ticket: who came first stands first, also after having been woken for nothing."""
+        """By ticket: a call keeps its place when it was woken in vain."""
         self._tickets = count()
         self._turn = 0
 
     @property
     def waiting(self) -> int:
-        """Calls that wait for a slot."""
+        """Number of calls waiting for a slot."""
         return len(self._waiters)
 
-    # --- what the table tells ---
+    # --- for the table ---
 
     def update(self, route: Route, draining: Callable[[LiveEndpoint], None]) -> None:
-        """Takes over what is new; `draining` hears of each instance that gets no more calls."""
+        """`draining` is called for each instance that gets no more calls."""
         if route.http != self.route.http:
             self.policy = Policy(route.http) if route.http else None
         self.route = route
@@ -69,7 +69,7 @@ class LiveRoute:
         self._wake_all()
 
     def remove(self, draining: Callable[[LiveEndpoint], None]) -> None:
-        """The workload is gone."""
+        """The workload has been deleted."""
         self.removed = True
         self.direct = False
         for instance in self.instances:
@@ -79,10 +79,10 @@ class LiveRoute:
         self._by_id.clear()
         self._wake_all()
 
-    # --- what calls ask ---
+    # --- for calls ---
 
     def check_served(self) -> None:
-        """Raises why no call can be served now. That the http trigger is disabled concerns /fn alone and is checked there (`invoke`)."""
+        """Raises SlessError when calls cannot be served now. A disabled http trigger concerns only /fn, which checks it (`invoke`)."""
         route = self.route
         if self.removed:
             raise SlessError(Code.NOT_FOUND, f'{route.kind} "{route.name}" not found')
@@ -92,7 +92,7 @@ class LiveRoute:
             raise SlessError(code, sentence, retry_after_sec=RETRY_AFTER_SEC if passes else None)
 
     def find_free(self, now: float) -> LiveEndpoint | None:
-        """The instance with the fewest calls that has a slot, its slot taken; instances with equally many take turns."""
+        """Takes a slot on the instance with the fewest calls, if any is free. Instances with equally many take turns."""
         instances = self.instances
         if len(instances) == 1:
             best: LiveEndpoint | None = instances[0]
@@ -105,8 +105,8 @@ class LiveRoute:
         return best
 
     async def take(self, wait_sec: float, deadline: float | None = None) -> LiveEndpoint:
-        """A slot on an instance. Raises SlessError: blocked, removed, or none within `wait_sec`, which ends at `deadline` when a part of
-        it has passed already."""
+        """Takes a slot on an instance. Raises SlessError: blocked, removed, or no slot within `wait_sec`. `deadline` is
+        the end of that time if a part of it has passed."""
         deadline = monotonic() + wait_sec if deadline is None else deadline
         ticket: int | None = None
         while True:
@@ -122,7 +122,7 @@ class LiveRoute:
                 return found
 
     def find_idle(self) -> Leased | None:
-        """A slot and an idle connection, if both are there now and nobody waits."""
+        """A slot and an idle connection, if both are available and no call is waiting."""
         if self._waiters:
             return None
         turn = self._turn
@@ -131,14 +131,14 @@ class LiveRoute:
             return None
         connection = instance.find_idle()
         if connection is None:
-            # The slow path picks this instance again and opens a connection; else one without would never get its turn.
+            # The slow path shall pick this instance again and open a connection; otherwise an instance without one never gets its turn.
             self._turn = turn
             instance.active -= 1
             return None
         return Leased(self, instance, connection)
 
     def release(self, instance: LiveEndpoint) -> None:
-        """Gives a slot back, to who waits first."""
+        """Releases a slot, or passes it to the first waiting call."""
         while self._waiters and not instance.gone and instance.active <= instance.slots and not instance.suspended(monotonic()):
             _, waiter = self._waiters.pop(0)
             if not waiter.done():
@@ -147,13 +147,13 @@ class LiveRoute:
         instance.active -= 1
 
     def release_unreachable(self, instance: LiveEndpoint) -> None:
-        """Gives a slot back on an instance that could not be reached: nobody gets it for a moment."""
+        """Releases a slot on an instance that could not be reached, which gets no call for a moment."""
         instance.suspend(monotonic())
         instance.active -= 1
         self._wake_all()
 
     def trust(self, instance: LiveEndpoint) -> None:
-        """It has answered: calls may go there again."""
+        """The instance has answered: it gets calls again."""
         instance.suspect = False
         self._wake_all()
 
@@ -175,7 +175,7 @@ class LiveRoute:
 
     @staticmethod
     def _result_of(waiter: _Waiter) -> LiveEndpoint | None:
-        """The slot that was handed over in the moment the waiting ended otherwise."""
+        """A slot that was passed on just as the waiting ended for another reason."""
         return waiter.result() if waiter.done() and not waiter.cancelled() else None
 
     def _least_busy(self, now: float) -> LiveEndpoint | None:

@@ -1,4 +1,4 @@
-"""Log lines of instances: asked for every 200 ms while an instance has calls, when somebody reads them, and when it starts draining."""
+"""Log lines of instances, fetched every 200 ms while an instance has calls, when a user reads them, and when it starts draining."""
 
 import asyncio
 import json
@@ -17,14 +17,14 @@ from sless.proxy.sweep import Sweep
 _log = logging.getLogger(__name__)
 _TICK_SEC = 0.2
 _LINGER_SEC = 3.0
-"""An instance is asked this long after its last call: threads that a call left behind still print."""
+"""How long after its last call an instance is still polled: threads that a call left behind may print."""
 _REST_SEC = 30.0
 _FRESH_SEC = 0.4
-"""How old lines may be for who reads them."""
+"""Maximum age of the lines for a reader."""
 _MOST_AT_ONCE = 8
 _FULL_PAGE = 1000
 _PULL_SEC = 10.0
-"""What an instance has to show all that it has, however it drips."""
+"""Time limit for all pages of one instance, however slowly it sends them."""
 
 TakeLines = Callable[[Iterable[LogLine]], None]
 
@@ -36,13 +36,13 @@ class _LogSource:
     seen_calls: int = 0
     active_at: float = 0.0
     rest_until: float = 0.0
-    asked: bool = False
-    """An answer is still awaited."""
+    pending: bool = False
+    """A request is pending."""
 
 
 class LogPuller:
-    """`instances` lists those in the table. What an instance keeps of its lines (4 MB) bounds what a pause may cost. Instances are the
-    tenants': none is waited for longer than its turn, and none makes another wait."""
+    """`instances` lists those in the table. An instance keeps 4 MB of lines, so a longer pause loses some. Instances run code of tenants:
+    each gets a bounded time, and none delays another."""
 
     def __init__(self, instances: Callable[[], list[LiveEndpoint]], take: TakeLines, sweep: Sweep) -> None:
         self._instances = instances
@@ -58,7 +58,7 @@ class LogPuller:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="log puller")
 
     async def stop(self) -> None:
-        """Asks every instance that had calls one last time."""
+        """Polls every instance that had calls once more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -66,12 +66,12 @@ class LogPuller:
         await asyncio.gather(*self._pulls, return_exceptions=True)
 
     def draining(self, instance: LiveEndpoint) -> None:
-        """It gets no more calls and will end: its lines are fetched now and when its last call has ended."""
+        """Fetches the lines of an instance that gets no more calls, now and when its last call has ended."""
         source = self._sources.pop(instance.endpoint.id, None) or _LogSource(instance)
         self._begin(self._pull_to_the_end(source))
 
     async def freshen(self, workload_id: str) -> None:
-        """Asks its instances now, whether or not they have calls: programs print by themselves, too."""
+        """Polls the instances of a workload now, also without calls: programs may print at any time."""
         now = monotonic()
         if now - self._fresh_at.get(workload_id, float("-inf")) < _FRESH_SEC:
             return
@@ -105,7 +105,7 @@ class LogPuller:
             if instance.active or instance.calls != source.seen_calls:
                 source.seen_calls = instance.calls
                 source.active_at = now
-            if now - source.active_at < _LINGER_SEC and now >= source.rest_until and not source.asked:
+            if now - source.active_at < _LINGER_SEC and now >= source.rest_until and not source.pending:
                 due.append(source)
         return due
 
@@ -117,7 +117,7 @@ class LogPuller:
             await asyncio.sleep(_TICK_SEC)
 
     async def _pull(self, source: _LogSource) -> None:
-        source.asked = True
+        source.pending = True
         try:
             async with self._room, asyncio.timeout(_PULL_SEC):
                 while await self._take_page(source):
@@ -126,10 +126,10 @@ class LogPuller:
             source.rest_until = monotonic() + _REST_SEC
             _log.debug("no log lines from %s for %g s: %s", source.instance.endpoint.id, _REST_SEC, error)
         finally:
-            source.asked = False
+            source.pending = False
 
     async def _take_page(self, source: _LogSource) -> bool:
-        """Whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
+        """Returns whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
         endpoint, after = source.instance.endpoint, source.seq
         page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep)
         lines, last = await asyncio.to_thread(lines_of_page, page, endpoint.id, endpoint.workload_id)
@@ -142,7 +142,7 @@ class LogPuller:
 
 
 def lines_of_page(page: bytes, source_id: str, workload_id: str) -> tuple[list[LogLine], int]:
-    """Raises ValueError for anything that is not the page of runtimes/README.md."""
+    """Raises ValueError unless the page is as runtimes/README.md describes it."""
     try:
         parsed = json.loads(page)
         lines = [log_line_of(line, source_id=source_id, workload_id=workload_id) for line in parsed["lines"]]

@@ -1,4 +1,4 @@
-"""domain.messages.MessageInvoker: AMQP messages as calls of instances, on their keep-alive connections, recorded like any other call."""
+"""domain.messages.MessageInvoker: AMQP messages as calls of instances, over their keep-alive connections, recorded like other calls."""
 
 import re
 
@@ -28,10 +28,10 @@ class MessageCalls:
         self._recorder = recorder
 
     async def deliver(self, call: MessageCall) -> MessageOutcome:
-        """An attempt that could not be made leaves no record: nobody has seen the message."""
+        """An attempt that did not reach an instance leaves no record."""
         live = self._table.find_by_id(call.workload_id)
         if live is None:
-            return _unserved("the function is not there")
+            return _unserved("the function does not exist")
         if not live.route.wants_instances:
             return _unserved(f'{live.route.kind} "{live.route.name}" has no instances yet')
         request = _request_of(call)
@@ -66,7 +66,7 @@ def _unserved(reason: str) -> MessageOutcome:
 
 def _request_of(call: MessageCall) -> Request:
     headers: Headers = [(b"content-length", b"%d" % len(call.body))]
-    # Any text may be in a message's property; with a line break it would be further headers, those that only sless sends among them.
+    # The property may hold any text; a line break in it would start another header, even one that only sless may send.
     if _PRINTABLE.fullmatch(call.content_type):
         headers.append((b"content-type", call.content_type.encode()))
     request = _MessageRequest("POST", b"/", b"", headers)
@@ -80,13 +80,13 @@ class _MessageRequest(Request):
 
 
 class _MessageRecord(CallRecord):
-    """Here only a 2xx is a success, and a failure without a next attempt is `dead`."""
+    """Only a 2xx is a success; a failure on the last attempt is `dead`."""
 
     __slots__ = ("attempts", "last")
 
     def __init__(self, route: Route, request: Request, call: MessageCall) -> None:
         super().__init__(route, CallTrigger.EVENT, request)
-        # As with runs: there is no method and no path.
+        # As for runs: no method and no path.
         self.method, self.path = "", b""
         self.attempts = call.attempt
         self.last = call.last
@@ -103,7 +103,7 @@ class _MessageRecord(CallRecord):
 
 
 class _MessageCaller:
-    """request.CallerStream whose body is there and whose answer nobody reads."""
+    """request.CallerStream with the message as its body; drops the answer."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

@@ -1,4 +1,4 @@
-"""One run per call, for workloads that have no standing instances."""
+"""One run per call, for workloads without instances."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from sless.proxy.heads import Answer, answer_of
 from sless.proxy.request import CallRecord
 
 GRACE_SEC = 135.0
-"""The backend ends runs that go over their time or cannot begin; this long after that time it is taken to have forgotten one. A cluster
-may take two minutes to begin: a node is made, an image pulled. That is not the run's own time."""
+"""The backend ends runs that time out or cannot start; this long after the time-out, the run counts as lost. A cluster may need two
+minutes to start a run (a new node, an image to pull), which does not count as the run's own time."""
 
 
 class RunBackend(Protocol):
-    """What of domain.ports.Backend a run needs; safe to call beside the reconcilers' calls (app sees to that)."""
+    """The part of domain.ports.Backend that a run needs. `app` makes it safe to call concurrently with the reconcilers."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None: ...
 
@@ -27,7 +27,7 @@ class RunBackend(Protocol):
 
 
 class OneOffRunner:
-    """At most `max_runs` at once, of one tenant no more than it leaves to others; more wait up to `wait_sec`."""
+    """At most `max_runs` at once, shared fairly between tenants (`domain.slots`); further calls wait up to `wait_sec`."""
 
     def __init__(self, backend: RunBackend, *, max_runs: int, wait_sec: float) -> None:
         self._backend = backend
@@ -38,9 +38,9 @@ class OneOffRunner:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="one-off")
 
     async def run(self, spec: RunSpec) -> ObservedRun:
-        """Starts the run and waits for its end; cancelled, it stops the run. Raises SlessError."""
+        """Starts the run and waits for its end. Cancelling stops the run. Raises SlessError."""
         namespace = spec.revision.namespace
-        await self._take_place(namespace)
+        await self._take_slot(namespace)
         try:
             return await self._run(spec)
         finally:
@@ -48,12 +48,13 @@ class OneOffRunner:
             async with self._freed:
                 self._freed.notify_all()
 
-    async def _take_place(self, namespace: str) -> None:
+    async def _take_slot(self, namespace: str) -> None:
         try:
             async with asyncio.timeout(self._wait_sec), self._freed:
                 await self._freed.wait_for(lambda: self._slots.take(namespace))
         except TimeoutError:
-            message = f"all places for runs that one tenant gets of {self._max_runs} were taken for {self._wait_sec:g} s"
+            share = f"this namespace may use {(self._max_runs + 1) // 2} of {self._max_runs}"
+            message = f"no run slot became free within {self._wait_sec:g} s ({share})"
             raise SlessError(Code.NO_INSTANCES, message, retry_after_sec=5) from None
 
     async def _run(self, spec: RunSpec) -> ObservedRun:
@@ -88,7 +89,7 @@ def run_spec(call: CallRecord, revision: Revision, event: str) -> RunSpec:
 
 
 def outcome_answer(outcome: Outcome, request_id: str) -> Answer:
-    """The HTTP answer of an outcome: what server mode would have sent, by the same rules."""
+    """The HTTP answer of an outcome, by the same rules as that of an instance."""
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in outcome.headers]
     headers = [pair for pair in raw if pair[0] != b"content-length"]
     answer = answer_of(outcome.status, headers, request_id.encode("latin-1"))
@@ -98,7 +99,7 @@ def outcome_answer(outcome: Outcome, request_id: str) -> Answer:
 
 
 def run_failure(observed: ObservedRun, revision: Revision) -> SlessError:
-    """Why a run left no outcome, as the caller is told."""
+    """The error for the caller of a run that left no outcome."""
     if observed.status is CallStatus.TIMEOUT:
         return SlessError(Code.TIMEOUT, f'{revision.kind} "{revision.name}" did not answer within {revision.timeout_sec} s')
     code = observed.exit_code

@@ -1,4 +1,4 @@
-"""The data plane: the proxy's parts put together, started and stopped on an event loop."""
+"""The data plane: assembles the proxy, starts and stops it on an event loop."""
 
 import asyncio
 import contextlib
@@ -31,11 +31,11 @@ from sless.proxy.routes import RouteTable
 from sless.proxy.sweep import Sweep
 
 FRESH_LOGS_SEC = 1.0
-"""How long who reads a log waits for the instances' newest lines."""
+"""How long a reader of logs waits for the newest lines of the instances."""
 
 
 class PlaneBackend(RunBackend, Protocol):
-    """What the plane needs of domain.ports.Backend; the calls come from several threads (app puts a lock around them where needed)."""
+    """The part of domain.ports.Backend that the plane needs. Called from several threads; `app` adds a lock where needed."""
 
     def why_gone(self, endpoint_id: str) -> str | None: ...
 
@@ -44,7 +44,7 @@ class PlaneBackend(RunBackend, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneParts:
-    """`pull_logs` False: the backend itself hands over every log line of its instances, so they are not asked for them."""
+    """`pull_logs` False: the backend itself delivers the log lines of its instances, so they are not polled."""
 
     routes: RouteSource
     history: HistorySink
@@ -54,11 +54,11 @@ class PlaneParts:
 
 
 class DataPlane:
-    """Made anywhere, started on the event loop it belongs to. `routes.wake`, `recorder.add_lines` and `invoker.invoke` are for threads."""
+    """Created anywhere, started on its event loop. Threads may use `routes.wake`, `recorder.add_lines` and `invoker.begin`."""
 
     def __init__(self, settings: Settings, parts: PlaneParts) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
-        """None before it runs."""
+        """None before the start."""
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
         self.routes = RouteTable(parts.routes, draining=self._draining)
@@ -89,7 +89,7 @@ class DataPlane:
         await self.routes.start()
 
     async def stop(self) -> None:
-        """After the last call has ended: fetches the last log lines and writes what is left of the history."""
+        """Call it after the last call has ended: fetches the last log lines and writes the rest of the history."""
         self.invoker.stop()
         if self.logs is not None:
             await self.logs.stop()
@@ -103,7 +103,7 @@ class DataPlane:
         await asyncio.to_thread(self.recorder.stop)
 
     def freshen_logs(self, workload_id: str) -> None:
-        """From any thread but the loop's: the history gets what the instances of a workload have written by now, if they answer soon."""
+        """From any other thread: fetches the newest log lines of a workload into the history, if its instances answer soon."""
         if self.logs is None or self.loop is None or not self.loop.is_running():
             return
         with contextlib.suppress(TimeoutError, CancelledError):
@@ -133,7 +133,7 @@ def _async_settings(settings: Settings) -> AsyncSettings:
 
 
 def _count(batch: Batch) -> None:
-    """Metrics of a batch that has been written. Outcomes come from rows and sums, so that calls whose rows fell out count too."""
+    """Metrics of a written batch. They come from its sums, which include calls whose rows were dropped."""
     outcomes: Counter[tuple[str, str, str]] = Counter()
     for sums in batch.stats.values():
         for (trigger, status), number in sums.outcomes.items():

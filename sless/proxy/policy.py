@@ -1,4 +1,4 @@
-"""The rules of an http trigger: what a call must satisfy before it reaches the function."""
+"""The rules of an http trigger: what a call must satisfy to reach the function."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Headers, Request
 
 TokenCheck = Callable[[str | None], Awaitable[None]]
-"""Takes the Authorization header, and the request's headers lose it; raises SlessError when it does not open this namespace."""
+"""Checks the Authorization header and removes it from the request. Raises SlessError when it does not open this namespace."""
 
 
 class MethodNotAllowed(SlessError):
@@ -22,17 +22,17 @@ class MethodNotAllowed(SlessError):
 
 
 class Policy:
-    """One per trigger and server process; holds the trigger's bucket of calls."""
+    """One per trigger; holds its token bucket."""
 
     def __init__(self, http: HttpPolicy) -> None:
         self.http = http
         self.cors = Cors(http.cors) if http.cors else None
         self._bucket = Bucket(http.rate_limit) if http.rate_limit else None
         self.open = not (http.methods or http.auth != "none" or http.cors or http.rate_limit) and http.enabled
-        """Lets every call pass."""
+        """Admits every call."""
 
     async def check(self, request: Request, token_check: TokenCheck) -> None:
-        """Raises SlessError for a call that may not pass. A preflight has been answered before."""
+        """Raises SlessError for a call that is not admitted. Preflights have been answered before."""
         http = self.http
         if http.methods and request.method not in http.methods and not (request.method == "HEAD" and "GET" in http.methods):
             raise MethodNotAllowed(request.method, http.methods)
@@ -47,16 +47,16 @@ class Policy:
     def _check_key(self, request: Request) -> None:
         key = request.header(b"x-sless-key")
         if key is None:
-            raise SlessError(Code.UNAUTHORIZED, "this function asks for an API key in the header X-Sless-Key; none was sent")
+            raise SlessError(Code.UNAUTHORIZED, "this function requires an API key in the header X-Sless-Key; none was sent")
         digest = hashlib.sha256(key).hexdigest()
-        # All are compared, so that the time tells nothing about which one is near.
+        # Compares all of them, so that timing does not reveal which one is close.
         matches = [hmac.compare_digest(digest, known) for known in self.http.key_hashes]
         if not any(matches):
-            raise SlessError(Code.UNAUTHORIZED, "the API key in the header X-Sless-Key is not one this function accepts")
+            raise SlessError(Code.UNAUTHORIZED, "this function does not accept the API key in the header X-Sless-Key")
 
 
 class Bucket:
-    """At most `per_minute` calls in a burst; one comes back every 60 / per_minute seconds."""
+    """A token bucket: bursts of up to `per_minute` calls, refilled at `per_minute` per minute."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
@@ -91,7 +91,7 @@ class Cors:
         return request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None
 
     def preflight(self, request: Request, methods: tuple[str, ...]) -> Headers:
-        """Headers of the 204; what the trigger leaves open is granted as asked."""
+        """Headers of the 204. What the trigger does not restrict is granted as requested."""
         headers = self.answer_headers(request)
         if headers:
             asked = request.text(b"access-control-request-method")
@@ -104,13 +104,13 @@ class Cors:
         return headers or [(b"vary", b"Origin")]
 
     def answer_headers(self, request: Request) -> Headers:
-        """Headers to add to an answer; none when the origin is not allowed or none was sent."""
+        """Headers to add to an answer; none without an origin and for one that is not allowed."""
         origin = request.header(b"origin")
         if origin is None:
             return []
         if "*" not in self._origins and origin.decode("latin-1") not in self._origins:
             return []
-        # A wildcard does not go together with credentials, so then the origin itself is named.
+        # A wildcard is not valid together with credentials; then the origin itself is named.
         anyone = "*" in self._origins and not self._credentials
         headers = [(b"access-control-allow-origin", b"*" if anyone else origin)]
         if not anyone:

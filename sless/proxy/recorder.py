@@ -1,7 +1,7 @@
-"""History of calls, gathered in memory and written in batches by a thread: small ones after 0.2 s, large ones each second.
+"""History of calls, collected in memory and written in batches by a thread: small ones after 0.2 s, large ones each second.
 
-Bounded: the newest 10,000 rows per workload and 50,000 in all, 100,000 log lines of 64 MB; statistics are sums and always kept. When the
-database is away a batch is put back and merged with what came since, within the same bounds; what falls out is counted and logged.
+Bounded to the newest 10,000 rows per workload and 50,000 in total, and to 100,000 log lines or 64 MB; statistics are sums and always
+kept. If the database is away, a batch is kept and merged with newer rows, within the same bounds; the oldest rows are dropped.
 """
 
 import logging
@@ -23,7 +23,7 @@ LINES_IN_ALL = 100_000
 LINE_CHARS_IN_ALL = 64 * 2**20
 QUICK_SEC = 0.2
 QUICK_SIZE = 100
-"""Rows and lines that make a small batch."""
+"""Maximum size of a small batch, in rows and lines."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Batch:
             self.size -= 1
 
     def put_before(self, newer: "Batch") -> "Batch":
-        """This batch, unwritten, with what came since."""
+        """This unwritten batch, merged with a newer one."""
         for key, sums in newer.stats.items():
             if key in self.stats:
                 self.stats[key].merge(sums)
@@ -97,7 +97,7 @@ class Recorder:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._well = True
-        """The last flush did not fail."""
+        """The last flush succeeded."""
 
     def start(self) -> None:
         self._stopping.clear()
@@ -105,7 +105,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Writes what is left. Blocks."""
+        """Writes the rest. Blocks."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -119,7 +119,7 @@ class Recorder:
             self._batch.add_lines(lines)
 
     def flush(self) -> bool:
-        """Writes what there is; False when the sink failed and it was kept."""
+        """Writes the batch. False when the sink failed and the batch was kept."""
         with self._lock:
             batch, self._batch = self._batch, Batch()
         if not batch:
@@ -128,7 +128,7 @@ class Recorder:
         try:
             self._sink.add_history(rows, [sums.row(key) for key, sums in batch.stats.items()], list(batch.lines))
         except Exception:
-            _log.exception("history of %d calls is not written yet; it is tried again", len(rows))
+            _log.exception("cannot write the history of %d calls yet; retrying", len(rows))
             with self._lock:
                 self._batch = batch.put_before(self._batch)
             return False
@@ -137,7 +137,7 @@ class Recorder:
         return True
 
     def _run(self) -> None:
-        """A little is written soon, because somebody who has just made one call looks for it; much is gathered longer, which costs less."""
+        """A small batch is written soon, because a user who has just made a call looks for it; larger ones less often, which costs less."""
         waited_sec = 0.0
         quick_sec = min(QUICK_SEC, self._every_sec)
         while not self._stopping.wait(quick_sec):

@@ -8,7 +8,7 @@ from sless.proxy.request import CallerStream, Headers
 
 
 def error_answer(error: SlessError, request_id: str, *, on_call: bool = False) -> tuple[Headers, bytes]:
-    """(headers, body) of an error; `on_call` adds the header that a function cannot send itself."""
+    """(headers, body) of an error. `on_call` adds X-Sless-Error, which a function cannot send."""
     body = json.dumps(error.body(request_id), ensure_ascii=False).encode()
     headers = [
         (b"content-type", b"application/json"),
@@ -27,7 +27,7 @@ def error_answer(error: SlessError, request_id: str, *, on_call: bool = False) -
 
 
 async def refuse(caller: CallerStream, error: SlessError, request_id: str, extra_headers: Headers) -> int:
-    """Answers a call with an error; returns the body's size."""
+    """Answers a call with an error; returns the size of the body."""
     headers, body = error_answer(error, request_id, on_call=True)
     await caller.start(error.status, headers + extra_headers)
     await caller.write(body, False)

@@ -1,8 +1,8 @@
-"""The fast path: a small call whose body is there, to an instance with a free slot and an idle connection, without a task or a coroutine.
+"""The fast path: a small call with its body read, to an instance with a free slot and an idle connection, without a task or coroutine.
 
-Packets of the instance go straight into the caller's socket. `Relays.begin` takes a call or declines it, before anything has happened; what
-it declines takes the slow path (`invoke`, `forward`). Both ways share the table, the slots, the header rules, the sweep and the record; the
-same tests hold for both.
+Packets of the instance go straight into the caller's socket. `Relays.begin` takes a call or declines it before anything has happened;
+declined calls take the slow path (`invoke`, `forward`). Both paths share the table, the slots, the header rules, the sweep and the
+record, and run through the same tests.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from sless.proxy.status_lines import STATUS_LINES
 
 
 class CallerSocket(Protocol):
-    """The caller's connection, as a relay uses it."""
+    """The part of the caller's connection that a relay uses."""
 
     keep_alive: bool
 
     def relay_write(self, data: bytes) -> None: ...
 
     def relay_end(self) -> None:
-        """The answer is whole."""
+        """The answer is complete."""
 
     def relay_abort(self) -> None:
-        """The answer broke off: the caller must notice."""
+        """The answer is incomplete, and the caller must notice."""
 
 
 class Relays:
@@ -46,7 +46,7 @@ class Relays:
         self.explaining: set[asyncio.Task[None]] = set()
 
     def begin(self, request: Request, body: bytes, caller: CallerSocket) -> "Relay | None":
-        """`request.full_path` begins with /fn/. None: not a call for the fast path."""
+        """`request.full_path` starts with /fn/. None: the call takes the slow path."""
         path = request.full_path
         end = path.find(b"/", path.find(b"/", 4) + 1)
         live = self._table.find_by_prefix(path if end < 0 else path[:end])
@@ -65,7 +65,7 @@ class Relays:
 
 
 class Relay:
-    """One call on its way. Receives from the connection, is swept for its time-out."""
+    """One call on the fast path: receives from the connection; the sweep enforces its time-out."""
 
     __slots__ = (
         "_caller", "_chunked", "_connection", "_head_only", "_instance", "_live", "_pieces", "_relays", "_started", "_timeout_sec", "call",
@@ -87,7 +87,7 @@ class Relay:
         self._caller = caller
         self._started = False
         self._pieces: list[bytes] = []
-        """Of the packet that is being parsed: a system call per packet, not one per piece."""
+        """Of the packet being parsed: one system call per packet instead of one per piece."""
         self._chunked = False
         self._head_only = request.method == "HEAD"
 
@@ -201,7 +201,7 @@ class Relay:
         self._caller.relay_write(b"".join([STATUS_LINES[error.status], *lines, end, b"" if self._head_only else body]))
 
     def _leave(self) -> None:
-        """Gives slot and connection back. After this the connection is another call's."""
+        """Releases slot and connection; the connection belongs to another call from here on."""
         self.over = True
         self._relays.forwarder.sweep.discard(self)
         self._instance.give_back(self._connection)

@@ -1,4 +1,4 @@
-"""A call's request and its record, as the proxy sees them: no ASGI, no uvicorn."""
+"""A call's request and its record, independent of ASGI and uvicorn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from sless.errors import Code, SlessError
 from sless.ids import new_call_id, valid_request_id
 
 Headers = list[tuple[bytes, bytes]]
-"""Names in lower case, in the order they came."""
+"""Names in lower case, in their original order."""
 
 
 class CallerGone(Exception):
@@ -32,27 +32,27 @@ class BodyLimit:
 
 
 class Request:
-    """What the caller sent, before its body. `target` is path and query as the instance gets them."""
+    """The head that the caller sent. `target` is path and query for the instance."""
 
     extra = ""
-    """More header lines for the instance, each after a line break."""
+    """Further header lines for the instance, each after a line break."""
     __slots__ = ("client", "full_path", "headers", "length", "method", "query", "request_id", "scheme", "shown_path", "streamed", "target")
 
     def __init__(self, method: str, full_path: bytes, query: bytes, headers: Headers) -> None:
         self.method = method
         self.full_path = full_path
         self.shown_path = full_path
-        """The path as the caller sent it: without /fn/… where the function has a host of its own."""
+        """The path that the caller sent: without /fn/… on a host of a function."""
         self.query = query
         self.headers = headers
         self.target = b"/"
         self.client = ""
         self.scheme = "http"
         self.request_id: str | None = None
-        """The first X-Request-Id, if it is a valid one."""
+        """The first X-Request-Id, if it is valid."""
         self.length = 0
         self.streamed = False
-        """Chunked: the length is not known."""
+        """Chunked: the length is unknown."""
         for name, value in headers:
             if name == b"content-length":
                 self.length = int(value)
@@ -81,23 +81,23 @@ class CallerStream(Protocol):
     """The caller's side of one call."""
 
     async def read(self) -> tuple[bytes, bool]:
-        """The next piece of the body and whether more follows. Raises CallerGone, SlessError when none comes for too long."""
+        """The next piece of the body, and whether more follows. Raises CallerGone, and SlessError when none comes in time."""
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """From now on `gone` is called when the caller leaves. Only after the body has been read whole."""
+        """Calls `gone` when the caller leaves. Only after the whole body has been read."""
 
     async def start(self, status: int, headers: Headers) -> None: ...
 
     async def write(self, data: bytes, more: bool) -> None:
-        """Returns when the caller has room for more."""
+        """Returns when the caller can take more."""
 
     def abort(self) -> None:
-        """Breaks the answer off so that the caller notices."""
+        """Aborts the answer so that the caller notices."""
 
 
 class CallRecord:
-    """The record of one call while it goes on; the recorder turns it into an Invocation. A plain mutable object because one is made
-    for each of some ten thousand calls a second; a frozen one costs five times as much."""
+    """The record of a running call; the recorder turns it into an Invocation. A plain mutable object, because ten thousand calls a
+    second need one each, and a frozen dataclass costs five times as much."""
 
     attempts = 1
     __slots__ = (
@@ -124,7 +124,7 @@ class CallRecord:
         self.response_bytes = 0
 
     def finish(self, status: CallStatus, error: str | None = None) -> None:
-        """Ends the record; the first word stands."""
+        """Ends the record; only the first call counts."""
         if self.status is None:
             self.status = status
             self.duration_ms = (monotonic() - self.started) * 1000
@@ -132,5 +132,5 @@ class CallRecord:
                 self.error = error
 
     def finish_answered(self) -> None:
-        """Ends it by the status that was sent: a function's own 4xx is a success, its 5xx a failure."""
+        """Ends the record by the status that was sent: a 4xx of the function is a success, its 5xx a failure."""
         self.finish(CallStatus.FAILED if (self.http_status or 0) >= 500 else CallStatus.SUCCEEDED)

@@ -1,4 +1,4 @@
-"""The table of routes: what the last snapshot said, polled each second and at once on a wake."""
+"""The table of routes: the last snapshot, polled each second and at once on a wake."""
 
 import asyncio
 import contextlib
@@ -15,11 +15,11 @@ from sless.proxy.live_route import LiveRoute
 _log = logging.getLogger(__name__)
 _FIRST_SEC = 5.0
 _REST_SEC = 0.005
-"""Between two polls, so that many who ask for one share the next."""
+"""Between two polls, so that concurrent wakes share one."""
 
 
 class RouteTable:
-    """Read and changed on the event loop; only the source is asked from a thread. When the source fails the old table stays."""
+    """Read and changed on the event loop; only the source is read in a thread. If the source fails, the old table stays."""
 
     def __init__(self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], poll_sec: float = 1.0) -> None:
         self._source = source
@@ -33,13 +33,13 @@ class RouteTable:
         self._turn = threading.Condition()
         self._begun = 0
         self._taken = 0
-        """Numbers of polls: the newest begun, the newest whose outcome is in the table."""
+        """Numbers of polls: the newest started, and the newest that is in the table."""
         self._awaited: dict[asyncio.Future[None], int] = {}
-        """Calls on the loop that wait for a poll of this number or a later one."""
+        """Calls on the loop that wait for this poll or a later one."""
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.loaded = False
-        """The first snapshot is in."""
+        """The first snapshot has been applied."""
         self._first = asyncio.Event()
 
     async def start(self) -> None:
@@ -47,7 +47,7 @@ class RouteTable:
         self._stopping = False
         self._thread = threading.Thread(target=self._poll, args=(loop,), name="routes", daemon=True)
         self._thread.start()
-        # So that the first call does not meet an empty table; who calls before a slow database has answered is told so (`find_loaded`).
+        # So that the first call does not meet an empty table. With a slow database, early calls get NOT_READY (`find_loaded`).
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_SEC):
                 await self._first.wait()
@@ -64,19 +64,19 @@ class RouteTable:
         self._by_prefix = {}
 
     def wake(self) -> None:
-        """From any thread: polls now."""
+        """From any thread: polls at once."""
         self._wake.set()
 
     def sync(self, timeout_sec: float) -> bool:
-        """From any thread but the loop's: waits until what is written now is in the table, so that who has just made a trigger can
-        call at once. False when that took too long; then the table follows a moment later."""
+        """From any other thread: waits until the table includes all writes so far, so that a user can call right after creating a trigger.
+        False when that takes too long; the table then follows a moment later."""
         with self._turn:
             wanted = self._begun + 1
             self._wake.set()
             return self._turn.wait_for(lambda: self._taken >= wanted or self._stopping, timeout_sec)
 
     async def synced(self, timeout_sec: float) -> bool:
-        """`sync` on the loop: takes no thread, however many calls wait."""
+        """`sync` for the event loop: takes no thread, however many calls wait."""
         awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._turn:
             self._awaited[awaited] = self._begun + 1
@@ -91,7 +91,7 @@ class RouteTable:
         return self._live_routes.get((namespace, name))
 
     def find_loaded(self, namespace: str, name: str) -> LiveRoute | None:
-        """Raises NOT_READY while nobody knows what there is."""
+        """Raises NOT_READY before the first snapshot."""
         if not self.loaded:
             raise SlessError(Code.NOT_READY, "the server has just started and has not read its routes yet", retry_after_sec=1)
         return self.find(namespace, name)
@@ -110,7 +110,7 @@ class RouteTable:
         return [instance for live in self._live_routes.values() for instance in live.instances]
 
     def apply(self, snapshot: RouteSnapshot) -> None:
-        """Takes a snapshot over. An live lives as long as its workload: slots, connections and buckets survive."""
+        """Applies a snapshot. A LiveRoute lives as long as its workload: slots, connections and token buckets survive."""
         fresh: dict[tuple[str, str], LiveRoute] = {}
         by_id: dict[str, LiveRoute] = {}
         for route in snapshot.routes:
@@ -133,7 +133,7 @@ class RouteTable:
             try:
                 snapshot = self._source.find_snapshot(self._revision)
             except Exception:
-                _log.exception("cannot read the routes; those of revision %d stay", self._revision)
+                _log.exception("cannot read the routes; keeping those of revision %d", self._revision)
             else:
                 self._revision = snapshot.revision if snapshot is not None else self._revision
                 loop.call_soon_threadsafe(self._take, snapshot, self._begun)

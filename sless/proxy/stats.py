@@ -12,7 +12,7 @@ StatsKey = tuple[str, int, int]
 
 
 class MinuteStats:
-    """Sums of one key while they grow."""
+    """The sums of one key."""
 
     __slots__ = ("call", "calls", "duration_ms", "errors", "gb_ms", "histogram", "outcomes")
 

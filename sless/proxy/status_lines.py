@@ -1,4 +1,4 @@
-"""First lines of answers, with the reason phrases of the standard."""
+"""Status lines with the standard reason phrases."""
 
 from http import HTTPStatus
 

@@ -1,8 +1,7 @@
-"""Instances on which a call went over its time: none gets another call before it has answered a health check.
+"""Instances on which a call timed out: they get no other call until they answer a health check.
 
-Its runtime may be well and only the call slow; then it answers within milliseconds. One that is stopped, or whose only thread spins,
-answers nothing: calls that come meanwhile wait for it, or for the instance that takes its place, instead of going over their time one
-after another.
+If only the call is slow, the runtime answers within milliseconds. An instance that is stopped, or whose only thread spins, does not
+answer: new calls wait for it or its replacement, instead of timing out one after another.
 """
 
 import asyncio
@@ -19,27 +18,27 @@ _MAX_BYTES = 64 * 1024
 
 
 class Suspects:
-    """Used on the event loop alone."""
+    """Used on the event loop only."""
 
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
-        self._asking: set[asyncio.Task[None]] = set()
+        self._checks: set[asyncio.Task[None]] = set()
 
     def add(self, live: LiveRoute, instance: LiveEndpoint) -> None:
-        """To be told before the call gives its slot back, or the next one has it."""
+        """Call this before the call releases its slot, or the next call gets it."""
         if instance.suspect or instance.gone:
             return
         instance.suspect = True
-        task = asyncio.get_running_loop().create_task(self._ask(live, instance))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        task = asyncio.get_running_loop().create_task(self._check(live, instance))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
 
     async def stop(self) -> None:
-        for task in self._asking:
+        for task in self._checks:
             task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*self._checks, return_exceptions=True)
 
-    async def _ask(self, live: LiveRoute, instance: LiveEndpoint) -> None:
+    async def _check(self, live: LiveRoute, instance: LiveEndpoint) -> None:
         address = instance.endpoint.address
         while not instance.gone:
             try:

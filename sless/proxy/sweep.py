@@ -1,4 +1,4 @@
-"""The clock of all calls that go on: time-outs, and watching for callers that leave, without a timer per call."""
+"""The clock of all running calls: time-outs, and watching for callers that leave, without a timer per call."""
 
 import asyncio
 from time import monotonic
@@ -19,11 +19,11 @@ class Swept(Protocol):
 
 class Watched(Protocol):
     def watch(self) -> None:
-        """The call has gone on for a while: look whether its caller is still there."""
+        """The call takes a while: start watching for a caller who leaves."""
 
 
 class Sweep:
-    """`add` and `discard` are what a call costs; `watch` is called once for each call older than 100 ms."""
+    """A call costs one `add` and one `discard`. `watch` is called once for each call older than 100 ms."""
 
     def __init__(self) -> None:
         self._calls: dict[Swept, tuple[float, Watched | None]] = {}
@@ -36,7 +36,7 @@ class Sweep:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="sweep")
 
     async def stop(self) -> None:
-        """Calls that still go on are broken off."""
+        """Aborts calls that still run."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""One request and its answer, with what uvicorn's lacks: answers to HTTP/1.0, and JSON when the application fails."""
+"""One request and its answer; adds to uvicorn's answers to HTTP/1.0, and JSON when the application fails."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -17,11 +17,13 @@ class Cycle(RequestResponseCycle):
     _until_close = False
 
     async def run_asgi(self, app: Any) -> None:
-        """As uvicorn's, but an answer left incomplete is no error of the application's: it closes the connection and says nothing."""
+        """As uvicorn's, but an incomplete answer is not logged as an error of the application; it closes the connection."""
         try:
             await app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
-            self._give_up(SlessError(Code.SHUTTING_DOWN, "the server stopped before this had ended", retry_after_sec=_RETRY_AFTER_SEC))
+            self._give_up(
+                SlessError(Code.SHUTTING_DOWN, "the server stopped before the request was complete", retry_after_sec=_RETRY_AFTER_SEC)
+            )
             raise
         except Exception as error:
             self.logger.error("the application failed", exc_info=error)
@@ -32,13 +34,13 @@ class Cycle(RequestResponseCycle):
         finally:
             self.on_response = _nothing
 
-    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]  # uvicorn names its own message types
+    async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]  # uvicorn has its own message types
         if self.scope["http_version"] == "1.0" and await self._send_to_1_0(message):
             return
         await super().send(message)  # type: ignore[arg-type]
 
     async def _send_to_1_0(self, message: MutableMapping[str, Any]) -> bool:
-        """HTTP/1.0 knows no chunks: an answer without a length ends where the connection does. False: nothing special about this one."""
+        """HTTP/1.0 has no chunks: an answer without a length ends with the connection. False: the answer needs nothing special."""
         if message["type"] == "http.response.start":
             headers = message.get("headers", [])
             known = any(name == b"content-length" for name, _ in headers)
@@ -68,7 +70,7 @@ class Cycle(RequestResponseCycle):
         if self.disconnected or self.response_complete:
             return
         if self.response_started:
-            # An abort, not a close: where the end of the connection ends the answer, only an error shows that it is not whole.
+            # Abort, not close: if the connection's end ends the answer, only a reset shows that it is incomplete.
             self.transport.abort()
             return
         headers, body = error_answer(error, new_call_id())
@@ -79,7 +81,7 @@ class Cycle(RequestResponseCycle):
 
 
 def _failure() -> SlessError:
-    return SlessError(Code.INTERNAL, "the server failed; its log says why")
+    return SlessError(Code.INTERNAL, "internal error; see the server's log")
 
 
 def _nothing() -> None: ...

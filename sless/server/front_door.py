@@ -1,4 +1,4 @@
-"""The HTTP protocol of a connection: which requests go the fast path (`proxy.relay`), which become ASGI calls, and in which order."""
+"""The HTTP protocol of a connection: sends requests to the fast path (`proxy.relay`) or to ASGI, and keeps their order."""
 
 import asyncio
 from typing import Any, Protocol
@@ -16,12 +16,12 @@ _FAST_BODY_BYTES = 64 * 1024
 _BODY_SEC = 60.0
 _LAST_REQUEST_SEC = 1.0
 _CALL = b"/fn/"
-# `prefer`: it may ask for an asynchronous call.
+# `prefer` may request an asynchronous call.
 _SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer"})
 
 
 class Relay(Protocol):
-    """proxy.relay.Relay, as the front door uses it."""
+    """The part of proxy.relay.Relay that is used here."""
 
     def pause(self) -> None: ...
 
@@ -31,7 +31,7 @@ class Relay(Protocol):
 
 
 class FastCall:
-    """One call on the fast path, in the place of a Cycle: has what uvicorn asks of one."""
+    """One call on the fast path. Takes the place of a Cycle and has the attributes that uvicorn uses."""
 
     __slots__ = (
         "_door", "_timer", "body", "disconnected", "keep_alive", "message_event", "more_body", "relay", "request", "response_complete",
@@ -50,7 +50,7 @@ class FastCall:
         self.relay: Relay | None = None
 
     def set(self) -> None:
-        """Of `message_event`: nobody waits for it."""
+        """Of `message_event`: not awaited on the fast path."""
 
     def wait_for_body(self) -> None:
         self._timer = self._door.loop.call_later(_BODY_SEC, self._door.body_is_late)
@@ -85,11 +85,11 @@ class FrontDoor(LimitedProtocol):
         self._relays = getattr(self.app, "relays", None)
         self._hosts = getattr(self.app, "hosts", None)
         self._root = b""
-        """What was put before the request's path: its Host is a function's own."""
+        """The prefix put before the request's path on a host of a function."""
         self._last = False
-        """The server stops: the next request is the last one here."""
+        """The server is stopping: the next request on this connection is the last."""
         self._running: Cycle | FastCall | None = None
-        """The one whose answer is owed first."""
+        """The request whose answer is due first."""
 
     # --- the connection ---
 
@@ -113,7 +113,7 @@ class FrontDoor(LimitedProtocol):
         if not self.is_idle():
             self.cycle.keep_alive = False
         elif self.cycle is None or self._in_head:
-            # Its request is on the way and would be lost; callers do not expect that of a connection that was just accepted.
+            # Its first request may be on the way and would be lost, which callers do not expect of a new connection.
             self.loop.call_later(_LAST_REQUEST_SEC, self._close_if_idle)
         else:
             self.transport.close()
@@ -143,7 +143,7 @@ class FrontDoor(LimitedProtocol):
         if cycle is not running:
             self.pipeline.popleft()
             return
-        # For its call this looks like a caller that has left. What it has already said of its answer cannot be taken back.
+        # To the call this looks like a caller who left. A part of the answer that was sent cannot be taken back.
         begun = type(cycle) is Cycle and cycle.response_started
         cycle.disconnected = True
         cycle.response_complete = True
@@ -163,14 +163,14 @@ class FrontDoor(LimitedProtocol):
             request = self._fast_request(method)
             if request is not None:
                 fast = FastCall(self, request, keep_alive=self.parser.should_keep_alive() and not self._last)
-                self.cycle = self._running = fast  # type: ignore[assignment]  # has of a cycle what uvicorn asks of it
+                self.cycle = self._running = fast  # type: ignore[assignment]  # has the attributes that uvicorn uses
                 if request.length:
                     fast.wait_for_body()
                 return
         self._start(self._cycle(self._scope(method, version)))
 
     def _fast_request(self, method: bytes) -> Request | None:
-        """The request if it may go the fast path, as far as its head tells."""
+        """The request, if its head admits the fast path."""
         url = self.url
         path, _, query = url.partition(b"?")
         if b"#" in url:
@@ -199,7 +199,7 @@ class FrontDoor(LimitedProtocol):
         try:
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
-            self.stop(SlessError(Code.INVALID, "the request's URL is not valid"))
+            self.stop(SlessError(Code.INVALID, "the URL of the request is not valid"))
         raw_path = url.path or b"/"
         path = raw_path.decode("ascii")
         return {
@@ -259,7 +259,7 @@ class FrontDoor(LimitedProtocol):
             self._start_asgi_task(cycle, self.app)
 
     def body_is_late(self) -> None:
-        """Of a fast-path call: nothing has been begun, so it is refused and forgotten."""
+        """Of a fast-path call: it has not started, so it is refused."""
         if not self._refused:
             self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {_BODY_SEC:g} s"))
 

@@ -1,4 +1,4 @@
-"""gunicorn without a configuration file: settings come from ours, the arbiter keeps one worker."""
+"""gunicorn without a configuration file: values come from our settings, and the arbiter keeps one worker."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sless.server.worker import FrontWorker
 
 _KEEP_ALIVE_SEC = 75
 _WORKER_SILENT_SEC = 120
-"""A worker whose event loop does not turn for this long is replaced."""
+"""A worker whose event loop is blocked for this long is replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +29,21 @@ class Serving:
 
 
 class OneWorkerArbiter(Arbiter):
-    """Replaces its worker instead of running two side by side, and never runs more than one."""
+    """Never runs two workers, not even while it replaces one."""
 
     def reload(self) -> None:
         self._stats["reloads"] += 1
-        self.log.info("the worker is replaced; new connections wait meanwhile")
+        self.log.info("replacing the worker; new connections wait")
         self.kill_workers(15)
 
     def handle_ttin(self) -> None:
-        self.log.warning("one worker is all there is; the signal is ignored")
+        self.log.warning("there is exactly one worker; ignoring the signal")
 
     handle_ttou = handle_usr2 = handle_ttin
 
 
 class RootLogger(Logger):
-    """gunicorn's messages go where all others go."""
+    """Sends gunicorn's messages to the root logger."""
 
     def setup(self, cfg: Any) -> None:
         self.loglevel = logging.getLogger().level
@@ -71,7 +71,7 @@ class GunicornApp(BaseApplication):
             "proc_name": "sless",
             "logger_class": RootLogger,
             "when_ready": lambda arbiter: self._serving.listening(),
-            # Of newer gunicorns: a socket that takes commands.
+            # A control socket of newer gunicorn versions.
             "control_socket_disable": True,
         }
         for name, value in values.items():
@@ -79,7 +79,7 @@ class GunicornApp(BaseApplication):
                 self.cfg.set(name, value)
 
     def load(self) -> object:
-        """In the worker, after the fork. Wrong settings end the server with their text instead of a traceback."""
+        """In the worker, after the fork. Invalid settings end the server with their text instead of a traceback."""
         try:
             return self._serving.factory(self._serving.settings)
         except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Limits and rules of a request's head. Pure."""
+"""Limits and rules of a request head. Pure."""
 
 from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
@@ -17,26 +17,26 @@ def url_too_long() -> SlessError:
 
 
 def check_head(method: bytes, version: str, headers: Headers) -> None:
-    """Raises SlessError for a head that parses but is not served. Methods other than CONNECT are the application's business."""
+    """Raises SlessError for a head that parses but is not accepted. The application checks methods other than CONNECT."""
     if version not in ("1.1", "1.0"):
-        raise SlessError(Code.INVALID, f"HTTP/{version} is not spoken here, only HTTP/1.1 and 1.0")
+        raise SlessError(Code.INVALID, f"unsupported HTTP version {version}; use HTTP/1.1 or 1.0")
     hosts = 0
     for name, value in headers:
         if name == b"host":
             hosts += 1
         elif name == b"transfer-encoding":
             if version == "1.0":
-                raise SlessError(Code.INVALID, "HTTP/1.0 knows no Transfer-Encoding")
+                raise SlessError(Code.INVALID, "HTTP/1.0 has no Transfer-Encoding")
             if value.lower() != b"chunked":
-                raise SlessError(Code.NOT_IMPLEMENTED, "of transfer codings only chunked is supported")
+                raise SlessError(Code.NOT_IMPLEMENTED, "unsupported Transfer-Encoding; only chunked is supported")
     if hosts != 1 and not (hosts == 0 and version == "1.0"):
-        raise SlessError(Code.INVALID, f"exactly one Host header is expected, found {hosts}")
+        raise SlessError(Code.INVALID, f"expected exactly one Host header, found {hosts}")
     if method == b"CONNECT":
-        raise SlessError(Code.METHOD_NOT_ALLOWED, "CONNECT is not served")
+        raise SlessError(Code.METHOD_NOT_ALLOWED, "CONNECT is not supported")
 
 
 def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Headers) -> bytes:
-    """The head again with the upgrade taken out of Connection, so that the parser reads the body. The Upgrade header itself stays."""
+    """The head with the upgrade removed from Connection, so that the parser reads the body. The Upgrade header itself stays."""
     lines = [b"%b %b HTTP/%b" % (method, url, version.encode())]
     for name, value in headers:
         if name == b"connection":

@@ -1,4 +1,4 @@
-"""Serving an application in this very process, for as long as a command runs: the front door without gunicorn."""
+"""Serves an application in the process of a command: the front door without gunicorn."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,13 @@ from sless.server.front_door import FrontDoor
 from sless.server.worker import FrontWorker
 
 _SHUTDOWN_SEC = 2
-"""Open calls get this long before they are broken off."""
+"""Open calls are aborted after this time."""
 _SWITCH_INTERVAL_SEC = 1e-3
 
 
 def serve_here(application: object, listener: socket.socket) -> None:
-    """Blocks until SIGINT, SIGTERM or SIGHUP; the application's lifespan has ended when it returns. A second signal does not wait for
-    open calls. Raises ConfigError when the application cannot start."""
+    """Blocks until SIGINT, SIGTERM or SIGHUP and the end of the application's lifespan. A second signal does not wait for open calls.
+    Raises ConfigError when the application cannot start."""
     sys.setswitchinterval(_SWITCH_INTERVAL_SEC)
     options = FrontWorker.CONFIG_KWARGS | {"http": FrontDoor, "timeout_graceful_shutdown": _SHUTDOWN_SEC, "log_config": None}
     server = _Server(uvicorn.Config(application, **options))  # type: ignore[arg-type]
@@ -32,7 +32,7 @@ def serve_here(application: object, listener: socket.socket) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's own handling raises the signal once more at the end, and knows nothing of a closed terminal."""
+    """uvicorn's own handling raises the signal again at the end, and ignores SIGHUP."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

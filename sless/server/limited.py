@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with limits, and with answers of its own to what is not served.
+"""uvicorn's HTTP protocol with limits; answers requests that are not accepted.
 
-What is served is `front_door`'s business: it fills in `serve_head` and the body's callbacks.
+`front_door` serves the others: it implements `serve_head` and the callbacks of the body.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from sless.server.head import (
 HEAD_SEC = 10.0
 _LINGER_SEC = 2.0
 _MOST_IGNORED_BYTES = 64 * 2**20
-"""Of a body nobody reads, for the sake of the next request on the connection."""
+"""Of an unread body, to keep the connection for its next request."""
 
 
 class _Refused(Exception):
-    """Ends parsing; the protocol holds the error."""
+    """Stops the parser; the protocol keeps the error."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -45,15 +45,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._idle_since: float | None = None
 
     def serve_head(self, method: bytes, version: str) -> None:
-        """A head has been read and is good."""
+        """A complete head has been accepted."""
         raise NotImplementedError
 
     def is_idle(self) -> bool:
-        """No answer is owed."""
+        """No answer is due."""
         raise NotImplementedError
 
     def drop_unfinished(self) -> None:
-        """The rest of the request that is being read will not come: no answer is owed to it any more."""
+        """The rest of the current request will not be read: no answer to it is due any more."""
         raise NotImplementedError
 
     # --- the connection ---
@@ -77,7 +77,7 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._go_on_without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self.refuse(self._refusal or SlessError(Code.INVALID, f"this is no valid HTTP/1.1 request: {error}"))
+            self.refuse(self._refusal or SlessError(Code.INVALID, f"malformed HTTP/1.1 request: {error}"))
         else:
             if self._in_head:
                 self._unfinished_bytes += len(data)
@@ -125,13 +125,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self.serve_head(method, version)
 
     def ignore_body(self, size: int) -> None:
-        """A piece of a body came after the answer."""
+        """A piece of a body arrived after the answer."""
         self._ignored_bytes += size
         if self._ignored_bytes > _MOST_IGNORED_BYTES:
             self.transport.close()
 
     def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """An upgrade is an offer that may be passed over. The parser would skip the body, so the head is parsed anew without it."""
+        """An upgrade is an offer that may be ignored. The parser would skip the body, so the head is parsed again without the upgrade."""
         head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -140,11 +140,11 @@ class LimitedProtocol(HttpToolsProtocol):
     # --- between requests ---
 
     def _unset_keepalive_if_required(self) -> None:
-        """The timer runs on; it looks at `_idle_since` when it fires, which is cheaper than one timer per request."""
+        """Keeps the timer, which checks `_idle_since` when it fires: cheaper than one timer per request."""
         self._idle_since = None
 
     def wait_for_next(self) -> None:
-        """An answer has ended and no other is owed."""
+        """An answer has ended and no other is due."""
         self._ignored_bytes = 0
         if self._refusal is not None:
             self._answer_refusal(self._refusal)
@@ -163,15 +163,15 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self.timeout_keep_alive_task = self.loop.call_later(left_sec, self._look_whether_idle)
 
-    # --- what is not served ---
+    # --- refusals ---
 
     def stop(self, error: SlessError) -> None:
-        """From the parser's callbacks: refuses, parses no further."""
+        """For callbacks of the parser: refuses the request and stops parsing."""
         self._refusal = error
         raise _Refused
 
     def refuse(self, error: SlessError) -> None:
-        """Answers with the error and closes, after the answers that are still owed on this connection."""
+        """Answers with the error and closes, after the answers that are still due on this connection."""
         self._refusal = error
         self._refused = True
         self._disarm_head_timer()
@@ -185,7 +185,7 @@ class LimitedProtocol(HttpToolsProtocol):
         headers, body = error_answer(error, new_call_id())
         lines = [name + b": " + value + b"\r\n" for name, value in headers]
         self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"connection: close\r\n\r\n", body]))
-        # Closing while the other side still sends would reset the connection, and the answer might be lost with it.
+        # Closing while the client still sends would reset the connection, and the client might lose the answer.
         self.flow.resume_reading()
         self.transport.write_eof()
         self.loop.call_later(_LINGER_SEC, self.transport.close)

@@ -1,4 +1,4 @@
-"""Binds the port and runs the server until it is told to stop."""
+"""Binds the port and runs the server until a signal stops it."""
 
 import errno
 import json
@@ -13,12 +13,12 @@ from sless.errors import ConfigError
 from sless.server.gunicorn_app import GunicornApp, Serving
 
 STATE_FILE = "server.json"
-"""In the data folder while the server runs: {"pid", "host", "port", "url"}. Written when the port is open; `/readyz` tells the rest."""
+"""In the data folder while the server runs: {"pid", "host", "port", "url"}. Written when the port is open, before `/readyz` answers 200."""
 
 
 def serve(settings: Settings, application_factory: Callable[[Settings], object], on_listening: Callable[[int], None] | None = None) -> None:
-    """Blocks; ends by SystemExit. `application_factory` is called in the worker, with `settings` holding the port really bound;
-    `on_listening` in this process, as soon as connections are accepted. Raises ConfigError when the port cannot be had."""
+    """Blocks; ends by SystemExit. `application_factory` is called in the worker, with the bound port in `settings`; `on_listening` in this
+    process, once connections are accepted. Raises ConfigError when the port cannot be bound."""
     listener = bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     settings = replace(settings, port=port)
@@ -37,7 +37,7 @@ def serve(settings: Settings, application_factory: Callable[[Settings], object],
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or ConfigError in a user's words."""
+    """A listening socket. Raises ConfigError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -55,9 +55,9 @@ def _bind_failure(host: str, port: int, error: OSError) -> str:
         case errno.EADDRINUSE:
             return f"port {port} on {host} is in use"
         case errno.EACCES:
-            return f"port {port} on {host} may not be opened by this user"
+            return f"this user may not bind port {port} on {host}"
         case errno.EADDRNOTAVAIL:
-            return f"{host} is no address of this machine (SLESS_HOST)"
+            return f"{host} is not an address of this machine (SLESS_HOST)"
     return f"cannot listen on port {port} of {host}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""The worker process: uvicorn under gunicorn, with our front door."""
+"""The worker process: uvicorn under gunicorn, with our HTTP protocol."""
 
 import asyncio
 import gc
@@ -16,12 +16,12 @@ from sless.server.front_door import FrontDoor
 
 _log = logging.getLogger(__name__)
 _SWITCH_INTERVAL_SEC = 1e-4
-"""How long a busy thread may keep the interpreter from the event loop; with Python's 5 ms a proxy is 50 times slower beside one."""
+"""How long a busy thread may keep the interpreter lock; with Python's 5 ms, one such thread makes the proxy 50 times slower."""
 _YOUNG_OBJECTS = 20_000
-"""Between collections. Each second's records of calls live until they are written; looking through them every 700 objects is waste."""
+"""Between garbage collections. Call records live until they are written; scanning them every 700 objects is wasteful."""
 _LOOK_SEC = 0.5
 _SHUTDOWN_MARGIN_SEC = 5
-"""Kept back from the graceful time-out, so that what follows the last call (history, schedulers, instances) still happens."""
+"""Part of the graceful time-out reserved for what follows the last call: history, schedulers, instances."""
 
 
 class FrontWorker(UvicornWorker):
@@ -49,14 +49,14 @@ class FrontWorker(UvicornWorker):
         super().init_process()
 
     def _install_sigquit_handler(self) -> None:
-        """The master passes its SIGINT on as SIGQUIT. The base class answers that with a flag that uvicorn never reads, so the worker would
-        be killed when the graceful time-out is over."""
+        """The master passes SIGINT on as SIGQUIT. The base class sets a flag that uvicorn never reads, so the worker would be killed at the
+        end of the graceful time-out."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGQUIT, os.kill, os.getpid(), signal.SIGTERM)
 
     def _leave_without_master(self) -> None:
         while os.getppid() == self.ppid:
             time.sleep(_LOOK_SEC)
-        _log.error("the master process is gone; the worker stops")
+        _log.error("the master process is gone; stopping the worker")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(self.cfg.graceful_timeout)
         os._exit(1)

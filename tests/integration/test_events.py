@@ -277,7 +277,7 @@ async def test_who_may_only_read_listens_and_loses_nothing(rabbit_server: Rabbit
         await desk.make_queue()
         listener = await desk.listening(url=parse_broker_url(rabbit_server.url("reader")))
         await desk.publish(b"x")
-        await until(lambda: "cannot make queue" in listener.message and "no permission" in listener.message, lambda: listener.message)
+        await until(lambda: "cannot create queue" in listener.message and "no permission" in listener.message, lambda: listener.message)
         await listener.stop(5)
         await until(lambda: holds(desk, 1))
 

@@ -57,7 +57,7 @@ async def test_one_that_failed_rests_and_says_the_same_again() -> None:
         with pytest.raises(BrokerError) as raised:
             await pool.connection(link)
         texts.append(str(raised.value))
-    assert texts == [f"cannot connect to amqp://127.0.0.1:{port}: what answers there does not speak AMQP 0-9-1"] * 3
+    assert texts == [f"cannot connect to amqp://127.0.0.1:{port}: the server there does not speak AMQP 0-9-1"] * 3
     assert connections == 1
     server.close()
     await server.wait_closed()

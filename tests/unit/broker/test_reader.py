@@ -45,17 +45,17 @@ def test_what_can_be_read_is_left_as_it_is() -> None:
     assert readable(METHOD_FRAME, b"\x00\x0a\xff") == b"\x00\x0a\xff"
 
 
-def test_names_in_another_encoding_are_mended() -> None:
+def test_names_in_another_encoding_are_repaired() -> None:
     delivered = unmarshal(METHOD_FRAME, readable(METHOD_FRAME, deliver_payload(b"caf\xe9", b"a.\xff\xfe.b")))
     assert (delivered.exchange, delivered.routing_key, delivered.delivery_tag) == ("caf?", "a.??.b", 7)
 
 
-def test_a_message_id_in_another_encoding_is_mended() -> None:
+def test_a_message_id_in_another_encoding_is_repaired() -> None:
     found = unmarshal(HEADER_FRAME, readable(HEADER_FRAME, header_payload(0x8080, short(b"text/\xe9") + short(b"id-\xff"))))
     assert (found.properties.content_type, found.properties.message_id, found.body_size) == ("text/?", "id-?", 3)
 
 
-def test_names_of_headers_are_mended_in_nested_tables_too() -> None:
+def test_names_of_headers_are_repaired_in_nested_tables_too() -> None:
     inner = table(short(b"deep\xe9") + b"I\0\0\0\x05")
     raw = table(short(b"top\xff") + b"F" + inner + short(b"fine") + b"S\0\0\0\x02ok")
     found = unmarshal(HEADER_FRAME, readable(HEADER_FRAME, header_payload(0x2000, raw)))

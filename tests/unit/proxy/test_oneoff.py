@@ -38,7 +38,7 @@ async def until(check: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, check, "as many runs as expected", 10)
 
 
-def test_a_tenant_with_many_calls_leaves_places_to_others() -> None:
+def test_a_tenant_with_many_calls_leaves_slots_to_others() -> None:
     async def run() -> None:
         backend = Backend()
         runner = OneOffRunner(backend, max_runs=4, wait_sec=30)
@@ -58,13 +58,13 @@ def test_a_tenant_with_many_calls_leaves_places_to_others() -> None:
     asyncio.run(run())
 
 
-def test_who_waits_in_vain_is_told() -> None:
+def test_waiting_in_vain_raises_an_error_with_the_share() -> None:
     async def run() -> None:
         backend = Backend()
         runner = OneOffRunner(backend, max_runs=2, wait_sec=0.05)
         first = asyncio.create_task(runner.run(spec("first", "one")))
         await until(lambda: "first" in backend.going)
-        with pytest.raises(SlessError, match=r"all places for runs that one tenant gets of 2 were taken for 0\.05 s"):
+        with pytest.raises(SlessError, match=r"no run slot became free within 0\.05 s \(this namespace may use 1 of 2\)"):
             await runner.run(spec("second", "one"))
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
