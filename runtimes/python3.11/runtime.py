@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Takes this folder off `sys.path` before any code of a user is imported: nothing of ours can then be taken for a module of theirs."""
+    """Removes this folder from `sys.path`, so that user code cannot import the runtime's modules by accident."""
     own_folder = sys.path[0]
     from sless_runtime import main as runtime
 

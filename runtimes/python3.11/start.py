@@ -1,5 +1,7 @@
-"""Starts the runtime in a container: unpacks small code that was mounted as a tar.gz, then becomes the runtime (the same process, so that
-it gets the signals). Code that is in the image already is run as it is.
+"""Starts the runtime in a container.
+
+Unpacks code that was mounted as a tar.gz (small code only; larger code is part of the image), then replaces itself with the runtime, so
+that signals reach the runtime.
 """
 
 import os
@@ -18,13 +20,13 @@ def main() -> None:
             empty(folder)
             unpack(archive, folder)
         except (OSError, EOFError, tarfile.TarError) as error:
-            sys.exit(f"the code in {archive} cannot be unpacked into {folder}: {error}")
+            sys.exit(f"cannot unpack the code in {archive} into {folder}: {error}")
     runtime = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runtime.py")
     os.execv(sys.executable, [sys.executable, "-E", "-s", "-S", runtime])
 
 
 def empty(folder: str) -> None:
-    """A container that starts again finds its folder as the handler left it."""
+    """Empties the folder: a restarted container finds whatever the handler left in it."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -35,7 +37,7 @@ def empty(folder: str) -> None:
 
 def unpack(archive: str, folder: str) -> None:
     with tarfile.open(archive, "r:gz") as packed:
-        if hasattr(tarfile, "data_filter"):  # Python 3.11.4: nothing may lead out of the folder
+        if hasattr(tarfile, "data_filter"):  # since Python 3.11.4; refuses paths that lead out of the folder
             packed.extractall(folder, filter="data")
         else:
             packed.extractall(folder)

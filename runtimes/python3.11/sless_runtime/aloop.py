@@ -1,8 +1,7 @@
-"""Coroutines and async iterators: one event loop in its own thread; the thread of the connection waits and sends.
+"""Coroutines and async iterators: one event loop in its own thread; the connection's thread waits and sends.
 
-Everything of one call runs in one task, also its stream, because task groups and time-outs may not be entered in one task and left in
-another.
-The task and the thread talk through a queue of (kind, value); each chunk waits until the one before has been sent.
+Each call runs in a single task, its stream included, because a task group or time-out must be entered and left in the same task.
+The task sends (kind, value) pairs to the thread through a queue; each chunk waits until the previous one has been sent.
 """
 
 import asyncio
@@ -12,13 +11,14 @@ from _socket import MSG_DONTWAIT, MSG_PEEK
 from _socket import socket as raw_socket
 
 from .answers import answer_of
+from .loglines import tune_logging
 
 WATCH_AFTER_SEC = 0.05
-"""Most calls have ended before it is worth asking the kernel whether the client is still there."""
+"""Most calls end sooner, so the kernel is not asked whether the client has left."""
 
 
 class Abandoned(BaseException):
-    """Nobody waits for the answer any more: the client has gone or the deadline has passed. `run` still has to be finished."""
+    """The client has left or the deadline has passed. The caller must still finish `run`."""
 
     abandoned_call = True
 
@@ -28,7 +28,7 @@ class Abandoned(BaseException):
 
 
 class LoopThread:
-    """Starts with the first coroutine. What a user's own task raises ends that task and nothing else."""
+    """Starts with the first coroutine. An exception in a user's own task ends that task only."""
 
     def __init__(self):
         self.loop = asyncio.new_event_loop()
@@ -39,8 +39,8 @@ class LoopThread:
         while True:
             try:
                 self.loop.run_forever()
-            except BaseException as error:  # sys.exit in a task of the user's own
-                print(f"a task of the function ended with {error!r}; the runtime goes on")
+            except BaseException as error:  # sys.exit in a task that the user's code started
+                print(f"a task of the function ended with {error!r}; the runtime continues")
 
 
 _lock = threading.Lock()
@@ -50,15 +50,13 @@ _threads = []
 def the_loop():
     with _lock:
         if not _threads:
-            from .main import tune_logging
-
             tune_logging()
             _threads.append(LoopThread())
         return _threads[0].loop
 
 
 class AsyncRun:
-    """One call in the event loop."""
+    """One call that runs in the event loop."""
 
     def __init__(self, result, call, descriptor):
         self.loop = the_loop()
@@ -72,10 +70,10 @@ class AsyncRun:
         self._messages = SimpleQueue()
         self.loop.call_soon_threadsafe(self._start)
 
-    # in the thread of the connection
+    # called in the connection's thread
 
     def receive(self):
-        """The next (kind, value); raises what the handler raised, or Abandoned."""
+        """Return the next (kind, value). Raises the handler's exception, or Abandoned."""
         kind, value = self._messages.get()
         if kind == "failed":
             raise value
@@ -84,7 +82,7 @@ class AsyncRun:
         return kind, value
 
     def __iter__(self):
-        """Chunks of an async stream; the run itself is the iterator, since a generator that never started would close without a trace."""
+        """Iterate over the chunks of an async stream. Not a generator: closing one that was never started would run nothing."""
         return self
 
     def __next__(self):
@@ -99,15 +97,15 @@ class AsyncRun:
         self.loop.call_soon_threadsafe(self._cancel)
 
     def when_done(self, callback):
-        """Calls `callback` as soon as the task has really ended: it may refuse to be cancelled."""
+        """Call `callback` once the task has ended; a task may ignore its cancellation."""
         self.loop.call_soon_threadsafe(lambda: self.task.add_done_callback(lambda _task: callback()))
 
-    # in the loop
+    # called in the event loop
 
     def _start(self):
         self.task = self.loop.create_task(self._main())
         if self._descriptor is None:
-            return  # a job: nobody to leave, and its time is watched from outside
+            return  # a job has no client, and its time-out is enforced from outside
         self._timers.append(self.loop.call_later(WATCH_AFTER_SEC, self._watch))
         if self._call.deadline is not None:
             self._timers.append(self.loop.call_later(self._call.remaining_ms() / 1000, self._expire))
@@ -125,7 +123,7 @@ class AsyncRun:
             self._messages.put(("answer", answer))
             await self._pump(stream)
             self._settle("end", None)
-        except BaseException as error:  # a handler may raise anything; the thread reports it
+        except BaseException as error:  # a handler may raise anything; the connection's thread reports it
             self._settle("failed", error)
 
     async def _pump(self, stream):
@@ -148,7 +146,7 @@ class AsyncRun:
             self.task.cancel()
 
     def _settle(self, kind, value):
-        """The last message, after which the thread may close the socket."""
+        """Send the last message, after which the thread may close the socket."""
         for timer in self._timers:
             timer.cancel()
         self._unwatch()
@@ -168,22 +166,22 @@ class AsyncRun:
 
     def _watch(self):
         self._watching = True
-        self.loop.add_reader(self._descriptor, self._look)
+        self.loop.add_reader(self._descriptor, self._check_client)
 
     def _unwatch(self):
         if self._watching:
             self._watching = False
             self.loop.remove_reader(self._descriptor)
 
-    def _look(self):
+    def _check_client(self):
         if client_left(self._descriptor):
             self._abandon()
         else:
-            self._unwatch()  # a pipelined request hides the end of the stream behind it
+            self._unwatch()  # a pipelined request hides the end of the stream
 
 
 def client_left(descriptor):
-    """Whether the other end has closed; False when it has sent something more."""
+    """Whether the other end has closed; False when it has sent more data."""
     sock = raw_socket(fileno=descriptor)
     try:
         return sock.recv(1, MSG_PEEK | MSG_DONTWAIT) == b""
@@ -196,5 +194,5 @@ def client_left(descriptor):
 
 
 def run_async(result, call, descriptor):
-    """The answer of an awaitable or of a result with an async stream."""
+    """The answer from an awaitable, or from a result that contains an async stream."""
     return AsyncRun(result, call, descriptor).receive()[1]

@@ -1,4 +1,4 @@
-"""What a handler returned, as an HTTP answer."""
+"""Converts a handler's result into an HTTP answer."""
 
 from binascii import Error, a2b_base64
 
@@ -28,14 +28,14 @@ TOKEN_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxy
 
 
 class BadResult(Exception):
-    """A result that cannot be an HTTP answer; the message names status, header or base64."""
+    """The result is not a valid HTTP answer; the message names the status, header or base64 at fault."""
 
 
 class Answer:
-    """`body` is bytes, or None when `stream` (an iterator or async iterable of str and bytes) gives it piece by piece.
+    """`body` is bytes, or None when `stream` (an iterator or async iterable of str and bytes) yields it in chunks.
 
-    `content_type` is what to say unless `headers` (name, value) already do; None when the first chunk decides. `error`, `fault` and
-    `raised` are for sless: message for the history, code of the platform's own refusal, the handler raised.
+    `content_type` applies unless `headers`, (name, value) pairs, contain one; None when the first chunk decides. For sless: `error` is the
+    message for the history, `fault` the code when the platform refused the call, `raised` whether the handler raised.
     """
 
     __slots__ = ("body", "content_type", "error", "fault", "headers", "raised", "status", "stream")
@@ -51,7 +51,7 @@ class Answer:
 
 
 def answer_of(result):
-    """The answer for any result; BadResult or NotSerializable when there is none."""
+    """Convert any result. Raises BadResult, NotSerializable."""
     kind = type(result)
     if kind is dict:
         return status_answer_of(result) if "statusCode" in result else Answer(200, encode_json(result).encode("ascii"), JSON_TYPE)
@@ -86,7 +86,7 @@ def status_answer_of(result):
 
 
 def filled(answer, body, root):
-    """Puts a body of any form into the answer."""
+    """Set the answer's body from any supported value."""
     if body is None:
         answer.body = b""
     elif isinstance(body, str):
@@ -122,7 +122,7 @@ def status_of(status, name):
 
 
 def header_list(headers, name="headers"):
-    """(name, value) pairs of a dict whose values are scalars or lists; what belongs to the runtime is left out."""
+    """(name, value) pairs of a dict whose values are scalars or lists, without the headers that the runtime sets itself."""
     if not isinstance(headers, dict):
         raise BadResult(f"{name}: expected an object of header names and values, found {type(headers).__name__}")
     pairs = []
@@ -166,11 +166,11 @@ def decode_base64(body):
     try:
         return a2b_base64(body, strict_mode=True) if body else b""
     except (Error, ValueError) as wrong:
-        raise BadResult(f"body: isBase64Encoded is true and it is not base64: {wrong}") from None
+        raise BadResult(f"body: isBase64Encoded is true, but the body is not base64: {wrong}") from None
 
 
 def chunk_bytes(chunk):
-    """A chunk of a stream as bytes; TypeError for anything else than text and bytes."""
+    """A chunk of a stream as bytes. Raises TypeError unless it is str or bytes."""
     if isinstance(chunk, str):
         return chunk.encode("utf-8", "replace")
     if isinstance(chunk, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""The event of an AWS HTTP API (payload format 2.0), for handlers written for it."""
+"""Builds the event of an AWS HTTP API (payload format 2.0), for handlers written for AWS Lambda."""
 
 from time import gmtime, strftime, time
 
@@ -10,7 +10,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def aws_event_of(request, call, settings):
-    """Fields that a request has nothing for (cookies, queryStringParameters, body) are left out; cookies are not among the headers."""
+    """Absent cookies, queryStringParameters and body are left out; `headers` does not contain cookies."""
     headers = dict(headers_of(request, ",").items())
     event = {
         "version": "2.0",

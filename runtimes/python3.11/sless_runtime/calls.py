@@ -1,4 +1,4 @@
-"""One call of the handler, which call the running code belongs to, and how many calls run at once."""
+"""A call of the handler, the current call, and the limit of concurrent calls."""
 
 import os
 from _contextvars import ContextVar
@@ -9,16 +9,16 @@ from time import monotonic
 
 current_call = ContextVar("sless_call", default=None)
 UNLIMITED_MS = 2**53 - 1
-"""What `remaining_ms()` says without a deadline: the largest number that JavaScript holds exactly too."""
+"""Result of `remaining_ms()` without a deadline: the largest integer that JavaScript represents exactly."""
 
 
 ID_START = os.urandom(8).hex()
 id_numbers = count()
-"""For calls that come without an id, from somebody who calls the runtime by hand."""
+"""An id for a request without one, sent by hand rather than by sless."""
 
 
 class Call:
-    """`deadline` is in seconds of `monotonic()`, None without one; `partial_lines` holds what was printed without a newline yet."""
+    """`deadline` is in seconds of `monotonic()`, or None; `partial_lines` holds printed text that has no newline yet."""
 
     __slots__ = ("deadline", "finished", "id", "log_bytes", "log_closed", "partial_lines", "request_id", "timeout_sec", "trigger")
 
@@ -34,7 +34,7 @@ class Call:
         self.finished = False
 
     def remaining_ms(self):
-        """Whole milliseconds until the deadline, never negative."""
+        """Whole milliseconds until the deadline, at least 0."""
         if self.deadline is None:
             return UNLIMITED_MS
         return max(0, int((self.deadline - monotonic()) * 1000))
@@ -44,17 +44,17 @@ class Call:
         return deadline is not None and monotonic() > deadline
 
     def pause_clock(self):
-        """While a chunk is being sent the client is slow, not the handler."""
+        """Suspend the deadline while a chunk is sent: the client's speed does not count against the handler."""
         self.deadline = None
 
     def restart_clock(self):
-        """After each chunk the handler has its whole time again."""
+        """Restart the deadline: after each chunk the handler has its full time-out again."""
         if self.timeout_sec is not None:
             self.deadline = monotonic() + self.timeout_sec
 
 
 class Slots:
-    """Lets `limit` calls run at once, in order of arrival. Calls past their deadline are nobody's any more and take no slot."""
+    """Lets `limit` calls run at once, in order of arrival. Calls past their deadline do not count."""
 
     def __init__(self, limit):
         self.limit = limit
@@ -63,7 +63,7 @@ class Slots:
         self._lock = allocate_lock()
 
     def enter(self, call, before_waiting=None):
-        """Waits for a slot; False when the deadline of the call passed before there was one. `before_waiting` is called if it has to."""
+        """Take a slot, waiting if necessary; False when the call's deadline passes first. `before_waiting` is called before waiting."""
         with self._lock:
             if len(self.running) < self.limit and not self._waiting:
                 self.running[call] = None
@@ -79,7 +79,7 @@ class Slots:
 
     def leave(self, call):
         self.running.pop(call, None)
-        if self._waiting:  # whoever begins to wait from now on sees the free slot
+        if self._waiting:  # a call that starts to wait from here on sees the free slot
             with self._lock:
                 self._admit()
 
@@ -102,6 +102,6 @@ class Slots:
         return True
 
     def _patience(self, call):
-        """Seconds until the next deadline of anybody: that is when a slot can become free without anybody leaving."""
+        """Seconds until the earliest deadline of a running call, when its slot becomes free even if the call does not end."""
         deadlines = [one.deadline for one in (call, *list(self.running)) if one.deadline is not None and not one.is_overdue()]
         return max(0.001, min(deadlines) - monotonic()) if deadlines else 3600.0

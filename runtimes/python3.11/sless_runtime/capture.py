@@ -1,8 +1,8 @@
-"""Makes log lines of everything that is written to stdout and stderr.
+"""Turns everything written to stdout and stderr into log lines.
 
-Two ways in. `sys.stdout` and `sys.stderr` know the call they are used by (a context variable, inherited by tasks and, through `threads`,
-by threads). Descriptors 1 and 2 are pipes, for child processes and C extensions; what comes through them belongs to the one call that runs,
-or to nobody when several do. Before each line of the first way the pipes are emptied, which keeps the order within one call.
+`sys.stdout` and `sys.stderr` attribute a line to the current call (a context variable that tasks inherit, and threads through `threads`).
+Descriptors 1 and 2 are pipes for child processes and C extensions; their lines are attributed only while a single call runs. The pipes are
+drained before each line of the first kind, which keeps the order within a call.
 """
 
 import io
@@ -18,7 +18,7 @@ DESCRIPTORS = {"stdout": 1, "stderr": 2}
 
 
 class Capture:
-    """`running` is the (live) collection of calls that run; see `Slots`."""
+    """`running` is the live collection of running calls; see `Slots`."""
 
     def __init__(self, running):
         self.running = running
@@ -32,7 +32,7 @@ class Capture:
         self._drain_poller = poll()
 
     def install(self):
-        """From here on nothing reaches the real stdout and stderr but log lines."""
+        """Redirect output: only log lines reach the real stdout and stderr from now on."""
         for name, descriptor in DESCRIPTORS.items():
             reading, writing = os.pipe()
             os.dup2(writing, descriptor)
@@ -47,14 +47,14 @@ class Capture:
         start_new_thread(self._pump, ())
 
     def poller(self):
-        """A poll object over the pipes. One for each thread, since they cannot be shared."""
+        """A poll object over the pipes. Threads cannot share one."""
         poller = poll()
         for reading in self._pipes:
             poller.register(reading, POLLIN)
         return poller
 
     def write(self, name, data):
-        """Text or bytes written through `sys.stdout` or `sys.stderr` by the current call."""
+        """Log text or bytes that the current call wrote through `sys.stdout` or `sys.stderr`."""
         if self.forked:
             self._write_in_child(name, data)
             return
@@ -67,7 +67,7 @@ class Capture:
                     self._emit(call, name, line)
 
     def _write_in_child(self, name, data):
-        """Whole lines in one write each time: what several children print must not mix."""
+        """Write whole lines, each in one write, so that the output of several children does not interleave."""
         raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
         with self._lock:
             lines = self._raw_lines[name].feed(raw)
@@ -75,13 +75,13 @@ class Capture:
                 write_all(DESCRIPTORS[name], b"\n".join([*lines, b""]))
 
     def flush(self, name):
-        """Only a forked child has something to flush: everything else is read from memory."""
+        """Only a forked child has unflushed output; all other output is already in memory."""
         if self.forked:
             with self._lock:
                 write_all(DESCRIPTORS[name], self._raw_lines[name].take_rest())
 
     def finish(self, call, poller):
-        """The call has ended: what it wrote is complete, also without a last newline."""
+        """Log the unfinished last line of a call that has ended."""
         if call.partial_lines is None and not poller.poll(0) and not self._raw_out.held and not self._raw_err.held:
             return
         alone = len(self.running) == 1
@@ -92,14 +92,14 @@ class Capture:
             self._flush(call, call.partial_lines or {})
 
     def finish_idle(self):
-        """What was written outside of any call is complete: after the import, and at the end."""
+        """Log the unfinished last line that was written outside any call; used after the import and at exit."""
         with self._lock:
             self._drain()
             self._flush_raw(None)
             self._flush(None, self._idle_lines)
 
     def _buffer_of(self, call, name, data):
-        """One buffer for each thread, so that threads of one call do not print into each other's lines."""
+        """One buffer per thread, so that threads of one call do not mix their lines."""
         if call is None:
             buffers = self._idle_lines
         elif call.partial_lines is None:
@@ -139,7 +139,7 @@ class Capture:
                 self._emit(call, name, rest)
 
     def _drain(self):
-        """Takes what waits in the pipes; holding the lock."""
+        """Drain the pipes. The caller holds the lock."""
         for reading, _ in self._drain_poller.poll(0):
             name = self._pipes.get(reading)
             if name is None:
@@ -149,7 +149,7 @@ class Capture:
                     call = self._owner()
                     for line in self._raw_lines[name].feed(data):
                         self._emit(call, name, line)
-                self._pipes.pop(reading)  # nobody can write any more
+                self._pipes.pop(reading)  # no writer is left
                 self._drain_poller.unregister(reading)
             except BlockingIOError:
                 pass
@@ -159,7 +159,7 @@ class Capture:
         return running[0] if len(running) == 1 else None
 
     def _pump(self):
-        """The thread that waits for output of children and extensions."""
+        """Thread that waits for output of children and extensions."""
         poller = self.poller()
         while self._pipes:
             poller.poll()
@@ -170,7 +170,8 @@ class Capture:
                     poller.unregister(closed)
 
     def _after_fork(self):
-        """A forked child writes through the pipes, where its parent reads. It must not number lines, nor wait for a lost thread's lock."""
+        """Make a forked child write through the pipes, which its parent reads. It must not number lines or
+        wait for a lock that a thread of the parent held."""
         self.forked = True
         self._lock = RLock()
         self._raw_lines = {name: LineBuffer(b"\n") for name in DESCRIPTORS}
@@ -182,7 +183,7 @@ def write_all(descriptor, data):
 
 
 class TaggedBytes(io.RawIOBase):
-    """`sys.stdout.buffer`. Closing it (a wrapper that is thrown away does) closes nothing."""
+    """`sys.stdout.buffer`. Closing has no effect, because a discarded wrapper closes it."""
 
     def __init__(self, capture, name):
         self._capture = capture
@@ -211,7 +212,7 @@ class TaggedBytes(io.RawIOBase):
 
 
 class TaggedText(io.TextIOBase):
-    """`sys.stdout` and `sys.stderr`: each line is written at once, with the call it belongs to."""
+    """`sys.stdout` and `sys.stderr`: logs each line at once, attributed to its call."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -244,7 +245,7 @@ class TaggedText(io.TextIOBase):
         self._capture.flush(self._stream)
 
     def reconfigure(self, **_options):
-        """Accepted and without effect: there is nothing to buffer or to encode differently."""
+        """Accepted without effect: there is no buffering and only one encoding."""
 
     def close(self):
         pass

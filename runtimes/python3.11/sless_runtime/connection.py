@@ -1,4 +1,4 @@
-"""One connection: takes requests, has them executed, sends the answers in order."""
+"""One connection: reads requests, has them executed, sends the answers in order."""
 
 from _contextvars import copy_context
 from functools import partial
@@ -14,13 +14,13 @@ from .streaming import send_stream
 from .wire import BadRequest, Wire
 
 QUICK_SEC = 0.0005
-"""What a call may hold up others for. Below it handing over would cost more than it saves."""
+"""How long a call may delay others. Handing over the lead costs more than a shorter delay."""
 HELD_BYTES = 16384
-"""What is larger may have to wait for the client, and is sent at once."""
+"""Larger answers may have to wait for the client, so they are sent at once."""
 
 
 class Connection:
-    """`watched` tells whether the leader waits for it, `held` whether it keeps back an answer; see `crew`."""
+    """`watched`: the leader waits for it; `held`: one of its answers is held back. See `crew`."""
 
     def __init__(self, sock, peer, server):
         self.sock = sock
@@ -33,7 +33,7 @@ class Connection:
         self._worker = None
 
     def serve(self, worker):
-        """Answers what has come. False when the connection is to be closed; raises nothing."""
+        """Answer the requests that have arrived. False when the connection should be closed; never raises."""
         self._worker = worker
         wire = self._wire
         try:
@@ -48,13 +48,13 @@ class Connection:
         except BadRequest as wrong:
             return self._refuse(wrong)
         except OSError:
-            return False  # the client has gone
-        except BaseException as error:  # top of a thread: a mistake of ours must be seen
+            return False  # the client has left
+        except BaseException as error:  # top of a thread: log a fault of the runtime
             log_traceback(error)
             return False
 
     def send(self, worker, data):
-        """Sends an answer that was held back. False when the client has gone."""
+        """Send an answer that was held back. False when the client has left."""
         self._worker = worker
         try:
             self._exchange.send(data)
@@ -64,10 +64,10 @@ class Connection:
 
     def close(self):
         self.sock.close()
-        self._exchange = None  # it knows this connection: neither waits for the collector of cycles, which a function may turn off
+        self._exchange = None  # breaks a reference cycle: a function may turn the garbage collector off
 
     def step_aside(self):
-        """Before anything that may block."""
+        """Called before anything that may block."""
         if self._worker.lease:
             self._server.crew.hand_over(self._worker)
 
@@ -79,7 +79,7 @@ class Connection:
             server.slots.leave(call)
 
     def send_last(self, exchange, answer, call):
-        """Sends an answer that is whole, after the call has ended."""
+        """Send a complete answer after the call has ended."""
         self.finish(call)
         if self._server.draining:
             exchange.keep_alive = False
@@ -99,7 +99,7 @@ class Connection:
                 exchange.keep_alive = False
             exchange.send_whole(control.answer(request, self._server))
         else:
-            # A context of its own: what a handler sets in a context variable is not for the next call.
+            # Each call has its own context, so context variables do not leak into the next call.
             copy_context().run(self._call, exchange, request)
         return exchange.keep_alive
 
@@ -128,7 +128,7 @@ class Connection:
                 exchange.keep_alive = False
             else:
                 self.send_last(exchange, answer, call)
-        except BaseException as error:  # only a call left to itself ends here, all else is raised again
+        except BaseException as error:  # only an abandoned call ends here; everything else is raised again
             if not is_abandoned(error):
                 raise
             exchange.keep_alive = False

@@ -1,4 +1,4 @@
-"""What a handler gets as its second argument: our names and those of AWS Lambda."""
+"""The handler's second argument, with the names of sless and of AWS Lambda."""
 
 import os
 
@@ -7,7 +7,7 @@ from .forms import decode_percent, form_pairs_of, multi_of, pairs_of
 
 
 class Headers(dict):
-    """Header names in lower case, looked up in any case. Repeated headers are joined with `, ` (cookies with `; `)."""
+    """Case-insensitive lookup; stored names are in lower case. Repeated headers are joined with `, ` (cookies with `; `)."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class Headers(dict):
 
 
 def headers_of(request, separator=", "):
-    """All headers but those between sless and the runtime; values of a repeated one are joined."""
+    """All headers except those that sless sends to the runtime; repeated values are joined."""
     headers = {}
     for key, value in request.headers:
         if key.startswith("x-sless-"):
@@ -34,7 +34,7 @@ def headers_of(request, separator=", "):
 
 
 class HttpInfo:
-    """`context.http`: the HTTP request behind a call. What costs time is made when it is first looked at."""
+    """`context.http`: the HTTP request behind a call. Costly attributes are computed on first access."""
 
     def __init__(self, request):
         self._request = request
@@ -93,7 +93,7 @@ class Identity:
 
 
 class Context:
-    """`timeout_sec` is 0 without a limit. `http` is None unless the function was called over HTTP."""
+    """`timeout_sec` is 0 when there is no limit. `http` is None unless the function was called over HTTP."""
 
     identity = Identity()
     client_context = None
@@ -115,11 +115,11 @@ class Context:
 
     @property
     def message(self):
-        """What came with the AMQP message behind an event, as a dict; None for any other call."""
+        """Properties of the AMQP message behind an event call, as a dict; None for other calls."""
         return decode_json_text(self._message) if self._message else None
 
     def remaining_ms(self):
-        """Milliseconds until the call is given up; 2**53 - 1 when it never is."""
+        """Milliseconds until the call times out; 2**53 - 1 when there is no limit."""
         return self._call.remaining_ms()
 
     get_remaining_time_in_millis = remaining_ms

@@ -1,4 +1,4 @@
-"""What sless asks an instance: how it is, and what was logged. Needs no slot, so it is answered while all are taken."""
+"""Answers control requests of sless: health and log lines. They need no slot, so they work while all slots are taken."""
 
 import os
 
@@ -14,7 +14,7 @@ def answer(request, server):
         if not (after.isascii() and after.isdigit()):
             return json_answer(400, {"error": f"after: expected a whole number, found {after!r:.100}", "code": "bad_request"})
         return Answer(200, server.capture.ring.page(int(after)), JSON_TYPE)
-    return json_answer(404, {"error": f"no control request {request.method} {request.path}", "code": "not_found"})
+    return json_answer(404, {"error": f"unknown control request {request.method} {request.path}", "code": "not_found"})
 
 
 def health_of(slots):

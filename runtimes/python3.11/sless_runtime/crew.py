@@ -1,17 +1,17 @@
-"""Threads that take turns: one leads, that is, waits for all connections and runs quick calls itself; the others run what takes longer.
+"""Threads that take turns: the leader waits for all connections and runs quick calls itself; the others run slow calls.
 
-While calls are quick, one thread does everything and the interpreter's lock never changes hands, which is most of what a thread for each
-connection costs. Nobody waits for a call that is not quick:
+While calls are quick, one thread does everything and the GIL stays with it; moving the GIL is most of the cost of one thread per
+connection. A slow call delays no other call:
 
-- before a call that is likely to take time, and before anything that may block, the leader hands the lead to the next thread;
-- when a call takes time all the same, the main thread (`tick`) hands the lead over from outside;
-- two calls close together that were not quick make the next calls likely to take time, see `pace`.
+- before a call that is likely to be slow, and before anything that may block, the leader hands the lead to the next thread;
+- when a call turns out to be slow, the main thread (`tick`) hands the lead over for it;
+- two slow calls close together make the next calls likely to be slow, see `pace`.
 
-The leader holds small answers back until it has run the calls that were ready, a few at a time: a client that is woken by each answer
-takes the processor away between two calls, and its caches with it. That saved a quarter of the processor time at 32 connections.
+The leader holds small answers back until it has run a few of the calls that were ready: a client woken by each answer would take the
+processor and its caches between two calls. This saved a quarter of the processor time at 32 connections.
 
-What is being served is the worker's `lease`, a list with the connection: whoever takes it out decides, the worker when it is done (and goes
-on leading) or the one who hands over. A connection whose worker does not lead is not waited for.
+A worker's `lease` is a list that holds the connection being served. Whoever pops it decides who leads: the worker when the call is done
+(it keeps the lead), or the thread that hands the lead over. While its worker does not lead, a connection is not watched.
 """
 
 import os
@@ -29,13 +29,13 @@ from .pace import Pace
 TICK_MS = 3
 QUIET_TICKS = 10
 PARKED_SEC = 10.0
-"""A thread that was not needed for so long ends."""
+"""A thread that has been parked for this long ends."""
 EVENTS_AT_ONCE = 256
 MOST_HELD = 16
 
 
 class Worker:
-    """One thread. `gate` opens when it is to lead; `poller` watches the pipes of stdout and stderr, see `capture`."""
+    """One thread. `gate` opens when it should lead; `poller` watches the pipes of stdout and stderr, see `capture`."""
 
     __slots__ = ("gate", "lease", "poller")
 
@@ -47,7 +47,7 @@ class Worker:
 
 
 class Crew:
-    """`wake_main` is called when the main thread has to call `tick` again."""
+    """`wake_main` is called when the main thread must call `tick` again."""
 
     def __init__(self, server, listener, wake_main):
         self.connections = {}
@@ -71,10 +71,10 @@ class Crew:
         self._epoll.register(self._kick, EPOLLIN)
         self._next_leader()
 
-    # in the main thread
+    # called in the main thread
 
     def tick(self):
-        """Hands the lead over when one call has had it for a whole tick. False: nothing happens, call again after being woken."""
+        """Hand the lead over when one call has held it for a whole tick. False when idle: call again after `wake_main`."""
         leader = self._leader
         if self._turns != self._seen_turns:
             self._seen_turns = self._turns
@@ -93,18 +93,18 @@ class Crew:
         return True
 
     def close_listener(self):
-        """Takes whoever has come so far, and nobody any more."""
+        """Accept the connections that are waiting, then stop listening."""
         self._accept()
         self._epoll.unregister(self._listener.fileno())
         self._listener.close()
-        self.look_at_all()
+        self.serve_all()
 
-    def look_at_all(self):
-        """Lets the leader look at every connection, as if something had come: those that are idle go when the server leaves."""
+    def serve_all(self):
+        """Make the leader serve every connection as if data had arrived; while draining, this closes the idle ones."""
         os.eventfd_write(self._kick, 1)
 
     def leave_to_parent(self):
-        """A forked child (multiprocessing) is no server; a socket that it kept open would look open to the client."""
+        """Close everything in a forked child, which must not serve; a socket left open there would look open to the client."""
         self.lost = True
         self._lock = allocate_lock()
         self._ready.clear()
@@ -114,26 +114,26 @@ class Crew:
         for connection in self.connections.values():
             connection.sock.close()
 
-    # in the thread of a worker
+    # called in a worker's thread
 
     def hold(self, connection, data):
-        """Keeps an answer back until `_send_held`."""
+        """Hold an answer back until `_send_held`."""
         connection.held = True
         self._held.append((connection, data))
 
     def make_way(self, worker):
-        """Before a call that is likely to take time."""
+        """Called before a call that is likely to be slow."""
         if worker.lease:
             self.pace.spread -= 1
             self.hand_over(worker)
 
     def note_slow(self, worker):
-        """What takes place beside others tells nothing: it waits for the interpreter's lock."""
+        """Count a slow call. Calls beside others do not count, because they wait for the GIL."""
         if worker.lease:
             self.pace.note_slow()
 
     def hand_over(self, worker):
-        """Lets another thread lead, because this one may block from now on. No effect when it does not lead."""
+        """Let another thread lead before this one may block. No effect when this thread does not lead."""
         with self._lock:
             try:
                 connection = worker.lease.pop()
@@ -142,7 +142,7 @@ class Crew:
             self._unwatch(connection)
             try:
                 self._next_leader()
-            except RuntimeError:  # no more threads: then others have to wait
+            except RuntimeError:  # no more threads are available, so other calls must wait
                 self._watch(connection)
                 worker.lease.append(connection)
 
@@ -159,18 +159,18 @@ class Crew:
             raise
 
     def _work(self, worker):
-        current_call.set(None)  # whoever started this thread is none of its business
+        current_call.set(None)  # do not inherit the call that started this thread
         try:
             self._lead(worker)
             while not self.lost and self._park(worker):
                 self._lead(worker)
-        except (OSError, ValueError):  # the function closed what we wait with
+        except (OSError, ValueError):  # the function closed our descriptors
             if not self.lost:
                 self.lost = True
                 self._wake_main()
 
     def _park(self, worker):
-        """Waits until this thread is to lead; False when it is not needed any more."""
+        """Wait until this thread should lead; False when it is no longer needed."""
         with self._lock:
             self._parked.append(worker)
         if worker.gate.acquire(timeout=PARKED_SEC):
@@ -182,7 +182,7 @@ class Crew:
         return worker.gate.acquire()
 
     def _lead(self, worker):
-        """Serves what is ready until another thread leads."""
+        """Serve ready connections until another thread leads."""
         ready, held = self._ready, self._held
         leads = self._send_held(worker)
         while leads and not self.lost:
@@ -197,15 +197,15 @@ class Crew:
             if connection.held or len(held) >= MOST_HELD:
                 leads = self._send_held(worker)
             if leads:
-                leads = self._has(worker, connection, connection.serve)
+                leads = self._serve(worker, connection, connection.serve)
             else:
                 ready.appendleft(connection)
-                self.look_at_all()
+                self.serve_all()
         if held and not self.lost:
-            self.look_at_all()  # what was held back just when the lead was lost
+            self.serve_all()  # answers held back at the moment the lead was lost
 
-    def _has(self, worker, connection, serve, *arguments):
-        """Serves a connection; whether the worker still leads after it."""
+    def _serve(self, worker, connection, serve, *arguments):
+        """Serve a connection. Returns whether the worker still leads."""
         worker.lease.append(connection)
         self._turns += 1
         if self._asleep:
@@ -220,15 +220,15 @@ class Crew:
         return leads
 
     def _send_held(self, worker):
-        """Sends the answers that were held back; whether the worker still leads."""
+        """Send the answers that were held back. Returns whether the worker still leads."""
         held, leads = self._held, True
         for _ in range(len(held)):
             connection, data = held.popleft()
-            if not connection.watched:  # the thread that made it has lost the lead in this moment, and will tell when it is done
+            if not connection.watched:  # its thread has just lost the lead, and watches the connection again when done
                 held.append((connection, data))
                 continue
             connection.held = False
-            leads = self._has(worker, connection, connection.send, data)
+            leads = self._serve(worker, connection, connection.send, data)
             if not leads:
                 break
         return leads
@@ -238,7 +238,7 @@ class Crew:
         try:
             lease.pop()
         except IndexError:
-            with self._lock:  # whoever took it has finished handing over, or has failed to
+            with self._lock:  # the lock waits until the hand-over has finished or failed
                 return bool(lease) and lease.pop() is not None
         return True
 
@@ -258,10 +258,10 @@ class Crew:
         while True:
             try:
                 descriptor, address = self._listener._accept()
-            except OSError:  # nobody waits (any more); a listener that is gone is seen by the main thread
+            except OSError:  # no client is waiting; the main thread notices a closed listener
                 return
             sock = raw_socket(self._listener.family, SOCK_STREAM, 0, descriptor)
-            sock.settimeout(None)  # a user's setdefaulttimeout() is not meant for us
+            sock.settimeout(None)  # a user's setdefaulttimeout() must not apply here
             peer = address[0] if isinstance(address, tuple) else ""
             if peer:
                 sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
@@ -274,7 +274,7 @@ class Crew:
         connection.watched = True
         try:
             self._epoll.register(connection.descriptor, EPOLLIN)
-        except OSError:  # closed by the function, or there may be no more: then the client is told by the closed connection
+        except OSError:  # closed by the function, or epoll's limit is reached: closing tells the client
             self._close(connection)
 
     def _unwatch(self, connection):
@@ -288,10 +288,10 @@ class Crew:
     def _watch_again(self, connection):
         self._watch(connection)
         if self._server.draining:
-            self.look_at_all()
+            self.serve_all()
 
     def _close(self, connection):
-        """The descriptor is free for a next connection as soon as it is closed, so it is forgotten before."""
+        """Forget the descriptor before closing it: the next connection may reuse it at once."""
         self._unwatch(connection)
         self.connections.pop(connection.descriptor, None)
         connection.close()

@@ -1,18 +1,18 @@
-"""JSON both ways, on the C halves of the standard library's `json` alone."""
+"""Encodes and decodes JSON with only the C half of the standard library's `json`."""
 
 from _json import encode_basestring_ascii, make_encoder, make_scanner
 from binascii import b2a_base64
 
 DEPTH_LIMIT = 200
-"""How deep a result is searched for what cannot be written; what is deeper is reported as too deep."""
+"""Depth to which a result is searched for a value that JSON cannot hold; deeper values are reported as too deep."""
 
 
 class InvalidJson(Exception):
-    """A request body that says it is JSON and is not; the message says where it stops being."""
+    """The request body is declared as JSON but is not; the message names the position."""
 
 
 class NotSerializable(Exception):
-    """A result that JSON cannot hold; `type_name` is what `json.dumps` would raise."""
+    """The result cannot be written as JSON; `type_name` is the exception type that `json.dumps` would raise."""
 
     def __init__(self, message, type_name):
         super().__init__(message)
@@ -36,14 +36,14 @@ scan = make_scanner(ScannerOptions)
 
 
 def decode_json(body):
-    """The value in UTF-8 bytes; InvalidJson otherwise."""
+    """Decode UTF-8 bytes. Raises InvalidJson."""
     try:
         text = body.decode("utf-8")
         value, end = scan(text, 0)
         if end == len(text):
             return value
     except (StopIteration, ValueError, RecursionError, SystemError):
-        pass  # said by whom it takes longer
+        pass  # the slow path below finds the reason
     return decode_json_with_care(body)
 
 
@@ -73,14 +73,14 @@ def scan_value(text, start):
     try:
         return scan(text, start)
     except SystemError:
-        # The C scanner finds the exception for a syntax error in json.decoder, which must then be imported by somebody
-        import json.decoder  # noqa: F401 - that it is imported is all that is wanted
+        # The C scanner looks the exception for a syntax error up in json.decoder, which must have been imported
+        import json.decoder  # noqa: F401 - imported for its side effect
 
         return scan(text, start)
 
 
 def plain_of(value):
-    """What stands for a value in JSON that JSON does not know itself; TypeError without such."""
+    """Convert a value that JSON does not know into one that it does. Raises TypeError."""
     kind = type(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64_of(value)
@@ -94,7 +94,7 @@ def plain_of(value):
 
 
 def is_field(field):
-    """Not a ClassVar or InitVar."""
+    """Whether a dataclass attribute is a field, not a ClassVar or InitVar."""
     return field._field_type.name == "_FIELD"
 
 
@@ -105,7 +105,7 @@ def number_of(decimal):
     return float(decimal)
 
 
-# By name: whoever returns a Decimal has imported `decimal`; the runtime need not.
+# By name, so that the runtime need not import `decimal`: a handler that returns a Decimal already has.
 CONVERSIONS = {
     ("datetime", "datetime"): lambda value: value.isoformat(),
     ("datetime", "date"): lambda value: value.isoformat(),
@@ -120,12 +120,12 @@ def base64_of(data):
     return b2a_base64(data, newline=False).decode("ascii")
 
 
-# Without a table of what is being written a cycle ends in a RecursionError, and writing is a fifth faster.
+# Without a table of open containers a cycle ends in a RecursionError, and encoding is a fifth faster.
 write = make_encoder(None, plain_of, encode_basestring_ascii, None, ": ", ", ", False, False, False)
 
 
 def encode_json(value, root="result"):
-    """JSON text with Python's separators; NotSerializable naming path (from `root`) and type."""
+    """JSON text with Python's separators. Raises NotSerializable, which names the path (from `root`) and type."""
     try:
         return "".join(write(value, 0))
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
@@ -144,7 +144,7 @@ def explanation_of(value, root, wrong):
 
 
 def find_unwritable(value, path, parents):
-    """(path, what is wrong, exception type) of the first part of `value` that JSON cannot hold; None if there is none."""
+    """(path, fault, exception type) of the first part of `value` that JSON cannot hold, or None."""
     if value is None or isinstance(value, (str, bool, int)):
         return None
     if isinstance(value, float):

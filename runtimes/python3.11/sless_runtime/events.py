@@ -1,4 +1,4 @@
-"""What a handler gets as its first argument."""
+"""Converts a request into the event, the handler's first argument."""
 
 from .encode import InvalidJson, decode_json
 from .forms import form_pairs_of, media_type_of, pairs_of, text_or_base64
@@ -8,7 +8,7 @@ CONTAINER_START = b"{[ \t\r\n\xef"
 
 
 def event_of(request):
-    """The event of a request; InvalidJson when its body says it is JSON and is not."""
+    """The event of a request. Raises InvalidJson when the body is declared as JSON but is not."""
     body = request.body
     if not body:
         return dict(pairs_of(request.query)) if request.query else {}
@@ -17,7 +17,7 @@ def event_of(request):
         return decode_json(body)
     is_form = media_type_of(content_type) == "application/x-www-form-urlencoded"
     if (not content_type or is_form) and body[0] in (CONTAINER_START if is_form else JSON_START):
-        # curl -d says form whatever it sends; a form with fields is never a JSON object or array
+        # `curl -d` always declares a form; a form with fields never parses as a JSON object or array
         try:
             return decode_json(body)
         except InvalidJson:

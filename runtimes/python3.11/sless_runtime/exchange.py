@@ -1,4 +1,4 @@
-"""One answer on its way: framing, and which headers are the runtime's own."""
+"""Writes answers to a connection: framing, and the headers that the runtime sets itself."""
 
 from _socket import MSG_DONTWAIT
 
@@ -23,13 +23,13 @@ REASONS = {
     502: "Bad Gateway",
     503: "Service Unavailable",
 }
-"""For people who read the wire; programs read the number."""
+"""Reason phrases, for people who read the wire."""
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: %b\r\n\r\n%b"
 
 
 class Exchange:
-    """The answers of one connection, one after the other. `broken` tells that the client could not be written to."""
+    """Writes the answers of one connection in order. `broken`: a write to the client has failed."""
 
     def __init__(self, sock, before_blocking):
         self.is_head = False
@@ -41,7 +41,7 @@ class Exchange:
         self._chunked = True
 
     def begin(self, request):
-        """The next answer is the one to `request`; None when that could not be read, which ends the connection."""
+        """Start the answer to `request`; None when the request could not be read, which ends the connection."""
         if request is None:
             self.is_head, self.keep_alive, self._minor_version = False, False, 1
             return
@@ -50,7 +50,7 @@ class Exchange:
         self._minor_version = request.minor_version
 
     def plain_bytes_of(self, answer):
-        """Head and body of an answer whose head is a known one but for type and length, as most are; None for all others."""
+        """Head and body of an answer whose head differs from a cached one only in type and length, as most do; None for others."""
         if (
             answer.status != 200
             or answer.headers

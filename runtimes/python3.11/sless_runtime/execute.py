@@ -1,4 +1,4 @@
-"""Runs the handler: event in, answer out. Server and job mode are the two users."""
+"""Runs the handler: event in, answer out. Used by server and job mode."""
 
 from .answers import BadResult, answer_of
 from .aws import aws_event_of
@@ -9,7 +9,7 @@ from .failures import failure_answer, refusal
 
 
 class Executor:
-    """`handler` and what it is called with. The event loop is imported when the first coroutine appears."""
+    """Calls `handler`. The event loop is imported with the first coroutine."""
 
     def __init__(self, handler, settings):
         self._function = handler.function
@@ -18,7 +18,7 @@ class Executor:
         self._aws = settings.event_format == "aws-http-v2"
 
     def execute_request(self, request, call, descriptor):
-        """The answer to an HTTP request. `descriptor` is the client's socket: a coroutine is cancelled when it closes."""
+        """Answer an HTTP request. `descriptor` is the client's socket: a coroutine is cancelled when it closes."""
         try:
             if self._aws and call.trigger == "http":
                 event = aws_event_of(request, call, self._settings)
@@ -29,7 +29,7 @@ class Executor:
         return self.execute(event, call, request=request, descriptor=descriptor)
 
     def execute(self, event, call, *, request=None, descriptor=None):
-        """The answer. Raises only what ends the call without an answer: see `aloop.Abandoned`."""
+        """Answer one event. Raises only `aloop.Abandoned`, which ends the call without an answer."""
         try:
             if self._arguments == 2:
                 from_handler = self._function(event, Context(self._settings, call, request))
@@ -47,7 +47,7 @@ class Executor:
             return answer
         except (BadResult, NotSerializable) as wrong:
             return failure_answer(wrong, call.request_id)
-        except BaseException as error:  # a handler may raise anything, sys.exit included
+        except BaseException as error:  # a handler may raise anything, including SystemExit
             if is_abandoned(error):
                 raise
             return failure_answer(error, call.request_id)

@@ -1,4 +1,4 @@
-"""What a handler raised, as an HTTP answer; the traceback goes to the log."""
+"""Converts a handler's exception into an HTTP answer and logs its traceback."""
 
 import os
 import sys
@@ -9,12 +9,12 @@ from .encode import NotSerializable
 HERE = os.path.dirname(__file__)
 MESSAGE_LIMIT_BYTES = 1024
 own_folders = []
-"""Folders of the code and its packages, with a slash behind, set once: the log shows paths within them alone."""
+"""Folders of the code and its packages, with a trailing slash, set once: the log shows only paths relative to them."""
 SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 def failure_answer(error, request_id):
-    """The answer for an exception of the handler or of its result. Writes the traceback to stderr, so call it while the call is current."""
+    """The answer for an exception of the handler or its result. Writes the traceback to stderr, so the call must still be current."""
     if isinstance(error, BadResult):
         print(f"bad result: {error}", file=sys.stderr)
         return refusal(502, "bad_result", str(error), request_id)
@@ -34,7 +34,7 @@ def raised(message, type_name, request_id):
 
 
 def refusal(status, code, message, request_id):
-    """The platform's own no."""
+    """The answer when the platform refuses a call."""
     answer = json_answer(status, {"error": message, "code": code, "request_id": request_id})
     answer.error, answer.fault = message, code
     return answer
@@ -45,7 +45,7 @@ def message_of(error):
         return f"function exited with code {exit_code_of(error)}"
     try:
         return str(error) or type(error).__name__
-    except Exception:  # a user's __str__ may do anything
+    except Exception:  # a user's __str__ may raise anything
         return type(error).__name__
 
 
@@ -56,7 +56,7 @@ def exit_code_of(error):
 
 
 def log_traceback(error):
-    """Without the runtime's own frames. `sys.exit("text")` prints the text, as Python does, and no traceback."""
+    """Print the traceback without the runtime's frames. For `sys.exit("text")` print only the text, as Python does."""
     if isinstance(error, SystemExit):
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
@@ -68,15 +68,15 @@ def log_traceback(error):
         frames = frames.tb_next
     try:
         text = "".join(traceback.format_exception(type(error), error, frames))
-    except Exception as unprintable:  # a user's exception class may do anything
-        text = f"{type(error).__name__} (its traceback cannot be written: {type(unprintable).__name__})\n"
+    except Exception as unprintable:  # a user's exception class may raise anything
+        text = f"{type(error).__name__} (printing its traceback raised {type(unprintable).__name__})\n"
     for folder in own_folders:
         text = text.replace(folder, "")
     sys.stderr.write(text)
 
 
 def percent_encoded(message):
-    """A message as header value: percent-encoded UTF-8 of at most 1 KB, cut between characters."""
+    """A message as a header value: percent-encoded UTF-8 of at most 1 KB, cut between characters."""
     encoded = []
     size = 0
     for character in message:

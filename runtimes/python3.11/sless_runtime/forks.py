@@ -1,4 +1,4 @@
-"""A forked child (multiprocessing, os.fork) ends when it is told to, and its signals are not the server's."""
+"""Gives forked children (multiprocessing, os.fork) the default signal handlers, so that SIGTERM ends them."""
 
 import _signal
 import os
@@ -6,11 +6,11 @@ from _thread import get_ident
 
 ENDING = (_signal.SIGTERM, _signal.SIGINT)
 masks = {}
-"""Thread that forks → the signals it had blocked before."""
+"""Forking thread → the signals it had blocked before."""
 
 
 def install():
-    """Signals wait from before the fork until the child has its own handlers: in between they would reach ours, in the wrong process."""
+    """Block signals from before the fork until the child has its own handlers; otherwise the server's would run there."""
     os.register_at_fork(before=hold_signals, after_in_parent=release_signals, after_in_child=become_child)
 
 

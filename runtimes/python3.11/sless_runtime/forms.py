@@ -1,4 +1,4 @@
-"""Query strings, form bodies and multipart bodies, in the order they were sent."""
+"""Parses query strings, form bodies and multipart bodies; keeps the order in which fields were sent."""
 
 from binascii import Error, unhexlify
 
@@ -6,7 +6,7 @@ from .encode import base64_of
 
 
 def decode_percent(text):
-    """`%41` and raw bytes (as Latin-1 characters) to text; what is not UTF-8 is replaced, a stray `%` kept."""
+    """Decode `%41` and raw bytes (given as Latin-1 characters) to text; invalid UTF-8 is replaced, a stray `%` kept."""
     if "%" not in text:
         return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
     first, *pieces = text.encode("latin-1").split(b"%")
@@ -30,7 +30,7 @@ def pairs_of(text):
 
 
 def multi_of(pairs):
-    """name → all its values."""
+    """Name → list of values."""
     values = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)
@@ -42,7 +42,7 @@ def media_type_of(content_type):
 
 
 def text_or_base64(body):
-    """The shape of a body that is neither JSON nor a form."""
+    """The event of a body that is neither JSON nor a form."""
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:
@@ -50,7 +50,7 @@ def text_or_base64(body):
 
 
 def form_pairs_of(body, content_type):
-    """Fields of a form body; None when the body is not one. A file is a dict with filename, content_type and body."""
+    """Fields of a form body, or None when it is not a form. A file is a dict with filename, content_type and body."""
     media_type = media_type_of(content_type)
     if media_type == "application/x-www-form-urlencoded":
         return pairs_of(body.decode("latin-1"))
@@ -91,7 +91,7 @@ def field_of(head, content):
 
 
 def parameters_of(value):
-    """name → value of `form-data; name="a"; filename=b`."""
+    """Parameters of `form-data; name="a"; filename=b` as name → value."""
     parameters = {}
     rest = value.partition(";")[2]
     while rest:
@@ -111,7 +111,7 @@ def parameters_of(value):
 
 
 def quoted(text):
-    """(content, rest) of a text that starts with a quoted string."""
+    """(content, rest) of text that starts with a quoted string."""
     content = []
     position = 1
     while position < len(text) and text[position] != '"':

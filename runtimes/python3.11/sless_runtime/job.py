@@ -1,4 +1,4 @@
-"""Job mode: one event, one outcome."""
+"""Job mode: runs one event and writes one outcome."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from .settings import WrongEnvironment
 
 
 def job_event(settings):
-    """Text that is not JSON becomes `{"body": text}`."""
+    """Parse the event; text that is not JSON becomes `{"body": text}`."""
     text = settings.event_text
     if text is None and settings.event_file:
         text = file_text(settings.event_file)
@@ -36,7 +36,7 @@ def job_call(settings):
 
 
 def run_job(settings, executor, slots, capture):
-    """Calls the handler once; returns the outcome."""
+    """Call the handler once and return the outcome."""
     call = job_call(settings)
     slots.enter(call)
     current_call.set(call)
@@ -51,7 +51,7 @@ def run_job(settings, executor, slots, capture):
 
 
 def collected(answer, call):
-    """The answer with the whole body of a stream."""
+    """Read the answer's stream into its body."""
     pieces = []
     try:
         for chunk in answer.stream:
@@ -65,7 +65,7 @@ def collected(answer, call):
 
 
 def outcome_of(answer):
-    """The outcome of `runtimes/README.md` as a dict."""
+    """The outcome that `runtimes/README.md` specifies, as a dict."""
     headers = [[name.lower(), value] for name, value in answer.headers]
     if answer.content_type and not any(name == "content-type" for name, _ in headers):
         headers.append(["content-type", answer.content_type])
@@ -90,12 +90,12 @@ def error_type_of(answer):
 
 
 def failed_outcome(error):
-    """The outcome of a job whose handler could not be imported."""
+    """The outcome when the handler could not be imported."""
     return {"ok": False, "error": message_of(error), "error_type": "CannotLoad", "status": 500, "headers": [], "body": ""}
 
 
 def deliver(outcome, settings, capture):
-    """Writes the outcome where sless looks for it; after all log lines."""
+    """Write the outcome where sless reads it, after all log lines."""
     capture.finish_idle()
     if not settings.result_file:
         capture.ring.write_out(b'{"sless_outcome": %b}\n' % encode_json(outcome).encode())
@@ -109,7 +109,7 @@ def deliver(outcome, settings, capture):
 
 
 def run(settings, load, slots, capture):
-    """Exit code of job mode. `load` gives the executor; CannotLoad is an outcome too."""
+    """Run job mode and return the exit code. `load` returns the executor; CannotLoad also gives an outcome."""
     from .loading import CannotLoad
 
     try:

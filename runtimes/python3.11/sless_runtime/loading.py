@@ -1,4 +1,4 @@
-"""From `module.function` to something that can be called with an event and a context."""
+"""Loads `module.function` as something that can be called with an event and a context."""
 
 import os
 import sys
@@ -9,11 +9,11 @@ WITH_VARARGS = 0x04
 
 
 class CannotLoad(Exception):
-    """The entrypoint cannot be called; the message says why. `__cause__` is what the user's code raised, if it did."""
+    """The entrypoint cannot be called; the message says why. `__cause__` is the exception of the user's code, if any."""
 
 
 class Handler:
-    """The user's function. `arguments` is how many of (event, context) it takes."""
+    """The user's function. `arguments`: how many of (event, context) it takes."""
 
     __slots__ = ("arguments", "function")
 
@@ -23,7 +23,7 @@ class Handler:
 
 
 def prepare_path(code_dir, deps_dir):
-    """The user's folder comes first, their packages last, as with `python file.py`; children find the packages too."""
+    """Put the user's folder first and their packages last, as `python file.py` does. Child processes find the packages too."""
     code_dir = os.path.abspath(code_dir)
     os.chdir(code_dir)
     sys.path.insert(0, code_dir)
@@ -42,7 +42,7 @@ def prepare_path(code_dir, deps_dir):
 
 
 def load_handler(entrypoint):
-    """Imports the handler; CannotLoad when it is not there, cannot be called, or ends the process."""
+    """Import the handler. Raises CannotLoad when it is missing, is not callable or exits."""
     path, _, name = entrypoint.strip().rpartition(".")
     module_name = path.removeprefix("./").replace("/", ".")
     if not name or not module_name or ".." in module_name or module_name.startswith("."):
@@ -54,7 +54,7 @@ def load_handler(entrypoint):
         from .failures import exit_code_of
 
         raise CannotLoad(f"module {module_name} exited with code {exit_code_of(left)} while it was imported") from left
-    except BaseException as error:  # whatever a user's module raises is theirs to read
+    except BaseException as error:  # a user's module may raise anything
         raise CannotLoad(f"module {module_name} cannot be imported: {type(error).__name__}: {error}") from error
     module = sys.modules[module_name]
     if not hasattr(module, name):
@@ -73,9 +73,9 @@ def missing_function(module_name, name, module, known):
 
 
 def argument_count(function, name):
-    """How many of (event, context) a function takes by position; CannotLoad when it needs more than these.
+    """How many of (event, context) a function takes by position. Raises CannotLoad when it requires more.
 
-    A second parameter with a default gets the context only if its name says so: `handle(event, db=None)` means something else.
+    A second parameter with a default receives the context only when its name is `context`-like: `handle(event, db=None)` does not want it.
     """
     plain = type(function) is type(argument_count) and not hasattr(function, "__wrapped__")
     code = function.__code__ if plain else None
@@ -94,7 +94,7 @@ def argument_count(function, name):
 
 
 def positional_by_signature(function, name):
-    """(least number, names) of the positional arguments of any callable; (event, context) when it does not tell."""
+    """(minimum number, names) of a callable's positional arguments; (event, context) when it has no signature."""
     import inspect
 
     try:

@@ -1,6 +1,7 @@
-"""What is written becomes lines; lines are cleaned, capped, numbered, kept in a ring and written to the real stdout."""
+"""Splits output into lines; cleans, caps and numbers them, keeps them in a ring and writes them to the real stdout."""
 
 import os
+import sys
 from _json import encode_basestring
 from _thread import allocate_lock
 from collections import deque
@@ -11,7 +12,7 @@ CALL_LIMIT_BYTES = 256 * 1024
 RING_LIMIT_BYTES = 4 * 1024 * 1024
 PAGE_LINES = 1000
 HELD_LIMIT = 4 * LINE_LIMIT_BYTES
-"""How much of an unfinished line is kept: more than a line may have, since escape sequences do not count."""
+"""How much of an unfinished line is kept. More than a line may have, because escape sequences do not count."""
 CUT_MARK = " …[cut]"
 CALL_LIMIT_MARK = "[log over 256 KB: the rest of this call is dropped]"
 
@@ -60,16 +61,16 @@ def without_escapes(line):
     return re.sub(
         r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
         r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # OSC and other strings: window titles, links
-        r"|\x1b[ -/]*[0-~]?",  # the short ones
+        r"|\x1b[ -/]*[0-~]?",  # short sequences
         "",
         line,
     )
 
 
 class LogRing:
-    """The newest lines, numbered from 1; every line also goes to `descriptor`, in the same order.
+    """The newest lines, numbered from 1; every line is also written to `descriptor`, in the same order.
 
-    The ring has its own lock: while a write to a full pipe blocks, control requests can still read.
+    The ring has its own lock, so control requests can read while a write to a full pipe blocks.
     """
 
     def __init__(self, descriptor):
@@ -83,7 +84,7 @@ class LogRing:
         self._prefix = ""
 
     def add(self, stream, call_id, text):
-        """Numbers and keeps one line. Callers hold the capture lock, which makes the order one."""
+        """Number and keep one line. The caller holds the capture lock, which fixes the order."""
         with self._lock:
             self.sequence += 1
             line = (
@@ -98,7 +99,7 @@ class LogRing:
         self.write_out(line + b"\n")
 
     def write_out(self, data):
-        """Writes to the real stdout; nobody reading there is no reason to end a call."""
+        """Write to the real stdout. A closed stdout must not end a call."""
         try:
             while data:
                 data = data[os.write(self.descriptor, data) :]
@@ -106,7 +107,7 @@ class LogRing:
             pass
 
     def page(self, after):
-        """JSON bytes of the control request: lines with `seq > after`, oldest first."""
+        """Lines with `seq > after`, oldest first, as the JSON body for the control request."""
         with self._lock:
             skip = max(0, len(self._lines) - (self.sequence - after)) if after < self.sequence else len(self._lines)
             lines = [self._lines[index][1] for index in range(skip, min(len(self._lines), skip + PAGE_LINES))]
@@ -119,3 +120,14 @@ class LogRing:
         if second != self._second:
             self._second, self._prefix = second, strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
         return f"{self._prefix}.{int((now - second) * 1000):03d}Z"
+
+
+def tune_logging():
+    """Make loggers without a handler write every record their level allows, prefixed with the level; plain Python would drop INFO silently.
+
+    Does not add a handler to the root logger, so that `logging.basicConfig()` of the user still works.
+    """
+    logging = sys.modules.get("logging")
+    if logging is not None and logging.lastResort is not None and logging.lastResort.level == logging.WARNING:
+        logging.lastResort.setLevel(logging.NOTSET)
+        logging.lastResort.setFormatter(logging.Formatter("%(levelname)s %(message)s"))

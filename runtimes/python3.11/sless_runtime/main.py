@@ -1,4 +1,4 @@
-"""Modes; how the process starts and ends."""
+"""Starts and ends the process in check, server or job mode."""
 
 import _signal
 import builtins
@@ -9,6 +9,7 @@ import threading
 from _thread import start_new_thread
 
 from .loading import CannotLoad, load_handler, prepare_path
+from .loglines import tune_logging
 from .settings import WrongEnvironment, take_settings
 
 EXIT_WRONG_ENVIRONMENT = 2
@@ -22,7 +23,7 @@ def run():
         settings = take_settings()
         if settings.lifeline_fd is not None:
             hold_lifeline(settings.lifeline_fd)
-        builtins.exit = builtins.quit = sys.exit  # `site` would make these; importing it costs more than they are worth
+        builtins.exit = builtins.quit = sys.exit  # normally made by `site`, which takes long to import
         code = check(settings) if settings.mode == "check" else run_captured(settings)
     except WrongEnvironment as wrong:
         complain(str(wrong))
@@ -38,7 +39,7 @@ REAL_STDERR = os.dup(2)
 
 
 def check(settings):
-    """Exit code of check mode: whether the handler can be imported and called."""
+    """Run check mode and return the exit code: whether the handler can be imported and called."""
     prepare_path(settings.code_dir, settings.deps_dir)
     try:
         load_handler(settings.entrypoint)
@@ -49,7 +50,7 @@ def check(settings):
 
 
 def explain(wrong):
-    """The user's own traceback, then what could not be loaded."""
+    """Print the user's traceback, then what could not be loaded."""
     from .failures import log_traceback
 
     if wrong.__cause__ is not None:
@@ -58,7 +59,7 @@ def explain(wrong):
 
 
 def without_import_frames(error):
-    """The traceback of a failing import starts in the user's file, not in the machinery of importing."""
+    """Drop the import system's frames, so that the traceback of a failed import starts in the user's file."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(("<frozen importlib", os.path.dirname(__file__))):
         frames = frames.tb_next
@@ -66,18 +67,18 @@ def without_import_frames(error):
 
 
 def run_captured(settings):
-    """Exit code of server and job mode."""
+    """Run server or job mode and return the exit code."""
     from . import forks, threads
     from .calls import Slots
     from .capture import Capture
 
-    faulthandler.enable(REAL_STDERR)  # what a crash writes to a pipe of its own process, nobody reads
+    faulthandler.enable(REAL_STDERR)  # after a crash nothing reads the pipes of this process
     forks.install()
     slots = Slots(settings.concurrency)
     capture = Capture(slots.running)
     capture.install()
     threads.install()
-    # explicitly, because the first process of a container has no default action
+    # explicitly, because process 1 of a container has no default action for signals
     _signal.signal(_signal.SIGTERM, lambda _number, _frame: os._exit(EXIT_TERMINATED))
     if settings.mode == "job":
         from . import job
@@ -97,7 +98,7 @@ def run_captured(settings):
 
 
 def load(settings, capture):
-    """Imports the handler and logs why when that fails."""
+    """Import the handler; log the reason when that fails."""
     from .execute import Executor
 
     prepare_path(settings.code_dir, settings.deps_dir)
@@ -111,19 +112,8 @@ def load(settings, capture):
     return Executor(handler, settings)
 
 
-def tune_logging():
-    """A logger without any handler writes what its level lets through, with the level before it; plain Python would drop INFO silently.
-
-    Not a handler on the root logger: `logging.basicConfig()` of the user must go on working.
-    """
-    logging = sys.modules.get("logging")
-    if logging is not None and logging.lastResort is not None and logging.lastResort.level == logging.WARNING:
-        logging.lastResort.setLevel(logging.NOTSET)
-        logging.lastResort.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-
-
 def hold_lifeline(descriptor):
-    """The server's end of this pipe closes when the server dies, however it dies; then this process and its children must not go on."""
+    """End this process and its children when the server dies, however it dies: the server's end of this pipe closes then."""
     try:
         os.set_inheritable(descriptor, False)
     except OSError as wrong:
@@ -141,14 +131,14 @@ def hold_lifeline(descriptor):
 
 
 def stop_soon():
-    """SIGTERM while a job runs: it may finish, for 10 s."""
+    """Handle SIGTERM in job mode: the job may run for 10 s more."""
     timer = threading.Timer(STOP_SEC, os._exit, [EXIT_TERMINATED])
     timer.daemon = True
     timer.start()
 
 
 def leave(code):
-    """Ends the process: exit functions of the user's run, threads of the user's that go on do not hold it up."""
+    """End the process. Runs the user's exit functions; does not wait for the user's threads."""
     import atexit
 
     timer = threading.Timer(STOP_SEC, os._exit, [code])

@@ -1,4 +1,4 @@
-"""Which calls are likely to take time, from how long those before them took."""
+"""Predicts slow calls from the duration of earlier ones."""
 
 CLOSE_CALLS = 32
 LEAST_SPREAD = 32
@@ -6,7 +6,7 @@ MOST_SPREAD = 1024
 
 
 class Pace:
-    """The next `spread` calls are likely to take time; `quick_calls` have been quick since the last that was not."""
+    """The next `spread` calls are likely to be slow; `quick_calls` counts the quick calls since the last slow one."""
 
     def __init__(self):
         self.spread = 0
@@ -14,7 +14,7 @@ class Pace:
         self._next_spread = LEAST_SPREAD
 
     def note_slow(self):
-        """One slow call alone may be due to a busy machine; two close together are the handler's way."""
+        """Count a slow call. A single one may be due to a busy machine; two close together are typical of the handler."""
         if self.quick_calls < CLOSE_CALLS:
             self.spread = self._next_spread
             self._next_spread = min(2 * self._next_spread, MOST_SPREAD)

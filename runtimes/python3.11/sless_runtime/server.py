@@ -1,4 +1,4 @@
-"""Listens, and leaves in order; the main thread, in which signals arrive, watches over the others."""
+"""Listens and drains. Runs in the main thread, which receives signals and watches the worker threads."""
 
 import _signal
 import os
@@ -14,11 +14,11 @@ from .settings import WrongEnvironment
 BACKLOG = 2048
 ENDING = (_signal.SIGTERM, _signal.SIGINT)
 WAKE = b"\0"
-"""No signal has this number."""
+"""Wakes the main thread; not a valid signal number."""
 
 
 class Server:
-    """`executor`, `slots` and `capture` are what connections work with."""
+    """Owns the `executor`, `slots` and `capture` that connections use."""
 
     def __init__(self, settings, executor, slots, capture):
         self.executor = executor
@@ -32,7 +32,7 @@ class Server:
         self._signals = -1
 
     def serve(self):
-        """Serves until SIGTERM or SIGINT, then finishes what runs."""
+        """Serve until SIGTERM or SIGINT, then finish running calls."""
         listener = listen(self._settings)
         self._signals, writing = signal_pipe()
         self.crew = Crew(self, listener, lambda: os.write(writing, WAKE))
@@ -47,14 +47,14 @@ class Server:
         self._drain()
 
     def finish(self, call):
-        """Ends a call whose connection has gone before it; in the event loop's thread."""
+        """End a call whose connection closed first. Called in the event loop's thread."""
         if not call.finished:
             call.finished = True
             self.capture.finish(call, self._finish_poller)
             self.slots.leave(call)
 
     def _is_told_to_end(self, timeout_ms):
-        """Waits for a signal, for being woken, or for the time-out."""
+        """Wait for a signal, a wake-up or the time-out."""
         told = False
         for descriptor, event in self._waiting.poll(timeout_ms):
             if event & POLLNVAL:
@@ -62,8 +62,8 @@ class Server:
             elif descriptor == self._signals:
                 told = any(number in ENDING for number in os.read(descriptor, 512))
         if self.crew.lost:
-            # Staying would mean to be alive and out of reach; another instance takes over.
-            raise WrongEnvironment("the listening socket is gone: the function closed it")
+            # Exit rather than stay alive but unreachable; another instance takes over.
+            raise WrongEnvironment("the function closed the listening socket")
         return told
 
     def _drain(self):
@@ -85,7 +85,7 @@ def listen(settings):
 
 
 def listen_unix(path):
-    """A socket file that nobody listens on is left over from a killed process and is replaced."""
+    """Bind a Unix socket, replacing a socket file that a killed process left behind."""
     if is_abandoned_socket(path):
         os.unlink(path)
     return bound(raw_socket(AF_UNIX, SOCK_STREAM), path, f"SLESS_SOCKET: cannot listen on {path}")
@@ -122,7 +122,7 @@ def remove_socket(path):
 
 
 def signal_pipe():
-    """(reading, writing) ends of a pipe that gets the number of each signal. A handler that did more could come amid anything."""
+    """(reading, writing) ends of a pipe that receives the number of each signal. A Python handler could interrupt any code."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     _signal.set_wakeup_fd(writing)

@@ -1,4 +1,4 @@
-"""What the environment says. Plain class: `dataclasses` would take a third of the time of a start."""
+"""Settings from the environment. A plain class: importing `dataclasses` would take a third of the start-up time."""
 
 import os
 
@@ -26,11 +26,11 @@ SOCKET_PATH_LIMIT = 100
 
 
 class WrongEnvironment(Exception):
-    """A variable that the runtime cannot work with; the message names it, what was expected and what was found."""
+    """An environment variable is wrong; the message names it, what was expected and what was found."""
 
 
 class Settings:
-    """The runtime's own variables, checked. `lifeline_fd` and `deps_dir` are None when absent, `socket_path` "" for TCP."""
+    """The runtime's variables, validated. `lifeline_fd` and `deps_dir` are None when absent, `socket_path` is "" for TCP."""
 
     def __init__(self, environ):
         def text(name, default=""):
@@ -83,7 +83,7 @@ def whole_number(name, value, lowest, highest):
 
 
 def take_settings():
-    """Settings from the environment; what is the runtime's alone is removed from it, so that neither a handler nor its children see it."""
+    """Read the settings and remove the runtime's own variables from the environment that handlers and their children see."""
     settings = Settings(os.environ)
     for name in RESERVED:
         os.environ.pop(name, None)

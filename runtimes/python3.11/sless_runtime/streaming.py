@@ -1,4 +1,4 @@
-"""Sends an answer piece by piece. The thread does not lead meanwhile: both the handler and the client may take their time."""
+"""Sends a streamed answer. The thread does not lead meanwhile, because handler and client may both be slow."""
 
 from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes
 from .execute import is_abandoned
@@ -6,7 +6,7 @@ from .failures import failure_answer, log_traceback
 
 
 def send_stream(connection, exchange, answer, call):
-    """The first chunk is awaited before the head: until then a failure can still be a 500."""
+    """Send head and chunks. The head waits for the first chunk, because until then a failure can still be a 500."""
     chunks = iter(answer.stream)
     try:
         if answer.status in STATUS_WITHOUT_BODY:
@@ -33,7 +33,7 @@ def send_stream(connection, exchange, answer, call):
 
 
 def send_chunks(exchange, answer, call, first_and_rest):
-    """Whether all chunks were sent; False when the stream is to be broken off."""
+    """Send the chunks. False when the connection must be aborted."""
     chunk, rest = first_and_rest
     exchange.start_stream(answer, chunk)
     try:
@@ -46,16 +46,16 @@ def send_chunks(exchange, answer, call, first_and_rest):
             exchange.send_chunk(chunk_bytes(chunk))
     except StopIteration:
         return True
-    except BaseException as error:  # the head is sent: all that is left is to break off
+    except BaseException as error:  # the head has been sent, so the connection must be aborted
         if is_abandoned(error):
             raise
-        if not exchange.broken:  # else it is only the client that has gone
+        if not exchange.broken:  # otherwise the client has just left
             log_traceback(error)
         return False
 
 
 def first_chunk(chunks, answer, call):
-    """The first chunk that is not empty, as bytes. Turns the answer into a whole one when there is none, or a failure."""
+    """The first chunk that is not empty, as bytes. Without one, or after a failure, the answer becomes a complete one."""
     try:
         for chunk in chunks:
             data = chunk_bytes(chunk)
@@ -77,5 +77,5 @@ def close_stream(chunks):
     if hasattr(chunks, "close"):
         try:
             chunks.close()
-        except Exception as error:  # a generator's finally may do anything
+        except Exception as error:  # a generator's finally may raise anything
             log_traceback(error)

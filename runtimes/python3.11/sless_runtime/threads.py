@@ -1,4 +1,4 @@
-"""Threads belong to the call that started them; work given to a pool belongs to the call that gave it."""
+"""Attributes threads to the call that started them, and work in a pool to the call that submitted it."""
 
 import sys
 import threading
@@ -9,7 +9,7 @@ POOL_MODULE = "concurrent.futures.thread"
 
 
 def install():
-    """Python 3.11 starts threads with an empty context, so the current call is handed over by hand."""
+    """Pass the current call to new threads: Python 3.11 starts them with an empty context."""
     start, bootstrap_inner = threading.Thread.start, threading.Thread._bootstrap_inner
 
     def start_with_call(thread):
@@ -27,7 +27,7 @@ def install():
 
 
 def install_pool(module):
-    """A worker thread outlives the call that started it: each item of work remembers its own call."""
+    """Make each work item remember its call: a pool's thread outlives the call that started it."""
     item = getattr(module, "_WorkItem", None)
     if item is None or hasattr(item, "sless_original"):
         return

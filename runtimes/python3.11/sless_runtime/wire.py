@@ -1,4 +1,4 @@
-"""HTTP/1.1 requests off a socket: without waiting as long as they are small, else by blocking."""
+"""Reads HTTP/1.1 requests from a socket: small ones without blocking, others by blocking."""
 
 from _socket import MSG_DONTWAIT
 
@@ -6,10 +6,10 @@ from .answers import TOKEN_CHARACTERS
 
 HEAD_LIMIT_BYTES = 128 * 1024
 BODY_LIMIT_BYTES = 256 * 1024 * 1024
-"""A last wall; the limits that users know are checked by sless."""
+"""Safety limit; sless enforces the documented limits."""
 RECEIVE_BYTES = 65536
 SMALL_BODY_BYTES = 65536
-"""The rest of a body up to this size is awaited together with everything else; a larger one gets a thread."""
+"""The leader waits for a body of up to this size; a larger one is read in a thread."""
 KNOWN_METHODS = frozenset(("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"))
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -25,11 +25,11 @@ STEADY_LINE = 300
 STEADY_LINES = 1000
 request_lines = {}
 header_lines = {}
-"""Lines that come again and again → what they parse to. Bounded: callers invent values."""
+"""Cache of parsed header lines. Bounded, because clients choose the values."""
 
 
 class BadRequest(Exception):
-    """What was sent is not HTTP as we take it; `status` is what to answer before closing."""
+    """The request is malformed or unsupported; answer with `status`, then close."""
 
     def __init__(self, message, status=400):
         super().__init__(message)
@@ -37,7 +37,7 @@ class BadRequest(Exception):
 
 
 class Request:
-    """`headers` are (name in lower case, value) in order; `path` and `query` are undecoded, of Latin-1 characters."""
+    """`headers` are (lower-case name, value) pairs in order; `path` and `query` are not decoded and hold Latin-1 characters."""
 
     __slots__ = ("_values", "body", "header_of", "headers", "method", "minor_version", "path", "peer", "query")
 
@@ -46,19 +46,19 @@ class Request:
         self.headers = headers
         self._values = values = dict(headers)
         self.header_of = values.get
-        """The last value of a header, None when it is absent."""
+        """The last value of a header, or None."""
         self.body = b""
         self.peer = ""
 
     def header(self, key):
-        """The last value of a header, "" when it is absent."""
+        """The last value of a header, or ""."""
         return self._values.get(key, "")
 
     def repeats(self, key):
         return sum(name == key for name, _ in self.headers) > 1
 
     def has_repeats(self):
-        """Whether there is any header twice."""
+        """Whether any header is repeated."""
         return len(self._values) != len(self.headers)
 
     def keeps_alive(self):
@@ -69,7 +69,7 @@ class Request:
 
 
 def parse_head(head):
-    """Request line and headers (without the empty line) → Request; BadRequest."""
+    """Parse request line and headers (without the empty line). Raises BadRequest."""
     lines = head.decode("latin-1").split("\r\n")
     first = lines.pop(0)
     known = header_lines.get
@@ -77,7 +77,7 @@ def parse_head(head):
 
 
 def parse_request_line(line):
-    """(method, path, query, minor version) of a request line; BadRequest."""
+    """(method, path, query, minor version) of a request line. Raises BadRequest."""
     try:
         method, target, version = line.split(" ")
     except ValueError:
@@ -97,13 +97,13 @@ def parse_request_line(line):
 
 
 def check_clean(text):
-    """BadRequest for what could end a line or a string somewhere else."""
+    """Raise BadRequest for characters that another parser could take for the end of a line or string."""
     if "\n" in text or "\r" in text or "\0" in text:
         raise BadRequest("request head: expected lines that end in CR LF, without control characters")
 
 
 def path_of_absolute(target):
-    """`http://host/path` → `/path`, `*` → `/`; BadRequest for anything else."""
+    """`http://host/path` → `/path`, `*` → `/`. Raises BadRequest for other forms."""
     scheme, found, rest = target.partition("://")
     if target == "*":
         return "/"
@@ -114,7 +114,7 @@ def path_of_absolute(target):
 
 
 def parse_header(line):
-    """(name in lower case, value) of a header line; BadRequest."""
+    """(lower-case name, value) of a header line. Raises BadRequest."""
     check_clean(line)
     name, colon, value = line.partition(":")
     if not colon or not name or not TOKEN_CHARACTERS.issuperset(name):
@@ -126,7 +126,7 @@ def parse_header(line):
 
 
 class Wire:
-    """What comes in on one connection. `buffer` has come and is not taken yet, `unfinished` is a request whose body is still coming."""
+    """Input of one connection. `buffer`: bytes that are not parsed yet; `unfinished`: a request whose body is incomplete."""
 
     def __init__(self, sock, peer):
         self.sock = sock
@@ -135,19 +135,19 @@ class Wire:
         self.unfinished = None
 
     def receive(self):
-        """Takes what has come, without waiting. OSError when the client has ended its side."""
+        """Read available bytes without blocking. Raises OSError when the client has closed its side."""
         try:
             data = self.sock.recv(RECEIVE_BYTES, MSG_DONTWAIT)
         except BlockingIOError:
             return
         if not data:
-            raise ConnectionAbortedError("the client went away")
+            raise ConnectionAbortedError("the client left")
         self.buffer = self.buffer + data if self.buffer else data
 
     def take_request(self, before_blocking):
-        """The next request with its body; None when something is still to come. BadRequest, OSError.
+        """The next request with its body; None while it is incomplete. Raises BadRequest, OSError.
 
-        `before_blocking` is called before a body is read that is large, of unknown length, or sent only when asked for.
+        `before_blocking` is called before reading a body that is large, of unknown length, or announced with `Expect: 100-continue`.
         """
         request, self.unfinished = self.unfinished, None
         if request is None:
@@ -158,7 +158,7 @@ class Wire:
         if request.header_of("transfer-encoding") is None:
             if length is None:
                 return request
-            if length == str(len(self.buffer)) and not request.has_repeats():  # most come alone and whole
+            if length == str(len(self.buffer)) and not request.has_repeats():  # the usual case: one complete request
                 request.body, self.buffer = self.buffer, b""
                 return request
         missing = self._missing_bytes(request, length)
@@ -188,13 +188,13 @@ class Wire:
         return request
 
     def _missing_bytes(self, request, length):
-        """How much of the body has not come yet; more than any small body when that cannot be told."""
+        """Bytes of the body that have not arrived; more than any small body when unknown."""
         if length is None or not length.isdecimal() or request.header_of("transfer-encoding") is not None:
             return SMALL_BODY_BYTES + 1
         return max(0, int(length[:20]) - len(self.buffer))
 
     def read_body(self, request):
-        """Reads the body into the request. BadRequest; ConnectionError when the client goes away in the middle."""
+        """Read the body into the request. Raises BadRequest, or ConnectionError when the client leaves."""
         length = request.header("content-length")
         encoding = request.header("transfer-encoding")
         if encoding:
@@ -234,7 +234,7 @@ class Wire:
         while filled < count:
             received = self.sock.recv_into(view[filled:])
             if not received:
-                raise ConnectionAbortedError("the client went away in the middle of a body")
+                raise ConnectionAbortedError("the client left in the middle of a body")
             filled += received
         return bytes(data)
 
@@ -244,7 +244,7 @@ class Wire:
                 raise BadRequest("chunked body: expected a chunk size")
             data = self.sock.recv(RECEIVE_BYTES)
             if not data:
-                raise ConnectionAbortedError("the client went away in the middle of a body")
+                raise ConnectionAbortedError("the client left in the middle of a body")
             self.buffer += data
         line, self.buffer = self.buffer[:end], self.buffer[end + 2 :]
         return line
@@ -266,5 +266,5 @@ class Wire:
             if self._read_exactly(2) != b"\r\n":
                 raise BadRequest("chunked body: expected a line break after a chunk")
         while self._read_line():
-            pass  # trailers say nothing to a handler
+            pass  # trailers are ignored
         return b"".join(chunks)
