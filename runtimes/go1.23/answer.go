@@ -15,7 +15,7 @@ const (
 	jsonType   = "application/json"
 )
 
-// answer is what is sent: a body, none (204, 304) or a stream. `failed` is the error that it tells of.
+// answer has a body, none (204, 304) or a stream. `failed` is the error that it reports.
 type answer struct {
 	status  int
 	headers []header
@@ -36,7 +36,7 @@ func (a *answer) has(name string) bool {
 	return false
 }
 
-// setBody takes a body and its Content-Type, which the handler's own wins over.
+// setBody sets a body and its default Content-Type; the handler's own Content-Type takes precedence.
 func (a *answer) setBody(body []byte, contentType string) {
 	a.body, a.hasBody = body, true
 	if contentType != "" && !a.has("content-type") {
@@ -44,7 +44,7 @@ func (a *answer) setBody(body []byte, contentType string) {
 	}
 }
 
-// answerOf makes an answer of what a handler returned. Errors: badResult, notSerializable.
+// answerOf converts a handler's result into an answer. Errors: badResult, notSerializable.
 func answerOf(value any) (*answer, error) {
 	reply := &answer{status: 200}
 	switch value := value.(type) {
@@ -69,7 +69,7 @@ func answerOf(value any) (*answer, error) {
 	return reply, reply.takeBody(value)
 }
 
-// takeBody sets the body by its type: text, bytes, a stream, or anything else as JSON.
+// takeBody sets the body by its type: text, bytes, a stream, anything else as JSON.
 func (a *answer) takeBody(value any) error {
 	switch body := value.(type) {
 	case string:
@@ -96,7 +96,7 @@ func isNilPointer(value any) bool {
 	return (kind == reflect.Pointer || kind == reflect.Map || kind == reflect.Func) && reflected.IsNil()
 }
 
-// httpFieldsOf are the fields of a map or struct that has a statusCode; nil for everything else.
+// httpFieldsOf returns the fields of a map or struct that has a statusCode; nil for other values.
 func httpFieldsOf(value any) map[string]any {
 	reflected := reflect.ValueOf(value)
 	for reflected.Kind() == reflect.Pointer {
@@ -126,7 +126,7 @@ func stringKeyed(value reflect.Value) map[string]any {
 	return fields
 }
 
-// taggedFields are those with a json tag; left out are the empty ones that say omitempty.
+// taggedFields returns the fields with a json tag, without empty ones marked omitempty.
 func taggedFields(value reflect.Value) map[string]any {
 	fields := map[string]any{}
 	for index := 0; index < value.NumField(); index++ {
@@ -204,7 +204,7 @@ func statusOf(value any) (int, error) {
 	return status, nil
 }
 
-// shown is a wrong value as a message may show it.
+// shown formats a wrong value for an error message.
 func shown(value any) string {
 	switch value := value.(type) {
 	case nil:

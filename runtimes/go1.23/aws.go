@@ -7,7 +7,7 @@ import (
 	"sless.internal/runtime/early"
 )
 
-// awsEventOf is the event of an AWS HTTP API (payload format 2.0), for handlers that come from Lambda.
+// awsEventOf builds the event of an AWS HTTP API (payload format 2.0), for handlers written for AWS Lambda.
 func awsEventOf(c *call) map[string]any {
 	headers := plainHeaders(c.headers, ",")
 	cookies, hasCookies := headers["cookie"]

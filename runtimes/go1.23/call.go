@@ -12,17 +12,17 @@ import (
 	"sless.internal/runtime/early"
 )
 
-// request is what is known of a call before its handler runs.
+// request describes a call before its handler runs.
 type request struct {
 	method, rawPath, queryText, fullPath string
-	version                              string // of HTTP
+	version                              string // HTTP version
 	headers                              []header
 	body                                 []byte
 	contentType                          string
 	clientIP                             string
 	overHTTP                             bool
 	id, requestID, trigger               string
-	deadline                             time.Time // zero for none
+	deadline                             time.Time // zero when there is none
 }
 
 type header struct{ name, value string }
@@ -31,7 +31,7 @@ type header struct{ name, value string }
 const (
 	stateRunning int32 = iota
 	stateAnswering
-	stateOverdue // its deadline has passed: nobody waits for an answer any more
+	stateOverdue // the deadline has passed; the caller no longer waits
 )
 
 // call is one call of the handler.
@@ -42,7 +42,7 @@ type call struct {
 	scope  *early.Scope
 	state  atomicState
 	gone   func() bool // whether the caller has left
-	close  func()      // breaks the caller's connection
+	close  func()      // aborts the caller's connection
 }
 
 type atomicState struct{ value int32 }
@@ -69,7 +69,7 @@ func newCall(req *request) *call {
 	return c
 }
 
-// run calls the handler and makes an answer of what comes of it; the value is the handler's own.
+// run calls the handler and returns the answer and the handler's result.
 func (c *call) run(invoke invoker) (reply *answer) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -90,7 +90,7 @@ func (c *call) run(invoke invoker) (reply *answer) {
 	return reply
 }
 
-// failure logs an error and makes it an answer.
+// failure logs an error and returns its answer.
 func (c *call) failure(err error) *answer {
 	c.logError(err)
 	return failureAnswer(err, c.requestID)

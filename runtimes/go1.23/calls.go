@@ -7,12 +7,12 @@ import (
 
 const (
 	sweepPause = 20 * time.Millisecond
-	// sless closes a call at its deadline. Only when nobody did does the runtime, this much later: were it first, sless would see a
-	// broken connection where it means to answer 504.
+	// sless closes a call at its deadline. The runtime does so this much later, for callers other than sless: if it were first, sless
+	// would see a broken connection instead of answering 504.
 	closeGrace = time.Second
 )
 
-// calls are those of this process: how many run at once, who waits, whose deadline has passed.
+// calls tracks the calls of this process: concurrency limit, queue, deadlines.
 type calls struct {
 	mu          sync.Mutex
 	concurrency int
@@ -31,7 +31,7 @@ func newCalls(concurrency int) *calls {
 	return &calls{concurrency: concurrency, running: map[*call]struct{}{}, overdue: map[*call]struct{}{}}
 }
 
-// admit returns when the call may run; false when its deadline passes or its caller leaves before.
+// admit waits until the call may run; false when its deadline passes or its caller leaves first.
 func (c *calls) admit(one *call) bool {
 	c.mu.Lock()
 	if !c.sweeping {
@@ -59,11 +59,11 @@ func (c *calls) admit(one *call) bool {
 			return false
 		}
 	}
-	c.leave(one) // its turn came just then
+	c.leave(one) // it got a slot at that moment
 	return false
 }
 
-// done gives the call's place to others.
+// done frees the call's slot.
 func (c *calls) done(one *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +87,8 @@ func (c *calls) counts() (active, overdue int) {
 	return len(c.running) + len(c.overdue), len(c.overdue)
 }
 
-// sweep looks after the calls until there are none: who has left, whose time is over. One goroutine for all, since most calls end
-// long before its first look and shall not pay for it.
+// sweep ends calls whose caller has left or whose deadline has passed, until no calls are left. One goroutine serves all calls,
+// because most end before its first pass.
 func (c *calls) sweep() {
 	for {
 		time.Sleep(sweepPause)
@@ -135,7 +135,7 @@ func (c *calls) lookAt(one *call, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, runs := c.running[one]; runs && one.state.move(stateOverdue) {
-		// It cannot be stopped; its place is given to others, so that the process stays able to serve.
+		// The handler cannot be stopped; its slot is freed, so that the process can still serve.
 		c.leave(one)
 		c.overdue[one] = struct{}{}
 	}

@@ -19,14 +19,14 @@ const (
 	connEnded
 )
 
-// connection serves the requests of one caller, one after another.
+// connection serves the requests of one caller in order.
 type connection struct {
 	net.Conn
 	server *server
 	reader reader
 	raw    syscall.RawConn
 	state  int32
-	out    []byte // of the answer's head, used again
+	out    []byte // buffer for the answer's head, reused
 }
 
 func newConnection(server *server, conn net.Conn) *connection {
@@ -37,7 +37,7 @@ func newConnection(server *server, conn net.Conn) *connection {
 	return c
 }
 
-// endIfIdle closes the connection unless a request is under way.
+// endIfIdle closes the connection unless a request is in progress.
 func (c *connection) endIfIdle() {
 	if atomic.CompareAndSwapInt32(&c.state, connIdle, connEnded) {
 		c.Close()
@@ -64,7 +64,7 @@ func (c *connection) serve() {
 	}
 }
 
-// serveOne serves a request; false when the connection is of no more use.
+// serveOne serves a request; false when the connection must be closed.
 func (c *connection) serveOne() bool {
 	found, err := c.reader.head()
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *connection) refuse(err error) bool {
 	return false
 }
 
-// requestOf takes a request's head apart.
+// requestOf parses a request's head.
 func (c *connection) requestOf(found *head, body []byte) *request {
 	req := &request{method: found.method, version: found.version, headers: found.headers, body: body, trigger: "http", overHTTP: true}
 	req.rawPath, req.queryText, _ = strings.Cut(found.target, "?")
@@ -135,7 +135,7 @@ func (c *connection) requestOf(found *head, body []byte) *request {
 	return req
 }
 
-// gone is whether the caller has closed its side.
+// gone reports whether the caller has closed its side.
 func (c *connection) gone() bool {
 	if c.raw == nil {
 		return false
@@ -173,7 +173,7 @@ func (s *server) control(target string, reply *responder) {
 		made.body = early.LinesAfter(seq)
 	default:
 		made.status = 404
-		made.body = append(early.AppendQuoted([]byte(`{"error": `), "no control request "+path, true), '}')
+		made.body = append(early.AppendQuoted([]byte(`{"error": `), "unknown control request "+path, true), '}')
 	}
 	reply.send(made)
 }

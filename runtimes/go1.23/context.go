@@ -12,11 +12,11 @@ import (
 	"sless.internal/runtime/early"
 )
 
-// Seen for calls without a deadline by code that reckons with one.
+// Remaining time of a call without a deadline.
 const unlimitedMS = int64(math.MaxInt64 / 1_000_000)
 
-// callContext is the handler's context: Value("sless") is the call as a map, Value("sless.stdout") and Value("sless.stderr") are
-// writers whose lines are the call's, whoever uses them.
+// callContext is the handler's context. Value("sless") is the call as a map; Value("sless.stdout") and Value("sless.stderr") are
+// writers whose lines are logged for the call from any goroutine.
 type callContext struct {
 	context.Context
 	call *call
@@ -83,7 +83,7 @@ func viewOf(c *call) map[string]any {
 	return view
 }
 
-// amqpMessageOf is what came with the AMQP message behind an event; nil for an event that was made by hand.
+// amqpMessageOf returns the properties of the AMQP message behind an event call; nil for an event that was fired by hand.
 func amqpMessageOf(c *call) any {
 	for _, field := range c.headers {
 		if strings.EqualFold(field.name, "x-sless-message") {
@@ -128,7 +128,7 @@ func textLists(fields map[string][]any) map[string][]string {
 	return lists
 }
 
-// plainHeaders are the caller's headers by lower-case name without X-Sless-*; repeated ones are joined.
+// plainHeaders returns the caller's headers by lower-case name, without X-Sless-*; repeated ones are joined.
 func plainHeaders(headers []header, separator string) map[string]string {
 	plain := make(map[string]string, len(headers))
 	for _, field := range headers {

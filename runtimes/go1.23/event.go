@@ -14,7 +14,7 @@ import (
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// event is what the handler gets: JSON body, query, form, or the body as text or base64.
+// event builds the handler's event: JSON body, query, form, or the body as text or base64.
 func (c *call) event() (any, error) {
 	if early.Config.AWSEvents && c.overHTTP {
 		return awsEventOf(c), nil
@@ -40,7 +40,7 @@ func (c *call) eventOfOther(mediaType string) any {
 			return value
 		}
 	case "application/x-www-form-urlencoded":
-		if value, found := foundJSON(c.body, "[{"); found { // what `curl -d` sends as a form
+		if value, found := foundJSON(c.body, "[{"); found { // `curl -d` declares JSON as a form
 			return value
 		}
 		return lastValues(c.formPairs())
@@ -52,7 +52,7 @@ func (c *call) eventOfOther(mediaType string) any {
 	return bodyFields(c.body, map[string]any{})
 }
 
-// formPairs are the fields of a form body in order; none for any other body.
+// formPairs returns the fields of a form body in order; none for other bodies.
 func (c *call) formPairs() []pair {
 	switch mediaTypeOf(c.contentType) {
 	case "application/x-www-form-urlencoded":
@@ -86,7 +86,7 @@ func parsedJSON(body []byte) (value any, err error) {
 	return value, err
 }
 
-// foundJSON is the value when the body happens to be JSON; `starts` are the characters that it may begin with.
+// foundJSON parses the body if it starts with one of `starts` and is JSON.
 func foundJSON(body []byte, starts string) (any, bool) {
 	text := bytes.TrimLeft(bytes.TrimPrefix(body, byteOrderMark), " \t\r\n")
 	if len(text) == 0 || strings.IndexByte(starts, text[0]) < 0 {
@@ -96,7 +96,7 @@ func foundJSON(body []byte, starts string) (any, bool) {
 	return value, err == nil
 }
 
-// bodyFields adds the body as text, or as base64 when it is no UTF-8 text.
+// bodyFields adds the body as text, or as base64 when it is not UTF-8.
 func bodyFields(body []byte, fields map[string]any) map[string]any {
 	if utf8.Valid(body) {
 		fields["body"] = string(body)

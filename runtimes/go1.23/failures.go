@@ -13,22 +13,22 @@ import (
 
 const maxMessageHeaderBytes = 1024
 
-// badRequest: the event is not what the handler takes.
+// badRequest: the handler does not accept the event.
 type badRequest struct{ message string }
 
 func (e *badRequest) Error() string { return e.message }
 
-// badResult: the handler's answer cannot be sent; its status, a header or its base64 is wrong.
+// badResult: the result is not a valid HTTP answer; its status, a header or its base64 is wrong.
 type badResult struct{ message string }
 
 func (e *badResult) Error() string { return e.message }
 
-// notSerializable: a value has no JSON form. The message names its place, such as `$.items[2].at`.
+// notSerializable: a value cannot be written as JSON. The message names its path, such as `$.items[2].at`.
 type notSerializable struct{ message string }
 
 func (e *notSerializable) Error() string { return e.message }
 
-// panicError is what a handler panicked with.
+// panicError wraps the value that a handler panicked with.
 type panicError struct {
 	thrown any
 	stack  string
@@ -45,14 +45,14 @@ func panicked(thrown any, stack []byte) error {
 	return &panicError{thrown: thrown, stack: ownStackOf(string(stack))}
 }
 
-// ownStackOf is a stack from the user's first frame on, without the runtime's.
+// ownStackOf returns the stack from the user's first frame on, without the runtime's frames.
 func ownStackOf(stack string) string {
 	lines := strings.Split(strings.TrimRight(stack, "\n"), "\n")
 	kept := lines[:0:0]
 	for index := 1; index+1 < len(lines); index += 2 {
 		frame := lines[index]
 		if strings.HasPrefix(frame, "panic(") || strings.HasPrefix(frame, "runtime/debug.") {
-			kept = kept[:0] // those of the recovery lie above
+			kept = kept[:0] // frames of the recovery come first
 			continue
 		}
 		if strings.HasPrefix(frame, "sless.internal/") || strings.HasPrefix(frame, "reflect.") {
@@ -66,7 +66,7 @@ func ownStackOf(stack string) string {
 	return strings.Join(kept, "\n")
 }
 
-// typeOf names an error's type without package and pointer; the plain errors of the standard library are all "Error".
+// typeOf names an error's type without package and pointer; plain errors of the standard library are "Error".
 func typeOf(err error) string {
 	if failure, ok := err.(*panicError); ok {
 		inner, isError := failure.thrown.(error)
@@ -101,7 +101,7 @@ func isRuntimeError(err error) bool {
 	return errors.As(err, &found)
 }
 
-// messageOf never panics, whatever the user's error does.
+// messageOf returns the error's message; it never panics.
 func messageOf(err error) (message string) {
 	defer func() {
 		if recover() != nil || message == "" {
@@ -111,7 +111,7 @@ func messageOf(err error) (message string) {
 	return strings.ToValidUTF8(err.Error(), "\ufffd")
 }
 
-// traceOf is the text for the log.
+// traceOf returns the text for the log.
 func traceOf(err error) string {
 	text := typeOf(err) + ": " + messageOf(err)
 	if failure, ok := err.(*panicError); ok {
@@ -120,7 +120,7 @@ func traceOf(err error) string {
 	return text
 }
 
-// faultOf is the code of the platform's own refusals, "" for what a handler returned or panicked with.
+// faultOf returns the error code when the platform refused the call, "" for errors of the handler.
 func faultOf(err error) string {
 	switch err.(type) {
 	case *badRequest:
@@ -133,7 +133,7 @@ func faultOf(err error) string {
 	return ""
 }
 
-// failureAnswer is what the caller sees of an error.
+// failureAnswer returns the caller's answer for an error.
 func failureAnswer(err error, requestID string) *answer {
 	message := messageOf(err)
 	reply := &answer{status: 500, failed: err}
@@ -155,7 +155,7 @@ func failureAnswer(err error, requestID string) *answer {
 	return reply
 }
 
-// encodedMessageOf is percent-encoded and cut between characters.
+// encodedMessageOf percent-encodes a message and cuts it between characters.
 func encodedMessageOf(message string) string {
 	const unreserved = "-_.~"
 	encoded := make([]byte, 0, len(message))

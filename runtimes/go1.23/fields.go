@@ -27,7 +27,7 @@ func allValues(pairs []pair) map[string][]any {
 	return fields
 }
 
-// pairsOf are the decoded fields of a query or a form body.
+// pairsOf decodes the fields of a query or a form body.
 func pairsOf(text string) []pair {
 	var pairs []pair
 	for len(text) > 0 {
@@ -46,7 +46,7 @@ func fieldText(text string) string {
 	return unquoted(strings.ReplaceAll(text, "+", " "))
 }
 
-// unquoted is percent-decoded; what is not valid stays as it is or becomes U+FFFD.
+// unquoted decodes percent-encoding; invalid sequences stay or become U+FFFD.
 func unquoted(text string) string {
 	if strings.IndexByte(text, '%') < 0 {
 		return text
@@ -78,11 +78,11 @@ func hexValue(c byte) int {
 	return -1
 }
 
-// multipart/form-data (RFC 7578), whole in memory: sless limits the body before it comes here.
+// multipart/form-data (RFC 7578), held in memory: sless limits the body's size.
 
 func boundaryOf(contentType string) string { return parametersOf(contentType)["boundary"] }
 
-// parametersOf are the values of `; name=value`, `; name="value"` and `; name*=UTF-8'en'value` in a header, by name in lower case.
+// parametersOf returns the values of `; name=value`, `; name="value"` and `; name*=UTF-8'en'value` in a header, by lower-case name.
 func parametersOf(header string) map[string]string {
 	parameters := map[string]string{}
 	_, rest, _ := strings.Cut(header, ";")
@@ -106,7 +106,7 @@ func parametersOf(header string) map[string]string {
 	return parameters
 }
 
-// quotedText is the text up to the closing quote, in which browsers write `"` as %22, and what follows it.
+// quotedText returns the text up to the closing quote, in which browsers write `"` as %22, and the rest.
 func quotedText(text string) (string, string) {
 	content := make([]byte, 0, len(text))
 	for at := 0; at < len(text); at++ {
@@ -125,7 +125,7 @@ func unescaped(content []byte) string { return strings.ReplaceAll(string(content
 
 func multipartPairs(body []byte, boundary string) []pair {
 	delimiter := []byte("\r\n--" + boundary)
-	rest := append([]byte("\r\n"), body...) // so that the first delimiter looks like all others
+	rest := append([]byte("\r\n"), body...) // so that the first delimiter looks like the others
 	var pairs []pair
 	at := bytes.Index(rest, delimiter)
 	for at >= 0 {
@@ -145,7 +145,7 @@ func multipartPairs(body []byte, boundary string) []pair {
 	return pairs
 }
 
-// fieldOf is a part: text, or for a file a map of filename, content_type and body.
+// fieldOf returns a part: text, or a map of filename, content_type and body for a file.
 func fieldOf(part []byte) (pair, bool) {
 	head, content, found := bytes.Cut(part, []byte("\r\n\r\n"))
 	if !found {

@@ -11,13 +11,13 @@ import (
 
 const httpTime = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// Set by the runtime itself, or about a connection that the caller is not on.
+// Set by the runtime itself, or specific to the connection with sless.
 var ownHeaders = map[string]bool{
 	"connection": true, "content-length": true, "keep-alive": true, "proxy-authenticate": true, "proxy-connection": true, "te": true,
 	"trailer": true, "transfer-encoding": true, "upgrade": true,
 }
 
-// takeHeaders takes headers, multiValueHeaders and cookies of a result, in the order of their names. Errors: badResult.
+// takeHeaders sets the headers, multiValueHeaders and cookies of a result, sorted by name. Errors: badResult.
 func (a *answer) takeHeaders(fields map[string]any) error {
 	multi, err := entriesOf(fields, "multiValueHeaders")
 	if err != nil {
@@ -120,13 +120,13 @@ func (a *answer) takeValue(name string, value any) error {
 	}
 	encoded, valid := latin1Encoded(text)
 	if !valid {
-		return &badResult{"header " + name + ": the value has characters that no header may have: " + shown(text)}
+		return &badResult{"header " + name + ": the value contains characters that are not allowed in a header: " + shown(text)}
 	}
 	a.add(name, encoded)
 	return nil
 }
 
-// latin1Encoded is a header's value as it is sent; false when it has characters that no header may have.
+// latin1Encoded encodes a header's value; false when it contains characters that are not allowed in a header.
 func latin1Encoded(text string) (string, bool) {
 	ascii := true
 	for at := 0; at < len(text); at++ {
@@ -149,7 +149,7 @@ func latin1Encoded(text string) (string, bool) {
 	return string(encoded), true
 }
 
-// latin1Decoded is a header's value as it came.
+// latin1Decoded decodes a received header's value.
 func latin1Decoded(value string) string {
 	for at := 0; at < len(value); at++ {
 		if value[at] >= 0x80 {

@@ -11,7 +11,7 @@ import (
 	"sless.internal/runtime/early"
 )
 
-// collector takes a streamed answer of a job.
+// collector collects a job's streamed answer.
 type collector struct{ body []byte }
 
 func (c *collector) start(int, []header) bool { return true }
@@ -25,9 +25,9 @@ func (c *collector) finish()       {}
 func (c *collector) breakOff()     {}
 func (c *collector) abandon(*call) {}
 
-// runJob calls the handler with the event of the environment, leaves the outcome and ends the process.
+// runJob calls the handler with the event from the environment, writes the outcome and ends the process.
 func runJob(invoke invoker) {
-	signal.Ignore(syscall.SIGTERM) // what runs is finished; the sender decides how long it waits
+	signal.Ignore(syscall.SIGTERM) // let the call finish; the sender decides how long it waits
 	config := &early.Config
 	id := config.InvocationID
 	if id == "" {

@@ -14,8 +14,8 @@ import (
 
 func textOf(number int) string { return strconv.Itoa(number) }
 
-// jsonOf is JSON text as Python's json.dumps writes it, so that a function may change its language and keep its answers. What the
-// fields are is encoding/json's business. Errors: notSerializable, or what a MarshalJSON of the user's says.
+// jsonOf writes JSON as Python's json.dumps does, so that answers do not depend on the function's language. encoding/json decides
+// which fields are written. Errors: notSerializable, or the error of a user's MarshalJSON.
 func jsonOf(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -29,7 +29,7 @@ func jsonOf(value any) ([]byte, error) {
 	return spaced(bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))), nil
 }
 
-// spaced puts a space behind each comma and colon, and escapes what is not ASCII.
+// spaced adds a space after each comma and colon, and escapes non-ASCII characters.
 func spaced(compact []byte) []byte {
 	text := make([]byte, 0, len(compact)+len(compact)/8)
 	inString := false
@@ -64,7 +64,7 @@ func appendUnits(text []byte, r rune) []byte {
 	return append(text, fmt.Sprintf(`\u%04x`, r)...)
 }
 
-// findWrong is the place and kind of the first value that has no JSON form; empty when there is none to be seen.
+// findWrong returns path and kind of the first value that cannot be written as JSON; "" when it finds none.
 func findWrong(value reflect.Value, path string, above []any) string {
 	if len(above) > 1000 {
 		return path + " is nested too deeply"

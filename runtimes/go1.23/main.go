@@ -1,11 +1,11 @@
-// Package runtime runs one handler of a user's: as a server, for one event, or not at all (check).
+// Package runtime runs a user's handler as a server, for one event, or only checks that it can be called.
 package runtime
 
 import (
 	"sless.internal/runtime/early"
 )
 
-// Main runs `handler`, a function of the user's package, as the environment asks; it does not return.
+// Main runs `handler`, a function of the user's package, in the mode that the environment sets. It does not return.
 func Main(handler any) {
 	invoke, err := handlerOf(handler)
 	if err != nil {

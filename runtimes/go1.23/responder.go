@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Of a buffer that a connection keeps for its next answer.
+// Limit of the buffer that a connection keeps for its next answer.
 const maxKeptBytes = 64 * 1024
 
 var reasons = map[int]string{
@@ -21,7 +21,7 @@ var reasons = map[int]string{
 	502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
 }
 
-// responder sends the answer of one request: a whole one, or start, write… and finish.
+// responder sends the answer of one request: `send` for a complete one, or `start`, `write`… and `finish`.
 type responder struct {
 	conn                  *connection
 	isHead, close, broken bool
@@ -29,7 +29,7 @@ type responder struct {
 	chunked               bool
 }
 
-// send sends a whole answer in one write.
+// send sends a complete answer in one write.
 func (r *responder) send(reply *answer) {
 	out := r.headOf(reply.status, reply.headers)
 	if reply.hasBody {
@@ -71,7 +71,7 @@ func (r *responder) headOf(status int, headers []header) []byte {
 	return append(out, "Connection: keep-alive\r\n"...)
 }
 
-// start sends the head of a streamed answer; whether its body is wanted.
+// start sends the head of a streamed answer and reports whether a body should follow.
 func (r *responder) start(status int, headers []header) bool {
 	r.chunked = r.version != "1.0"
 	if !r.chunked {
@@ -87,7 +87,7 @@ func (r *responder) start(status int, headers []header) bool {
 	return !r.isHead && !r.broken
 }
 
-// write sends one chunk at once; false when the caller is gone.
+// write sends one chunk at once; false when the caller has left.
 func (r *responder) write(piece []byte) bool {
 	if len(piece) == 0 {
 		return !r.broken
@@ -109,13 +109,13 @@ func (r *responder) finish() {
 	}
 }
 
-// breakOff ends the connection without the end of the answer, so that the caller can tell.
+// breakOff closes the connection before the answer is complete, so that the caller notices.
 func (r *responder) breakOff() {
 	r.broken = true
 	r.conn.Close()
 }
 
-// abandon ends the connection of a call that is over time: not before sless does, which means to answer 504, unless nobody does.
+// abandon closes the connection of an overdue call, later than sless would, so that sless can answer 504.
 func (r *responder) abandon(one *call) {
 	for end := one.deadline.Add(closeGrace); !one.deadline.IsZero() && time.Now().Before(end) && !one.gone(); {
 		time.Sleep(sweepPause)

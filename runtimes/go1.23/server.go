@@ -33,11 +33,11 @@ type server struct {
 // serve answers calls until SIGTERM, then drains and ends the process.
 func serve(invoke invoker) {
 	s := &server{invoke: invoke, calls: newCalls(early.Config.Concurrency), connections: map[*connection]struct{}{}}
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
+	ending := make(chan os.Signal, 1)
+	signal.Notify(ending, syscall.SIGTERM)
 	listener := listen()
 	go s.accept(listener)
-	<-told
+	<-ending
 	s.drain(listener)
 	early.End(0)
 }
@@ -46,7 +46,7 @@ func listen() net.Listener {
 	network, address := "tcp", net.JoinHostPort(early.Config.Address, textOf(early.Config.Port))
 	if path := early.Config.Socket; path != "" {
 		network, address = "unix", path
-		// A killed process leaves its socket behind at the path that was given to this one.
+		// Remove the socket that a killed process left at this path.
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
 			os.Remove(path)
 		}
@@ -69,7 +69,7 @@ func (s *server) accept(listener net.Listener) {
 			if s.draining.is(1) {
 				return
 			}
-			time.Sleep(drainPause) // out of descriptors: some come back
+			time.Sleep(drainPause) // out of descriptors: wait for some to be freed
 			continue
 		}
 		c := newConnection(s, conn)
@@ -86,7 +86,7 @@ func (s *server) forget(c *connection) {
 	s.mu.Unlock()
 }
 
-// drain stops accepting and lets what runs end, SLESS_GRACE_SEC at most.
+// drain stops accepting and waits for running calls, at most SLESS_GRACE_SEC.
 func (s *server) drain(listener net.Listener) {
 	s.draining.set()
 	listener.Close()
@@ -139,7 +139,7 @@ func (s *server) call(req *request, reply *responder) {
 	completed = true
 }
 
-// sender takes an answer piece by piece.
+// sender receives a streamed answer.
 type sender interface {
 	start(status int, headers []header) bool
 	write(piece []byte) bool
@@ -148,8 +148,8 @@ type sender interface {
 	abandon(one *call)
 }
 
-// deliver sends a whole answer, unless nobody waits for it any more. The call is over before its last byte is out: who has the answer
-// finds no trace of it.
+// deliver sends a complete answer, unless the caller has stopped waiting. It ends the call before sending, so that a caller with an
+// answer never finds its call still running.
 func (c *call) deliver(made *answer, reply *responder, finish func()) {
 	wanted := c.mayAnswer()
 	finish()
@@ -160,12 +160,12 @@ func (c *call) deliver(made *answer, reply *responder, finish func()) {
 	}
 }
 
-// mayAnswer is whether somebody still waits for the answer.
+// mayAnswer reports whether the caller still waits for the answer.
 func (c *call) mayAnswer() bool {
 	return (c.deadline.IsZero() || time.Now().Before(c.deadline)) && c.state.move(stateAnswering)
 }
 
-// sendStream sends an answer piece by piece. An error before the first is a clean answer, a later one breaks the connection off.
+// sendStream sends a streamed answer. An error before the first chunk becomes an error answer; a later one aborts the connection.
 func (c *call) sendStream(made *answer, reply *responder, finish func()) {
 	begun := false
 	err := c.pump(made, reply, &begun)
@@ -185,7 +185,7 @@ func (c *call) sendStream(made *answer, reply *responder, finish func()) {
 	}
 }
 
-// pump sends the pieces of a stream; `begun` is set when the head is out.
+// pump sends the chunks of a stream; `begun` is set once the head has been sent.
 func (c *call) pump(made *answer, reply sender, begun *bool) error {
 	return made.stream.pump(c.ctx, func(piece []byte, isText bool) bool {
 		if !*begun {
@@ -205,7 +205,7 @@ func (c *call) pump(made *answer, reply sender, begun *bool) error {
 	})
 }
 
-// begin sends the head of a stream; false when its body is not wanted.
+// begin sends the head of a stream; false when no body should follow.
 func (c *call) begin(made *answer, reply sender, isText bool) bool {
 	if !c.mayAnswer() {
 		reply.abandon(c)

@@ -21,7 +21,7 @@ var (
 	objectType  = reflect.TypeOf(map[string]any(nil))
 )
 
-// handlerOf tells how to call a function by its signature.
+// handlerOf returns an invoker for a function's signature.
 func handlerOf(handler any) (invoker, error) {
 	function := reflect.ValueOf(handler)
 	if !function.IsValid() || function.Kind() != reflect.Func {
@@ -77,7 +77,7 @@ func argumentsOf(kind reflect.Type) (func(context.Context, any) ([]reflect.Value
 	}, nil
 }
 
-// decoderOf makes an event a value of the parameter's type.
+// decoderOf returns a function that converts an event to the parameter's type.
 func decoderOf(kind reflect.Type) func(any) (reflect.Value, error) {
 	switch kind {
 	case anyType:
@@ -126,7 +126,7 @@ func resultsOf(kind reflect.Type) (func([]reflect.Value) (any, error), error) {
 	}, nil
 }
 
-// jsonKindOf names a JSON value's kind as users call it.
+// jsonKindOf names a JSON value's kind for messages.
 func jsonKindOf(value any) string {
 	switch value.(type) {
 	case nil:

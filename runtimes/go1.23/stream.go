@@ -8,11 +8,11 @@ import (
 	"runtime/debug"
 )
 
-// stream gives the pieces of an answer, one after another, until `yield` says that nobody wants more. The context ends when the caller
-// leaves. Errors are the handler's.
+// stream yields the chunks of an answer until `yield` returns false. The context ends when the caller leaves. Errors come from the
+// handler.
 type stream func(ctx context.Context, yield func(piece []byte, isText bool) bool) error
 
-// The forms of Go's iterators that are sent piece by piece.
+// The iterator types that are streamed.
 var (
 	textsType      = reflect.TypeOf((func(func(string) bool))(nil))
 	piecesType     = reflect.TypeOf((func(func([]byte) bool))(nil))
@@ -22,7 +22,7 @@ var (
 	anysErrorType  = reflect.TypeOf((func(func(any, error) bool))(nil))
 )
 
-// streamOf is for an io.Reader, an iterator or a receiving channel of text or bytes; nil for everything else.
+// streamOf returns a stream for an io.Reader, an iterator or a receiving channel of text or bytes; nil for other values.
 func streamOf(value any) stream {
 	if reader, ok := value.(io.Reader); ok {
 		return streamOfReader(reader)
@@ -57,7 +57,7 @@ func streamOfReader(reader io.Reader) stream {
 			defer closer.Close()
 			done := make(chan struct{})
 			defer close(done)
-			go func() { // a Read that waits must hear that the caller has left
+			go func() { // interrupts a blocked Read when the caller leaves
 				select {
 				case <-ctx.Done():
 					closer.Close()
@@ -116,7 +116,7 @@ func chunkKindOf(piece any) string {
 	}
 }
 
-// pump runs a stream to its end; a panic in it is an error.
+// pump runs a stream to its end; a panic becomes an error.
 func (s stream) pump(ctx context.Context, yield func([]byte, bool) bool) (err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	maxHeadBytes  = 128 * 1024 // sless limits heads to 64 KB and then adds its own
+	maxHeadBytes  = 128 * 1024 // sless limits heads to 64 KB, then adds its own headers
 	maxChunkLine  = 4096
 	firstBodyPart = 1 << 20
 )
 
-// errMalformed: what came is no HTTP/1.x request, or could be read in two ways.
+// errMalformed: the input is not an HTTP/1.x request, or is ambiguous.
 var errMalformed = errors.New("malformed request")
 
-// head is a request as far as its body; `length` -1 is chunked.
+// head is a request without its body; `length` -1 means chunked.
 type head struct {
 	method, target, version string
 	headers                 []header
@@ -25,13 +25,13 @@ type head struct {
 	close, expectContinue   bool
 }
 
-// reader reads requests off one connection.
+// reader reads requests from one connection.
 type reader struct {
 	*bufio.Reader
 	long []byte // a line that is longer than the buffer
 }
 
-// line is the next line without its end, which must be CRLF; valid until the next one.
+// line returns the next line without its CRLF; valid until the next call.
 func (r *reader) line(most int) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
@@ -51,7 +51,7 @@ func (r *reader) line(most int) ([]byte, error) {
 	return line[:len(line)-2], nil
 }
 
-// head reads a request's head. Errors: errMalformed, and those of the connection.
+// head reads a request's head. Errors: errMalformed, errors of the connection.
 func (r *reader) head() (*head, error) {
 	line, err := r.line(maxHeadBytes)
 	if err != nil {
@@ -91,7 +91,7 @@ func requestLineOf(line []byte) (*head, error) {
 	return &head{method: parts[0], target: parts[1], version: version, close: version == "1.0"}, nil
 }
 
-// takeFraming finds how long the body is. A request that two readers could read differently is malformed.
+// takeFraming determines the body's length. An ambiguous request is malformed.
 func (h *head) takeFraming() error {
 	lengthText, chunked := "", false
 	for _, field := range h.headers {
@@ -132,7 +132,7 @@ func (h *head) takeFraming() error {
 	return err
 }
 
-// digits is a number without sign; empty text is 0.
+// digits parses a number without sign; "" is 0.
 func digits(text string, base int64, most int) (int64, error) {
 	if len(text) > most {
 		return 0, errMalformed
@@ -148,7 +148,7 @@ func digits(text string, base int64, most int) (int64, error) {
 	return number, nil
 }
 
-// body reads the body whose head is `h`.
+// body reads the body that belongs to head `h`.
 func (r *reader) body(h *head) ([]byte, error) {
 	if h.length >= 0 {
 		return r.appendExactly(nil, h.length)
@@ -187,7 +187,7 @@ func (r *reader) trailers() error {
 	}
 }
 
-// appendExactly reads `count` bytes; memory grows with what comes, not with what was announced.
+// appendExactly reads `count` bytes; memory grows with the received bytes, not with the announced length.
 func (r *reader) appendExactly(body []byte, count int64) ([]byte, error) {
 	for count > 0 {
 		part := count

@@ -1,4 +1,4 @@
-// Starts the Node runtime; see ../README.md for the contract it keeps.
+// Starts the Node runtime; ../README.md is its contract.
 import { main } from './lib/main.mjs';
 
 main();

@@ -1,5 +1,5 @@
-// Starts the runtime in a container: unpacks small code that was mounted as a tar.gz, then becomes the runtime (the same process, so that
-// it gets the signals). Code that is in the image already is run as it is.
+// Starts the runtime in a container: unpacks code that was mounted as a tar.gz (small code only; larger code is part of the image), then
+// becomes the runtime in the same process, so that signals reach it.
 import { mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, normalize, sep } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -12,7 +12,7 @@ function textOf(bytes, start, length) {
   return end === -1 ? text : text.slice(0, end);
 }
 
-/** Files and links of a tar in GNU's format, in which an entry of type L or K holds a name or a link's target of over 100 bytes. */
+/** Files and links of a GNU tar, where an entry of type L or K holds a name or link target longer than 100 bytes. */
 function* entriesOf(tar) {
   let longName;
   let longTarget;
@@ -32,7 +32,7 @@ function* entriesOf(tar) {
   }
 }
 
-/** A container that starts again finds its folder as the handler left it: it is emptied first. */
+/** Empties the folder: a restarted container finds whatever the handler left in it. */
 function unpack(archive, folder) {
   const root = realpathSync(folder);
   for (const name of readdirSync(root)) rmSync(join(root, name), { recursive: true, force: true });
@@ -44,7 +44,7 @@ function unpack(archive, folder) {
     if (type === '2') links.push([path, target]);
     else if (type === '0') writeFileSync(path, content, { mode });
   }
-  for (const [path, target] of links) symlinkSync(target, path); // last, so that nothing is written through one
+  for (const [path, target] of links) symlinkSync(target, path); // last, so that no file is written through a link
 }
 
 const archive = process.env.SLESS_CODE_ARCHIVE;
@@ -54,7 +54,7 @@ if (archive) {
   try {
     unpack(archive, folder);
   } catch (error) {
-    console.error(`the code in ${archive} cannot be unpacked into ${folder}: ${error.message}`);
+    console.error(`cannot unpack the code in ${archive} into ${folder}: ${error.message}`);
     process.exit(1);
   }
 }

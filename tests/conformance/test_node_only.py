@@ -108,7 +108,7 @@ IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
     ),
     ("exits", {"handler.js": "process.exit(0);"}, "exited with code 0 while it was imported"),
     ("exits-with-code", {"handler.mjs": "process.exit(9);"}, "exited with code 9 while it was imported"),
-    ("never-ends", {"handler.mjs": "await new Promise(() => {}); export const handle = 1;"}, "waits for something that never comes"),
+    ("never-ends", {"handler.mjs": "await new Promise(() => {}); export const handle = 1;"}, "waits for something that never happens"),
     ("missing-package", {"handler.js": "require('no-such-package');"}, "no-such-package"),
 ]
 
@@ -474,7 +474,7 @@ exports.handle = (event) => {
 JOB_ENDS: list[tuple[str, str, str]] = [
     ("exit", "process.stdout.write('bye'); process.exit(4);", "function exited with code 4"),
     ("exit-zero", "process.exit(0);", "function exited with code 0"),
-    ("stuck", "return new Promise(() => {});", "nothing is left that it could wait for"),
+    ("stuck", "return new Promise(() => {});", "the event loop has nothing left to wait for"),
     ("timer", "setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise(() => {});", "from a timer"),
     ("nan", "return NaN;", "not JSON serializable"),
 ]

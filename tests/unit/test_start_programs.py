@@ -102,7 +102,7 @@ def test_an_archive_that_cannot_be_read_ends_it_with_a_reason(start, tmp_path):
     (tmp_path / "code.tar.gz").write_bytes(b"no archive")
     environ = environment_of(tmp_path, SLESS_MODE="check", SLESS_CODE_ARCHIVE=str(tmp_path / "code.tar.gz"))
     done = subprocess.run(start[1], env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "cannot be unpacked into" in done.stderr
+    assert done.returncode == 1 and "cannot unpack the code in" in done.stderr
 
 
 def test_the_name_of_the_archive_is_not_the_handlers(start, tmp_path):

@@ -1,13 +1,13 @@
-// Becomes part of the standard library's package os in a function's build (see README.md): lets the runtime know who writes to
-// stdout and stderr, and that the process is about to exit.
+// Compiled into the standard library's package os in a function's build (see README.md): notifies the runtime of writes to stdout and
+// stderr, and of the process's exit.
 package os
 
 import "unsafe"
 
-// SlessWrite takes what is written to the process's own stdout (stream 0) and stderr (stream 1); false: it is to be written as it is.
+// SlessWrite receives writes to the process's own stdout (stream 0) and stderr (stream 1); false: write them unchanged.
 var SlessWrite func(stream int, b []byte) bool
 
-// SlessExit is called by Exit first.
+// Exit calls SlessExit first.
 var SlessExit func(code int)
 
 var slessStdout, slessStderr = Stdout, Stderr

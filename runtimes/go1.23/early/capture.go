@@ -13,7 +13,7 @@ var (
 	realStderr = 2
 )
 
-// captured are the read ends of the pipes that took the place of descriptors 1 and 2.
+// captured holds the read ends of the pipes that replace descriptors 1 and 2.
 var captured [2]struct {
 	fd     int
 	mu     sync.Mutex
@@ -22,8 +22,8 @@ var captured [2]struct {
 
 var capturing bool
 
-// startCapture leads descriptors 1 and 2 into pipes of this process. What is written there is read before and after each call, and as it
-// comes; so it can be told whose it is while one call runs.
+// startCapture redirects descriptors 1 and 2 into pipes of this process. They are read before and after each call and whenever data
+// arrives, so output can be attributed while a single call runs.
 func startCapture() {
 	realStdout, realStderr = keptCopyOf(1), keptCopyOf(2)
 	debug.SetCrashOutput(os.NewFile(uintptr(keptCopyOf(2)), "stderr"), debug.CrashOptions{})
@@ -52,7 +52,7 @@ func keptCopyOf(fd int) int {
 	return int(copied)
 }
 
-// serveCaptured reads what comes while nobody drains.
+// serveCaptured reads output as it arrives.
 func serveCaptured(stream Stream, file *os.File) {
 	connection, err := file.SyscallConn()
 	if err != nil {
@@ -63,13 +63,13 @@ func serveCaptured(stream Stream, file *os.File) {
 	})
 }
 
-// readCaptured takes what is in the pipe; false when it has ended.
+// readCaptured drains a pipe; false when it is closed.
 func readCaptured(stream Stream) bool {
 	source := &captured[stream]
 	source.mu.Lock()
 	defer source.mu.Unlock()
 	for {
-		// Raw: it never waits, and every call asks twice.
+		// A raw system call: it never blocks, and every call makes it twice.
 		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(source.fd), uintptr(unsafe.Pointer(&source.buffer)), uintptr(len(source.buffer)))
 		switch {
 		case errno == syscall.EINTR:
@@ -86,7 +86,7 @@ func readCaptured(stream Stream) bool {
 	}
 }
 
-// Drain takes what has been written to the descriptors so far.
+// Drain reads what has been written to the descriptors so far.
 func Drain() {
 	if capturing {
 		readCaptured(Stdout)
@@ -94,14 +94,14 @@ func Drain() {
 	}
 }
 
-// takeWrite gets what Go code writes to os.Stdout and os.Stderr, with the goroutine still at hand.
+// takeWrite captures writes to os.Stdout and os.Stderr in the goroutine that makes them.
 func takeWrite(stream int, piece []byte) bool {
 	Drain()
 	Write(scopeOfGoroutine(), Stream(stream), piece)
 	return true
 }
 
-// FlushAll sends out everything that was written, also what has no line end.
+// FlushAll logs all captured output, including unfinished lines.
 func FlushAll() {
 	Drain()
 	flushScopes()

@@ -1,5 +1,5 @@
-// Package early is what has to happen before any of the user's packages is initialised: settings, working directory, captured output.
-// A generated file in each of those packages imports it, so that Go initialises it first.
+// Package early runs before any of the user's packages is initialised: settings, working directory, captured output. A generated file
+// in each of those packages imports it, so that Go initialises it first.
 package early
 
 import (
@@ -16,10 +16,10 @@ const (
 	lifelinePause = 50 * time.Millisecond
 )
 
-// Config are the settings of this process.
+// Config holds the settings of this process.
 var Config Settings
 
-// imported is set once every package of the user's has been initialised.
+// imported is set once all of the user's packages have been initialised.
 var imported bool
 
 func init() {
@@ -38,23 +38,23 @@ func init() {
 	hookExit(onExit)
 }
 
-// limitMemory makes the collector work harder before the process is ended for using too much.
+// limitMemory makes the garbage collector work harder before the process is killed for using too much memory.
 func limitMemory(memoryMB int) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(memoryMB) << 20 * 85 / 100)
 	}
 }
 
-// Imported says that the user's packages have been initialised.
+// Imported marks the user's packages as initialised.
 func Imported() { imported = true }
 
-// Refuse ends the process: its environment cannot be worked with.
+// Refuse ends the process because its environment is wrong.
 func Refuse(message string) {
 	writeAll(realStderr, []byte(message+"\n"))
 	syscall.Exit(exitWrongEnvironment)
 }
 
-// RefuseHandler ends the process: there is nothing in it that can be called.
+// RefuseHandler ends the process because its handler cannot be called.
 func RefuseHandler(message string) {
 	if Config.Mode == ModeCheck {
 		writeAll(realStderr, []byte(message+"\n"))
@@ -67,13 +67,13 @@ func RefuseHandler(message string) {
 	End(exitNoHandler)
 }
 
-// End ends the process when everything that was written has gone out.
+// End flushes all output and ends the process.
 func End(code int) {
 	FlushAll()
 	syscall.Exit(code)
 }
 
-// onExit is the user's os.Exit.
+// onExit runs when the user's code calls os.Exit.
 func onExit(code int) {
 	if !imported {
 		RefuseHandler("entrypoint " + Config.Entrypoint + ": the code exited with code " + itoa(code) + " while it was imported")
@@ -86,7 +86,7 @@ func onExit(code int) {
 	FlushAll()
 }
 
-// watchLifeline kills the own process group at the end of the pipe: what the handler started goes with it.
+// watchLifeline kills the process group, including what the handler started, when the pipe closes.
 func watchLifeline(fd int) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
@@ -100,7 +100,7 @@ func watchLifeline(fd int) {
 			if err == syscall.EINTR || (err == nil && n > 0) {
 				continue
 			}
-			if err == syscall.EAGAIN { // somebody who shares the pipe has made it so
+			if err == syscall.EAGAIN { // another process that shares the pipe made it non-blocking
 				time.Sleep(lifelinePause)
 				continue
 			}

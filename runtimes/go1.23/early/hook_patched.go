@@ -12,7 +12,7 @@ func hookWrite(take func(stream int, piece []byte) bool) { os.SlessWrite = take 
 
 func hookExit(onExit func(code int)) { os.SlessExit = onExit }
 
-// labelled marks the running goroutine, and those it starts, as working for the scope.
+// labelled attributes the running goroutine, and those it starts, to the scope.
 func labelled(scope *Scope) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("sless_invocation", scope.ID)))
 	scope.labels = os.SlessLabels()
@@ -29,5 +29,5 @@ func scopeOfGoroutine() *Scope {
 	if scope, found := owners.Load(labels); found {
 		return scope.(*Scope)
 	}
-	return soleScope() // labels of the user's own
+	return soleScope() // the user set labels of their own
 }

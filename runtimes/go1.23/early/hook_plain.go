@@ -2,7 +2,7 @@
 
 package early
 
-// Without the hooks in package os (a toolchain that they do not fit) lines are told apart while one call runs at a time.
+// Without the hooks in package os (when they do not fit the toolchain), lines are attributed only while a single call runs.
 
 func hookWrite(func(stream int, piece []byte) bool) {}
 

@@ -17,12 +17,12 @@ const (
 
 var streamNames = [2]string{"stdout", "stderr"}
 
-// output is held by whoever makes lines: they go into the ring and to stdout in the same order.
+// output is the lock for writing lines, so that the ring and stdout have the same order.
 var output sync.Mutex
 
 var stdoutGone bool
 
-// Write takes a piece of output; whole lines go out at once.
+// Write logs a piece of output; complete lines at once.
 func Write(scope *Scope, stream Stream, piece []byte) {
 	output.Lock()
 	defer output.Unlock()
@@ -52,7 +52,7 @@ func (s *Scope) takeLine(stream Stream, line []byte) {
 	s.emit(stream, line)
 }
 
-// takeRest keeps a line without an end, unless it fills the memory: then it goes out cut, and its rest is passed over.
+// takeRest keeps an unfinished line. One that grows too long is logged cut, and its rest is skipped.
 func (s *Scope) takeRest(stream Stream, rest []byte) {
 	if len(rest) == 0 || s.overflow[stream] {
 		return
@@ -106,7 +106,7 @@ func cutLine(text string) string {
 	return text[:end] + cutMark
 }
 
-// writeStdout writes to the process's real stdout; a reader that is slow makes it wait, one that is gone is not an error.
+// writeStdout writes to the process's real stdout. It waits for a slow reader; a closed stdout is not an error.
 func writeStdout(text []byte) {
 	if !stdoutGone && !writeAll(realStdout, text) {
 		stdoutGone = true

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Outcome is what a job leaves.
+// Outcome is the result of a job.
 type Outcome struct {
 	OK               bool
 	Error, ErrorType string
@@ -15,7 +15,7 @@ type Outcome struct {
 	Body             []byte
 }
 
-// Failed is the outcome of a job that went wrong before there was an answer.
+// Failed returns the outcome of a job that failed before it had an answer.
 func Failed(message, errorType string, status int) *Outcome {
 	requestID := Config.RequestID
 	if requestID == "" {
@@ -27,14 +27,14 @@ func Failed(message, errorType string, status int) *Outcome {
 	}
 }
 
-// ErrorBody is what a caller sees of an error.
+// ErrorBody returns the JSON body that reports an error.
 func ErrorBody(message, errorType, requestID string) []byte {
 	body := AppendQuoted([]byte(`{"error": `), message, true)
 	body = AppendQuoted(append(body, `, "type": `...), errorType, true)
 	return append(AppendQuoted(append(body, `, "request_id": `...), requestID, true), '}')
 }
 
-// Report writes the outcome to the result file, as a whole or not at all, or as the last line of stdout.
+// Report writes the outcome to the result file, atomically, or as the last line of stdout.
 func (o *Outcome) Report() {
 	text := o.json()
 	path := Config.ResultFile
@@ -50,7 +50,7 @@ func (o *Outcome) Report() {
 		err = os.Rename(part, path)
 	}
 	if err != nil {
-		writeAll(realStderr, []byte("the outcome cannot be written: "+err.Error()+"\n"))
+		writeAll(realStderr, []byte("cannot write the outcome: "+err.Error()+"\n"))
 	}
 }
 

@@ -16,7 +16,7 @@ type ring struct {
 
 var lines ring
 
-// keep adds line `last + 1` and lets go of the oldest ones over 4 MB.
+// keep adds line `last + 1` and drops the oldest lines beyond 4 MB.
 func (r *ring) keep(text []byte) {
 	r.last++
 	r.texts = append(r.texts, text[:len(text):len(text)])
@@ -33,7 +33,7 @@ func (r *ring) keep(text []byte) {
 	}
 }
 
-// LinesAfter is the JSON answer for lines with `seq > after`.
+// LinesAfter returns the lines with `seq > after` as a JSON answer.
 func LinesAfter(after int) []byte {
 	Drain()
 	output.Lock()

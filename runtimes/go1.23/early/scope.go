@@ -13,10 +13,10 @@ const (
 	Stderr Stream = 1
 )
 
-// Calls that have ended and still own what their goroutines write.
+// How many ended calls still own the output of their goroutines.
 const keptOwners = 4096
 
-// Scope is what one call, or the process outside of calls, has written so far. All fields but ID belong to the lock `output`.
+// Scope holds the output of one call, or of the process outside calls. The lock `output` guards all fields but ID.
 type Scope struct {
 	ID        string
 	labels    unsafe.Pointer
@@ -26,7 +26,7 @@ type Scope struct {
 	overflow  [2]bool
 }
 
-// ProcessScope has the lines that belong to no call.
+// ProcessScope has the lines outside any call.
 var ProcessScope = &Scope{}
 
 var (
@@ -38,7 +38,7 @@ var (
 	scopes   = map[*Scope]struct{}{} // of running calls
 )
 
-// Begin makes the running goroutine work for a call; what was written before is not the call's.
+// Begin attributes the running goroutine to a call; earlier output is not the call's.
 func Begin(id string) *Scope {
 	Drain()
 	scope := &Scope{ID: id}
@@ -49,7 +49,7 @@ func Begin(id string) *Scope {
 	return scope
 }
 
-// End takes what the call has written; what its goroutines write later goes out line by line.
+// End logs the call's remaining output; later output of its goroutines is logged line by line.
 func (s *Scope) End() {
 	unlabelled()
 	Drain()
@@ -69,7 +69,7 @@ func (s *Scope) End() {
 	output.Unlock()
 }
 
-// soleScope is the scope of the only call that runs; the process's when none or several do.
+// soleScope returns the scope of the only running call; the process's when there are none or several.
 func soleScope() *Scope {
 	scopesMu.Lock()
 	defer scopesMu.Unlock()

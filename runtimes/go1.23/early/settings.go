@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mode is what the process does.
+// Mode selects what the process does.
 type Mode string
 
 const (
@@ -19,13 +19,13 @@ const (
 // sockaddr_un holds 107 bytes.
 const maxSocketPathBytes = 100
 
-// The handler's environment keeps none of these.
+// Removed from the handler's environment.
 var privateNames = []string{
 	"SLESS_MODE", "SLESS_CODE_DIR", "SLESS_DEPS_DIR", "SLESS_SOCKET", "SLESS_ADDRESS", "SLESS_PORT", "SLESS_CONCURRENCY", "SLESS_GRACE_SEC",
 	"SLESS_EVENT_FORMAT", "SLESS_LIFELINE_FD", "SLESS_EVENT", "SLESS_EVENT_FILE", "SLESS_INVOCATION_ID", "SLESS_REQUEST_ID", "SLESS_TRIGGER", "SLESS_RESULT_FILE",
 }
 
-// Settings is what the environment asks for. TimeoutSec 0 is none, LifelineFD -1 none, Socket "" a port.
+// Settings come from the environment. TimeoutSec 0: no limit; LifelineFD -1: none; Socket "": listen on a port.
 type Settings struct {
 	Mode                                         Mode
 	CodeDir, Entrypoint, Socket, Address         string
@@ -38,7 +38,7 @@ type Settings struct {
 	InvocationID, RequestID, Trigger, ResultFile string
 }
 
-// takeSettings reads the environment once and takes the runtime's own names out of it; ends the process when one is wrong.
+// takeSettings reads the environment once and removes the runtime's own names from it. It ends the process when one is wrong.
 func takeSettings() Settings {
 	const most = int(^uint(0) >> 1)
 	settings := Settings{
@@ -92,7 +92,7 @@ func integerOf(name string, fallback, least, most int) int {
 	return number
 }
 
-// choiceOf is the value of a variable that must be one of `choices`; the first when it is not set.
+// choiceOf returns the value of a variable that must be one of `choices`; the first when unset.
 func choiceOf(name string, choices ...string) string {
 	text := textOf(name, choices[0])
 	for _, choice := range choices {

@@ -7,7 +7,7 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendQuoted appends a JSON string. What is not UTF-8 becomes U+FFFD; `ascii` escapes everything beyond ASCII.
+// AppendQuoted appends a JSON string. Invalid UTF-8 becomes U+FFFD; `ascii` escapes non-ASCII characters.
 func AppendQuoted(text []byte, value string, ascii bool) []byte {
 	text = append(text, '"')
 	start := 0
@@ -57,7 +57,7 @@ func appendEscape(text []byte, c byte) []byte {
 	return append(text, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// appendUnits appends a rune as \u escapes, above the first plane as two of them.
+// appendUnits appends a rune as \u escapes, as a surrogate pair above the first plane.
 func appendUnits(text []byte, r rune) []byte {
 	units := []rune{r}
 	if r > 0xffff {
@@ -87,7 +87,7 @@ func withoutANSI(line []byte) []byte {
 	return kept
 }
 
-// escapeEnd is where the sequence ends whose ESC is in front of `at`.
+// escapeEnd returns the end of the sequence whose ESC precedes `at`.
 func escapeEnd(line []byte, at int) int {
 	if at >= len(line) {
 		return at

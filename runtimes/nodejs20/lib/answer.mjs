@@ -1,4 +1,4 @@
-// From what a handler returned to what is sent: status, headers, body or stream.
+// Converts a handler's result into an answer: status, headers, body or stream.
 import { BadResult } from './failures.mjs';
 import { bytesOf, jsonOf } from './json.mjs';
 
@@ -8,7 +8,7 @@ const JSON_TYPE = 'application/json';
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-// Set by the runtime itself, or about a connection that the caller is not on.
+// Set by the runtime itself, or specific to the connection with sless.
 const OWN_HEADERS = new Set([
   'connection', 'content-length', 'keep-alive', 'proxy-authenticate', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade',
 ]);
@@ -22,14 +22,14 @@ function isBytes(value) {
   return value instanceof Uint8Array || value instanceof ArrayBuffer;
 }
 
-/** Whether a value is sent piece by piece: an iterator (not a mere iterable such as an array), an async iterable, a Readable. */
+/** Whether a value is streamed: an iterator (not just an iterable, such as an array), an async iterable, a Readable. */
 export function isStream(value) {
   if (typeof value !== 'object' || value === null) return false;
   if (typeof value[Symbol.asyncIterator] === 'function') return true;
   return typeof value.next === 'function' && typeof value[Symbol.iterator] === 'function';
 }
 
-/** {status, headers (raw list), body (string, Buffer or null for none), stream} of a handler's result. Throws BadResult and NotSerializable. */
+/** {status, headers (raw list), body (string, Buffer or null), stream} from a handler's result. Throws BadResult, NotSerializable. */
 export function answerOf(value) {
   if (value === undefined || value === null) return { status: 204, headers: [], body: null, stream: null };
   if (typeof value === 'string') return { status: 200, headers: TEXT_HEADERS, body: value, stream: null };
@@ -69,7 +69,7 @@ function shown(value) {
   return Array.isArray(value) ? 'an array' : 'an object';
 }
 
-/** Whether a raw header list has `name` (in lower case). */
+/** Whether a raw header list contains `name` (in lower case). */
 export function hasHeader(headers, name) {
   for (let index = 0; index < headers.length; index += 2) {
     if (headers[index].toLowerCase() === name) return true;
@@ -114,12 +114,14 @@ function addHeader(headers, name, value) {
       throw new BadResult(`header ${name}: the value must be text, not ${shown(item)}`);
     }
     const text = String(item);
-    if (!HEADER_VALUE.test(text)) throw new BadResult(`header ${name}: the value has characters that no header may have: ${shown(text)}`);
+    if (!HEADER_VALUE.test(text)) {
+      throw new BadResult(`header ${name}: the value contains characters that are not allowed in a header: ${shown(text)}`);
+    }
     headers.push(name, text);
   }
 }
 
-/** {body, type}: `type` is the Content-Type unless the handler names one; null for none. */
+/** {body, type}: `type` is the default Content-Type, or null. */
 function bodyOf(result) {
   const { body } = result;
   if (body === undefined || body === null) return { body: NO_BODY, type: null };
@@ -136,7 +138,7 @@ function decodedBase64(body) {
   return Buffer.from(body, 'base64');
 }
 
-/** Content-Type of a stream by its first chunk. */
+/** Content-Type of a stream, from its first chunk. */
 export function streamTypeOf(firstChunk) {
   return typeof firstChunk === 'string' ? TEXT : BINARY;
 }

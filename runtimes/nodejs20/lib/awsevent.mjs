@@ -1,4 +1,4 @@
-// The event of an AWS HTTP API (payload format 2.0), for handlers that come from Lambda.
+// Builds the event of an AWS HTTP API (payload format 2.0), for handlers written for AWS Lambda.
 import { plainHeaders } from './context.mjs';
 import { allValues, bodyFields, pairsOf } from './fields.mjs';
 
@@ -33,7 +33,7 @@ function requestContextOf(call, headers, settings) {
   };
 }
 
-/** The event of a call over /fn in this format. */
+/** The event of an HTTP call in this format. */
 export function awsEventOf(call, settings) {
   const { cookie, ...headers } = plainHeaders(call.rawHeaders, ',');
   const event = {

@@ -11,15 +11,15 @@ const NO_BYTES = Buffer.alloc(0);
 const ID_START = Array.from({ length: 2 }, () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, '0')).join('');
 let lastId = 0;
 
-/** An id for a call that came without one: the runtime was started by hand. */
+/** An id for a request without one, sent by hand rather than by sless. */
 export function newId() {
   lastId += 1;
   return ID_START + lastId.toString(16).padStart(16, '0');
 }
 
 /**
- * The call and, for calls over HTTP, its request. `responder` takes the answer (responder.mjs, job.mjs), `calls.ended(call)` is told when all is over.
- * Fields of the request are set by whoever makes the call; `deadline` is in the time of performance.now(), null for none.
+ * The call and, for calls over HTTP, its request. `responder` (responder.mjs, job.mjs) receives the answer; `calls.ended(call)` runs at the end.
+ * The creator sets the request's fields; `deadline` is in the time of performance.now(), or null.
  */
 export class Call {
   constructor(id, responder, calls) {
@@ -39,13 +39,13 @@ export class Call {
     this.contentType = '';
     this.body = NO_BYTES;
     this.deadline = null;
-    this.overdue = false; // its deadline passed before its answer began
+    this.overdue = false; // the deadline passed before the answer began
     this.settled = false; // the handler returned or failed
-    this.begun = false; // the first byte of a stream is out
+    this.begun = false; // the first byte of a stream has been sent
     this.finished = false;
   }
 
-  /** Runs the handler; must run as part of this call (scope.mjs). */
+  /** Runs the handler. Call it in the scope of this call (scope.mjs). */
   run(program) {
     const { settings, handler, owner, awsEventOf } = program;
     let result;
@@ -63,7 +63,7 @@ export class Call {
     } else if (!program.answersLater) this.settle(result);
   }
 
-  /** Answers with what the handler returned, unless it has been answered. */
+  /** Answers with the handler's result, unless the call has been answered. */
   settle(value) {
     if (this.settled) return;
     this.settled = true;
@@ -77,7 +77,7 @@ export class Call {
     this.#deliver(answer);
   }
 
-  /** Answers with an error, unless the call has been answered; then a stream that is under way breaks off. */
+  /** Answers with an error. If an answer has begun, aborts its stream. */
   fail(error) {
     if (!this.settled) {
       this.settled = true;
@@ -101,7 +101,7 @@ export class Call {
   }
 
   #deliver(answer) {
-    if (this.overdue) { // nobody waits for it any more
+    if (this.overdue) { // the caller has stopped waiting
       this.finish();
       return;
     }
@@ -113,7 +113,7 @@ export class Call {
     this.finish();
   }
 
-  /** The end: what is written from now on goes out line by line, and the place of the call is free. */
+  /** Ends the call and frees its slot; later output is logged line by line. */
   finish() {
     if (this.finished) return;
     this.finished = true;

@@ -1,9 +1,9 @@
-// The calls of this process: how many run at once, who waits, whose deadline has passed.
+// The calls of this process: concurrency limit, queue, deadlines.
 import { flushScope } from './loglines.mjs';
 import { runAs } from './scope.mjs';
 
-// A call is closed by sless at its deadline. Only when nobody did (a runtime started by hand) does the runtime, this much later:
-// were it first, sless would see a broken connection where it means to answer 504.
+// sless closes a call at its deadline. The runtime does so this much later, for callers other than sless: if it were first, sless would
+// see a broken connection instead of answering 504.
 const CLOSE_GRACE_MS = 1000;
 
 export class Calls {
@@ -33,12 +33,12 @@ export class Calls {
     return this.#waiting.length;
   }
 
-  /** Sends out what the running calls wrote without a line end: the process is about to exit. */
+  /** Logs the unfinished lines of the running calls before the process exits. */
   flushLogs() {
     for (const call of [...this.#running, ...this.#overdue]) flushScope(call.log);
   }
 
-  /** Runs the call now or when its turn comes. */
+  /** Runs the call, now or when a slot is free. */
   admit(call) {
     if (call.deadline !== null && call.deadline < this.#sweepAt) this.#sweepLater(call.deadline);
     if (this.#running.size < this.#concurrency) this.#start(call);
@@ -50,7 +50,7 @@ export class Calls {
     runAs(call, startCall, call, this.#program);
   }
 
-  /** To be called when a call has finished. */
+  /** Call this when a call has finished. */
   ended(call) {
     this.#running.delete(call);
     this.#overdue.delete(call);
@@ -58,7 +58,7 @@ export class Calls {
   }
 
   #startWaiting() {
-    if (this.#startingWaiting) return; // a call that ends at once comes back here: the loop below goes on, not the stack
+    if (this.#startingWaiting) return; // a call that ends at once re-enters here; the loop below continues instead of growing the stack
     this.#startingWaiting = true;
     while (this.#waiting.length > 0 && this.#running.size < this.#concurrency) {
       const call = this.#waiting.shift();
@@ -67,7 +67,7 @@ export class Calls {
     this.#startingWaiting = false;
   }
 
-  // One timer for all: most calls end long before their deadline and never cost one.
+  // One timer for all calls: most end long before their deadline.
   #sweepLater(deadline) {
     clearTimeout(this.#sweepTimer);
     this.#sweepAt = deadline;
@@ -94,7 +94,7 @@ export class Calls {
     this.#startWaiting();
   }
 
-  /** The handler cannot be stopped; its place is given to others, so that the process stays able to serve. */
+  /** Frees the slot of a handler that cannot be stopped, so that the process can still serve. */
   #expire(call) {
     call.overdue = true;
     this.#running.delete(call);

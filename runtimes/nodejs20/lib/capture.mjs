@@ -1,5 +1,5 @@
-// Leads everything that JavaScript writes to stdout and stderr into the log lines of the call that wrote it.
-// The descriptors themselves stay as they are: Node cannot redirect its own, so what native code writes there goes out unmarked.
+// Captures everything that JavaScript writes to stdout and stderr as log lines of the call that wrote it.
+// The descriptors stay unchanged, because Node cannot redirect its own: output of native code is not captured.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { Writable } from 'node:stream';
@@ -9,7 +9,7 @@ import { bytesOf } from './json.mjs';
 import { flushScope, processScope, writeText } from './loglines.mjs';
 import { currentCall } from './scope.mjs';
 
-/** Takes output of the running code; `stream` is "stdout" or "stderr". */
+/** Captures output of the running code; `stream` is "stdout" or "stderr". */
 export function writeCaptured(stream, piece) {
   writeText(currentCall()?.log ?? processScope, stream, piece);
 }
@@ -27,7 +27,7 @@ class CapturedStream extends Writable {
     super({ decodeStrings: false });
     this.fd = fd;
     this.streamName = stream;
-    this._isStdio = true; // pipe() then leaves it open
+    this._isStdio = true; // makes pipe() leave it open
   }
 
   write(chunk, encoding, callback) {
@@ -45,7 +45,7 @@ class CapturedStream extends Writable {
   }
 
   destroy() {
-    return this; // the process's output outlives what writes to it
+    return this; // the process's output stays open
   }
 }
 
@@ -54,7 +54,7 @@ function replaceStream(stream, fd) {
   Object.defineProperty(process, stream, {
     configurable: true,
     enumerable: true,
-    get: () => (captured ??= new CapturedStream(stream, fd)), // made on first use: a quiet function pays nothing
+    get: () => (captured ??= new CapturedStream(stream, fd)), // created on first use
   });
 }
 
@@ -63,7 +63,7 @@ function streamOfFd(fd) {
   return fd === 2 ? 'stderr' : null;
 }
 
-/** The written part of fs.write's many forms: (buffer, offset, length), (buffer, {offset, length}) or (string, position, encoding). */
+/** The written bytes of fs.write's signatures: (buffer, offset, length), (buffer, {offset, length}), (string, position, encoding). */
 function writtenPieceOf(data, second, third) {
   if (typeof data === 'string') return pieceOf(data, typeof third === 'string' ? third : undefined);
   const bytes = pieceOf(data);
@@ -102,7 +102,7 @@ function captureDescriptors() {
   }
 }
 
-/** Starts capturing; nothing that the handler's modules write before this is a log line. */
+/** Starts capturing. Output before this does not become log lines. */
 export function captureOutput() {
   replaceStream('stdout', 1);
   replaceStream('stderr', 2);

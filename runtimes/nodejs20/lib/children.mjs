@@ -1,17 +1,17 @@
-// Output of child processes that inherit stdout or stderr: a pipe takes the place of the descriptor, so that it becomes log lines of the call.
+// Captures output of child processes that inherit stdout or stderr: a pipe replaces the descriptor, and the output is logged for the call.
 import childProcess from 'node:child_process';
 
 const { spawnSync } = childProcess;
 const STREAMS = [null, 'stdout', 'stderr'];
 
-/** The stream ("stdout" | "stderr") that an entry of `stdio` hands on to a child at place `index`; null for all others. */
+/** The stream ("stdout" | "stderr") that entry `index` of `stdio` passes on to a child, or null. */
 function inheritedStreamOf(entry, index) {
   if (entry === 'inherit') return STREAMS[index] ?? null;
   const fd = typeof entry === 'number' ? entry : entry?.fd;
   return STREAMS[fd] ?? null;
 }
 
-/** `stdio` with pipes for inherited output, and which places of it were replaced; null when there is nothing to replace. */
+/** `stdio` with pipes in place of inherited output, and the replaced indexes; null when nothing is inherited. */
 function pipedStdio(stdio) {
   if (stdio === undefined || stdio === null || stdio === 'pipe' || stdio === 'ignore' || stdio === 'overlapped') return null;
   const entries = Array.isArray(stdio) ? [...stdio] : [stdio, stdio, stdio];
@@ -33,18 +33,18 @@ function captureSpawn(write) {
     const result = spawn.call(this, { ...options, stdio: piped.stdio });
     for (const { index, stream } of piped.places) {
       const pipe = this.stdio?.[index];
-      if (!pipe) continue; // it could not be started
+      if (!pipe) continue; // the child did not start
       pipe.on('data', (bytes) => write(stream, bytes));
       pipe.on('error', () => {});
       pipe.unref();
-      this.stdio[index] = null; // what a parent sees of an inherited descriptor
+      this.stdio[index] = null; // as for an inherited descriptor
       if (index < STREAMS.length) this[STREAMS[index]] = null;
     }
     return result;
   };
 }
 
-/** Runs a child whose `piped` output is written when it has ended: what is synchronous here cannot be read on the way. */
+/** Runs a child synchronously and writes its `piped` output at the end: it cannot be read earlier. */
 function runCollected(write, piped, { file, args, options }) {
   const result = spawnSync(file, args, { ...options, maxBuffer: Infinity, stdio: piped.stdio });
   for (const { index, stream } of piped.places) {
@@ -56,7 +56,7 @@ function runCollected(write, piped, { file, args, options }) {
   return result;
 }
 
-/** What execSync and execFileSync make of a result: its stdout, or the error they throw. */
+/** Result of execSync and execFileSync: stdout, or the error they throw. */
 function stdoutOf(result, command) {
   if (!result.error && result.status === 0) return result.stdout;
   throw Object.assign(result.error ?? new Error(`Command failed: ${command}`), result);
@@ -84,7 +84,7 @@ function captureSync(write) {
   };
 }
 
-/** `write(stream, bytes)` gets the output of every child that was to inherit this process's. */
+/** Calls `write(stream, bytes)` with the output of every child that inherits this process's output. */
 export function captureChildren(write) {
   captureSpawn(write);
   captureSync(write);

@@ -1,13 +1,13 @@
-// What a handler sees beside its event: the context and, for calls over /fn, the request.
+// The handler's second argument: the context and, for HTTP calls, the request.
 import { allValues, lastValues, pairsOf, unquoted } from './fields.mjs';
 import { formPairsOf } from './event.mjs';
 
-// Seen for calls without a deadline by code that reckons with one, as Lambda's always has.
+// Remaining time of a call without a deadline; Lambda's calls always have one.
 const UNLIMITED_MS = Number.MAX_SAFE_INTEGER;
 
 const MESSAGE_HEADER = 'x-sless-message';
 
-/** Header names in any case: `headers['X-Any']`, `headers['x-any']`, `headers.get('X-Any')`. Own keys are in lower case. */
+/** Case-insensitive lookup: `headers['X-Any']`, `headers['x-any']`, `headers.get('X-Any')`. Own keys are in lower case. */
 class CallerHeaders {
   get(name) {
     return Object.getOwnPropertyDescriptor(this, String(name).toLowerCase())?.value;
@@ -18,7 +18,7 @@ class CallerHeaders {
   }
 }
 
-const METHODS = new Set(['get', 'has']); // a caller's header of such a name must not take the method away
+const METHODS = new Set(['get', 'has']); // a header of such a name must not hide the method
 
 function ownKeyOf(target, name) {
   if (typeof name !== 'string' || METHODS.has(name)) return null;
@@ -31,7 +31,7 @@ const ANY_CASE = {
   has: (target, name) => ownKeyOf(target, name) !== null || name in target,
 };
 
-/** Headers of a raw [name, value, …] list without X-Sless-*; repeated ones are joined by `separator`, cookies by "; ". */
+/** Headers of a raw [name, value, …] list except X-Sless-*; repeated ones are joined by `separator`, cookies by "; ". */
 export function plainHeaders(rawHeaders, separator) {
   const headers = new CallerHeaders();
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -43,7 +43,7 @@ export function plainHeaders(rawHeaders, separator) {
   return headers;
 }
 
-/** The request of a call over /fn, taken apart when it is asked for. */
+/** The request of an HTTP call; attributes are computed on first access. */
 export class HttpRequest {
   #call;
 
@@ -79,7 +79,7 @@ export class HttpRequest {
   }
 }
 
-/** The second argument of a handler, under sless's names and Lambda's. */
+/** The second argument of a handler, with the names of sless and of AWS Lambda. */
 export class Context {
   #call;
   #http;
@@ -93,7 +93,7 @@ export class Context {
     this.trigger = call.trigger;
     this.memory_mb = settings.memoryMb;
     this.timeout_sec = settings.timeoutSec;
-    this.callbackWaitsForEmptyEventLoop = true; // Lambda handlers set it; answers never wait here
+    this.callbackWaitsForEmptyEventLoop = true; // Lambda handlers set it; it has no effect here
   }
 
   get http() {
@@ -101,14 +101,14 @@ export class Context {
     return this.#http;
   }
 
-  /** What came with the AMQP message behind an event; null for any other call. */
+  /** Properties of the AMQP message behind an event call; null for other calls. */
   get message() {
     const { rawHeaders } = this.#call;
     const at = this.trigger === 'event' ? rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === MESSAGE_HEADER) : -1;
     return at < 0 ? null : JSON.parse(rawHeaders[at + 1]);
   }
 
-  /** Milliseconds to the deadline, never below 0. */
+  /** Milliseconds until the deadline, at least 0. */
   remaining_ms() {
     const { deadline } = this.#call;
     return deadline === null ? UNLIMITED_MS : Math.max(0, Math.round(deadline - performance.now()));

@@ -1,16 +1,16 @@
-// Finds and imports the handler, and tells how it gives its answers.
+// Finds and imports the handler and determines how it returns its result.
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const SUFFIXES = ['.js', '.mjs', '.cjs'];
-// Thrown by require() for modules that only import() can load.
+// require() throws these for modules that only import() can load.
 const NEEDS_IMPORT = new Set(['ERR_REQUIRE_ESM', 'ERR_REQUIRE_ASYNC_MODULE']);
 
 const CALLS_CONTEXT = /\.\s*(?:succeed|fail|done)\s*\(/;
 
-/** The entrypoint names nothing that can be called; the message says what was looked for. */
+/** The entrypoint is not callable; the message says what was expected. */
 export class NoHandler extends Error {}
 
 /** {text, module, name} of `module.function`. */
@@ -36,7 +36,7 @@ function fileOf(codeDir, entrypoint) {
 async function importFile(file) {
   if (!file.endsWith('.mjs')) {
     try {
-      return createRequire(file)(file); // quicker than import(), and `require.cache` works as CommonJS code expects
+      return createRequire(file)(file); // faster than import(), and `require.cache` works as CommonJS code expects
     } catch (error) {
       if (!NEEDS_IMPORT.has(error?.code)) throw error;
     }
@@ -50,7 +50,7 @@ async function importFile(file) {
   }
 }
 
-/** Where a module keeps its functions: its exports, or the object or class that it exports as default. */
+/** The objects that may hold a module's functions: its exports, or the object or class that is its default export. */
 function ownersOf(module) {
   const owners = [module, module?.default, module?.default?.default];
   return owners.filter((owner) => owner !== null && (typeof owner === 'object' || typeof owner === 'function'));
@@ -73,14 +73,14 @@ function isAsync(handler) {
   return Object.prototype.toString.call(handler) === '[object AsyncFunction]';
 }
 
-/** Whether a handler may return before it calls context.done and the like; only its source can tell. */
+/** Whether a handler may return before it calls context.done and the like; judged by its source. */
 function answersByContext(handler) {
   return handler.length === 2 && !isAsync(handler) && CALLS_CONTEXT.test(Function.prototype.toString.call(handler));
 }
 
 /**
- * Imports the handler; `owner` is what it sees as `this`. `usesCallback`: it takes Lambda's third argument; `answersLater`: what it
- * returns (unless a promise) is not the answer; `awsEventOf`: makes events in Lambda's format, null for sless's own.
+ * Imports the handler; `owner` becomes its `this`. `usesCallback`: it takes Lambda's third argument; `answersLater`: its
+ * return value (unless a promise) is not the result; `awsEventOf`: builds events in Lambda's format, null for sless's own.
  * Throws NoHandler and whatever the code throws.
  */
 export async function loadProgram(settings) {

@@ -1,7 +1,7 @@
-// The event a handler gets: JSON body, query, form, or the body as text or base64.
+// Builds the handler's event: JSON body, query, form, or the body as text or base64.
 import { bodyFields, boundaryOf, lastValues, multipartPairs, pairsOf } from './fields.mjs';
 
-/** A body that says it is JSON and is not. */
+/** The body is declared as JSON but is not. */
 export class InvalidJson extends Error {
   constructor(reason) {
     super(`the request body is not valid JSON: ${reason}`);
@@ -18,7 +18,7 @@ function isJsonType(type) {
   return type === 'application/json' || type.endsWith('+json') || type === 'text/json';
 }
 
-/** The value of a JSON text as bytes; throws SyntaxError. */
+/** Parses JSON bytes. Throws SyntaxError. */
 function parsedJson(bytes) {
   let text = bytes.toString('utf8');
   if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
@@ -28,7 +28,7 @@ function parsedJson(bytes) {
   return JSON.parse(text);
 }
 
-/** {value} when the body happens to be JSON; `start` is a pattern that it must match first. */
+/** {value} when the body matches the pattern `start` and is JSON. */
 function foundJson(bytes, start) {
   if (!start.test(bytes.toString('latin1', 0, 64))) return null;
   try {
@@ -39,7 +39,7 @@ function foundJson(bytes, start) {
 }
 
 const MAY_BE_JSON = /^(?:\xef\xbb\xbf)?\s*["[{\-\dtfn]/;
-const MAY_BE_JSON_CONTAINER = /^(?:\xef\xbb\xbf)?\s*[[{]/; // what `curl -d` sends as a form
+const MAY_BE_JSON_CONTAINER = /^(?:\xef\xbb\xbf)?\s*[[{]/; // `curl -d` declares JSON as a form
 
 /** The event of a call. Throws InvalidJson. */
 export function eventOf(call) {
@@ -72,7 +72,7 @@ function eventOfOther(call, type) {
   }
 }
 
-/** Fields of a form body as [name, value] pairs; none for any other body. */
+/** Fields of a form body as [name, value] pairs; empty for other bodies. */
 export function formPairsOf(call) {
   const type = mediaTypeOf(call.contentType);
   if (type === 'application/x-www-form-urlencoded') return pairsOf(call.body.toString('utf8'));

@@ -1,4 +1,4 @@
-// What callers and the log see of an error.
+// Converts errors into answers and log text.
 import { inspect } from 'node:util';
 
 import { InvalidJson } from './event.mjs';
@@ -7,7 +7,7 @@ import { jsonOf, NotSerializable } from './json.mjs';
 const MESSAGE_HEADER_MAX_BYTES = 1024;
 const OWN_FOLDER = new URL('.', import.meta.url).href;
 
-/** The handler's answer cannot be sent: its status, a header or its base64 is wrong. */
+/** The result is not a valid HTTP answer: its status, a header or its base64 is wrong. */
 export class BadResult extends Error {
   constructor(message) {
     super(message);
@@ -15,7 +15,7 @@ export class BadResult extends Error {
   }
 }
 
-/** Name of an error's class; of a thrown value that is no error, its JavaScript type. Never throws, whatever was thrown. */
+/** Class name of an error, or the JavaScript type of another thrown value. Never throws. */
 export function typeOf(error) {
   if (!(error instanceof Error)) return typeof error;
   try {
@@ -26,7 +26,7 @@ export function typeOf(error) {
   }
 }
 
-/** What an error says; its type when it says nothing. Never throws, whatever was thrown. */
+/** Message of an error, or its type when the message is empty. Never throws. */
 export function messageOf(error) {
   try {
     const message = error instanceof Error ? error.message : error;
@@ -36,7 +36,7 @@ export function messageOf(error) {
   }
 }
 
-/** The text for the log: the error with its stack, without the runtime's own frames and without where the platform keeps the code. */
+/** Log text: the error with its stack, without the runtime's frames and the path of the code folder. */
 export function traceOf(error) {
   let text;
   try {
@@ -50,7 +50,7 @@ export function traceOf(error) {
 
 let codeFolder = '';
 
-/** Set once: the user's folder, which the log leaves out of paths. */
+/** Set once: the user's folder, which is stripped from logged paths. */
 export function setCodeFolder(folder) {
   codeFolder = folder.endsWith('/') ? folder : `${folder}/`;
 }
@@ -66,14 +66,14 @@ function encodedMessageOf(message) {
   return encoded;
 }
 
-/** The code of the platform's own refusals; null for what a handler threw. */
+/** The error code when the platform refused the call; null for what a handler threw. */
 export function faultOf(error) {
   if (error instanceof InvalidJson) return 'invalid_json';
   if (error instanceof BadResult) return 'bad_result';
   return error instanceof NotSerializable ? 'result_not_serializable' : null;
 }
 
-/** The answer {status, headers, body, error} for what went wrong in the call of `requestId`. */
+/** The answer {status, headers, body, error} for an error in the call `requestId`. */
 export function failureAnswer(error, requestId) {
   const message = messageOf(error);
   const headers = ['Content-Type', 'application/json', 'X-Sless-Error-Message', encodedMessageOf(message)];

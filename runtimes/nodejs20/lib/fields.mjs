@@ -1,9 +1,9 @@
-// Fields of a query, a form or a multipart body: the last value of a name, and all of them.
+// Parses the fields of queries, forms and multipart bodies.
 
 const CRLF = Buffer.from('\r\n');
 const HEAD_END = Buffer.from('\r\n\r\n');
 
-/** Sets own property `name`, also when it is `__proto__`. */
+/** Sets own property `name`, even if it is `__proto__`. */
 function put(object, name, value) {
   if (name === '__proto__') Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
   else object[name] = value;
@@ -28,10 +28,10 @@ export function allValues(pairs) {
 
 /** [name, value] pairs of a query string or a form body, decoded. */
 export function pairsOf(text) {
-  return text === '' ? [] : [...new URLSearchParams(`&${text}`)]; // behind "&" a first "?" is part of a name and not passed over
+  return text === '' ? [] : [...new URLSearchParams(`&${text}`)]; // the "&" keeps URLSearchParams from dropping a leading "?"
 }
 
-/** Percent-decoded text; what is not valid stays as it is or becomes U+FFFD. */
+/** Percent-decoded text; invalid sequences stay or become U+FFFD. */
 export function unquoted(text) {
   if (!text.includes('%')) return text;
   try {
@@ -41,18 +41,18 @@ export function unquoted(text) {
   }
 }
 
-/** `{body: text}`, or base64 for bytes that are no UTF-8 text; `extra` goes in front. */
+/** `{...extra, body: text}`, or base64 for bytes that are not UTF-8. */
 export function bodyFields(bytes, extra = {}) {
   const text = bytes.toString('utf8');
   if (text.includes('\ufffd') && !bytes.equals(Buffer.from(text))) return { ...extra, body: bytes.toString('base64'), isBase64Encoded: true };
   return { ...extra, body: text };
 }
 
-// multipart/form-data (RFC 7578), whole in memory: sless limits the body before it comes here.
+// multipart/form-data (RFC 7578), held in memory: sless limits the body's size.
 
 const PARAMETER = /;\s*([^=;"\s]+)\s*=\s*(?:"((?:\\["\\]|[^"])*)"?[^;]*|([^;]*))/g;
 
-/** Map of name → value of `form-data; name="a"; filename*=UTF-8''b`. In quotes browsers write `"` as %22. */
+/** Map of name → value from `form-data; name="a"; filename*=UTF-8''b`. In quotes browsers write `"` as %22. */
 function parametersOf(header) {
   const parameters = new Map();
   for (const [, name, quoted, plain] of header.matchAll(PARAMETER)) {
@@ -63,7 +63,7 @@ function parametersOf(header) {
   return parameters;
 }
 
-/** Boundary named by a Content-Type, null when there is none. */
+/** Boundary parameter of a Content-Type, or null. */
 export function boundaryOf(contentType) {
   return parametersOf(contentType).get('boundary') || null;
 }
@@ -77,7 +77,7 @@ function headersOf(head) {
   return headers;
 }
 
-/** [name, value] of a part: text, or for a file {filename, content_type, body[, isBase64Encoded]}; null for what is no field. */
+/** [name, value] of a part: text, or {filename, content_type, body[, isBase64Encoded]} for a file; null when the part is not a field. */
 function fieldOf(part) {
   const end = part.indexOf(HEAD_END);
   if (end < 0) return null;
@@ -91,10 +91,10 @@ function fieldOf(part) {
   return [name, bodyFields(bytes, { filename, content_type: headers['content-type'] ?? 'application/octet-stream' })];
 }
 
-/** The fields of a multipart body as [name, value] pairs in order. */
+/** Fields of a multipart body as [name, value] pairs, in order. */
 export function multipartPairs(body, boundary) {
   const delimiter = Buffer.from(`\r\n--${boundary}`);
-  const bytes = Buffer.concat([CRLF, body]); // so that the first delimiter looks like all others
+  const bytes = Buffer.concat([CRLF, body]); // so that the first delimiter looks like the others
   const pairs = [];
   let at = bytes.indexOf(delimiter);
   while (at >= 0) {
@@ -102,7 +102,7 @@ export function multipartPairs(body, boundary) {
     at = bytes.indexOf(delimiter, start);
     const lineEnd = bytes.indexOf(CRLF, start);
     if (at < 0 || lineEnd < 0 || lineEnd > at) break;
-    // The line end of the delimiter stays in front of a part without headers; then there is no field in it either.
+    // A part without headers starts with the delimiter's line end; it is not a field.
     const field = fieldOf(bytes.subarray(lineEnd + CRLF.length, at));
     if (field !== null) pairs.push(field);
   }

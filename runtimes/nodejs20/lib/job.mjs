@@ -1,4 +1,4 @@
-// Job mode: one event, one outcome.
+// Job mode: runs one event and writes one outcome.
 import fs from 'node:fs';
 
 import { Call, newId } from './call.mjs';
@@ -7,14 +7,14 @@ import { isStream } from './answer.mjs';
 import { endScope, writeStdout } from './loglines.mjs';
 import { runAs } from './scope.mjs';
 
-/** Takes the answer of the job's call and makes the outcome of it. */
+/** Converts the answer of the job's call into its outcome. */
 class Collector {
   closed = false;
   #head = null;
   #chunks = [];
   #report;
 
-  /** `report(outcome)` is called once. */
+  /** Calls `report(outcome)` once. */
   constructor(report) {
     this.#report = report;
   }
@@ -86,7 +86,7 @@ function eventBodyOf(text) {
   }
 }
 
-/** Ends the process with the outcome, once. */
+/** Writes the outcome and ends the process, once. */
 class JobEnd {
   #settings;
   #call;
@@ -96,7 +96,7 @@ class JobEnd {
     this.#settings = settings;
     this.#call = null;
     process.on('beforeExit', () => {
-      this.report(failedOutcome('the handler never finished: nothing is left that it could wait for', 'Unfinished', 500));
+      this.report(failedOutcome('the handler never finished: the event loop has nothing left to wait for', 'Unfinished', 500));
     });
     process.on('exit', (code) => {
       if (this.#reported) return;
@@ -121,16 +121,16 @@ class JobEnd {
   }
 }
 
-/** The outcome of a job whose handler cannot be imported. */
+/** The outcome when the handler cannot be imported. */
 export function reportImportFailure(settings, message, errorType) {
   writeOutcome(failedOutcome(message, errorType, 500), settings.resultFile);
 }
 
-/** Calls the handler with the event of the environment and ends the process. */
+/** Calls the handler with the event from the environment, then ends the process. */
 export function run(program) {
   const { settings } = program;
   const end = new JobEnd(settings);
-  process.on('SIGTERM', () => {}); // what runs is finished; the sender decides how long it waits
+  process.on('SIGTERM', () => {}); // let the call finish; the sender decides how long it waits
   const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), { ended() {} });
   if (settings.requestId !== null) call.requestId = settings.requestId;
   call.trigger = settings.trigger;

@@ -1,12 +1,12 @@
-// JSON text as Python's json.dumps writes it (`", "` and `": "`), so that a function may change its language and keep its answers.
-// JSON.stringify cannot do that, hides NaN and turns Map and Set into {}.
+// Writes JSON as Python's json.dumps does (`", "` and `": "`), so that answers do not depend on the function's language.
+// JSON.stringify cannot do that, and it hides NaN and turns Map and Set into {}.
 
 const QUOTABLE_AS_IS = /^[ !#-[\]-~]*$/;
 const NON_ASCII = /[\u0080-\uffff]/g;
-// A cycle is looked for only below this depth: real answers never get there and do not pay for the search.
+// Cycles are searched for only below this depth, which real answers do not reach.
 const CYCLE_SEARCH_DEPTH = 100;
 
-/** A value has no JSON form. The message names its place, such as `$.items[2].at`, and its type. */
+/** A value cannot be written as JSON. The message names its path, such as `$.items[2].at`, and its type. */
 export class NotSerializable extends Error {
   constructor(what, keys) {
     super(`the result is not JSON serializable: ${pathOf(keys)} is ${what}`);
@@ -17,7 +17,7 @@ export class NotSerializable extends Error {
 const KEPT_KEYS_MAX = 1000;
 const KEPT_KEY_MAX_LENGTH = 64;
 
-// Where in the value the writing has come to.
+// The path to the value being written.
 let trail = [];
 let ancestors = [];
 const keyTexts = new Map();
@@ -55,7 +55,7 @@ function textOf(value) {
     case 'boolean': return value ? 'true' : 'false';
     case 'bigint': return String(value);
     case 'object': return value === null ? 'null' : textOfObject(value);
-    case 'undefined': return undefined; // left out, as JSON.stringify does
+    case 'undefined': return undefined; // omitted, as in JSON.stringify
     default: throw new NotSerializable(`a ${typeof value}`, trail);
   }
 }
@@ -94,7 +94,7 @@ function cycleOf() {
   return new NotSerializable('a cycle', trail);
 }
 
-/** `"key": `, kept for the next of many like objects. */
+/** `"key": `, cached for the many objects with the same keys. */
 function keyTextOf(key) {
   let text = keyTexts.get(key);
   if (text === undefined) {
@@ -104,7 +104,7 @@ function keyTextOf(key) {
   return text;
 }
 
-// Parts are joined level by level: texts that grow by `+=` are trees to the engine, and collecting those takes half of a large answer's time.
+// Joins parts level by level: `+=` builds ropes, and flattening them takes half of a large answer's time.
 function textOfArray(items) {
   const parts = [];
   for (let index = 0; index < items.length; index++) {
@@ -126,7 +126,7 @@ function textOfFields(value) {
   return `{${parts.join(', ')}}`;
 }
 
-/** Text of the built-in classes whose fields say nothing; undefined for all others. */
+/** JSON text of built-in classes without useful fields; undefined for other classes. */
 function textOfSpecial(value) {
   if (value instanceof Date) {
     if (Number.isNaN(value.getTime())) throw new NotSerializable('an invalid Date', trail);

@@ -1,4 +1,4 @@
-// Turns what is written to stdout and stderr into log lines: one JSON object each, into the ring and onto the process's real stdout.
+// Turns output into log lines: one JSON object per line, kept in the ring and written to the process's real stdout.
 import fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 
@@ -12,12 +12,12 @@ const EAGAIN_PAUSE_MS = 1;
 // OSC (ended by BEL or ST), CSI, other escapes; then the 8-bit CSI
 const ANSI = /\u001b(?:\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-Z\\^-~])|\u009b[0-?]*[ -/]*[@-~]/g;
 
-// Taken before capture.mjs replaces them for the handler.
+// The originals, before capture.mjs replaces them.
 const writeSync = fs.writeSync;
 const REAL_STDOUT_FD = 1;
 let stdoutOpen = true;
 
-/** What one call, or the process outside of calls, has written so far. */
+/** Output of one call, or of the process outside calls. */
 export class LogScope {
   constructor(id) {
     this.id = id;
@@ -28,10 +28,10 @@ export class LogScope {
   }
 }
 
-/** Lines that belong to no call. */
+/** Lines outside any call. */
 export const processScope = new LogScope('');
 
-/** Takes a piece of output (string or bytes) of `stream` ("stdout" | "stderr"); whole lines go out at once. */
+/** Logs a piece of output (string or bytes) of `stream` ("stdout" | "stderr"); complete lines at once. */
 export function writeText(scope, stream, piece) {
   let partial = scope[stream];
   if (partial === null && typeof piece === 'string' && isOneLine(piece)) {
@@ -63,7 +63,7 @@ function addPiece(scope, stream, partial, piece) {
     start = end + 1;
   }
   if (!partial.overflow) partial.text += piece.slice(start);
-  // A line without an end must not fill the memory: it goes out cut, and its rest is passed over.
+  // A line that never ends must not fill the memory: log it cut and skip the rest.
   if (partial.text.length > 4 * LINE_MAX_BYTES) {
     emitLine(scope, stream, partial.text);
     partial.text = '';
@@ -79,13 +79,13 @@ function flushPartial(scope, stream) {
   if (text !== '' && !partial.overflow) emitLine(scope, stream, text);
 }
 
-/** Sends out what the scope wrote without a line end. */
+/** Logs the scope's unfinished line. */
 export function flushScope(scope) {
   flushPartial(scope, 'stdout');
   flushPartial(scope, 'stderr');
 }
 
-/** Ends the scope of a call: later writes still go out, each at once. */
+/** Ends the scope of a call; later writes are logged at once. */
 export function endScope(scope) {
   scope.ended = true;
   if (scope.stdout !== null || scope.stderr !== null) flushScope(scope);
@@ -114,7 +114,7 @@ function cutLine(text) {
   return bytes.toString('utf8', 0, end) + CUT_MARK;
 }
 
-/** Writes to the process's real stdout, whole and in order; a reader that is slow makes it wait, one that is gone is not an error. */
+/** Writes to the process's real stdout, completely and in order. Waits for a slow reader; a closed stdout is not an error. */
 export function writeStdout(text) {
   let rest = Buffer.from(text);
   while (stdoutOpen && rest.length > 0) {
@@ -122,19 +122,19 @@ export function writeStdout(text) {
       rest = rest.subarray(writeSync(REAL_STDOUT_FD, rest));
     } catch (error) {
       if (error.code === 'EAGAIN') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EAGAIN_PAUSE_MS);
-      else stdoutOpen = false; // EPIPE, EBADF: nobody reads; the ring still has the lines
+      else stdoutOpen = false; // EPIPE, EBADF: no reader; the ring still has the lines
     }
   }
 }
 
 // The ring of the newest lines, for GET /_sless/logs.
 let texts = [];
-let head = 0; // index of the oldest line in `texts`; what is before it is gone
+let head = 0; // index of the oldest line in `texts`
 let sizeBytes = 0;
 let lastSeq = 0;
 let droppedLines = 0;
 
-/** Keeps the JSON text of line `lastSeq + 1`, letting go of the oldest ones over 4 MB. */
+/** Keeps the JSON text of line `lastSeq + 1`; drops the oldest lines beyond 4 MB. */
 function keepLine(text) {
   lastSeq += 1;
   texts.push(text);
@@ -151,7 +151,7 @@ function keepLine(text) {
   }
 }
 
-/** The JSON answer for lines with `seq > after`. */
+/** JSON answer with the lines whose `seq > after`. */
 export function linesAfter(after) {
   const oldestSeq = lastSeq - (texts.length - head) + 1;
   const start = head + Math.max(0, after + 1 - oldestSeq);

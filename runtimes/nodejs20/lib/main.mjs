@@ -1,4 +1,4 @@
-// From the environment to a running mode.
+// Reads the environment and starts a mode.
 import fs from 'node:fs';
 import net from 'node:net';
 
@@ -12,10 +12,10 @@ import { takeSettings, WrongEnvironment } from './settings.mjs';
 const EXIT_NO_HANDLER = 1;
 const EXIT_WRONG_ENVIRONMENT = 2;
 
-// Taken before it is captured: what check mode and a wrong environment say is plain text.
+// The original, before it is captured: check mode and a wrong environment print plain text.
 const { writeSync } = fs;
 
-/** The time until the handler is imported: whatever ends it early is a failed import. */
+/** The phase until the handler is imported: an exit during it is a failed import. */
 class Loading {
   #settings;
   #failed;
@@ -23,7 +23,7 @@ class Loading {
   #exit = (code) => this.#exited(code);
   #neverSettles = false;
 
-  /** `failed(settings, message, errorType)` hears of a failed import, if anybody wants to. */
+  /** Calls `failed(settings, message, errorType)`, if given, after a failed import. */
   constructor(settings, failed) {
     this.#settings = settings;
     this.#failed = failed;
@@ -49,7 +49,7 @@ class Loading {
   }
 
   #exited(code) {
-    const what = this.#neverSettles ? 'waits for something that never comes' : `exited with code ${code}`;
+    const what = this.#neverSettles ? 'waits for something that never happens' : `exited with code ${code}`;
     const message = `entrypoint ${this.#settings.entrypoint}: the code ${what} while it was imported`;
     this.#say(message, message, 'Exit');
     process.exitCode = EXIT_NO_HANDLER;
@@ -62,7 +62,7 @@ class Loading {
   }
 }
 
-/** An error that nobody caught ends the import or the call it belongs to, never the process. */
+/** An uncaught error ends the import or the call it belongs to, never the process. */
 function guard(loading) {
   const caught = (error) => {
     if (!loading.over) {
@@ -74,10 +74,10 @@ function guard(loading) {
     else writeText(processScope, 'stderr', `${traceOf(error)}\n`);
   };
   process.on('uncaughtException', caught);
-  process.on('unhandledRejection', caught); // not left to the former: a listener of the user's would keep it from there
+  process.on('unhandledRejection', caught); // separately, because a listener of the user's would keep it from 'uncaughtException'
 }
 
-/** Kills the own process group at the end of the pipe whose read end is `fd`: what the handler started goes with it. */
+/** Kills the process group, including what the handler started, when the pipe with read end `fd` closes. */
 function watchLifeline(fd) {
   const end = () => process.kill(0, 'SIGKILL');
   let pipe;
@@ -97,7 +97,7 @@ function refuse(error) {
   process.exit(EXIT_WRONG_ENVIRONMENT);
 }
 
-/** Settings, working directory and lifeline; ends the process with code 2 when the environment is wrong. */
+/** Applies settings, working directory and lifeline; exits with code 2 when the environment is wrong. */
 function prepare() {
   try {
     const settings = takeSettings(process.env);
@@ -110,7 +110,7 @@ function prepare() {
   }
 }
 
-/** The part for a mode: only that one is loaded, since each file costs a little of the start. */
+/** Loads only the module of the given mode, because each file adds to the start-up time. */
 async function partFor(mode) {
   if (mode === 'job') return import('./job.mjs');
   if (mode === 'server') return import('./server.mjs');

@@ -7,7 +7,7 @@ function headOf(status, headers, length) {
   return `${head}Content-Length: ${length}\r\nConnection: keep-alive\r\n\r\n`;
 }
 
-/** Takes what call.mjs and streaming.mjs give: one whole answer, or start, write… and finish. */
+/** Receives one complete answer (`send`), or `start`, `write`… and `finish`. */
 export class Responder {
   #response;
   #isHead;
@@ -17,7 +17,7 @@ export class Responder {
     this.#isHead = method === 'HEAD';
   }
 
-  /** Whether the caller is gone. */
+  /** Whether the caller has left. */
   get closed() {
     return this.#response.destroyed || this.#response.socket?.destroyed === true;
   }
@@ -26,7 +26,7 @@ export class Responder {
     this.#response.once('close', listener);
   }
 
-  /** A whole answer; `body` null for the statuses that have none. */
+  /** Sends a complete answer; `body` is null for statuses without one. */
   send({ status, headers, body }) {
     const response = this.#response;
     if (body === null) {
@@ -35,21 +35,21 @@ export class Responder {
       return;
     }
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-    // node:http would send the head in front of such a text in the text's encoding, and a head is Latin-1.
+    // node:http would encode the head like this text, but a head is Latin-1.
     const sent = length === body.length ? body : Buffer.from(body);
     if (this.#isHead || !response.shouldKeepAlive) {
       response.writeHead(status, [...headers, 'Content-Length', String(length)]);
       response.end(this.#isHead ? undefined : sent);
       return;
     }
-    // The common case past writeHead, which checks again what answer.mjs has checked; ASCII text goes out with its head in one write.
+    // The common case bypasses writeHead, which would repeat the checks of answer.mjs; ASCII text is sent with its head in one write.
     const head = headOf(status, headers, length);
     const isAscii = length === body.length && typeof body === 'string';
     response._header = isAscii ? head + body : head;
     response.end(isAscii ? undefined : sent);
   }
 
-  /** The head of a streamed answer; returns whether its body is wanted (not for HEAD). */
+  /** Sends the head of a streamed answer. Returns whether a body should follow (not for HEAD). */
   start({ status, headers }) {
     this.#response.writeHead(status, headers);
     if (this.#isHead || status === 204 || status === 304) {
@@ -60,7 +60,7 @@ export class Responder {
     return true;
   }
 
-  /** Sends a chunk; a promise when the caller is slow, resolved when it has caught up or is gone. */
+  /** Sends a chunk. For a slow caller, returns a promise that resolves when it has caught up or left. */
   write(chunk) {
     const response = this.#response;
     if (response.write(chunk) || this.closed) return undefined;
@@ -79,7 +79,7 @@ export class Responder {
     this.#response.end();
   }
 
-  /** Ends the connection without the end of the answer, so that the caller can tell. */
+  /** Closes the connection before the answer is complete, so that the caller notices. */
   breakOff() {
     this.#response.destroy();
   }

@@ -1,9 +1,9 @@
-// Which call the running code belongs to, through timers, promises and callbacks.
+// Tracks the call that the running code belongs to, through timers, promises and callbacks.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 const storage = new AsyncLocalStorage();
 
-/** The call whose handler (or what it started) is running; undefined outside of any. */
+/** The current call; undefined outside calls. */
 export function currentCall() {
   return storage.getStore();
 }

@@ -8,18 +8,18 @@ import { linesAfter } from './loglines.mjs';
 import { Responder } from './responder.mjs';
 import { WrongEnvironment } from './settings.mjs';
 
-const MAX_HEADER_BYTES = 128 * 1024; // sless limits heads to 64 KB and then adds its own
+const MAX_HEADER_BYTES = 128 * 1024; // sless limits heads to 64 KB, then adds its own headers
 const DRAIN_CHECK_MS = 10;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * A request whose body is gathered as it is parsed. The stream that node:http makes of a body costs a third of a small call,
- * and nothing is won by it: the event needs the whole body, and sless limits its size.
+ * A request that collects its body while it is parsed. node:http's body stream takes a third of the time of a small call and
+ * has no benefit here: the event needs the whole body, and sless limits its size.
  */
 class Request extends http.IncomingMessage {
   chunks = null;
   whole = false;
-  call = null; // set by whoever wants the body
+  call = null; // set by the reader of the body
   server = null;
 
   push(chunk) {
@@ -40,12 +40,12 @@ class Request extends http.IncomingMessage {
     return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
   }
 
-  // node:http looks for this one header only, and all of them are costly to sort; calls read `rawHeaders`.
+  // node:http reads only this header, and parsing all of them is costly; calls read `rawHeaders`.
   get headers() {
     return { expect: findHeader(this.rawHeaders, 'expect') ?? undefined };
   }
 
-  // node:http asks this before it lets go of a request.
+  // node:http calls this before it releases a request.
   get readableEnded() {
     return this.whole;
   }
@@ -55,11 +55,11 @@ class Request extends http.IncomingMessage {
   _destroy(error, callback) {
     if (!this.whole && this.call !== null) this.server.brokeOff();
     this.whole = true;
-    callback(null); // it is nobody's error: there is no call yet
+    callback(null); // not an error: there is no call yet
   }
 }
 
-/** Value of a header by its lower-case name; null when absent. */
+/** Value of a header by its lower-case name, or null. */
 function findHeader(rawHeaders, name) {
   for (let index = 0; index < rawHeaders.length; index += 2) {
     if (rawHeaders[index].length === name.length && rawHeaders[index].toLowerCase() === name) return rawHeaders[index + 1];
@@ -80,7 +80,7 @@ function readHead(call, request) {
   call.rawHeaders = rawHeaders;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index];
-    // Only names with the initials of those below are worth lower-casing.
+    // Only names with these initials need to be lower-cased.
     const initial = name.charCodeAt(0) | 0x20;
     if (initial === 0x78 || initial === 0x63) readHeader(call, name.toLowerCase(), rawHeaders[index + 1]);
   }
@@ -99,7 +99,7 @@ function readHeader(call, name, value) {
   }
 }
 
-/** Takes away what a killed process left at the path that was given to this one. */
+/** Removes the socket that a killed process left at this path. */
 function removeSocket(path) {
   if (fs.lstatSync(path, { throwIfNoEntry: false })?.isSocket()) fs.unlinkSync(path);
 }
@@ -118,11 +118,11 @@ class Server {
       IncomingMessage: Request,
       maxHeaderSize: MAX_HEADER_BYTES,
       requireHostHeader: false,
-      // Times are sless's business: a runtime that closed an idle connection could do so just when a call is sent on it.
+      // sless handles time-outs: a runtime that closes an idle connection may do so just as a call arrives on it.
       keepAliveTimeout: 0,
       headersTimeout: 0,
       requestTimeout: 0,
-      keepAlive: true, // of TCP: finds peers that are gone
+      keepAlive: true, // TCP keep-alive detects lost peers
       noDelay: true,
     };
     this.#http = http.createServer(options, (request, response) => this.#accept(request, response));
@@ -132,7 +132,7 @@ class Server {
     });
   }
 
-  /** Resolves when it listens. */
+  /** Resolves when the server listens. */
   listen({ socket, address, port }) {
     if (socket) removeSocket(socket);
     return new Promise((resolve, reject) => {
@@ -145,7 +145,7 @@ class Server {
   #accept(request, response) {
     response.sendDate = false;
     if (this.#draining) response.shouldKeepAlive = false;
-    if (request.httpVersionMajor !== 1) { // the parser takes a request line without a version for HTTP/0.9
+    if (request.httpVersionMajor !== 1) { // the parser reads a request line without a version as HTTP/0.9
       response.shouldKeepAlive = false;
       response.writeHead(400, ['Content-Length', '0']).end();
       return;
@@ -161,14 +161,14 @@ class Server {
     readHead(request.call, request);
   }
 
-  /** The body of a request is complete. */
+  /** Called when the body of a request is complete. */
   received(call, body) {
     this.#arriving -= 1;
     call.body = body;
     this.#calls.admit(call);
   }
 
-  /** A request ended before its body did. */
+  /** Called when a request ends before its body is complete. */
   brokeOff() {
     this.#arriving -= 1;
   }
@@ -183,19 +183,19 @@ class Server {
       body = linesAfter(Math.max(0, Math.trunc(Number(url.searchParams.get('after')) || 0)));
     } else {
       status = 404;
-      body = JSON.stringify({ error: `no control request ${url.pathname}` });
+      body = JSON.stringify({ error: `unknown control request ${url.pathname}` });
     }
     response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))]);
     response.end(body);
   }
 
-  /** Stops accepting, lets what runs end within that time; resolves when all of it is sent. */
+  /** Stops accepting and waits for running calls, at most that long; resolves when their answers are sent. */
   async drain(graceMs) {
     this.#draining = true;
-    this.#http.close(); // and with it the connections between two requests
+    this.#http.close(); // also closes idle connections
     for (const socket of this.#sockets) {
-      if (socket._httpMessage) socket._httpMessage.shouldKeepAlive = false; // the answer that is being made
-      else if (socket.bytesRead === 0) socket.destroy(); // node:http takes a connection before its first request for a busy one
+      if (socket._httpMessage) socket._httpMessage.shouldKeepAlive = false; // the answer in progress
+      else if (socket.bytesRead === 0) socket.destroy(); // node:http treats a connection before its first request as busy
     }
     const end = performance.now() + graceMs;
     while (this.#busy && performance.now() < end) {
@@ -214,7 +214,7 @@ class Server {
   }
 }
 
-/** Serves until SIGTERM, then drains and ends the process. */
+/** Serves until SIGTERM, then drains and exits. */
 export async function run(program) {
   const server = new Server(program);
   process.on('SIGTERM', async () => {

@@ -1,19 +1,19 @@
-// What the environment asks for. The only part that reads SLESS_* variables.
+// Settings from the environment. Only this module reads SLESS_* variables.
 import fs from 'node:fs';
 import path from 'node:path';
 
 const MODES = ['server', 'job', 'check'];
 const EVENT_FORMATS = ['sless', 'aws-http-v2'];
-// sockaddr_un holds 108 bytes and libuv cuts longer paths silently: two runtimes could then share one socket.
+// sockaddr_un holds 108 bytes and libuv silently truncates longer paths, so two runtimes could share a socket.
 const SOCKET_PATH_MAX_BYTES = 100;
-// The handler's environment keeps none of these.
+// Removed from the handler's environment.
 const PRIVATE_NAMES = [
   'SLESS_MODE', 'SLESS_CODE_DIR', 'SLESS_DEPS_DIR', 'SLESS_SOCKET', 'SLESS_ADDRESS', 'SLESS_PORT', 'SLESS_CONCURRENCY', 'SLESS_EVENT_FORMAT',
   'SLESS_GRACE_SEC',
   'SLESS_LIFELINE_FD', 'SLESS_EVENT', 'SLESS_EVENT_FILE', 'SLESS_INVOCATION_ID', 'SLESS_REQUEST_ID', 'SLESS_TRIGGER', 'SLESS_RESULT_FILE',
 ];
 
-/** The environment cannot be worked with; the message names the variable. */
+/** An environment variable is wrong; the message names it. */
 export class WrongEnvironment extends Error {}
 
 function integerOf(env, name, fallback, least, most) {
@@ -57,7 +57,7 @@ function eventTextOf(env) {
   }
 }
 
-/** The settings of this process, read once from `env`, which loses the names a handler must not see. Throws WrongEnvironment. */
+/** Reads the settings once from `env` and removes the names that a handler must not see. Throws WrongEnvironment. */
 export function takeSettings(env) {
   const mode = choiceOf(env, 'SLESS_MODE', MODES);
   const settings = {

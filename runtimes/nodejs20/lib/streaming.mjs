@@ -1,4 +1,4 @@
-// Answers that are sent piece by piece: iterators, async iterables, Readables.
+// Streamed answers: iterators, async iterables, Readables.
 import { hasHeader, streamTypeOf } from './answer.mjs';
 import { failureAnswer } from './failures.mjs';
 import { bytesOf } from './json.mjs';
@@ -9,20 +9,20 @@ function nextTurn() {
   });
 }
 
-/** {pull, stop}: `pull()` is the next {done, value}; `stop()` asks the source to end early; `failed(error)` hears what comes of that. */
+/** {pull, stop}: `pull()` returns the next {done, value}; `stop()` ends the source early and passes any error to `failed(error)`. */
 function sourceOf(stream, failed) {
   const isAsync = typeof stream[Symbol.asyncIterator] === 'function';
   const iterator = isAsync ? stream[Symbol.asyncIterator]() : stream[Symbol.iterator]();
   let pulled = false;
   return {
     pull: async () => {
-      // A generator that never waits must not keep other calls waiting, nor hold its pieces back.
+      // A generator that never waits must not delay other calls or its own chunks.
       if (pulled && !isAsync) await nextTurn();
       pulled = true;
       return iterator.next();
     },
     stop: () => {
-      if (typeof stream.destroy === 'function') stream.destroy(); // return() would wait for a Readable's next chunk
+      if (typeof stream.destroy === 'function') stream.destroy(); // return() would wait for the Readable's next chunk
       else endOf(iterator).catch(failed);
     },
   };
@@ -57,7 +57,7 @@ async function sendChunks(call, source, first) {
 async function sendAll(call, answer, source) {
   const { responder } = call;
   const first = await source.pull();
-  if (first.done !== true) chunkOf(first.value); // a wrong first chunk is still a clean 500
+  if (first.done !== true) chunkOf(first.value); // a wrong first chunk can still become a 500
   if (call.overdue || responder.closed) return;
   call.begun = true;
   const headers = hasHeader(answer.headers, 'content-type') ? answer.headers : [...answer.headers, 'Content-Type', streamTypeOf(first.value)];
@@ -65,7 +65,7 @@ async function sendAll(call, answer, source) {
   if (wantsBody) await sendChunks(call, source, first);
 }
 
-/** Sends the answer of `call` whose body is `answer.stream`, then finishes the call. */
+/** Streams `answer.stream` as the body of the answer to `call`, then finishes the call. */
 export async function sendStream(call, answer) {
   const { responder } = call;
   let source = null;
@@ -76,7 +76,7 @@ export async function sendStream(call, answer) {
     source = sourceOf(answer.stream, logError);
     responder.onClose(() => {
       source.stop();
-      // A generator hears of it when what it waits for comes, which may be never; no deadline ends a call that has begun its answer.
+      // A generator is stopped only after its pending wait, which may never end; no deadline applies once an answer has begun.
       if (call.begun) call.finish();
     });
     await sendAll(call, answer, source);

@@ -1,18 +1,18 @@
-// Where a module that Node cannot parse is wrong. Loaded only once that has happened.
+// Locates the syntax error in a module that Node cannot parse. Loaded only after such an error.
 import { spawnSync } from 'node:child_process';
 
 const OWN_FOLDER = new URL('.', import.meta.url).href;
 const TIMEOUT_MS = 5000;
 
-/** Whether no line of the user's ran: then the error is of the source itself, and its stack names no file. */
+/** Whether no line of the user's code ran: the error is in the source itself, and its stack names no file. */
 function isOfSource(error) {
   const frames = String(error.stack).split('\n').filter((line) => line.startsWith('    at '));
   return String(error.stack).startsWith('SyntaxError') && frames.every((frame) => frame.includes('node:') || frame.includes(OWN_FOLDER));
 }
 
 /**
- * Puts file, line and source line before the stack of a SyntaxError that importing `url` gave, as Node does for CommonJS. It tells them of a
- * module only as the last words of a process, so another one imports it, too: Node parses all of a module's imports before it runs any.
+ * Prepends file, line and source line to the stack of a SyntaxError from importing `url`, as Node does for CommonJS. For an ES module, Node
+ * prints them only when the process dies, so a child process imports it too; Node parses all imports before it runs any code.
  */
 export function addPlace(error, url) {
   if (!isOfSource(error)) return;

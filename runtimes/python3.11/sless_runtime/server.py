@@ -33,15 +33,15 @@ class Server:
 
     def serve(self):
         """Serve until SIGTERM or SIGINT, then finish running calls."""
+        self._signals, writing = signal_pipe()  # before listening: a server that accepts calls must drain on SIGTERM
         listener = listen(self._settings)
-        self._signals, writing = signal_pipe()
         self.crew = Crew(self, listener, lambda: os.write(writing, WAKE))
         os.register_at_fork(after_in_child=self.crew.leave_to_parent)
         self._waiting.register(listener.fileno(), 0)
         self._waiting.register(self._signals, POLLIN)
         self.crew.start()
         timeout_ms = None
-        while not self._is_told_to_end(timeout_ms):
+        while not self._must_end(timeout_ms):
             timeout_ms = TICK_MS if self.crew.tick() else None
         self._waiting.unregister(listener.fileno())
         self._drain()
@@ -53,18 +53,18 @@ class Server:
             self.capture.finish(call, self._finish_poller)
             self.slots.leave(call)
 
-    def _is_told_to_end(self, timeout_ms):
+    def _must_end(self, timeout_ms):
         """Wait for a signal, a wake-up or the time-out."""
-        told = False
+        ending = False
         for descriptor, event in self._waiting.poll(timeout_ms):
             if event & POLLNVAL:
                 self.crew.lost = True
             elif descriptor == self._signals:
-                told = any(number in ENDING for number in os.read(descriptor, 512))
+                ending = any(number in ENDING for number in os.read(descriptor, 512))
         if self.crew.lost:
             # Exit rather than stay alive but unreachable; another instance takes over.
             raise WrongEnvironment("the function closed the listening socket")
-        return told
+        return ending
 
     def _drain(self):
         self.draining = True
@@ -72,7 +72,7 @@ class Server:
         remove_socket(self._settings.socket_path)
         deadline = monotonic() + self._settings.grace_sec
         while (self.crew.connections or self.slots.running) and monotonic() < deadline:
-            self._is_told_to_end(TICK_MS)
+            self._must_end(TICK_MS)
             self.crew.tick()
 
 
