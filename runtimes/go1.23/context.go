@@ -99,6 +99,7 @@ func httpViewOf(c *call) map[string]any {
 	query := pairsOf(c.queryText)
 	return map[string]any{
 		"method": c.method, "path": unquoted(c.rawPath), "raw_path": c.rawPath, "full_path": c.fullPath,
+		"raw_query":   c.queryText,
 		"query":       textFields(lastValues(query)),
 		"multi_query": textLists(allValues(query)),
 		"multi_form":  allValues(c.formPairs()),

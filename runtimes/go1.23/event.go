@@ -16,11 +16,19 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // event builds the handler's event: JSON body, query, form, or the body as text or base64.
 func (c *call) event() (any, error) {
-	if early.Config.AWSEvents && c.overHTTP {
-		return awsEventOf(c), nil
+	if c.overHTTP {
+		switch early.Config.EventFormat {
+		case "aws-http-v1":
+			return eventV1Of(c), nil
+		case "aws-http-v2":
+			return eventV2Of(c), nil
+		}
 	}
 	if len(c.body) == 0 {
 		return lastValues(pairsOf(c.queryText)), nil
+	}
+	if c.isEncoded() {
+		return map[string]any{"body": base64.StdEncoding.EncodeToString(c.body), "isBase64Encoded": true}, nil
 	}
 	mediaType := mediaTypeOf(c.contentType)
 	if isJSONType(mediaType) {
@@ -31,6 +39,16 @@ func (c *call) event() (any, error) {
 		return value, nil
 	}
 	return c.eventOfOther(mediaType), nil
+}
+
+// isEncoded reports whether the body has a Content-Encoding.
+func (c *call) isEncoded() bool {
+	for _, field := range c.headers {
+		if strings.EqualFold(field.name, "content-encoding") {
+			return field.value != "" && field.value != "identity"
+		}
+	}
+	return false
 }
 
 func (c *call) eventOfOther(mediaType string) any {
@@ -56,7 +74,7 @@ func (c *call) eventOfOther(mediaType string) any {
 func (c *call) formPairs() []pair {
 	switch mediaTypeOf(c.contentType) {
 	case "application/x-www-form-urlencoded":
-		return pairsOf(string(c.body))
+		return pairsIn(string(c.body), charsetOf(c.contentType))
 	case "multipart/form-data":
 		if boundary := boundaryOf(c.contentType); boundary != "" {
 			return multipartPairs(c.body, boundary)

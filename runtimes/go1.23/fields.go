@@ -27,8 +27,11 @@ func allValues(pairs []pair) map[string][]any {
 	return fields
 }
 
-// pairsOf decodes the fields of a query or a form body.
-func pairsOf(text string) []pair {
+// pairsOf decodes the fields of a query.
+func pairsOf(text string) []pair { return pairsIn(text, utf8Text) }
+
+// pairsIn decodes the fields of a form body; `decode` converts the bytes of its charset to text.
+func pairsIn(text string, decode func([]byte) string) []pair {
 	var pairs []pair
 	for len(text) > 0 {
 		var part string
@@ -37,13 +40,9 @@ func pairsOf(text string) []pair {
 			continue
 		}
 		name, value, _ := strings.Cut(part, "=")
-		pairs = append(pairs, pair{fieldText(name), fieldText(value)})
+		pairs = append(pairs, pair{decode(percentBytes(name, true)), decode(percentBytes(value, true))})
 	}
 	return pairs
-}
-
-func fieldText(text string) string {
-	return unquoted(strings.ReplaceAll(text, "+", " "))
 }
 
 // unquoted decodes percent-encoding; invalid sequences stay or become U+FFFD.
@@ -51,6 +50,10 @@ func unquoted(text string) string {
 	if strings.IndexByte(text, '%') < 0 {
 		return text
 	}
+	return utf8Text(percentBytes(text, false))
+}
+
+func percentBytes(text string, plusIsSpace bool) []byte {
 	decoded := make([]byte, 0, len(text))
 	for at := 0; at < len(text); at++ {
 		if text[at] == '%' && at+2 < len(text) {
@@ -61,9 +64,13 @@ func unquoted(text string) string {
 				continue
 			}
 		}
-		decoded = append(decoded, text[at])
+		if plusIsSpace && text[at] == '+' {
+			decoded = append(decoded, ' ')
+		} else {
+			decoded = append(decoded, text[at])
+		}
 	}
-	return strings.ToValidUTF8(string(decoded), "\ufffd")
+	return decoded
 }
 
 func hexValue(c byte) int {
@@ -168,7 +175,7 @@ func fieldOf(part []byte) (pair, bool) {
 	}
 	filename, isFile := parameters["filename"]
 	if !isFile {
-		return pair{name, strings.ToValidUTF8(string(content), "\ufffd")}, true
+		return pair{name, charsetOf(contentType)(content)}, true
 	}
 	file := map[string]any{"filename": filename, "content_type": contentType}
 	return pair{name, bodyFields(content, file)}, true

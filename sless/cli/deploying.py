@@ -35,7 +35,7 @@ FIELDS = {
 )
 @click.option("--unset", multiple=True, metavar="K", help="Remove an environment variable; repeatable.")
 @click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable. Replaces all.")
-@click.option("--event-format", metavar="F", help="sless or aws-http-v2.")
+@click.option("--event-format", metavar="F", help="sless, aws-http-v1 or aws-http-v2.")
 @click.option("--memory", type=int, metavar="MB", help="Memory of an instance.")
 @click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call in seconds.")
 @click.option("--replicas", type=int, metavar="N", help="Number of instances of a service.")

@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 @click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable.")
 @click.option("--memory", type=int, metavar="MB", help="Memory of an instance; default: 128.")
 @click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call; default: 30.")
-@click.option("--event-format", metavar="F", help="sless or aws-http-v2.")
+@click.option("--event-format", metavar="F", help="sless, aws-http-v1 or aws-http-v2.")
 def dev(folder: Path, **options: Any) -> int:
     """Serve the code in DIR while you work on it, and reload it at each save.
 

@@ -99,8 +99,12 @@ _CALLABLE: dict[str, Schema] = (
     | _CODE
     | _MEMORY
     | {
-        "concurrency": _count(1, 1000, 50, "calls at once per instance; more wait"),
-        "event_format": _choice(("sless", "aws-http-v2"), "sless", "shape of the event of a call over HTTP"),
+        "concurrency": _count(1, 1000, 50, "calls at once per instance, further calls wait; default 1 for the aws formats"),
+        "event_format": _choice(
+            ("sless", "aws-http-v1", "aws-http-v2"),
+            "sless",
+            "format of the event of an HTTP call; aws-http-v1: API Gateway REST API, v2: HTTP API",
+        ),
     }
     | _ENV
     | _SECRETS

@@ -87,6 +87,11 @@ def default_entrypoint_of(runtime: str | None) -> str | None:
     return RUNTIMES[runtime].default_entrypoint if runtime else None
 
 
+def default_concurrency_of(event_format: str) -> int:
+    """AWS Lambda runs one call at a time in an instance, and handlers written for it rely on that."""
+    return 50 if event_format == "sless" else 1
+
+
 def check_event_size(field: str, text: str, limit: int = schemas.MAX_EVENT_BYTES) -> None:
     size = len(text.encode())
     if size > limit:
@@ -134,6 +139,8 @@ def _spec_of(kind: Kind, given: Mapping[str, Any], existing: WorkloadSpec | None
     followed = existing is not None and mode is Mode.MERGE and existing.entrypoint == default_entrypoint_of(existing.runtime)
     if spec.entrypoint is None or ("entrypoint" not in given and followed and spec.runtime != base.runtime):
         spec = replace(spec, entrypoint=default_entrypoint_of(spec.runtime))
+    if given.get("concurrency") is None and ("concurrency" in given or base.concurrency == default_concurrency_of(base.event_format)):
+        spec = replace(spec, concurrency=default_concurrency_of(spec.event_format))
     return spec
 
 

@@ -105,7 +105,7 @@ def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
         ENTRYPOINT,
         setting(kind, "memory_mb", "Memory of one instance in MB.", type=NUMBER),
         setting(kind, "concurrency", "Calls at once per instance; more wait.", type=NUMBER),
-        setting(kind, "event_format", "Shape of the event of a call over HTTP: `sless` or `aws-http-v2`."),
+        setting(kind, "event_format", "Shape of the event of a call over HTTP: `sless`, `aws-http-v1` or `aws-http-v2`."),
         *ENVIRONMENTS,
         *DESCRIBING,
     )

@@ -36,6 +36,7 @@ THROUGH = (Way.PROXIED, Way.LONG)
 
 JSON_TYPE = ("Content-Type", "application/json")
 FORM_TYPE = ("Content-Type", "application/x-www-form-urlencoded")
+FORM_1251 = ("Content-Type", "application/x-www-form-urlencoded; charset=windows-1251")
 TEXT = "text/plain; charset=utf-8"
 BINARY = "application/octet-stream"
 
@@ -171,6 +172,20 @@ EVENTS = [
     event_case("curl-d-json-array", [1, 2], headers=(FORM_TYPE,), body=b"[1, 2]"),
     event_case("json-without-type", {"a": 1}, body=b' {"a": 1}\n'),
     event_case("form", {"a": "1 2", "b": "ü", "c": ""}, headers=(FORM_TYPE,), body=b"a=0&a=1+2&b=%C3%BC&c="),
+    event_case("form-charset", {"имя": "Тверь +"}, headers=(FORM_1251,), body="имя=Тверь %2B".encode("cp1251")),
+    event_case("form-charset-escaped", {"a": "Тверь"}, headers=(FORM_1251,), body=b"a=%D2%E2%E5%F0%FC"),
+    event_case("form-charset-unknown", {"a": "ü"}, headers=(("Content-Type", FORM_TYPE[1] + "; charset=no-such"),), body=b"a=%C3%BC"),
+    event_case(
+        "multipart-charset",
+        {"a": "Тверь"},
+        headers=(MULTIPART_TYPE,),
+        body=b'--XX\r\nContent-Disposition: form-data; name="a"\r\nContent-Type: text/plain; charset=windows-1251\r\n\r\n'
+        b"\xd2\xe2\xe5\xf0\xfc\r\n--XX--\r\n",
+    ),
+    event_case(
+        "encoded", {"body": "H4sI", "isBase64Encoded": True}, headers=(JSON_TYPE, ("Content-Encoding", "gzip")), body=b"\x1f\x8b\x08"
+    ),
+    event_case("identity-encoding", 1, headers=(JSON_TYPE, ("Content-Encoding", "identity")), body=b"1"),
     event_case("form-that-is-a-number", {"12": ""}, headers=(FORM_TYPE,), body=b"12"),
     event_case("form-broken-json", {"{a": "1"}, headers=(FORM_TYPE,), body=b"{a=1"),
     event_case(
@@ -244,6 +259,7 @@ CONTEXT = [
             "http.path": "/a b/ü/c",
             "http.raw_path": "/a%20b/%C3%BC%2Fc",
             "http.full_path": "/fn/sless-x/conformance/a%20b/%C3%BC%2Fc",
+            "http.raw_query": "x=1&x=2&y=%C3%BC+&flag",
             "http.query": {"x": "2", "y": "ü ", "flag": ""},
             "http.multi_query": {"x": ["1", "2"], "y": ["ü "], "flag": [""]},
             "http.client_ip": "192.0.2.7",
@@ -707,6 +723,7 @@ WIRE = [
 ]
 
 AWS = {"SLESS_EVENT_FORMAT": "aws-http-v2"}
+AWS_V1 = {"SLESS_EVENT_FORMAT": "aws-http-v1"}
 AWS_CASES = [
     Case(
         id="aws-event",
@@ -791,6 +808,68 @@ AWS_CASES = [
         id="aws-cron-event",
         handler="aws.handler",
         env=AWS,
+        event={"a": 1},
+        headers=(("X-Sless-Trigger", "cron"),),
+        status=201,
+        json={"a": 1},
+        ways=DIRECT_ONLY,
+    ),
+    Case(
+        id="aws-v1-event",
+        handler="aws.handler",
+        env=AWS_V1,
+        method="POST",
+        target="/items/a%20b?x=1&x=2&y=%C3%BC",
+        headers=(
+            ("X-Request-Id", "req-7"),
+            ("X-Sless-Client-Ip", "192.0.2.7"),
+            ("User-Agent", "curl/8"),
+            ("X-Many", "1"),
+            ("X-Many", "2"),
+            ("Cookie", "a=1; b=2"),
+            JSON_TYPE,
+        ),
+        body=b'{"n": 1}',
+        status=201,
+        has={
+            "version": "1.0",
+            "httpMethod": "POST",
+            "path": "/items/a b",
+            "resource": "/{proxy+}",
+            "pathParameters": {"proxy": "items/a b"},
+            "stageVariables": None,
+            "headers.x-many": "2",
+            "headers.cookie": "a=1; b=2",
+            "multiValueHeaders.x-many": ["1", "2"],
+            "multiValueHeaders.content-type": ["application/json"],
+            "queryStringParameters": {"x": "2", "y": "ü"},
+            "multiValueQueryStringParameters": {"x": ["1", "2"], "y": ["ü"]},
+            "requestContext.httpMethod": "POST",
+            "requestContext.path": "/items/a%20b",
+            "requestContext.protocol": "HTTP/1.1",
+            "requestContext.identity.sourceIp": "192.0.2.7",
+            "requestContext.identity.userAgent": "curl/8",
+            "requestContext.requestId": "req-7",
+            "requestContext.apiId": "conformance",
+            "requestContext.domainName": "fn.example",
+            "body": '{"n": 1}',
+            "isBase64Encoded": False,
+        },
+        headers_out={"X-From": "lambda", "Set-Cookie": ("c=3",)},
+        proxied_has={"requestContext.identity.sourceIp": "127.0.0.1"},
+    ),
+    Case(
+        id="aws-v1-no-body",
+        handler="aws.handler",
+        env=AWS_V1,
+        method="GET",
+        status=201,
+        has={"body": None, "queryStringParameters": None, "multiValueQueryStringParameters": None, "isBase64Encoded": False},
+    ),
+    Case(
+        id="aws-v1-cron-event",
+        handler="aws.handler",
+        env=AWS_V1,
         event={"a": 1},
         headers=(("X-Sless-Trigger", "cron"),),
         status=201,

@@ -195,7 +195,10 @@ def test_what_a_caller_sees_when_the_instance_breaks_off(shared: Tenant, python:
     if event == "close":
         # The kernel still completes one connection on a listening socket that was closed under a poll(); it breaks off.
         wait_until(lambda: works(shared, python), "serves again")
-        wait_until(lambda: "the function closed the listening socket" in shared.get("functions/python/logs").text, "the log says why it was replaced")
+        wait_until(
+            lambda: "the function closed the listening socket" in shared.get("functions/python/logs").text,
+            "the log says why it was replaced",
+        )
     else:
         next_is_served(shared, python)
 

@@ -33,7 +33,7 @@ type Settings struct {
 	Port, Version, MemoryMB                      int
 	TimeoutSec, Concurrency, GraceSec            int
 	LifelineFD                                   int
-	AWSEvents                                    bool
+	EventFormat                                  string
 	EventText                                    string
 	InvocationID, RequestID, Trigger, ResultFile string
 }
@@ -56,7 +56,7 @@ func takeSettings() Settings {
 		Concurrency:  integerOf("SLESS_CONCURRENCY", 50, 1, most),
 		GraceSec:     integerOf("SLESS_GRACE_SEC", 10, 0, 1<<20),
 		LifelineFD:   integerOf("SLESS_LIFELINE_FD", -1, 0, 1<<20),
-		AWSEvents:    choiceOf("SLESS_EVENT_FORMAT", "sless", "aws-http-v2") == "aws-http-v2",
+		EventFormat:  choiceOf("SLESS_EVENT_FORMAT", "sless", "aws-http-v1", "aws-http-v2"),
 		InvocationID: os.Getenv("SLESS_INVOCATION_ID"),
 		RequestID:    os.Getenv("SLESS_REQUEST_ID"),
 		Trigger:      textOf("SLESS_TRIGGER", "job"),

@@ -1,6 +1,6 @@
-// Builds the event of an AWS HTTP API (payload format 2.0), for handlers written for AWS Lambda.
-import { plainHeaders } from './context.mjs';
-import { allValues, bodyFields, pairsOf } from './fields.mjs';
+// Builds the events of AWS API Gateway, for handlers written for AWS Lambda: REST APIs (payload format 1.0), HTTP APIs (2.0).
+import { anyCase, headerPairs, plainHeaders } from './context.mjs';
+import { allValues, bodyFields, lastValues, pairsOf, unquoted } from './fields.mjs';
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
@@ -33,8 +33,48 @@ function requestContextOf(call, headers, settings) {
   };
 }
 
-/** The event of an HTTP call in this format. */
-export function awsEventOf(call, settings) {
+function orNull(fields) {
+  return Object.keys(fields).length > 0 ? fields : null;
+}
+
+/** Absent query parameters and body are null; of repeated headers and parameters the last value counts. */
+function eventV1Of(call, settings) {
+  const now = new Date();
+  const headers = headerPairs(call.rawHeaders);
+  const path = unquoted(call.rawPath);
+  const query = pairsOf(call.queryText);
+  const lastHeaders = lastValues(headers);
+  return {
+    version: '1.0',
+    resource: '/{proxy+}',
+    path,
+    httpMethod: call.method,
+    headers: anyCase(lastHeaders),
+    multiValueHeaders: anyCase(allValues(headers)),
+    queryStringParameters: orNull(lastValues(query)),
+    multiValueQueryStringParameters: orNull(allValues(query)),
+    pathParameters: { proxy: path.replace(/^\/+/, '') },
+    stageVariables: null,
+    requestContext: {
+      accountId: 'anonymous',
+      apiId: settings.functionName,
+      domainName: lastHeaders.host ?? '',
+      httpMethod: call.method,
+      identity: { sourceIp: call.clientIp, userAgent: lastHeaders['user-agent'] ?? '' },
+      path: call.rawPath,
+      protocol: `HTTP/${call.httpVersion}`,
+      requestId: call.requestId,
+      requestTime: logTimeOf(now),
+      requestTimeEpoch: now.getTime(),
+      resourcePath: '/{proxy+}',
+      stage: '$default',
+    },
+    ...(call.body.length > 0 ? { isBase64Encoded: false, ...bodyFields(call.body) } : { body: null, isBase64Encoded: false }),
+  };
+}
+
+/** Absent cookies, queryStringParameters and body are left out; `headers` does not contain cookies. */
+function eventV2Of(call, settings) {
   const { cookie, ...headers } = plainHeaders(call.rawHeaders, ',');
   const event = {
     version: '2.0',
@@ -51,3 +91,5 @@ export function awsEventOf(call, settings) {
   if (call.body.length > 0) Object.assign(event, bodyFields(call.body));
   return event;
 }
+
+export const AWS_EVENTS = { 'aws-http-v1': eventV1Of, 'aws-http-v2': eventV2Of };

@@ -31,13 +31,25 @@ const ANY_CASE = {
   has: (target, name) => ownKeyOf(target, name) !== null || name in target,
 };
 
+/** An object with lower-case keys, looked up in any case. */
+export function anyCase(headers) {
+  return new Proxy(Object.assign(new CallerHeaders(), headers), ANY_CASE);
+}
+
+/** [lower-case name, value] pairs of a raw [name, value, …] list, except X-Sless-*. */
+export function headerPairs(rawHeaders) {
+  const pairs = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index].toLowerCase();
+    if (!name.startsWith('x-sless-')) pairs.push([name, rawHeaders[index + 1]]);
+  }
+  return pairs;
+}
+
 /** Headers of a raw [name, value, …] list except X-Sless-*; repeated ones are joined by `separator`, cookies by "; ". */
 export function plainHeaders(rawHeaders, separator) {
   const headers = new CallerHeaders();
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index].toLowerCase();
-    if (name.startsWith('x-sless-')) continue;
-    const value = rawHeaders[index + 1];
+  for (const [name, value] of headerPairs(rawHeaders)) {
     headers[name] = Object.hasOwn(headers, name) ? headers[name] + (name === 'cookie' ? '; ' : separator) + value : value;
   }
   return headers;
@@ -53,6 +65,7 @@ export class HttpRequest {
     this.path = unquoted(call.rawPath);
     this.raw_path = call.rawPath;
     this.full_path = call.fullPath;
+    this.raw_query = call.queryText;
     this.body = call.body;
     this.client_ip = call.clientIp;
   }

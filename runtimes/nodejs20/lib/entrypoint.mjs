@@ -88,6 +88,6 @@ export async function loadProgram(settings) {
   const { handler, owner } = handlerOf(await importFile(fileOf(settings.codeDir, entrypoint)), entrypoint);
   const usesCallback = handler.length >= 3;
   const answersLater = (usesCallback && !isAsync(handler)) || answersByContext(handler);
-  const awsEventOf = settings.awsEvents ? (await import('./awsevent.mjs')).awsEventOf : null;
+  const awsEventOf = settings.eventFormat === 'sless' ? null : (await import('./awsevent.mjs')).AWS_EVENTS[settings.eventFormat];
   return { settings, handler, owner, usesCallback, answersLater, awsEventOf };
 }

@@ -1,5 +1,5 @@
 // Builds the handler's event: JSON body, query, form, or the body as text or base64.
-import { bodyFields, boundaryOf, lastValues, multipartPairs, pairsOf } from './fields.mjs';
+import { bodyFields, boundaryOf, charsetOf, formPairs, lastValues, multipartPairs, pairsOf } from './fields.mjs';
 
 /** The body is declared as JSON but is not. */
 export class InvalidJson extends Error {
@@ -41,10 +41,17 @@ function foundJson(bytes, start) {
 const MAY_BE_JSON = /^(?:\xef\xbb\xbf)?\s*["[{\-\dtfn]/;
 const MAY_BE_JSON_CONTAINER = /^(?:\xef\xbb\xbf)?\s*[[{]/; // `curl -d` declares JSON as a form
 
+function isEncoded(call) {
+  const { rawHeaders } = call;
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.length === 16 && name.toLowerCase() === 'content-encoding');
+  return at >= 0 && !['', 'identity'].includes(rawHeaders[at + 1]);
+}
+
 /** The event of a call. Throws InvalidJson. */
 export function eventOf(call) {
   const { body, contentType } = call;
   if (body.length === 0) return call.queryText === '' ? {} : lastValues(pairsOf(call.queryText));
+  if (isEncoded(call)) return { body: body.toString('base64'), isBase64Encoded: true };
   if (contentType === 'application/json' || isJsonType(mediaTypeOf(contentType))) {
     try {
       return parsedJson(body);
@@ -75,7 +82,7 @@ function eventOfOther(call, type) {
 /** Fields of a form body as [name, value] pairs; empty for other bodies. */
 export function formPairsOf(call) {
   const type = mediaTypeOf(call.contentType);
-  if (type === 'application/x-www-form-urlencoded') return pairsOf(call.body.toString('utf8'));
+  if (type === 'application/x-www-form-urlencoded') return formPairs(call.body, charsetOf(call.contentType));
   if (type !== 'multipart/form-data') return [];
   const boundary = boundaryOf(call.contentType);
   return boundary ? multipartPairs(call.body, boundary) : [];

@@ -31,13 +31,28 @@ export function pairsOf(text) {
   return text === '' ? [] : [...new URLSearchParams(`&${text}`)]; // the "&" keeps URLSearchParams from dropping a leading "?"
 }
 
+/** Pairs of a form body in any charset. */
+export function formPairs(body, charset) {
+  if (charset === 'utf-8') return pairsOf(body.toString('utf8'));
+  const decoder = new TextDecoder(charset);
+  const decoded = (text) => decoder.decode(percentBytes(text.replaceAll('+', ' ')));
+  return body.toString('latin1').split('&').filter(Boolean).map((part) => {
+    const equals = part.indexOf('=');
+    return equals < 0 ? [decoded(part), ''] : [decoded(part.slice(0, equals)), decoded(part.slice(equals + 1))];
+  });
+}
+
+function percentBytes(text) {
+  return Buffer.from(text.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16))), 'latin1');
+}
+
 /** Percent-decoded text; invalid sequences stay or become U+FFFD. */
 export function unquoted(text) {
   if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);
   } catch {
-    return Buffer.from(text.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16))), 'latin1').toString('utf8');
+    return percentBytes(text).toString('utf8');
   }
 }
 
@@ -68,6 +83,16 @@ export function boundaryOf(contentType) {
   return parametersOf(contentType).get('boundary') || null;
 }
 
+/** The declared charset, or UTF-8 when it is absent or unknown. */
+export function charsetOf(contentType) {
+  const declared = /charset/i.test(contentType) ? parametersOf(contentType).get('charset') : undefined;
+  try {
+    return declared ? new TextDecoder(declared).encoding : 'utf-8';
+  } catch {
+    return 'utf-8';
+  }
+}
+
 function headersOf(head) {
   const headers = {};
   for (const line of head.toString('utf8').split('\r\n')) {
@@ -87,7 +112,10 @@ function fieldOf(part) {
   if (name === undefined) return null;
   const bytes = part.subarray(end + HEAD_END.length);
   const filename = parameters.get('filename');
-  if (filename === undefined) return [name, bytes.toString('utf8')];
+  if (filename === undefined) {
+    const charset = charsetOf(headers['content-type'] ?? '');
+    return [name, charset === 'utf-8' ? bytes.toString('utf8') : new TextDecoder(charset).decode(bytes)];
+  }
   return [name, bodyFields(bytes, { filename, content_type: headers['content-type'] ?? 'application/octet-stream' })];
 }
 

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 
 const MODES = ['server', 'job', 'check'];
-const EVENT_FORMATS = ['sless', 'aws-http-v2'];
+const EVENT_FORMATS = ['sless', 'aws-http-v1', 'aws-http-v2'];
 // sockaddr_un holds 108 bytes and libuv silently truncates longer paths, so two runtimes could share a socket.
 const SOCKET_PATH_MAX_BYTES = 100;
 // Removed from the handler's environment.
@@ -74,7 +74,7 @@ export function takeSettings(env) {
     timeoutSec: integerOf(env, 'SLESS_TIMEOUT_SEC', 0, 0, Number.MAX_SAFE_INTEGER),
     concurrency: integerOf(env, 'SLESS_CONCURRENCY', 50, 1, Number.MAX_SAFE_INTEGER),
     graceSec: integerOf(env, 'SLESS_GRACE_SEC', 10, 0, 1 << 20),
-    awsEvents: choiceOf(env, 'SLESS_EVENT_FORMAT', EVENT_FORMATS) === 'aws-http-v2',
+    eventFormat: choiceOf(env, 'SLESS_EVENT_FORMAT', EVENT_FORMATS),
     lifelineFd: integerOf(env, 'SLESS_LIFELINE_FD', null, 0, 1 << 20),
     eventText: mode === 'job' ? eventTextOf(env) : null,
     invocationId: env.SLESS_INVOCATION_ID || null,

@@ -13,6 +13,8 @@
     failures    exception → Answer                         job         one event, one outcome
     capture     stdout/stderr → log lines                  loglines    lines, caps, the ring
     threads     attributes threads to calls                forks       forked children
+    mainthread  calls on the main thread                   signals     SIGTERM and SIGINT
+    imports     adapts logging and asyncio when imported   own         standard modules hidden by user code
 
 Decisions:
 
@@ -22,6 +24,9 @@ Decisions:
 - One thread leads: it waits for all connections and runs quick calls itself. A slow call keeps its thread while another thread takes the
   lead, so a blocked handler does not delay other calls. One event loop runs all coroutines. With one thread per connection, 32
   connections took twice the processor time, because the GIL moved between threads, and the slowest calls took 100 ms.
+- With a concurrency of 1, import and calls run on the main thread, as on AWS Lambda: unchanged handlers rely on it (sqlite3 connections,
+  threading.local, signal timers, get_event_loop at module level). A call blocked past its deadline does not block later ones: they run in
+  worker threads.
 - Control requests need no slot, so health is answered while every slot is taken.
 - sys.path is the user's folder, then the standard library, then their packages, as with `python file.py`.
 """

@@ -1,18 +1,19 @@
-"""Coroutines and async iterators: one event loop in its own thread; the connection's thread waits and sends.
+"""Coroutines and async iterators: one event loop in its own thread; the connection's thread waits and sends. A call that runs on the main
+thread (jobs, and instances with one call at a time) runs the main thread's own loop instead.
 
 Each call runs in a single task, its stream included, because a task group or time-out must be entered and left in the same task.
 The task sends (kind, value) pairs to the thread through a queue; each chunk waits until the previous one has been sent.
 """
 
-import asyncio
 import threading
 from _queue import SimpleQueue
 from _socket import MSG_DONTWAIT, MSG_PEEK
 from _socket import socket as raw_socket
 
 from .answers import answer_of
-from .loglines import tune_logging
+from .own import standard
 
+asyncio = standard("asyncio")
 WATCH_AFTER_SEC = 0.05
 """Most calls end sooner, so the kernel is not asked whether the client has left."""
 
@@ -50,16 +51,29 @@ _threads = []
 def the_loop():
     with _lock:
         if not _threads:
-            tune_logging()
             _threads.append(LoopThread())
         return _threads[0].loop
+
+
+def main_loop():
+    """The loop that `asyncio.get_event_loop()` returns in the main thread; a new one if the user's code closed it."""
+    try:
+        loop = asyncio.get_event_loop_policy().get_event_loop()
+        if not loop.is_closed():
+            return loop
+    except RuntimeError:
+        pass
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop
 
 
 class AsyncRun:
     """One call that runs in the event loop."""
 
     def __init__(self, result, call, descriptor):
-        self.loop = the_loop()
+        self._inline = threading.current_thread() is threading.main_thread()
+        self.loop = main_loop() if self._inline else the_loop()
         self.task = None
         self._call = call
         self._result = result
@@ -74,12 +88,29 @@ class AsyncRun:
 
     def receive(self):
         """Return the next (kind, value). Raises the handler's exception, or Abandoned."""
+        if self._inline:
+            self._run_until(lambda: not self._messages.empty())
         kind, value = self._messages.get()
         if kind == "failed":
             raise value
         if kind == "abandoned":
+            if self._inline:
+                self._finish_inline()
             raise Abandoned(self)
         return kind, value
+
+    def _run_until(self, finished):
+        """Run the main thread's loop. What a user's own task raises ends that task only."""
+        while not finished():
+            try:
+                self.loop.run_forever()
+            except BaseException as error:  # sys.exit in a task that the user's code started
+                print(f"a task of the function ended with {error!r}; the runtime continues")
+
+    def _finish_inline(self):
+        if not self.task.done():
+            self.task.add_done_callback(lambda _task: self.loop.stop())
+            self._run_until(self.task.done)
 
     def __iter__(self):
         """Iterate over the chunks of an async stream. Not a generator: closing one that was never started would run nothing."""
@@ -94,13 +125,25 @@ class AsyncRun:
         return value
 
     def close(self):
-        self.loop.call_soon_threadsafe(self._cancel)
+        if self._inline:
+            self._cancel()
+            self._finish_inline()
+        else:
+            self.loop.call_soon_threadsafe(self._cancel)
 
     def when_done(self, callback):
         """Call `callback` once the task has ended; a task may ignore its cancellation."""
-        self.loop.call_soon_threadsafe(lambda: self.task.add_done_callback(lambda _task: callback()))
+        if self._inline:
+            callback()
+        else:
+            self.loop.call_soon_threadsafe(lambda: self.task.add_done_callback(lambda _task: callback()))
 
     # called in the event loop
+
+    def _post(self, kind, value):
+        self._messages.put((kind, value))
+        if self._inline:
+            self.loop.stop()
 
     def _start(self):
         self.task = self.loop.create_task(self._main())
@@ -120,7 +163,7 @@ class AsyncRun:
                 self._settle("answer", answer)
                 return
             stream, answer.stream = answer.stream, self
-            self._messages.put(("answer", answer))
+            self._post("answer", answer)
             await self._pump(stream)
             self._settle("end", None)
         except BaseException as error:  # a handler may raise anything; the connection's thread reports it
@@ -131,7 +174,7 @@ class AsyncRun:
         try:
             async for chunk in iterator:
                 self._sent = self.loop.create_future()
-                self._messages.put(("chunk", chunk))
+                self._post("chunk", chunk)
                 await self._sent
         finally:
             if hasattr(iterator, "aclose"):
@@ -150,7 +193,7 @@ class AsyncRun:
         for timer in self._timers:
             timer.cancel()
         self._unwatch()
-        self._messages.put((kind, value))
+        self._post(kind, value)
 
     def _abandon(self):
         self._settle("abandoned", None)

@@ -115,7 +115,13 @@ class Connection:
         call = call_of(request)
         if not self._server.slots.enter(call, self.step_aside):
             exchange.keep_alive = False
-            return
+        elif self._server.main_thread is None:
+            self._serve_call(exchange, request, call)
+        else:
+            self.step_aside()
+            self._server.main_thread.run(call, copy_context().run, self._serve_call, exchange, request, call)
+
+    def _serve_call(self, exchange, request, call):
         current_call.set(call)
         try:
             answer = self._execute(request, call)

@@ -3,6 +3,8 @@
 from _json import encode_basestring_ascii, make_encoder, make_scanner
 from binascii import b2a_base64
 
+from .own import standard
+
 DEPTH_LIMIT = 200
 """Depth to which a result is searched for a value that JSON cannot hold; deeper values are reported as too deep."""
 
@@ -74,8 +76,7 @@ def scan_value(text, start):
         return scan(text, start)
     except SystemError:
         # The C scanner looks the exception for a syntax error up in json.decoder, which must have been imported
-        import json.decoder  # noqa: F401 - imported for its side effect
-
+        standard("json.decoder")
         return scan(text, start)
 
 

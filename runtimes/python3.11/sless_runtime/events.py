@@ -1,6 +1,6 @@
 """Converts a request into the event, the handler's first argument."""
 
-from .encode import InvalidJson, decode_json
+from .encode import InvalidJson, base64_of, decode_json
 from .forms import form_pairs_of, media_type_of, pairs_of, text_or_base64
 
 JSON_START = b'{["-0123456789tfn \t\r\n\xef'
@@ -12,6 +12,8 @@ def event_of(request):
     body = request.body
     if not body:
         return dict(pairs_of(request.query)) if request.query else {}
+    if request.header_of("content-encoding") not in (None, "", "identity"):
+        return {"body": base64_of(body), "isBase64Encoded": True}
     content_type = request.header_of("content-type") or ""
     if content_type == "application/json" or is_json(media_type_of(content_type)):
         return decode_json(body)

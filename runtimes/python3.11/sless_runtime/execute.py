@@ -1,7 +1,7 @@
 """Runs the handler: event in, answer out. Used by server and job mode."""
 
 from .answers import BadResult, answer_of
-from .aws import aws_event_of
+from .aws import AWS_EVENTS
 from .context import Context
 from .encode import InvalidJson, NotSerializable
 from .events import event_of
@@ -15,13 +15,13 @@ class Executor:
         self._function = handler.function
         self._arguments = handler.arguments
         self._settings = settings
-        self._aws = settings.event_format == "aws-http-v2"
+        self._aws_event_of = AWS_EVENTS.get(settings.event_format)
 
     def execute_request(self, request, call, descriptor):
         """Answer an HTTP request. `descriptor` is the client's socket: a coroutine is cancelled when it closes."""
         try:
-            if self._aws and call.trigger == "http":
-                event = aws_event_of(request, call, self._settings)
+            if self._aws_event_of and call.trigger == "http":
+                event = self._aws_event_of(request, call, self._settings)
             else:
                 event = event_of(request)
         except InvalidJson as wrong:

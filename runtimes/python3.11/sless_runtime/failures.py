@@ -5,6 +5,7 @@ import sys
 
 from .answers import BadResult, json_answer
 from .encode import NotSerializable
+from .own import standard
 
 HERE = os.path.dirname(__file__)
 MESSAGE_LIMIT_BYTES = 1024
@@ -61,8 +62,7 @@ def log_traceback(error):
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
         return
-    import traceback
-
+    traceback = standard("traceback")
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(HERE):
         frames = frames.tb_next

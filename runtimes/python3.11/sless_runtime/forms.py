@@ -5,10 +5,10 @@ from binascii import Error, unhexlify
 from .encode import base64_of
 
 
-def decode_percent(text):
-    """Decode `%41` and raw bytes (given as Latin-1 characters) to text; invalid UTF-8 is replaced, a stray `%` kept."""
+def decode_percent(text, charset="utf-8"):
+    """Decode `%41` and raw bytes (given as Latin-1 characters) to text; invalid bytes are replaced, a stray `%` kept."""
     if "%" not in text:
-        return text if text.isascii() else text.encode("latin-1").decode("utf-8", "replace")
+        return text if text.isascii() else text.encode("latin-1").decode(charset, "replace")
     first, *pieces = text.encode("latin-1").split(b"%")
     decoded = [first]
     for piece in pieces:
@@ -16,16 +16,25 @@ def decode_percent(text):
             decoded.append(unhexlify(piece[:2] or b"%") + piece[2:])
         except Error:
             decoded.append(b"%" + piece)
-    return b"".join(decoded).decode("utf-8", "replace")
+    return b"".join(decoded).decode(charset, "replace")
 
 
-def pairs_of(text):
+def charset_of(content_type):
+    """The declared charset, or UTF-8 when it is absent or unknown."""
+    declared = parameters_of(content_type).get("charset", "") if "charset" in content_type.lower() else ""
+    try:
+        return "utf-8" if b" ".decode(declared or "utf-8") != " " else declared or "utf-8"
+    except (LookupError, UnicodeError):
+        return "utf-8"
+
+
+def pairs_of(text, charset="utf-8"):
     """(name, value) pairs of `a=1&b=2`, given as Latin-1 characters."""
     pairs = []
     for piece in text.split("&"):
         if piece:
             name, _, value = piece.replace("+", " ").partition("=")
-            pairs.append((decode_percent(name), decode_percent(value)))
+            pairs.append((decode_percent(name, charset), decode_percent(value, charset)))
     return pairs
 
 
@@ -53,7 +62,7 @@ def form_pairs_of(body, content_type):
     """Fields of a form body, or None when it is not a form. A file is a dict with filename, content_type and body."""
     media_type = media_type_of(content_type)
     if media_type == "application/x-www-form-urlencoded":
-        return pairs_of(body.decode("latin-1"))
+        return pairs_of(body.decode("latin-1"), charset_of(content_type))
     if media_type == "multipart/form-data":
         boundary = parameters_of(content_type).get("boundary")
         return multipart_pairs_of(body, boundary) if boundary else None
@@ -86,7 +95,7 @@ def field_of(head, content):
         return None
     filename = parameters.get("filename")
     if filename is None:
-        return name, content.decode("utf-8", "replace")
+        return name, content.decode(charset_of(headers.get("content-type", "")), "replace")
     return name, {"filename": filename, "content_type": headers.get("content-type", "application/octet-stream"), **text_or_base64(content)}
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 from .failures import own_folders
+from .own import keep_standard_modules, standard
 
 WITH_VARARGS = 0x04
 
@@ -25,6 +26,7 @@ class Handler:
 def prepare_path(code_dir, deps_dir):
     """Put the user's folder first and their packages last, as `python file.py` does. Child processes find the packages too."""
     code_dir = os.path.abspath(code_dir)
+    keep_standard_modules(code_dir)
     os.chdir(code_dir)
     sys.path.insert(0, code_dir)
     own_folders.append(code_dir + os.sep)
@@ -34,9 +36,7 @@ def prepare_path(code_dir, deps_dir):
     own_folders.append(deps_dir + os.sep)
     os.environ.setdefault("PYTHONPATH", deps_dir)
     if os.path.isdir(deps_dir) and any(name.endswith(".pth") for name in os.listdir(deps_dir)):
-        import site
-
-        site.addsitedir(deps_dir)
+        standard("site").addsitedir(deps_dir)
     else:
         sys.path.append(deps_dir)
 
@@ -95,8 +95,7 @@ def argument_count(function, name):
 
 def positional_by_signature(function, name):
     """(minimum number, names) of a callable's positional arguments; (event, context) when it has no signature."""
-    import inspect
-
+    inspect = standard("inspect")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

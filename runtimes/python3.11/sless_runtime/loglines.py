@@ -1,11 +1,12 @@
 """Splits output into lines; cleans, caps and numbers them, keeps them in a ring and writes them to the real stdout."""
 
 import os
-import sys
 from _json import encode_basestring
 from _thread import allocate_lock
 from collections import deque
 from time import gmtime, strftime, time
+
+from .own import standard
 
 LINE_LIMIT_BYTES = 16 * 1024
 CALL_LIMIT_BYTES = 256 * 1024
@@ -56,8 +57,7 @@ def cleaned(line):
 
 
 def without_escapes(line):
-    import re
-
+    re = standard("re")
     return re.sub(
         r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
         r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # OSC and other strings: window titles, links
@@ -120,14 +120,3 @@ class LogRing:
         if second != self._second:
             self._second, self._prefix = second, strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
         return f"{self._prefix}.{int((now - second) * 1000):03d}Z"
-
-
-def tune_logging():
-    """Make loggers without a handler write every record their level allows, prefixed with the level; plain Python would drop INFO silently.
-
-    Does not add a handler to the root logger, so that `logging.basicConfig()` of the user still works.
-    """
-    logging = sys.modules.get("logging")
-    if logging is not None and logging.lastResort is not None and logging.lastResort.level == logging.WARNING:
-        logging.lastResort.setLevel(logging.NOTSET)
-        logging.lastResort.setFormatter(logging.Formatter("%(levelname)s %(message)s"))

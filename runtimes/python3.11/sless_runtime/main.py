@@ -9,7 +9,7 @@ import threading
 from _thread import start_new_thread
 
 from .loading import CannotLoad, load_handler, prepare_path
-from .loglines import tune_logging
+from .own import standard
 from .settings import WrongEnvironment, take_settings
 
 EXIT_WRONG_ENVIRONMENT = 2
@@ -40,6 +40,7 @@ REAL_STDERR = os.dup(2)
 
 def check(settings):
     """Run check mode and return the exit code: whether the handler can be imported and called."""
+    adapt_standard_library()
     prepare_path(settings.code_dir, settings.deps_dir)
     try:
         load_handler(settings.entrypoint)
@@ -66,25 +67,32 @@ def without_import_frames(error):
     return error.with_traceback(frames) if frames is not None else error
 
 
+def adapt_standard_library():
+    """Start-up that all modes share, so that an import which succeeds in check mode succeeds in an instance."""
+    from . import forks, imports, threads
+
+    forks.install()
+    threads.install()
+    imports.install()
+
+
 def run_captured(settings):
     """Run server or job mode and return the exit code."""
-    from . import forks, threads
     from .calls import Slots
     from .capture import Capture
 
     faulthandler.enable(REAL_STDERR)  # after a crash nothing reads the pipes of this process
-    forks.install()
     slots = Slots(settings.concurrency)
     capture = Capture(slots.running)
     capture.install()
-    threads.install()
+    adapt_standard_library()
     # explicitly, because process 1 of a container has no default action for signals
     _signal.signal(_signal.SIGTERM, lambda _number, _frame: os._exit(EXIT_TERMINATED))
     if settings.mode == "job":
         from . import job
 
         _signal.signal(_signal.SIGTERM, lambda _number, _frame: stop_soon())
-        return job.run(settings, lambda: load(settings, capture), slots, capture)
+        return job.run(settings, lambda: load_job(settings, capture), slots, capture)
     from .server import Server
 
     try:
@@ -97,6 +105,14 @@ def run_captured(settings):
     return 0
 
 
+def load_job(settings, capture):
+    from .signals import follow_handler
+
+    executor = load(settings, capture)
+    follow_handler(_signal.SIGTERM, stop_soon)
+    return executor
+
+
 def load(settings, capture):
     """Import the handler; log the reason when that fails."""
     from .execute import Executor
@@ -107,7 +123,6 @@ def load(settings, capture):
     except CannotLoad as wrong:
         explain(wrong)
         raise
-    tune_logging()
     capture.finish_idle()
     return Executor(handler, settings)
 
@@ -139,12 +154,10 @@ def stop_soon():
 
 def leave(code):
     """End the process. Runs the user's exit functions; does not wait for the user's threads."""
-    import atexit
-
     timer = threading.Timer(STOP_SEC, os._exit, [code])
     timer.daemon = True
     timer.start()
-    atexit._run_exitfuncs()
+    standard("atexit")._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

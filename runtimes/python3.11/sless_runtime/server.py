@@ -1,20 +1,20 @@
-"""Listens and drains. Runs in the main thread, which receives signals and watches the worker threads."""
+"""Listens and drains. Runs in the main thread, or beside it when the main thread executes the calls; see `mainthread`."""
 
-import _signal
 import os
 from _socket import AF_INET, AF_INET6, AF_UNIX, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as raw_socket
+from _thread import start_new_thread
 from select import POLLIN, POLLNVAL, poll
 from stat import S_ISSOCK
 from time import monotonic
 
 from .crew import TICK_MS, Crew
+from .mainthread import MainThread
 from .settings import WrongEnvironment
+from .signals import ENDING, WAKE, signal_pipe
 
 BACKLOG = 2048
-ENDING = (_signal.SIGTERM, _signal.SIGINT)
-WAKE = b"\0"
-"""Wakes the main thread; not a valid signal number."""
+LOST = "the function closed the listening socket"
 
 
 class Server:
@@ -26,10 +26,11 @@ class Server:
         self.capture = capture
         self.crew = None
         self.draining = False
+        self.main_thread = MainThread() if settings.concurrency == 1 else None
         self._settings = settings
         self._finish_poller = capture.poller()
         self._waiting = poll()
-        self._signals = -1
+        self._signals = self._listener = -1
 
     def serve(self):
         """Serve until SIGTERM or SIGINT, then finish running calls."""
@@ -37,13 +38,34 @@ class Server:
         listener = listen(self._settings)
         self.crew = Crew(self, listener, lambda: os.write(writing, WAKE))
         os.register_at_fork(after_in_child=self.crew.leave_to_parent)
-        self._waiting.register(listener.fileno(), 0)
+        self._listener = listener.fileno()
+        self._waiting.register(self._listener, 0)
         self._waiting.register(self._signals, POLLIN)
         self.crew.start()
+        if self.main_thread is None:
+            self._watch()
+        else:
+            start_new_thread(self._watch_beside, ())
+            self.main_thread.serve()
+            if self.crew.lost:
+                raise WrongEnvironment(LOST)
+
+    def _watch_beside(self):
+        try:
+            self._watch()
+        except WrongEnvironment:
+            pass  # the main thread raises it
+        if self.slots.running:  # the main thread is still in a call after the grace time
+            self.capture.finish_idle()
+            os._exit(0)
+        self.main_thread.stop()
+
+    def _watch(self):
+        """Watch the workers until a signal, then drain."""
         timeout_ms = None
         while not self._must_end(timeout_ms):
             timeout_ms = TICK_MS if self.crew.tick() else None
-        self._waiting.unregister(listener.fileno())
+        self._waiting.unregister(self._listener)
         self._drain()
 
     def finish(self, call):
@@ -63,7 +85,7 @@ class Server:
                 ending = any(number in ENDING for number in os.read(descriptor, 512))
         if self.crew.lost:
             # Exit rather than stay alive but unreachable; another instance takes over.
-            raise WrongEnvironment("the function closed the listening socket")
+            raise WrongEnvironment(LOST)
         return ending
 
     def _drain(self):
@@ -119,13 +141,3 @@ def remove_socket(path):
             os.unlink(path)
     except OSError:
         pass
-
-
-def signal_pipe():
-    """(reading, writing) ends of a pipe that receives the number of each signal. A Python handler could interrupt any code."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    _signal.set_wakeup_fd(writing)
-    for number in ENDING:
-        _signal.signal(number, lambda _number, _frame: None)
-    return reading, writing

@@ -21,7 +21,7 @@ RESERVED = (
     "SLESS_RESULT_FILE",
 )
 MODES = ("server", "job", "check")
-EVENT_FORMATS = ("sless", "aws-http-v2")
+EVENT_FORMATS = ("sless", "aws-http-v1", "aws-http-v2")
 SOCKET_PATH_LIMIT = 100
 
 

@@ -25,6 +25,17 @@ def test_defaults() -> None:
     assert parse_function(MINIMAL, kind=Kind.SERVICE).spec == named.spec
 
 
+def test_aws_formats_run_one_call_at_a_time_unless_the_user_says_otherwise() -> None:
+    aws = parse_function(MINIMAL | {"event_format": "aws-http-v1"})
+    assert aws.spec.concurrency == 1
+    assert parse_function(MINIMAL | {"event_format": "aws-http-v2", "concurrency": 8}).spec.concurrency == 8
+    assert parse_function({"memory_mb": 256}, aws, Mode.MERGE).spec.concurrency == 1
+    assert parse_function({"event_format": "sless"}, aws, Mode.MERGE).spec.concurrency == 50
+    chosen = parse_function({"concurrency": 8}, aws, Mode.MERGE)
+    assert parse_function({"event_format": "sless"}, chosen, Mode.MERGE).spec.concurrency == 8
+    assert parse_function({"concurrency": None}, chosen, Mode.MERGE).spec.concurrency == 1
+
+
 def test_all_mistakes_at_once() -> None:
     body = {
         "name": "Hello_",

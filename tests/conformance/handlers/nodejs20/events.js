@@ -42,6 +42,7 @@ function shownHttp(http) {
     path: http.path,
     raw_path: http.raw_path,
     full_path: http.full_path,
+    raw_query: http.raw_query,
     query: http.query,
     multi_query: http.multi_query,
     multi_form: http.multi_form,

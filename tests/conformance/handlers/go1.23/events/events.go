@@ -58,7 +58,7 @@ func shownHTTP(value any) any {
 		"sless_headers":   sless,
 		"body_base64":     base64.StdEncoding.EncodeToString(http["body"].([]byte)),
 	}
-	for _, name := range []string{"method", "path", "raw_path", "full_path", "query", "multi_query", "multi_form", "client_ip"} {
+	for _, name := range []string{"method", "path", "raw_path", "full_path", "raw_query", "query", "multi_query", "multi_form", "client_ip"} {
 		shown[name] = http[name]
 	}
 	return shown
