@@ -13,13 +13,14 @@ from sless import clock
 from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import RunRecord, status_of
 from sless.backend.starter import Starter, material_key_of
+from sless.domain.exits import exit_words_of
 from sless.domain.model import CallStatus
 from sless.domain.ports import BackendUnavailable, ObservedRun, RunSpec
 from sless.errors import storage_full
 from sless.host.disk import is_full
 from sless.host.lines import LineReader
 from sless.host.memory import out_of_memory_words_of
-from sless.host.process import Child, Launch, exit_words_of
+from sless.host.process import Child, Launch
 from sless.host.program import runtime_environment_of
 from sless.host.rundir import remove_tree
 from sless.ids import new_id

@@ -13,8 +13,8 @@ from sless.backend.instances import Instance, InstanceGroup, Reasons
 from sless.backend.plan import Action, Drain, Kill, MarkReady, Rules, Start, State, Terminate
 from sless.backend.starter import Starter
 from sless.domain.durations import Durations
+from sless.domain.exits import exit_words_of
 from sless.domain.ports import Deployment, ObservedDeployment
-from sless.host.process import exit_words_of
 
 _IDLE_SEC = 1.0
 _ASK_SEC = 0.25

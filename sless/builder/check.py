@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from sless.builder.failures import import_message_of
 from sless.builder.work import BuildFailed, Command, Work
+from sless.domain.exits import exit_words_of
 from sless.domain.ports import BuildSpec
 from sless.host.material import Unpacked
 from sless.host.memory import MemoryWatch, out_of_memory_words_of
-from sless.host.process import Child, Processes, exit_words_of
+from sless.host.process import Child, Processes
 from sless.host.program import Commands, runtime_environment_of
 from sless.host.rundir import Home
 

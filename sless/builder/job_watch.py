@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sless.builder.failures import plain_of
-from sless.builder.job_words import Ended, Trouble, find_condition, find_ended, find_trouble, has_begun, is_evicted
+from sless.builder.job_words import Ended, find_condition, find_ended, find_trouble, has_begun, is_evicted
 from sless.builder.work import BuildCancelled, BuildFailed, Work
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import BUILD, INSTALLATION
+from sless.kube.pod_state import PodTrouble
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ class JobWatch:
         if trouble.final or now - self._stuck_since >= PATIENCE_SEC:
             raise BuildFailed(self._start_message_of(trouble))
 
-    def _start_message_of(self, trouble: Trouble) -> str:
+    def _start_message_of(self, trouble: PodTrouble) -> str:
         return f"{self.ref.what} cannot start: {trouble.text}"
 
     def _events(self) -> list[Json]:

@@ -4,24 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sless.host.process import exit_words_of
-from sless.kube.errors import plain
+from sless.domain.exits import exit_words_of
+from sless.kube.pod_state import (
+    PodTrouble,
+    exit_code_of,
+    refusal_words_of,
+    start_failure_of,
+    unschedulable_trouble_of,
+    waiting_trouble_of,
+)  # fmt: skip
 
 Json = dict[str, Any]
-
-_PULL = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable"})
-_CREATE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError"})
-_AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-_SIGNALS_FROM = 128
-_MAX_CHARS = 600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Why a pod does not start. `final`: waiting does not help."""
-
-    text: str
-    final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +30,7 @@ class Ended:
         return "out of memory" if self.out_of_memory else self.detail or exit_words_of(self.exit_code)
 
 
-def find_trouble(pods: Iterable[Json], events: Iterable[Json]) -> Trouble | None:
+def find_trouble(pods: Iterable[Json], events: Iterable[Json]) -> PodTrouble | None:
     """`events` are those about the Job: that no pod can be made shows nowhere else."""
     pods = list(pods)
     for pod in pods:
@@ -47,24 +40,15 @@ def find_trouble(pods: Iterable[Json], events: Iterable[Json]) -> Trouble | None
         refusals = [event for event in events if event.get("reason") == "FailedCreate"]
         if refusals:
             newest = max(refusals, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-            reason = plain(str(newest.get("message", "")).removeprefix("Error creating: "))
-            return Trouble(text=f"the cluster refuses a new pod: {reason[:_MAX_CHARS]}")
+            return PodTrouble(text=refusal_words_of(str(newest.get("message", ""))))
     return None
 
 
-def _of_pod(pod: Json) -> Trouble | None:
+def _of_pod(pod: Json) -> PodTrouble | None:
     for status in _statuses_of(pod):
-        waiting = (status.get("state") or {}).get("waiting") or {}
-        reason, message = waiting.get("reason", ""), waiting.get("message") or waiting.get("reason", "")
-        if reason in _PULL:
-            text = f"image {status.get('image') or '?'} cannot be pulled: {message[:_MAX_CHARS]}"
-            return Trouble(text=text, final=reason in _AT_ONCE)
-        if reason in _CREATE:
-            return Trouble(text=f"the container {status.get('name')} cannot be made: {message[:_MAX_CHARS]}")
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False" and condition.get("reason") == "Unschedulable":
-            return Trouble(text=f"no node of the cluster can take the pod: {str(condition.get('message', ''))[:_MAX_CHARS]}")
-    return None
+        if trouble := waiting_trouble_of(status):
+            return trouble
+    return unschedulable_trouble_of(pod)
 
 
 def find_ended(pod: Json, container: str) -> Ended | None:
@@ -72,14 +56,8 @@ def find_ended(pod: Json, container: str) -> Ended | None:
     for status in _statuses_of(pod):
         ended = (status.get("state") or {}).get("terminated")
         if status.get("name") == container and ended:
-            code = int(ended.get("exitCode") or 0)
-            if ended.get("signal"):
-                code = -int(ended["signal"])
-            elif _SIGNALS_FROM < code < _SIGNALS_FROM + 65:
-                code = _SIGNALS_FROM - code
             killed = ended.get("reason") == "OOMKilled"
-            detail = str(ended.get("message") or "") if ended.get("reason") in ("ContainerCannotRun", "StartError") else ""
-            return Ended(exit_code=code, out_of_memory=killed, detail=detail)
+            return Ended(exit_code=exit_code_of(ended), out_of_memory=killed, detail=start_failure_of(ended))
     return None
 
 

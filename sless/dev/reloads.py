@@ -18,11 +18,11 @@ from sless.client.packing import PackingError, pack_folder
 from sless.dev.folder import FolderCode, Watcher
 from sless.dev.routes import EndedCalls, OneRoute
 from sless.dev.screen import Screen
+from sless.domain.exits import exit_words_of
 from sless.domain.model import LogLine
 from sless.domain.ports import BuildSpec, Deployment, ObservedDeployment, Revision
 from sless.errors import Code, SlessError
 from sless.host.material import Material, MaterialKey, MaterialLost
-from sless.host.process import exit_words_of
 from sless.host.rundir import remove_tree
 from sless.ids import new_id
 from sless.proxy.plane import DataPlane

@@ -7,8 +7,8 @@ computed phase · `lifecycle` the allowed moves of things that happen once · `r
 `log_line` what an instance printed · `asynchronous` what a call for later may ask for, `request` its head and body, `attempt` one try,
 `callback` who is told · `addresses` where sless may go for a tenant · `package` the rules of an uploaded zip, `code_archive` small code
 packed anew · `event` an HTTP body → the event, an answer → the result · `statistics` of calls · `slots` for what
-runs at once · `backoff` between attempts · `durations` how long waits are · `runs` constructors of new runs · `ports` protocols that `app`
-fills, those of builders in `building`.
+runs at once · `backoff` between attempts · `durations` how long waits are · `exits` exit codes in words · `runs` constructors of new runs ·
+`ports` protocols that `app` fills, those of builders in `building`.
 
 Decision: a phase is never stored. Writers own columns: the API writes spec columns, a reconciler writes observed ones, and `phase` reads
 both; so there is no third place that could disagree.

@@ -238,14 +238,3 @@ def _offer_to_oom_killer(pid: int) -> None:
     """When the machine runs out of memory, the kernel shall take a function and not the server."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("700")
-
-
-def exit_words_of(code: int) -> str:
-    """`function exited with code 3`, `function was ended by SIGSEGV (segmentation fault)`."""
-    if code >= 0:
-        return f"function exited with code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        return f"function was ended by signal {-code}"
-    return f"function was ended by {name} ({(signal.strsignal(-code) or '').lower()})"

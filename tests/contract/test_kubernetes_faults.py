@@ -292,7 +292,7 @@ def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
     ("act", "words"),
     [
         ({"act": "pull_error", "message": "manifest unknown"}, "image scripted:1 cannot be pulled: "),
-        ({"act": "unschedulable", "message": "1 Insufficient memory"}, "no node of the cluster can take it: "),
+        ({"act": "unschedulable", "message": "1 Insufficient memory"}, "no node of the cluster can take the pod: "),
         ({"act": "oom"}, "out of memory: over the limit of 64 MB"),
         ({"act": "crash", "exit_code": 3, "log": "last words\n"}, "function exited with code 3"),
     ],
@@ -311,7 +311,7 @@ def test_why_instances_are_missing_is_told(harness, kube_cluster, act, words):
     ("act", "words"),
     [
         ({"act": "pull_error"}, "image scripted:1 cannot be pulled: "),
-        ({"act": "unschedulable", "message": "1 Insufficient memory"}, "no node of the cluster can take it: "),
+        ({"act": "unschedulable", "message": "1 Insufficient memory"}, "no node of the cluster can take the pod: "),
         ({"act": "oom"}, "out of memory: over the limit of 64 MB"),
         ({"act": "crash", "exit_code": 3, "log": "last words\n"}, "function exited with code 3\nlast words"),
     ],

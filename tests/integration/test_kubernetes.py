@@ -139,7 +139,7 @@ def test_why_a_call_without_instances_cannot_begin_is_told_also_when_its_own_tim
     world.cluster.script("unschedulable", labels=labels, message="1 Insufficient memory")
     began = time.monotonic()
     answer = tenant.post("functions/short/invoke", {})
-    assert "no node of the cluster can take it: 0/1 nodes are available" in answer.json()["error"], answer.text
+    assert "no node of the cluster can take the pod: 0/1 nodes are available" in answer.json()["error"], answer.text
     assert time.monotonic() - began < 30
 
 

@@ -1,25 +1,24 @@
-"""The cluster as a place where functions run: ports.Backend over Deployments and Jobs.
+"""Functions in a Kubernetes cluster: ports.Backend over Deployments and Jobs.
 
-`fit` what settings mean for objects, `manifests` and `run_manifests` wishes as objects, `words` what a pod's state means to a user, `seen`
-what the cluster shows as what the port speaks of (all of these pure); `view` reads the cluster, `look` when, `writer` changes it,
-`instances` and `tenants` say what, `runs` follows Jobs with `run_seen` (pure) and `run_log`, `crash_logs` reads what containers left,
-`stuck` asks instances that were reported, `cluster` joins them behind the port.
+`fit` settings that shape objects, `manifests` and `run_manifests` desired state as objects, `seen` observed objects as the port's values
+(all pure); `view` reads the cluster, `look` decides when, `writer` changes it, `instances` and `tenants` decide what to write, `runs`
+follows Jobs with `run_seen` (pure) and `run_log`, `crash_logs` reads the logs of ended containers, `stuck` checks reported instances,
+`cluster` puts them behind the port.
 
-Decision: nothing that is wished is remembered here. What is in the cluster is compared with what it says of itself (annotations: hash,
-generation, what it needs beside itself); when something is missing or was edited, `observe` shows generation 0 and the reconciler wishes
-again. So a restart, a takeover by another replica and somebody's `kubectl delete` are one case, and a former leader has nothing left to
-write.
+Decision: desired state is not kept in memory. Objects carry their own description (annotations: hash, generation, the objects they need).
+When something is missing or was edited, `observe` reports generation 0 and the reconciler applies again. So a restart, a takeover by
+another replica and a manual `kubectl delete` are one case, and a former leader has nothing left to write.
 
-Decision: a server that begins to lead applies each object once, which changes nothing where nothing was edited meanwhile. Who owns which
-field stands in the answer (managedFields) and in each list: from then on an edit by hand shows there, also in kinds without a generation.
+Decision: a new leader applies each object once, which changes nothing unless it was edited meanwhile. The answer says who owns which field
+(managedFields), and so does each list: from then on manual edits show, even in kinds without a generation.
 
-Decision: lists, no watches. Two or three lists each second or two, whatever the number of functions, are simple to reason about; a missed
-event cannot exist. Behind an outage of the API no run ends because of the time that has passed, for as long as that took (`View.settled`):
-nodes tell the API later than it answers us. The rest (Secrets, Services, policies …) is listed in turn, metadata only, so that what was
-deleted or edited by hand is as it was within a minute.
+Decision: lists, no watches. Two or three lists every second or two, whatever the number of functions, are simple to reason about, and
+there are no missed events. After an outage of the API no run ends because of elapsed time for as long as the outage took
+(`View.settled`), because nodes report late. The other kinds (Secrets, Services, policies …) are listed in turn, metadata only, so that
+manual deletions and edits are undone within a minute.
 
-Decision: a call of the port never waits for the API. Writes go through a small pool, the newest wish of a workload wins, and what the
-cluster says to them shows in `observe`.
+Decision: a call of the port never waits for the API. Writes go through a small pool, the newest desired state of a workload wins, and the
+cluster's answer shows in `observe`.
 """
 
 from sless.backend.kubernetes.cluster import ClusterParts, KubernetesBackend

@@ -8,10 +8,10 @@ from typing import Any
 from sless.backend.kubernetes.instances import Instances
 from sless.backend.kubernetes.seen import ended_instances_of
 from sless.backend.kubernetes.view import View, label_of
-from sless.backend.kubernetes.words import container_status_of
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import MAIN_CONTAINER, WORKLOAD
+from sless.kube.pod_state import container_status_of
 
 Json = dict[str, Any]
 

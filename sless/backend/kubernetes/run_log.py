@@ -14,7 +14,6 @@ from sless import clock
 from sless.backend.kubernetes.run_manifests import end_of_job
 from sless.backend.kubernetes.run_seen import RunState
 from sless.backend.kubernetes.view import label_of
-from sless.backend.kubernetes.words import created_at_of
 from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import status_of
 from sless.domain.model import CallStatus, Kind
@@ -22,6 +21,7 @@ from sless.domain.ports import ObservedRun, Outcome
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import KIND, MAIN_CONTAINER, RUN, WORKLOAD
+from sless.kube.pod_state import created_at_of
 
 Json = dict[str, Any]
 

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sless.backend.kubernetes.run_manifests import MEMORY, TIMEOUT
-from sless.backend.kubernetes.words import (
+from sless.domain.model import CallStatus
+from sless.kube.pod_state import (
     container_status_of,
     created_at_of,
     end_words_of,
@@ -14,7 +15,6 @@ from sless.backend.kubernetes.words import (
     time_of,
     trouble_of_pod,
 )  # fmt: skip
-from sless.domain.model import CallStatus
 
 Json = dict[str, Any]
 

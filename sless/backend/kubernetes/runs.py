@@ -13,7 +13,6 @@ from sless.backend.kubernetes.run_log import RunLogs
 from sless.backend.kubernetes.run_manifests import ATTEMPT, MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
 from sless.backend.kubernetes.run_seen import RunState, run_state_of
 from sless.backend.kubernetes.view import CachedObject, View
-from sless.backend.kubernetes.words import created_at_of
 from sless.backend.kubernetes.writer import Writer
 from sless.clock import parse_rfc3339
 from sless.domain.model import CallStatus
@@ -22,6 +21,7 @@ from sless.errors import Code, SlessError
 from sless.ids import new_id
 from sless.kube import Conflict
 from sless.kube.names import ROLE, ROLE_RUN, RUN, find_code_map, namespace_of, run_of
+from sless.kube.pod_state import created_at_of
 
 Json = dict[str, Any]
 Done = Callable[[ObservedRun], None]

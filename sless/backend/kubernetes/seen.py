@@ -7,8 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from sless.backend.kubernetes.manifests import NEEDS, TEMPLATE
-from sless.backend.kubernetes.words import (
-    Trouble,
+from sless.domain.model import Endpoint
+from sless.domain.ports import ObservedDeployment
+from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
+from sless.kube.pod_state import (
+    PodTrouble,
     container_status_of,
     created_at_of,
     end_words_of,
@@ -17,9 +20,6 @@ from sless.backend.kubernetes.words import (
     trouble_of_deployment,
     trouble_of_pod,
 )  # fmt: skip
-from sless.domain.model import Endpoint
-from sless.domain.ports import ObservedDeployment
-from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
 from sless.kube.pods import PORT
 
 Json = dict[str, Any]
@@ -139,7 +139,7 @@ def ended_instances_of(pod: Json) -> dict[str, str]:
     return found
 
 
-def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datetime) -> Trouble | None:
+def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datetime) -> PodTrouble | None:
     # Of a crash nothing is told before its log has been asked for: a message that gains a traceback a moment later is read too early.
     troubles = [
         trouble
@@ -150,11 +150,11 @@ def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datet
     if deployment is not None and (trouble := trouble_of_deployment(deployment)):
         troubles.append(trouble)
     if memory.failure:
-        troubles.append(Trouble(text=memory.failure, rank=5))
+        troubles.append(PodTrouble(text=memory.failure, rank=5))
     return max(troubles, key=lambda one: one.rank, default=None)
 
 
-def _message_of(trouble: Trouble, pods: list[Json], memory: Memory) -> str:
+def _message_of(trouble: PodTrouble, pods: list[Json], memory: Memory) -> str:
     if not trouble.crashed:
         return trouble.text
     ended = [instance for pod in pods for instance in ended_instances_of(pod) if memory.tails.get(instance)]

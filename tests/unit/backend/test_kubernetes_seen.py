@@ -7,10 +7,10 @@ import pytest
 from sless.backend.kubernetes.run_manifests import MEMORY, TIMEOUT
 from sless.backend.kubernetes.run_seen import run_state_of
 from sless.backend.kubernetes.seen import Memory, ended_instances_of, endpoint_of, is_rolled_out, observed_deployment, replaced_pods
-from sless.backend.kubernetes.words import trouble_of_pod
 from sless.domain.model import CallStatus
 from sless.kube.errors import Conflict, KubeError, Refused, Unavailable, error_of, plain
 from sless.kube.names import ROLE, ROLE_STUCK, VERSION, WORKLOAD
+from sless.kube.pod_state import trouble_of_pod
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 
@@ -39,7 +39,7 @@ CRASHED = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"
     [
         ({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}}, "image x:1 cannot be pulled: no such"),
         ({"state": {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "s" not found'}}},
-         'the container cannot be made: secret "s" not found'),
+         'the container cannot be created: secret "s" not found'),
         (CRASHED, "function exited with code 3"),
         ({"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}, "out of memory: over the limit of 64 MB"),
         ({"state": {"terminated": {"exitCode": 139}}}, "function was ended by SIGSEGV (segmentation fault)"),
@@ -55,7 +55,7 @@ def test_trouble_of_a_pod(status, words):
 def test_an_unschedulable_pod_is_told_after_a_moment():
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
     assert trouble_of_pod(pod(conditions=[condition], age_sec=1), NOW) is None
-    assert trouble_of_pod(pod(conditions=[condition], age_sec=9), NOW).text == "no node of the cluster can take it: 0/1 nodes"
+    assert trouble_of_pod(pod(conditions=[condition], age_sec=9), NOW).text == "no node of the cluster can take the pod: 0/1 nodes"
 
 
 def test_endpoints_are_ready_pods_and_those_that_leave():

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sless.host.process import Launch, Processes, exit_words_of
+from sless.domain.exits import exit_words_of
+from sless.host.process import Launch, Processes
 from sless.host.rundir import RunDir
 
 PATH = "/usr/bin:/bin"
