@@ -46,6 +46,7 @@ lock: ## recompile the locks from setup.cfg, .ci/release/ and tests/requirements
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) setup.cfg -o requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) .ci/release/requirements.in -o .ci/release/requirements.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/requirements.in -o tests/requirements.txt
+	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) -c tests/requirements.txt .ci/release/provider.in -o .ci/release/provider.txt
 	$(UV_COMPILE) $(if $(UPGRADE),--upgrade) tests/node.in -o tests/node.txt
 	@rm -rf sless.egg-info
 
@@ -58,6 +59,14 @@ dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml
 
 .PHONY: pyz
 pyz: dist/sless.pyz ## build dist/sless.pyz, one file that needs only Python 3.11
+
+.PHONY: provider
+provider: $(VENV)/.dev-stamp ## dist/terraform-provider-sless_v<version>: the Terraform provider in one file; `sless terraform install` installs it
+	@$(BIN)/python .ci/release/build_provider.py
+
+.PHONY: provider-docs
+provider-docs: $(VENV)/.dev-stamp ## docs/: the provider's documentation, from its schema
+	@$(BIN)/python -m sless.terraform.docs docs
 
 .PHONY: demo
 demo: dist/sless.pyz ## build and start sless, deploy and call the examples; Ctrl-C stops it

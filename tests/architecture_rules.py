@@ -61,7 +61,7 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "client": frozenset(),
     # A composition root like `app`, over one folder.
     "dev": frozenset({"host", "backend", "builder", "proxy", "asgi", "server", "client"}),
-    "cli": frozenset({"client", "server", "app", "dev"}),
+    "cli": frozenset({"client", "server", "app", "dev", "terraform"}),
     "terraform": frozenset({"client"}),
 }
 

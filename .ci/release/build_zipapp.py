@@ -33,18 +33,19 @@ def main() -> None:
     arguments = _arguments()
     site = arguments.work / "site-packages"
     shutil.rmtree(site, ignore_errors=True)
-    _copy_dependencies(site)
+    copy_dependencies(site, LOCK)
     _pip("install", "--no-deps", "--no-build-isolation", "--target", str(site), str(_clean_source(arguments.work)))
-    _prune(site)
+    prune(site)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    _pack(site, arguments.output)
+    # shiv reads `sless.cli:main` as the module sless.cli.main, which has the function of that name.
+    pack(site, arguments.output, "sless.cli.main:main")
     size_bytes = arguments.output.stat().st_size
     print(f"{arguments.output}: {size_bytes / 1024 / 1024:.1f} MB")
     if size_bytes > SIZE_LIMIT_BYTES:
         sys.exit(f"{arguments.output} is larger than {SIZE_LIMIT_BYTES // 1024 // 1024} MB: see what `unzip -v` lists and prune it")
 
 
-def _prune(site: Path) -> None:
+def prune(site: Path) -> None:
     """Drops from an installed tree what nothing reads at run time. Never touches sless itself."""
     for path in sorted(site.rglob("*"), reverse=True):
         relative = path.relative_to(site)
@@ -71,12 +72,12 @@ def _is_other_service(relative: Path) -> bool:
     return relative.parent == Path("botocore/data") and relative.name not in BOTOCORE_SERVICES
 
 
-def _copy_dependencies(site: Path) -> None:
+def copy_dependencies(site: Path, lock: Path) -> None:
     """Copies the files of each distribution that the lock names, in the version that it names, from this interpreter's environment."""
-    for name, version in re.findall(r"^([a-z0-9.-]+)==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE):
+    for name, version in re.findall(r"^([a-z0-9.-]+)==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE):
         found = metadata.distribution(name)
         if found.version != version:
-            sys.exit(f"{name} {found.version} is installed, {LOCK.name} names {version}: make venv")
+            sys.exit(f"{name} {found.version} is installed, {lock.name} names {version}: make venv")
         for file in found.files or ():
             # Scripts lie outside (`../../../bin/…`); the zipapp has one command of its own.
             if ".." not in file.parts and file.suffix != ".pyc":
@@ -103,10 +104,9 @@ def _pip(*arguments: str) -> None:
     subprocess.run(command, check=True, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"})
 
 
-def _pack(site: Path, output: Path) -> None:
+def pack(site: Path, output: Path, entry_point: str) -> None:
     packed = output.with_suffix(".part")
-    # shiv reads `sless.cli:main` as the module sless.cli.main, which has the function of that name.
-    command = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--entry-point", "sless.cli.main:main"]
+    command = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--entry-point", entry_point]
     # No --compile-pyc: to compile all libraries takes 10 s at the first start, what is imported compiles itself in 2 and stays compiled.
     command += ["--python", "/usr/bin/env python3", "--reproducible", "--output-file", str(packed)]
     subprocess.run(command, check=True)

@@ -14,7 +14,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
-    "More": ("trigger", "triggers", "jobs", "callback-key", "login"),
+    "More": ("trigger", "triggers", "jobs", "callback-key", "terraform", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -44,6 +44,7 @@ HOMES: dict[str, str] = {
     "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
     "callback-key": "invocations:callback_key",
+    "terraform": "terraform_commands:terraform",
     "login": "login:login",
 }
 """command → module of this package : object"""

@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 
-from sless.terraform.provider import ADDRESS, VERSION, SlessProvider
+from sless.terraform.provider import SlessProvider
 from sless.terraform.server import serve, serve_attached
 from sless.terraform.servicer import Servicer
+from sless.terraform.version import ADDRESS, VERSION
 
 COOKIE = ("TF_PLUGIN_MAGIC_COOKIE", "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2")
 DEBUG = "--debug"

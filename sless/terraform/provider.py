@@ -13,12 +13,10 @@ from sless.terraform.fields import Values
 from sless.terraform.job import Job
 from sless.terraform.resource import Resource
 from sless.terraform.trigger import Trigger
+from sless.terraform.version import ADDRESS
 from sless.terraform.workload import Function, Service
 
-VERSION = "0.1.20"
-"""Its own count: configurations written for the provider before this one ask for 0.1.x."""
 PREFIX = "sless_"
-ADDRESS = "registry.terraform.io/sless/sless"
 RESOURCES = (Function, Service, Trigger, Job)
 DATA_SOURCES = (FunctionData, ServiceData, NamespaceData)
 

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA_FOLDERS = ("static", "runtimes", "examples")
-LOCKS = ("requirements.txt", ".ci/release/requirements.txt", "tests/requirements.txt", "tests/node.txt")
+LOCKS = ("requirements.txt", ".ci/release/requirements.txt", "tests/requirements.txt", "tests/node.txt", ".ci/release/provider.txt")
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None, **options) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,66 @@
+"""The provider's executable in a filesystem mirror, and the CLI configuration that makes Terraform look there.
+
+Mirror: `FOLDER/HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/terraform-provider-TYPE_vVERSION`.
+"""
+
+import platform
+import re
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from sless.terraform.version import VERSION
+
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+ADDRESS = re.compile(r"([A-Za-z0-9.:-]+)/([A-Za-z0-9_-]+)/([A-Za-z0-9_-]+)")
+LAUNCHER = """#!{python}
+import sys
+
+sys.path.insert(0, {root!r})
+
+from sless.terraform.main import main
+
+sys.exit(main())
+"""
+
+
+class InstallError(Exception):
+    """The provider cannot be installed; the text says why."""
+
+
+def install(folder: Path, address: str, executable: Path | None) -> Path:
+    """The installed file: a copy of `executable`, or, without one, a program that starts the provider with this interpreter."""
+    parts = ADDRESS.fullmatch(address)
+    if not parts:
+        raise InstallError(f"expected an address such as registry.terraform.io/sless/sless, found {address!r}")
+    machine = MACHINES.get(platform.machine(), platform.machine())
+    target = folder.joinpath(*parts.groups(), VERSION, f"{sys.platform}_{machine}", f"terraform-provider-{parts[3]}_v{VERSION}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if executable is not None:
+            shutil.copyfile(executable, target)
+        else:
+            target.write_text(_launcher(), encoding="utf-8")
+        target.chmod(0o755)
+    except OSError as error:
+        raise InstallError(f"{error.filename or target}: cannot be written: {error.strerror}") from error
+    return target
+
+
+def cli_config(folder: Path, address: str) -> str:
+    """What ~/.terraformrc needs: this provider from the mirror, all others from their registries."""
+    return (
+        "provider_installation {\n"
+        f'  filesystem_mirror {{\n    path    = "{folder}"\n    include = ["{address}"]\n  }}\n'
+        f'  direct {{\n    exclude = ["{address}"]\n  }}\n'
+        "}\n"
+    )
+
+
+def _launcher() -> str:
+    if find_spec("tf") is None:
+        raise InstallError(
+            "the provider's library is not installed: pip install 'sless[terraform]', or give the file that `make provider` builds"
+        )
+    return LAUNCHER.format(python=sys.executable, root=str(Path(__file__).resolve().parents[2]))

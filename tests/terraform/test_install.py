@@ -1,0 +1,65 @@
+"""The provider as users get it: one file in a filesystem mirror; and the examples of its documentation."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sless.terraform import docs_examples
+from sless.terraform.version import VERSION
+from tests.services.product import ROOT
+
+ADDRESS = "registry.example.org/cloud/sless"
+CONFIGURATION = """
+terraform {
+  required_providers {
+    sless = {
+      source  = "registry.example.org/cloud/sless"
+      version = "~> 0.1.20"
+    }
+  }
+}
+
+data "sless_namespace" "mine" {}
+
+output "namespace" {
+  value = data.sless_namespace.mine.name
+}
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.slow
+def test_the_executable_works_from_a_filesystem_mirror(workspace, product):
+    build = [
+        sys.executable,
+        ROOT / ".ci" / "release" / "build_provider.py",
+        "--output",
+        workspace.folder,
+        "--work",
+        workspace.folder / "work",
+    ]
+    subprocess.run(build, check=True, stdout=subprocess.DEVNULL, timeout=200)
+    executable = workspace.folder / f"terraform-provider-sless_v{VERSION}"
+    command = [sys.executable, ROOT / "sless.py", "terraform", "install", executable]
+    command += ["--dir", workspace.folder / "mirror", "--address", ADDRESS]
+    installed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    (workspace.folder / "terraform.rc").write_text(installed.stdout)
+    del workspace.environ["TF_REATTACH_PROVIDERS"]
+    workspace.environ |= {
+        "TF_CLI_CONFIG_FILE": str(workspace.folder / "terraform.rc"),
+        "SHIV_ROOT": str(workspace.folder / "unpacked"),
+        "SLESS_ENDPOINT": product.url,
+        "SLESS_API_TOKEN": workspace.tenant.token,
+    }
+    (workspace.folder / "provider.tf").unlink()
+    workspace.write(CONFIGURATION, head="")
+    workspace.ok("init")
+    assert workspace.apply() == {"namespace": workspace.tenant.namespace}
+
+
+@pytest.mark.parametrize("kind", [*docs_examples.RESOURCES, *(f"data {kind}" for kind in docs_examples.DATA_SOURCES)])
+def test_an_example_of_the_documentation_is_valid(workspace, kind):
+    text = docs_examples.DATA_SOURCES[kind.removeprefix("data ")] if kind.startswith("data ") else docs_examples.RESOURCES[kind]
+    workspace.write(text)
+    workspace.ok("validate")
