@@ -1,7 +1,7 @@
-"""Settings: one frozen dataclass is the table; the environment is read once, all mistakes are reported together.
+"""Settings: one frozen dataclass, read from the environment once. All errors are reported together.
 
-`SLESS_` + the upper-case field name; `SLESS_X_FILE` reads the value of X from a file. An unknown `SLESS_*` name stops the server, except
-names of the client and of the runtimes, and values that start with `tcp://` (Kubernetes injects those for Services).
+Variables are `SLESS_` + the upper-case field name; `SLESS_X_FILE` reads the value of X from a file. Unknown `SLESS_*` names stop the
+server, except for names of the client and the runtimes, and values that start with `tcp://` (Kubernetes injects those for Services).
 """
 
 import difflib
@@ -24,7 +24,7 @@ RUNTIME_NAMES = frozenset(
     }
 )  # fmt: skip
 LATER_PREFIXES = ("LLM_",)
-"""Names of contract §6 whose parts are not in this build: accepted, so that one environment serves several releases."""
+"""Prefixes of settings that are defined but not implemented yet. Accepted, so that one environment fits several releases."""
 
 
 def _setting(default: Any, text: str, *, secret: bool = False, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -33,95 +33,97 @@ def _setting(default: Any, text: str, *, secret: bool = False, choices: tuple[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every server setting. Units stand in the names; sizes in the limits are bytes unless the name says MB."""
+    """All server settings. Names carry the units."""
 
     host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 in the image")
     port: int = _setting(9090, "port to listen on; 0 picks a free one", least=0)
-    data_dir: Path = _setting(Path(), "folder of the database, code and caches; default: $XDG_DATA_HOME/sless or ~/.local/share/sless")
-    run_dir: Path = _setting(Path(), "folder of unix sockets, short path; default: a private folder in the temporary directory")
-    database_url: str = _setting("", "SQLAlchemy URL; default: SQLite in the data folder; postgres:// is accepted", secret=True)
-    external_url: str = _setting("", "base URL that callers use; default: http://HOST:PORT")
+    data_dir: Path = _setting(Path(), "folder for the database, code and caches; default: $XDG_DATA_HOME/sless or ~/.local/share/sless")
+    run_dir: Path = _setting(Path(), "folder for unix sockets (short path); default: a private folder in the temporary directory")
+    database_url: str = _setting("", "SQLAlchemy URL (postgres:// is accepted); default: SQLite in the data folder", secret=True)
+    external_url: str = _setting("", "base URL for callers; default: http://HOST:PORT")
     backend: str = _setting("auto", "where functions run", choices=("auto", "local", "kubernetes"))
-    log_level: str = _setting("info", "level of the server's own log", choices=("debug", "info", "warning", "error"))
-    auth_mode: str = _setting("", "how tokens are checked; default: local, in a cluster: secret",
+    log_level: str = _setting("info", "log level of the server", choices=("debug", "info", "warning", "error"))
+    auth_mode: str = _setting("", "how tokens are verified; default: local, or secret in a cluster",
                               choices=("", "local", "secret", "jwks", "public-key", "perimeter"))  # fmt: skip
-    jwt_secret: str = _setting("", "HS256 secret of AUTH_MODE=secret, at least 32 bytes", secret=True)
-    jwks_url: str = _setting("", "URL of the key set of AUTH_MODE=jwks")
-    jwt_public_key: str = _setting("", "PEM public key of AUTH_MODE=public-key (usually given as SLESS_JWT_PUBLIC_KEY_FILE)")
-    jwt_audience: str = _setting("", "required `aud`, checked when set")
-    jwt_issuer: str = _setting("", "required `iss`, checked when set")
-    operator_subs: tuple[str, ...] = _setting((), "comma-separated token subjects that may use any namespace")
-    trusted_proxies: tuple[str, ...] = _setting((), "comma-separated addresses or CIDRs whose X-Forwarded-* are believed")
-    metrics_token: str = _setting("", "bearer token that /metrics asks for; empty: open", secret=True)
-    s3_endpoint: str = _setting("", "S3 endpoint URL; empty: code is kept in the data folder")
+    jwt_secret: str = _setting("", "HS256 secret for AUTH_MODE=secret, at least 32 bytes", secret=True)
+    jwks_url: str = _setting("", "URL of the key set for AUTH_MODE=jwks")
+    jwt_public_key: str = _setting("", "PEM public key for AUTH_MODE=public-key (usually set as SLESS_JWT_PUBLIC_KEY_FILE)")
+    jwt_audience: str = _setting("", "required `aud` of tokens; empty: not checked")
+    jwt_issuer: str = _setting("", "required `iss` of tokens; empty: not checked")
+    operator_subs: tuple[str, ...] = _setting((), "comma-separated token subjects that may access any namespace")
+    trusted_proxies: tuple[str, ...] = _setting((), "comma-separated addresses or CIDRs whose X-Forwarded-* headers are trusted")
+    metrics_token: str = _setting("", "bearer token required by /metrics; empty: open", secret=True)
+    s3_endpoint: str = _setting("", "S3 endpoint URL; empty: code is stored in the data folder")
     s3_bucket: str = _setting("sless", "S3 bucket for code")
     s3_region: str = _setting("us-east-1", "S3 region")
     s3_access_key: str = _setting("", "S3 access key", secret=True)
     s3_secret_key: str = _setting("", "S3 secret key", secret=True)
-    s3_use_ssl: bool = _setting(True, "https for an S3 endpoint given without a scheme")
-    rabbitmq_url: str = _setting("", "AMQP URL of the broker that event triggers listen on unless they bring their own", secret=True)
-    event_queues_allowed: tuple[str, ...] = _setting((), "queues outside `{ns}.` on that broker, comma-separated: `queue` or `ns/queue`")
+    s3_use_ssl: bool = _setting(True, "use https if S3_ENDPOINT has no scheme")
+    rabbitmq_url: str = _setting("", "AMQP URL of the shared broker for event triggers without an amqp_url", secret=True)
+    event_queues_allowed: tuple[str, ...] = _setting(
+        (), "comma-separated queues of the shared broker that may be used besides `{ns}.*`: `queue` or `ns/queue`"
+    )
     outbound_allow: tuple[str, ...] = _setting(
-        (), "CIDR[:port], comma-separated, that callback_url and amqp_url may reach beside public ones"
+        (), "comma-separated CIDR[:port] that callback_url and amqp_url may reach besides public addresses"
     )
-    async_per_function: int = _setting(10, "asynchronous calls of one function at once", least=1)
-    kubeconfig: Path = _setting(Path(), "kubeconfig file; default: the service account of the pod, else ~/.kube/config")
-    pod_namespace: str = _setting("sless", "namespace that sless itself runs in")
-    builder_namespace: str = _setting("", "namespace of the builder Jobs; default: POD_NAMESPACE-builds")
-    internal_url: str = _setting("", "URL where pods reach sless; default: http://sless.POD_NAMESPACE.svc:PORT")
+    async_per_function: int = _setting(10, "concurrent asynchronous calls per function", least=1)
+    kubeconfig: Path = _setting(Path(), "kubeconfig file; default: the pod's service account, else ~/.kube/config")
+    pod_namespace: str = _setting("sless", "namespace that sless runs in")
+    builder_namespace: str = _setting("", "namespace for builder Jobs; default: POD_NAMESPACE-builds")
+    internal_url: str = _setting("", "URL of sless for pods; default: http://sless.POD_NAMESPACE.svc:PORT")
     image_build: str = _setting(
-        "auto", "auto: small code without dependencies runs unbuilt on the runtime image", choices=("auto", "always")
+        "auto", "auto: small code without dependencies runs on the runtime image without a build", choices=("auto", "always")
     )
-    runtime_image_python311: str = _setting("sless/runtime-python3.11:latest", "runtime image of python3.11")
-    runtime_image_nodejs20: str = _setting("sless/runtime-nodejs20:latest", "runtime image of nodejs20")
-    runtime_image_go123: str = _setting("golang:1.23", "image that go1.23 functions are built with")
-    registry_host: str = _setting("", "image registry, `host[:port]` or `host/user`; empty: only small code can run")
-    registry_project: str = _setting("", "project (path) in the registry")
+    runtime_image_python311: str = _setting("sless/runtime-python3.11:latest", "runtime image for python3.11")
+    runtime_image_nodejs20: str = _setting("sless/runtime-nodejs20:latest", "runtime image for nodejs20")
+    runtime_image_go123: str = _setting("golang:1.23", "image for building go1.23 functions")
+    registry_host: str = _setting("", "image registry, `host[:port]` or `host/user`; empty: no image builds, only small code runs")
+    registry_project: str = _setting("", "project (path) within the registry")
     registry_secret: str = _setting("", "name of the pull secret in POD_NAMESPACE, also used to push")
-    registry_insecure: bool = _setting(False, "the registry speaks plain http")
-    harbor_url: str = _setting("", "Harbor whose project is made before the first push")
+    registry_insecure: bool = _setting(False, "the registry uses plain http")
+    harbor_url: str = _setting("", "URL of Harbor, whose project is created before the first push")
     harbor_user: str = _setting("", "Harbor user")
     harbor_password: str = _setting("", "Harbor password", secret=True)
-    builder: str = _setting("kaniko", "what builds images in the cluster", choices=("kaniko", "buildah"))
-    builder_image: str = _setting("", "image of the builder; default: the chosen builder's own")
-    builder_args: tuple[str, ...] = _setting((), "comma-separated arguments added to the builder's own")
-    builder_memory: str = _setting("2Gi", "memory limit of one builder pod")
-    builder_cpu: str = _setting("2", "cpu limit of one builder pod")
-    builder_pod: str = _setting("", "JSON object merged over the spec of builder pods: nodeSelector, tolerations, hostUsers …")
+    builder: str = _setting("kaniko", "image builder in the cluster", choices=("kaniko", "buildah"))
+    builder_image: str = _setting("", "builder image; default: that of the chosen builder")
+    builder_args: tuple[str, ...] = _setting((), "comma-separated additional arguments for the builder")
+    builder_memory: str = _setting("2Gi", "memory limit of a builder pod")
+    builder_cpu: str = _setting("2", "CPU limit of a builder pod")
+    builder_pod: str = _setting("", "JSON object merged into the spec of builder pods (nodeSelector, tolerations, hostUsers …)")
     builder_egress_allow: tuple[str, ...] = _setting(
-        (), "comma-separated CIDR[:port] that builder pods may reach beside public addresses; empty: everything but link-local ones"
+        (), "comma-separated CIDR[:port] that builder pods may reach besides public addresses; empty: all but link-local"
     )
-    ingress_host: str = _setting("", "each function gets an Ingress at {name}-{ns}.INGRESS_HOST when EXTERNAL_URL is not set")
+    ingress_host: str = _setting("", "if set and EXTERNAL_URL is not, each function gets an Ingress at {name}-{ns}.INGRESS_HOST")
     ingress_class: str = _setting("", "ingressClassName of those Ingresses")
     ingress_tls_secret: str = _setting("", "TLS secret of those Ingresses")
     egress_allow: tuple[str, ...] = _setting((), "comma-separated CIDR[:port] in private ranges that functions may reach")
     tenant_pods: int = _setting(20, "ResourceQuota of a tenant: pods", least=1)
     tenant_memory: str = _setting("4Gi", "ResourceQuota of a tenant: memory limits")
-    tenant_cpu: str = _setting("4", "ResourceQuota of a tenant: cpu requests")
-    function_cpu: str = _setting("1", "cpu limit of one instance or run")
-    function_cpu_request: str = _setting("50m", "cpu request of one instance or run")
+    tenant_cpu: str = _setting("4", "ResourceQuota of a tenant: CPU requests")
+    function_cpu: str = _setting("1", "CPU limit of an instance or run")
+    function_cpu_request: str = _setting("50m", "CPU request of an instance or run")
     runtime_class: str = _setting("", "runtimeClassName of function pods, such as gvisor")
-    node_selector: tuple[str, ...] = _setting((), "comma-separated label=value of the nodes that function pods may use")
-    tolerations: str = _setting("", "JSON array of tolerations of function pods")
-    history_days: int = _setting(14, "days that invocations and their logs are kept", least=1)
-    history_per_function: int = _setting(10_000, "invocations kept per function", least=1)
-    stats_days: int = _setting(400, "days that call statistics are kept", least=1)
-    versions_kept: int = _setting(10, "versions kept per workload; the active one always is", least=1)
-    build_timeout_sec: int = _setting(300, "seconds a build may take", least=1)
-    builds_at_once: int = _setting(2, "builds that run side by side", least=1)
-    max_runs: int = _setting(20, "jobs and calls without instances at once", least=1)
-    instance_wait_sec: int = _setting(30, "seconds a call waits for an instance before 503", least=0)
-    graceful_timeout_sec: int = _setting(30, "seconds that running calls get when the server stops", least=6)
-    max_zip_bytes: int = _setting(32 * 2**20, "uploaded zip", least=1)
-    max_unpacked_bytes: int = _setting(256 * 2**20, "unpacked code", least=1)
-    max_code_files: int = _setting(5_000, "files in one upload", least=1)
-    max_call_body_bytes: int = _setting(32 * 2**20, "request body on /fn and invoke", least=1)
-    max_json_bytes: int = _setting(1 * 2**20, "JSON body of a REST request other than an upload", least=1024)
-    max_result_bytes: int = _setting(1 * 2**20, "result of a job", least=1)
-    max_env_bytes: int = _setting(64 * 1024, "names and values of env_vars together", least=1)
+    node_selector: tuple[str, ...] = _setting((), "comma-separated label=value of nodes for function pods")
+    tolerations: str = _setting("", "JSON array of tolerations for function pods")
+    history_days: int = _setting(14, "days to keep invocations and their logs", least=1)
+    history_per_function: int = _setting(10_000, "invocations to keep per function", least=1)
+    stats_days: int = _setting(400, "days to keep call statistics", least=1)
+    versions_kept: int = _setting(10, "versions to keep per function, service or job; the active one is always kept", least=1)
+    build_timeout_sec: int = _setting(300, "maximum duration of a build in seconds", least=1)
+    builds_at_once: int = _setting(2, "concurrent builds", least=1)
+    max_runs: int = _setting(20, "concurrent runs: jobs, and calls of functions without instances", least=1)
+    instance_wait_sec: int = _setting(30, "seconds a call waits for an instance before it gets a 503", least=0)
+    graceful_timeout_sec: int = _setting(30, "seconds that active calls get to finish when the server stops", least=6)
+    max_zip_bytes: int = _setting(32 * 2**20, "maximum size of an uploaded zip", least=1)
+    max_unpacked_bytes: int = _setting(256 * 2**20, "maximum size of unpacked code", least=1)
+    max_code_files: int = _setting(5_000, "maximum number of files per upload", least=1)
+    max_call_body_bytes: int = _setting(32 * 2**20, "maximum request body on /fn and invoke", least=1)
+    max_json_bytes: int = _setting(1 * 2**20, "maximum JSON body of other REST requests", least=1024)
+    max_result_bytes: int = _setting(1 * 2**20, "maximum result of a run", least=1)
+    max_env_bytes: int = _setting(64 * 1024, "maximum total size of names and values in env_vars", least=1)
 
     def base_url(self) -> str:
-        """What callers use, without a trailing slash."""
+        """The base URL for callers, without a trailing slash."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return self.external_url.rstrip("/") or f"http://{host}:{self.port}"
 
@@ -132,7 +134,7 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 
 
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Settings from the environment; `overrides` (of command-line options) win. Raises ConfigError with every mistake."""
+    """Reads settings from the environment; `overrides` (command-line options) take precedence. Raises ConfigError with all errors."""
     environ = os.environ if environ is None else environ
     mistakes: list[str] = []
     texts = _texts_of(environ, mistakes)
@@ -159,15 +161,15 @@ def in_cluster(environ: Mapping[str, str]) -> bool:
 
 
 def passed_on(names: tuple[str, ...], environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of the server's environment whose name is listed or starts with a listed `PREFIX_*`: what a builder needs of it
-    (PATH, proxies, certificates, the package index), and nothing else."""
+    """The variables of the server's environment whose names are listed or match a listed `PREFIX_*`: what builders need (PATH, proxies,
+    certificates, the package index) and nothing else."""
     environ = os.environ if environ is None else environ
     prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
     return {key: value for key, value in environ.items() if key in names or (prefixes and key.startswith(prefixes))}
 
 
 def shown(settings: Settings) -> list[tuple[str, str, str]]:
-    """(name, value, meaning with its choices) of every setting; secrets as `(set)`."""
+    """(name, value, help with choices) of every setting; secrets appear as `(set)`."""
     rows = []
     for item in fields(Settings):
         value = getattr(settings, item.name)
@@ -195,7 +197,9 @@ def _texts_of(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, str]
             continue
         else:
             near = difflib.get_close_matches(name, known, n=1)
-            mistakes.append(f"{key}: no such setting" + (f"; did you mean {PREFIX}{near[0]}?" if near else "; see `sless config`"))
+            mistakes.append(
+                f"{key}: unknown setting" + (f"; did you mean {PREFIX}{near[0]}?" if near else "; `sless config` lists all settings")
+            )
     return texts
 
 

@@ -1,6 +1,6 @@
-"""The errors a user may see: one class, one table of stable codes.
+"""Errors shown to users: one class, one table of stable codes.
 
-`Code` is the slug in the answer's `code` field and in `X-Sless-Error`; its HTTP status has its home here and nowhere else.
+`Code` is the slug in the answer's `code` field and in `X-Sless-Error`. Its HTTP status is defined here and nowhere else.
 """
 
 import errno
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Stable slugs. Clients may match on them; never rename one."""
+    """Stable slugs. Clients match on them, so never rename one."""
 
     INVALID = "invalid"
     INVALID_JSON = "invalid_json"
@@ -90,14 +90,14 @@ STATUS: dict[Code, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """One mistake: `field` is a dotted path into the request (`env_vars.PATH`), `message` one sentence."""
+    """One error: `field` is a dotted path into the request (`env_vars.PATH`), `message` one sentence."""
 
     field: str
     message: str
 
 
 class SlessError(Exception):
-    """An error whose text is written for the user. Status follows from the code."""
+    """An error whose text is meant for users. The code determines the status."""
 
     def __init__(self, code: Code, message: str, *, details: Iterable[Detail] = (), retry_after_sec: int | None = None) -> None:
         super().__init__(message)
@@ -126,7 +126,7 @@ class NotFound(SlessError):
 
 
 class Invalid(SlessError):
-    """400 with all mistakes at once; the sentence is the first of them."""
+    """400 that lists all errors; the sentence is the first one."""
 
     def __init__(self, *details: Detail, code: Code = Code.INVALID) -> None:
         first = details[0]
@@ -136,7 +136,7 @@ class Invalid(SlessError):
 
 
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""How the kernel says that a disk, a quota or a file is full."""
+"""Error numbers for a full disk, quota or file."""
 
 
 def storage_full(consequence: str = "nothing was stored") -> SlessError:
@@ -144,4 +144,4 @@ def storage_full(consequence: str = "nothing was stored") -> SlessError:
 
 
 class ConfigError(Exception):
-    """Wrong settings: the server does not start. The text lists every mistake."""
+    """Invalid settings: the server does not start. The text lists all errors."""

@@ -1,15 +1,15 @@
 """Domain: frozen dataclasses and pure rules. No I/O, no clock, no environment.
 
-`model` the nouns · `runtimes` the languages · `schemas` JSON Schema of every request and `answer_schemas` of every answer (they validate,
-and are the OpenAPI document's) · `validate` mistakes as sentences · `spec`, `trigger_spec` JSON → spec, all mistakes at once · `phase` the
-computed phase · `lifecycle` the allowed moves of things that happen once · `routing` what the proxy needs of a workload · `schedule` and
-`cron` when a cron trigger is due and what becomes of it · `amqp` broker URLs and queue names · `messages` what crosses the rooms of them ·
-`log_line` what an instance printed · `asynchronous` what a call for later may ask for, `request` its head and body, `attempt` one try,
-`callback` who is told · `addresses` where sless may go for a tenant · `package` the rules of an uploaded zip, `code_archive` small code
-packed anew · `event` an HTTP body → the event, an answer → the result · `statistics` of calls · `slots` for what
-runs at once · `backoff` between attempts · `durations` how long waits are · `exits` exit codes in words · `runs` constructors of new runs ·
-`ports` protocols that `app` fills, those of builders in `building`.
+`model` the nouns · `runtimes` the languages · `schemas` JSON Schema of every request, `answer_schemas` of every answer (used for validation
+and for the OpenAPI document) · `validate` schema errors as sentences · `spec`, `trigger_spec` JSON → spec, reporting all errors at once ·
+`phase` computes the phase · `lifecycle` allowed state transitions · `routing` what the proxy needs to know about a workload · `schedule`,
+`cron` when a cron trigger is due and what happens then · `amqp` broker URLs and queue names · `messages` AMQP messages as they pass from
+room to room · `log_line` a line an instance printed · `asynchronous` options of asynchronous calls, `request` their stored head and body,
+`attempt` one attempt, `callback` the notification at the end · `addresses` which addresses sless may connect to for a tenant · `package`
+rules for uploaded zips, `code_archive` repacks small code · `event` HTTP body → event, answer → result · `statistics` of calls · `slots`
+capacity for what runs at once · `runs` constructors of new runs · `backoff` between attempts · `durations` of waits · `exits` exit codes
+in words · `ports` protocols that `app` implements, `building` those of builders.
 
-Decision: a phase is never stored. Writers own columns: the API writes spec columns, a reconciler writes observed ones, and `phase` reads
-both; so there is no third place that could disagree.
+Decision: the phase is never stored. The API writes spec columns, the reconciler writes observed columns, and `phase` computes the phase
+from both, so it can never disagree with them.
 """

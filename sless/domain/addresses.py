@@ -1,8 +1,8 @@
-"""Which addresses tenants may make sless talk to. Pure; `sless.outbound` resolves names and asks here about each address.
+"""Which addresses sless may connect to on behalf of a tenant. Pure; `sless.outbound` resolves names and checks each address here.
 
-Public means: an address that belongs to somebody on the Internet. Everything a provider's own network might answer on is not:
-loopback, private, link-local (metadata services), shared (100.64/10), multicast, reserved, unspecified, documentation and benchmark ranges,
-and every IPv6 form that carries an IPv4 address which a gateway would unpack (mapped, NAT64, 6to4, Teredo).
+Only public Internet addresses are allowed. Excluded is everything that the provider's own network might answer on: loopback, private,
+link-local (metadata services), shared (100.64/10), multicast, reserved, unspecified, documentation and benchmark ranges, and every IPv6
+form that embeds an IPv4 address (mapped, NAT64, 6to4, Teredo).
 """
 
 import socket
@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# What `is_global` takes for public and is not, or not in each patch release of Python 3.11.
+# Ranges that `is_global` reports as public in some or all patch releases of Python 3.11.
 _NOT_PUBLIC_4 = tuple(map(IPv4Network, ("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4")))
 _UNICAST_6 = IPv6Network("2000::/3")
 _NOT_PUBLIC_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
@@ -21,7 +21,7 @@ _NOT_PUBLIC_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """A range that may be reached though it is not public; `port` None: any."""
+    """A non-public range that may be reached; `port` None means any port."""
 
     network: Network
     port: int | None
@@ -31,14 +31,14 @@ class Allowed:
 
 
 def parse_allowed(texts: Iterable[str]) -> tuple[Allowed, ...]:
-    """Of `10.0.0.0/8`, `10.1.2.3:5672`, `fd00::/8`, `[fd00::/8]:443`. Raises ValueError naming the text."""
+    """Parses `10.0.0.0/8`, `10.1.2.3:5672`, `fd00::/8`, `[fd00::/8]:443`. Raises ValueError that quotes the text."""
     return tuple(map(_allowed_of, texts))
 
 
 def is_public(address: Address) -> bool:
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC_4)
-    # A zone (`fe80::1%eth0`) is of use on this machine alone.
+    # A zone (`fe80::1%eth0`) only has a meaning on this machine.
     return address.scope_id is None and address in _UNICAST_6 and not any(address in network for network in _NOT_PUBLIC_6)
 
 
@@ -47,14 +47,14 @@ def may_reach(address: Address, port: int, allowed: Iterable[Allowed]) -> bool:
 
 
 def find_literal(host: str) -> Address | None:
-    """The address that `host` is, in brackets or not, also as resolvers read `127.1`, `0x7f000001` or `017700000001`; None for a name."""
+    """The address if `host` is a literal (with or without brackets, or in a form such as `127.1` or `0x7f000001`); None for a name."""
     text = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
         return ip_address(text)
     except ValueError:
         pass
     try:
-        # A final dot would make it a name that resolvers take for the same number.
+        # Resolvers accept a trailing dot here, too.
         return IPv4Address(socket.inet_aton(text.removesuffix(".")))
     except (OSError, UnicodeError):
         return None
@@ -71,7 +71,7 @@ def _allowed_of(text: str) -> Allowed:
 
 
 def _split(text: str) -> tuple[str, str | None]:
-    """Network and port, None when there is no port."""
+    """Network and port; the port is None if missing."""
     if text.startswith("["):
         network, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):

@@ -1,4 +1,4 @@
-"""JSON Schema of answers. Values are described as loosely as clients must read them: fields may be added, enumerations may grow."""
+"""JSON Schema of answers. Deliberately loose, since clients must tolerate new fields and new enumeration values."""
 
 from typing import Any
 
@@ -42,9 +42,9 @@ WORKLOAD_FIELDS: dict[str, Schema] = {
     "latest_version": _MAYBE_INTEGER,
     "latest_state": one_of(VersionState, nullable=True),
     "code_sha256": _MAYBE_STRING,
-    "code_hash": _MAYBE_STRING | {"description": "what the client sent with the upload of the active version"},
+    "code_hash": _MAYBE_STRING | {"description": "value that the client sent with the upload of the active version"},
     "image_ref": _MAYBE_STRING,
-    "url": _MAYBE_STRING | {"description": "null while nothing makes it reachable over HTTP"},
+    "url": _MAYBE_STRING | {"description": "null while it is not reachable over HTTP"},
     "created_at": _TIME,
     "updated_at": _TIME,
     "last_built_at": _MAYBE_TIME,
@@ -78,7 +78,7 @@ _JOB: dict[str, Schema] = {
     "display_name": _STRING,
     "phase": one_of(Phase),
     "status": _STRING,
-    "message": _STRING | {"description": "the handler's result as JSON text, or the error with the last log lines"},
+    "message": _STRING | {"description": "the handler's result as JSON text, or the error and the last log lines"},
     "result": _MAYBE_STRING,
     "run_name": _MAYBE_STRING,
     "start_time": _MAYBE_TIME,
@@ -101,7 +101,7 @@ _TRIGGER: dict[str, Schema] = {
     "function_ref": _STRING,
     "function": _STRING,
     "enabled": _BOOLEAN,
-    "active": _BOOLEAN | {"description": "enabled, and what it refers to exists"},
+    "active": _BOOLEAN | {"description": "true if enabled and the function or service exists"},
     "url": _MAYBE_STRING,
     "message": _STRING,
     "last_schedule_time": _MAYBE_TIME,
@@ -184,8 +184,8 @@ _DAY = answer({"day": {"type": "string", "format": "date"}, "invocations": _INTE
 ANSWERS: dict[str, Schema] = {
     "Error": answer(
         {
-            "error": _STRING | {"description": "one sentence for a person"},
-            "code": _STRING | {"description": "stable slug for a program"},
+            "error": _STRING | {"description": "one sentence for people"},
+            "code": _STRING | {"description": "stable slug for programs"},
             "details": {"type": "array", "items": answer({"field": _STRING, "message": _STRING})},
             "request_id": _STRING,
         }
@@ -212,7 +212,7 @@ ANSWERS: dict[str, Schema] = {
     "Job": answer(_JOB),
     "Jobs": _array("Job"),
     "Trigger": answer(_TRIGGER),
-    "TriggerWithKey": answer(_TRIGGER | {"api_key": _STRING | {"description": "shown this once"}}, optional=("api_key",)),
+    "TriggerWithKey": answer(_TRIGGER | {"api_key": _STRING | {"description": "shown only once"}}, optional=("api_key",)),
     "Triggers": _array("Trigger"),
     "Upload": answer({"version": _INTEGER, "sha256": _STRING, "phase": _STRING, "message": _STRING, "s3_key": _STRING}),
     "Source": answer({"files": {"type": "object", "additionalProperties": {"type": ["string", "object"]}}}),
@@ -225,7 +225,7 @@ ANSWERS: dict[str, Schema] = {
         _INVOCATION
         | {
             "result": _MAYBE_STRING,
-            "max_attempts": _MAYBE_INTEGER | {"description": "of each round; null for what was not accepted for later"},
+            "max_attempts": _MAYBE_INTEGER | {"description": "attempts per (re)try; null unless the call was asynchronous"},
             "next_attempt_at": _MAYBE_TIME,
             "attempts_detail": {"type": "array", "items": _ATTEMPT},
             "callback": _CALLBACK,
@@ -240,9 +240,9 @@ ANSWERS: dict[str, Schema] = {
     "Health": answer({"status": _STRING, "reason": _STRING}, optional=("reason",)),
     "CallbackKey": answer(
         {
-            "key": _STRING | {"description": "its UTF-8 bytes are the key of HMAC-SHA256"},
+            "key": _STRING | {"description": "its UTF-8 bytes are the HMAC-SHA256 key"},
             "created_at": _TIME,
-            "previous_until": _MAYBE_TIME | {"description": "until then callbacks carry a signature of the key before, too"},
+            "previous_until": _MAYBE_TIME | {"description": "until then callbacks are also signed with the previous key"},
         }
     ),
     "Fired": answer({"id": _STRING, "request_id": _STRING, "status": one_of(CallStatus)}),

@@ -1,4 +1,4 @@
-"""What an asynchronous call may ask for, and when a failed attempt is made again. Pure."""
+"""Options of asynchronous calls, and the delay before a retry. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MOST_ATTEMPTS = 10
 LONGEST_DELAY_SEC = 300.0
 LONGEST_RETRY_AFTER_SEC = 3600.0
 JITTER = 0.2
-"""A delay is longer or shorter by up to this part, so that what failed together does not come back together."""
+"""Fraction by which delays vary, so that calls that failed together are not retried together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class AsyncOptions:
 
 
 def options_of(max_attempts: str | None, callback_url: str | None, allowed: tuple[Allowed, ...]) -> AsyncOptions:
-    """From the request's headers. Raises Invalid."""
+    """Options from the request headers. Raises Invalid."""
     attempts = DEFAULT_ATTEMPTS
     if max_attempts is not None:
         text = max_attempts.strip()
@@ -48,7 +48,7 @@ def delay_sec_of(attempts: int, jitter: float, headers: Mapping[str, str], now: 
 
 
 def retry_after_sec_of(text: str, now: datetime) -> float:
-    """Of a Retry-After header, seconds or a date; 0 when it says nothing, an hour at most."""
+    """Parses a Retry-After header (seconds or a date): 0 if missing or malformed, at most one hour."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:10]), LONGEST_RETRY_AFTER_SEC)

@@ -1,4 +1,4 @@
-"""One try at a run."""
+"""One attempt of a run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from sless.domain.model import CallStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """`number` counts from 1 over all rounds. `status` running, or how it ended (never dead: that is said of the run)."""
+    """`number` counts from 1, over manual retries too. `status` is running or how the attempt ended (never dead: only runs are)."""
 
     run_id: str
     number: int

@@ -1,4 +1,4 @@
-"""What is built: protocols of builders and of what they need, and the values that cross them. Part of `ports`, which hands these on."""
+"""Protocols of builders and their dependencies, and the values they exchange. Re-exported by `ports`."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sless.domain.model import Kind, Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSpec:
-    """`id` is the version's id. `env` is what the import at the end sees (env_vars and secret_env); `build_env` only the installer sees."""
+    """`id` is the version's id. `env` (env_vars and secret_env) is set for the trial import, `build_env` only for the installer."""
 
     id: str
     workload_id: str
@@ -25,13 +25,13 @@ class BuildSpec:
     env: dict[str, str]
     memory_mb: int
     rebuild: bool = False
-    """Code that was built before, to be built afresh: what an earlier build left is not to be taken for the result."""
+    """Build from scratch: do not reuse the result of an earlier build of the same code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildStatus:
-    """`ready` None while it runs. `lines` are those not returned by an earlier `poll`. `message` on failure: the reason with the tool's
-    own last lines. `artifact` as in model.Version."""
+    """`ready` is None while the build runs. `lines` are the log lines since the last `poll`. On failure, `message` is the reason with the
+    tool's last lines. `artifact` as in model.Version."""
 
     ready: bool | None
     message: str = ""
@@ -41,38 +41,38 @@ class BuildStatus:
 
 class Builder(Protocol):
     def start(self, build: BuildSpec, changed: Callable[[], None]) -> None:
-        """Begins; `changed` is called (from any thread) when `poll` has something new. Known id: nothing happens."""
+        """Starts a build; does nothing if the id is known. `changed` is called from any thread when `poll` has something new."""
 
     def poll(self, build_id: str) -> BuildStatus | None:
-        """None: this builder knows no such build (another process began it and died)."""
+        """None if this builder does not know the build (it was started by another process that died)."""
 
     def cancel(self, build_id: str) -> None:
-        """Stops it and forgets it."""
+        """Stops and forgets a build."""
 
     def discard(self, artifact: str) -> None:
-        """Removes what lies elsewhere of an artifact that no version has any more (an image in a registry). Absent is no error. Raises
-        BuilderUnavailable: to be tried again."""
+        """Deletes the remote part (an image in a registry) of an artifact that no version uses any more. Missing ones are ignored. Raises
+        BuilderUnavailable if it should be tried again."""
 
     def collect(self, kept: Collection[Version], young_sec: float) -> None:
-        """Removes what builds left and made for versions that are not among `kept`, unless it is younger than that. May take long. Raises
-        BuilderUnavailable when it cannot see; nothing, or a part, has been removed then."""
+        """Deletes what builds left behind for versions not in `kept`, unless it is younger than `young_sec`. May take long. Raises
+        BuilderUnavailable if the backend does not answer; some of it may have been deleted by then."""
 
     def close(self) -> None:
-        """Ends what this process started; a builder whose builds go on without it leaves them to the next process."""
+        """Ends what this process started. Builds that continue without it are left to the next process."""
 
 
 class BuilderUnavailable(Exception):
-    """The cluster or the registry does not answer: nothing is known about what is there."""
+    """The cluster or the registry does not answer, so the state of builds is unknown."""
 
 
 class ContextStore(Protocol):
-    """Where a builder in a cluster fetches its context from."""
+    """Storage that builders in a cluster fetch their context from."""
 
     def put(self, build_id: str, source: Path, expires_sec: int) -> str:
-        """A URL that needs no other credentials and can be fetched until it expires. Raises SlessError when it cannot be stored."""
+        """Returns a pre-signed URL that is valid for `expires_sec`. Raises SlessError if the context cannot be stored."""
 
     def delete(self, build_id: str) -> None:
-        """An absent one is no error."""
+        """Ignores missing contexts."""
 
     def list_ids(self) -> list[str]:
-        """Build ids of all that are kept."""
+        """Build ids of all stored contexts."""

@@ -1,4 +1,4 @@
-"""Callbacks of asynchronous calls: the URL, what is sent, how it is signed, and what an answer means. Pure."""
+"""Callbacks of asynchronous calls: URL, body, signature. Pure."""
 
 import hashlib
 import hmac
@@ -17,9 +17,9 @@ from sless.errors import Detail, Invalid
 
 MAX_URL_CHARS = 2048
 MAX_ATTEMPTS = 10
-"""With back-off this spans some twenty minutes."""
+"""With back-off these span about twenty minutes."""
 KEY_OVERLAP = timedelta(hours=24)
-"""How long after a rotation the key before still signs, too."""
+"""How long after a rotation callbacks are also signed with the previous key."""
 
 _PORTS = {"http": 80, "https": 443}
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
@@ -50,7 +50,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackKey:
-    """`secret` is text; its UTF-8 bytes are the HMAC key."""
+    """The UTF-8 bytes of `secret` are the HMAC key."""
 
     secret: str
     created_at: datetime
@@ -58,7 +58,7 @@ class CallbackKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackUrl:
-    """`host` without brackets, `target` the path and query, `authority` as the Host header carries it."""
+    """`host` has no brackets, `target` is path and query, `authority` the value of the Host header."""
 
     secure: bool
     host: str
@@ -68,7 +68,7 @@ class CallbackUrl:
 
 
 def parse_callback_url(url: str, allowed: Iterable[Allowed], *, field: str = "callback_url") -> CallbackUrl:
-    """Raises Invalid, also for a literal address that may not be reached. A name is checked when it is called."""
+    """Raises Invalid, also for literal addresses that may not be reached. Host names are checked when the callback is sent."""
     try:
         return _parse(url, allowed)
     except ValueError as error:
@@ -84,23 +84,23 @@ def _parse(url: str, allowed: Iterable[Allowed]) -> CallbackUrl:
     if parts.scheme not in _PORTS or not host or "\\" in url:
         raise ValueError("expected an http or https URL with a host, such as https://example.com/done")
     if "@" in parts.netloc:
-        raise ValueError("expected a URL without user and password (the signature tells who calls)")
+        raise ValueError("expected a URL without user and password (verify the signature instead)")
     if parts.fragment:
         raise ValueError("expected a URL without #fragment")
-    if parts.port == 0:  # raises ValueError itself for what is no port at all
+    if parts.port == 0:  # `.port` itself raises ValueError for anything but a port
         raise ValueError("expected a port from 1 to 65535")
     port = parts.port or _PORTS[parts.scheme]
     literal = find_literal(host)
     if literal is None and not _HOST.fullmatch(host):
         raise ValueError("expected a host of letters, digits, - and .")
     if literal is not None and not may_reach(literal, port, allowed):
-        raise ValueError("expected a public address (or one that SLESS_OUTBOUND_ALLOW names)")
+        raise ValueError("expected a public address (or one allowed by SLESS_OUTBOUND_ALLOW)")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return CallbackUrl(secure=parts.scheme == "https", host=host, port=port, target=target, authority=parts.netloc)
 
 
 def body_of(run: Run) -> bytes:
-    """What is posted: the end of a run, with the names of `GET …/invocations/{id}`."""
+    """The body of the POST: the finished run, with the field names of `GET …/invocations/{id}`."""
     values = {
         "id": run.id,
         "request_id": run.request_id,
@@ -122,12 +122,12 @@ def body_of(run: Run) -> bytes:
 
 
 def signing_keys_of(keys: Iterable[CallbackKey], now: datetime) -> list[CallbackKey]:
-    """Of all keys, newest first, those that sign: the newest, and the one before while receivers learn of the newest."""
+    """The keys to sign with, from `keys` (newest first): the newest, and for KEY_OVERLAP after a rotation the previous one."""
     found = list(keys)
     return found[:1] + [key for key in found[1:2] if now < found[0].created_at + KEY_OVERLAP]
 
 
 def signature_of(keys: Iterable[CallbackKey], timestamp_sec: int, body: bytes) -> str:
-    """`v1=` and the hex HMAC-SHA256 over `{timestamp}.{body}`, once for each key, with commas between."""
+    """`v1=` and the hex HMAC-SHA256 of `{timestamp}.{body}`, once per key, comma-separated."""
     message = b"%d.%b" % (timestamp_sec, body)
     return ",".join("v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest() for key in keys)

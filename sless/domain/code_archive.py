@@ -1,4 +1,4 @@
-"""Small code as a runtime image unpacks it. Here, and by the standard library alone, because two rooms have to make the same bytes."""
+"""Packs small code for runtime images to unpack. Lives here because two rooms must produce the same bytes."""
 
 import gzip
 import io
@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 
 def archive_of(code: BinaryIO) -> bytes:
-    """The tar.gz of a zip's files, the same bytes for the same files: sorted, without times and owners, execute bits and links kept. GNU's
-    format, as the runtime images' start programs know no other."""
+    """A reproducible tar.gz of a zip's files: sorted, without times and owners; execute bits and links are kept. GNU format, the only one
+    that the start programs of runtime images read."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as zipped,

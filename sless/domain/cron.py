@@ -1,4 +1,4 @@
-"""Cron triggers: what is due, what becomes of it, when an instance is kept warm. Pure."""
+"""Cron triggers: which firings are due, what happens to them, and when to keep an instance warm. Pure."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -10,18 +10,18 @@ from sless.domain.model import CallStatus, Trigger, TriggerType
 from sless.domain.schedule import count_firings, find_last_firing, find_next_firing, firings_of, zone_of
 
 WARM_AFTER = timedelta(seconds=60)
-"""How long after a firing an instance that was started for it stays."""
+"""How long an instance that was pre-warmed for a firing is kept after it."""
 SLACK = timedelta(seconds=5)
-"""A firing that begins this late is still on time: a grace of 0 means that nothing is made up for, not that nothing fires."""
+"""A firing this late still counts as on time, so a grace of 0 disables catching up but not firing."""
 MISSED_COUNTED = 1000
-"""How far the missed firings of a pause are counted."""
+"""Upper limit when counting missed firings."""
 _TIMING = ("schedule", "timezone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronPlan:
-    """What the scheduler keeps in memory of an enabled trigger. Instants up to `handled` are done with, `next_at` is the first behind
-    (None: none comes). `fired_at` is the instant of the newest firing, `warm` whether an instance is kept for it."""
+    """The scheduler's in-memory state of an enabled trigger. Firings up to `handled` are done; `next_at` is the first one after it (None
+    if there is none). `fired_at` is the time of the latest firing, `warm` whether an instance is kept warm."""
 
     trigger_id: str
     generation: int
@@ -37,8 +37,8 @@ class CronPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """An instant that has come. `missed`: it is too late for it, and the text says why; `count` instants are meant (more than one after a
-    pause)."""
+    """A firing that is due. `missed` is non-empty if it is too late, and says why; it then stands for `count` firings (more than one
+    after a pause)."""
 
     trigger_id: str
     generation: int
@@ -49,7 +49,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the database knows at the moment of the claim. `running`: a run of this trigger has not ended."""
+    """Database state when a firing is claimed. `running`: a run of this trigger has not ended."""
 
     target: str
     """`function "report"`."""
@@ -59,7 +59,7 @@ class Facts:
 
 
 def cron_plan_of(trigger: Trigger) -> CronPlan:
-    """Raises ValueError when this machine cannot read its schedule or zone (the zone database may have shrunk since)."""
+    """Raises ValueError if the schedule or the zone cannot be parsed (the zone may be missing from this machine's database)."""
     spec = trigger.spec
     handled = max(filter(None, (trigger.scheduled_since, trigger.last_schedule_time)), default=trigger.updated_at)
     plan = CronPlan(
@@ -78,12 +78,12 @@ def cron_plan_of(trigger: Trigger) -> CronPlan:
 
 
 def advance(plan: CronPlan, now: datetime) -> tuple[tuple[Due, ...], CronPlan]:
-    """What has come due, and the plan behind it. The newest instant fires, unless it is later than the grace. Older ones within the grace
-    are made up for by that firing; those beyond it were missed, which is noted once."""
+    """Returns the due firings and the plan after them. Only the newest one fires, unless it is later than the grace allows; older ones
+    within the grace are covered by it, and those beyond the grace are recorded as missed, in one entry."""
     if plan.next_at is None or plan.next_at > now:
         return (), plan
     newest, following = plan.next_at, find_next_firing(plan.schedule, plan.zone, plan.next_at)
-    if following is not None and following <= now:  # There was a pause.
+    if following is not None and following <= now:  # Several firings passed: the scheduler was paused.
         newest = find_last_firing(plan.schedule, plan.zone, plan.next_at, now) or newest
         following = next(firings_of(plan.schedule, plan.zone, now), None)
     bound = now - max(plan.grace, SLACK)
@@ -95,7 +95,7 @@ def advance(plan: CronPlan, now: datetime) -> tuple[tuple[Due, ...], CronPlan]:
 
 
 def is_warm_time(plan: CronPlan, now: datetime) -> bool:
-    """Whether an instance is to be there: from `pre_warm` before a firing until WARM_AFTER it."""
+    """Whether an instance should be warm: from `pre_warm` before a firing until WARM_AFTER after it."""
     if not plan.pre_warm:
         return False
     before = plan.next_at is not None and plan.next_at - plan.pre_warm <= now
@@ -103,7 +103,7 @@ def is_warm_time(plan: CronPlan, now: datetime) -> bool:
 
 
 def attention_at(plan: CronPlan, now: datetime) -> datetime | None:
-    """When something about the plan changes next: it fires, or an instance has to come or go."""
+    """The next time at which the trigger fires or its warm instance has to start or stop."""
     if plan.warm != is_warm_time(plan, now) or (plan.next_at is not None and plan.next_at <= now):
         return now
     moments = [plan.next_at]
@@ -115,30 +115,30 @@ def attention_at(plan: CronPlan, now: datetime) -> datetime | None:
 
 
 def outcome_of(due: Due, facts: Facts) -> tuple[CallStatus, str]:
-    """What becomes of an instant, and why if it does not run."""
+    """The status of the firing, and the reason if it does not run."""
     if due.missed:
         return CallStatus.MISSED, due.missed
     at = rfc3339_of(due.due_at)
     if facts.running and facts.overlap == "forbid":
-        return CallStatus.SKIPPED, f"skipped: due at {at}, while the run before had not ended (overlap is forbid)"
+        return CallStatus.SKIPPED, f"skipped: due at {at}, but the previous run had not ended (overlap is forbid)"
     if not facts.has_version:
-        return CallStatus.SKIPPED, f"skipped: due at {at}, while {facts.target} had no version that is ready"
+        return CallStatus.SKIPPED, f"skipped: due at {at}, but {facts.target} had no ready version"
     return CallStatus.QUEUED, ""
 
 
 def firing_id_of(trigger_id: str, due_at: datetime) -> str:
-    """The same for everybody who fires this trigger at this instant, so that no table can hold it twice."""
+    """Deterministic id, so that concurrent servers cannot record the same firing twice."""
     return "c" + hashlib.sha256(f"{trigger_id} {rfc3339_of(due_at)}".encode()).hexdigest()[:19]
 
 
 def is_rescheduled(before: Trigger, after: Trigger) -> bool:
-    """Whether instants before this change are none of the trigger's any more."""
+    """Whether this change cancels the firings due before it."""
     timing = any(before.spec.get(name) != after.spec.get(name) for name in _TIMING)
     return timing or before.function_ref != after.function_ref or (after.enabled and not before.enabled)
 
 
 def next_time_of(trigger: Trigger, now: datetime) -> datetime | None:
-    """When an enabled cron trigger fires next. None for others, and when this machine cannot read it."""
+    """When an enabled cron trigger fires next. None for other triggers and unreadable schedules."""
     if trigger.type is not TriggerType.CRON or not trigger.enabled:
         return None
     try:
@@ -148,14 +148,14 @@ def next_time_of(trigger: Trigger, now: datetime) -> datetime | None:
 
 
 def _missed_of(plan: CronPlan, bound: datetime, now: datetime) -> list[Due]:
-    """At most one entry, at the newest instant before `bound`."""
+    """At most one entry, for the latest firing before `bound`."""
     last = find_last_firing(plan.schedule, plan.zone, plan.handled, bound - timedelta(microseconds=1))
     if last is None:
         return []
     count = count_firings(plan.schedule, plan.zone, plan.handled, last, MISSED_COUNTED)
     late_sec = (now - last).total_seconds()
-    grace = f"later than misfire_grace_seconds {plan.grace.total_seconds():.0f} allows"
-    text = f"missed: due at {rfc3339_of(last)}, looked at {late_sec:.0f} s later, {grace}"
+    grace = f"over misfire_grace_seconds ({plan.grace.total_seconds():.0f})"
+    text = f"missed: due at {rfc3339_of(last)}, noticed {late_sec:.0f} s later, {grace}"
     if count > 1:
         more = "or more " if count == MISSED_COUNTED else ""
         text = f"{count} {more}firings {text}"

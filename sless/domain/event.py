@@ -1,7 +1,7 @@
-"""An HTTP request's body and query → the event, contract §4, for calls that reach their handler as a run and not over HTTP; and an HTTP
-answer → the result that history keeps, whichever way the call went.
+"""HTTP body and query → the event of contract §4, for calls that reach their handler as a run instead of over HTTP; and HTTP answer → the
+result in history.
 
-The runtimes hold the same rules of events for calls over HTTP; tests/unit/domain/test_event.py is the table of both.
+The runtimes apply the same rules to calls over HTTP; tests/unit/domain/test_event.py holds the cases for both.
 """
 
 import base64
@@ -20,7 +20,7 @@ _BODILESS = frozenset({204, 304})
 
 
 def event_of(content_type: str, query: str, body: bytes) -> str:
-    """The event as JSON text. `query` is raw, without "?". Raises SlessError INVALID_JSON for a body that says it is JSON and is not."""
+    """The event as JSON text. `query` is raw, without "?". Raises SlessError INVALID_JSON if a body declared as JSON does not parse."""
     if not body:
         return json.dumps(dict(_pairs(query)), ensure_ascii=False)
     media_type = content_type.partition(";")[0].strip().lower()
@@ -33,7 +33,7 @@ def event_of(content_type: str, query: str, body: bytes) -> str:
 
 
 def result_of(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> str:
-    """JSON text of what a handler answered: JSON as it is, text as a string, bytes as a string of base64, nothing as null."""
+    """A handler's answer as JSON text: JSON unchanged, text as a string, bytes as a base64 string, no body as null."""
     content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
     media_type = content_type.partition(";")[0].strip().lower()
     if status in _BODILESS or (not body and not media_type.startswith("text/")):
@@ -45,13 +45,13 @@ def result_of(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> s
     if media_type == "application/json" or media_type.endswith("+json"):
         try:
             return _json_text(body)
-        except ValueError:  # the handler's own header says what is not so
+        except ValueError:  # the handler declared JSON but sent something else
             pass
     return json.dumps(text, ensure_ascii=False)
 
 
 def own_failure_of(status: int, body: bytes) -> str | None:
-    """Why an answer that the handler meant is a failure: what it says itself, shortened. None below 500."""
+    """The error text for an answer with status 500 or above: its shortened body. None below 500."""
     if status < OWN_FAILURE_STATUS:
         return None
     return body[: 4 * _MAX_SAID_CHARS].decode(errors="replace")[:_MAX_SAID_CHARS] or f"status {status}"
@@ -60,7 +60,7 @@ def own_failure_of(status: int, body: bytes) -> str | None:
 def _other_event(media_type: str, content_type: str, body: bytes) -> str:
     found: str | None = None
     start = body.removeprefix(_BOM).lstrip()[:1]
-    # `curl -d` sends JSON as a form; without a type only what looks like JSON is taken for it.
+    # `curl -d` sends JSON as a form; without a type, try JSON only if it looks like it.
     if (media_type == "" and start and start in b'"[{-0123456789tfn') or (
         media_type == "application/x-www-form-urlencoded" and start in (b"{", b"[")
     ):
@@ -83,20 +83,20 @@ def _form_fields(media_type: str, content_type: str, body: bytes) -> dict[str, o
 
 
 def _json_text(body: bytes) -> str:
-    """The body as text when it is JSON (NaN and Infinity are not). Raises ValueError."""
+    """The body as text if it is valid JSON (without NaN and Infinity). Raises ValueError."""
     try:
         text = body.removeprefix(_BOM).decode()
     except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8 text") from None
+        raise ValueError("not UTF-8 text") from None
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("nested too deeply") from None
     return text
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -111,7 +111,7 @@ def _body_fields(body: bytes) -> dict[str, object]:
 
 
 def _parameters(header: str) -> dict[str, str]:
-    """name → value of `form-data; name="a"; filename*=UTF-8''b`. In quotes browsers write `"` as %22."""
+    """Parameters of a header such as `form-data; name="a"; filename*=UTF-8''b`. Browsers write `"` within quotes as %22."""
     parameters = {}
     for name, quoted, plain in _PARAMETER.findall(header):
         value = re.sub(r'\\(["\\])', r"\1", quoted).replace("%22", '"') if quoted else plain.strip()
@@ -122,8 +122,8 @@ def _parameters(header: str) -> dict[str, str]:
 
 
 def _multipart_pairs(body: bytes, boundary: str) -> Iterable[tuple[str, object]]:
-    """(name, text), or for a file (name, {filename, content_type, body[, isBase64Encoded]})."""
-    # A line break in front makes the first delimiter like all others; the first and the last piece are no parts.
+    """Yields (name, text) for fields and (name, {filename, content_type, body[, isBase64Encoded]}) for files."""
+    # The added line break makes the first delimiter look like the others. Text before the first and after the last one is ignored.
     pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode())
     for piece in pieces[1:-1]:
         _, _, part = piece.partition(b"\r\n")

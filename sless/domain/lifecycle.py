@@ -1,4 +1,4 @@
-"""Allowed moves of things that happen once. The store applies them as compare-and-set, so nothing happens twice."""
+"""Allowed state transitions of versions and calls. The store applies them as compare-and-set, so each happens at most once."""
 
 from sless.domain.model import CallStatus, VersionState
 
@@ -14,7 +14,7 @@ _CALL_ENDS = frozenset({CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.TIME
 
 CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     CallStatus.QUEUED: frozenset({CallStatus.RUNNING, CallStatus.MISSED, CallStatus.SKIPPED}) | _CALL_ENDS,
-    # Back to queued: the attempt failed and another is due.
+    # Back to queued: the attempt failed and will be retried.
     CallStatus.RUNNING: frozenset({CallStatus.QUEUED}) | _CALL_ENDS,
     CallStatus.SUCCEEDED: frozenset(),
     CallStatus.FAILED: frozenset(),
@@ -33,17 +33,17 @@ ENDED_CALL_STATUSES = frozenset(CallStatus) - OPEN_CALL_STATUSES
 RERUNNABLE_CALL_STATUSES = frozenset(
     {CallStatus.FAILED, CallStatus.TIMEOUT, CallStatus.DEAD, CallStatus.CANCELLED, CallStatus.MISSED, CallStatus.SKIPPED}
 )
-"""Ends from which somebody may ask for another round of attempts. No move by itself leads out of an end."""
+"""Final statuses from which a user may retry a call. Nothing leaves a final status by itself."""
 
 ERROR_STATUSES = frozenset({CallStatus.FAILED, CallStatus.TIMEOUT, CallStatus.DEAD})
-"""Ends that count as errors in `call_stats`."""
+"""Final statuses that count as errors in `call_stats`."""
 
 
 def version_sources_of(target: VersionState) -> frozenset[VersionState]:
-    """States from which a version may move to `target`."""
+    """States from which a version may change to `target`."""
     return frozenset(state for state, targets in VERSION_MOVES.items() if target in targets)
 
 
 def call_sources_of(target: CallStatus) -> frozenset[CallStatus]:
-    """Statuses from which a run may move to `target`."""
+    """Statuses from which a run may change to `target`."""
     return frozenset(status for status, targets in CALL_MOVES.items() if target in targets)

@@ -1,7 +1,7 @@
-"""A line of runtimes/README.md, "Log lines", as an instance or a run tells it.
+"""Parses log lines (runtimes/README.md, "Log lines") received from instances and runs.
 
-Who tells it is the tenant's own process, whatever runtime it was started with. All tenants' lines are written in batches: one that no
-database can hold would keep every batch after it from being written, for ever. So what is not exactly such a line is refused here.
+They come from the tenant's own process and cannot be trusted. Lines of all tenants are written in shared batches, so one line that the
+database rejects would block every later batch. Anything malformed is therefore refused here.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ from sless.ids import valid_request_id
 
 MAX_SEQ = 2**31 - 1
 MAX_TEXT_CHARS = 17 * 1024
-"""A runtime cuts at 16 KB and marks it; what is longer came past it."""
+"""Runtimes cut lines at 16 KB and mark them; anything longer did not come from a runtime."""
 _STREAMS = frozenset({"stdout", "stderr"})
 _YEARS = range(1970, 9999)
-"""Years that any zone's offset leaves within the calendar."""
+"""Years that stay within the calendar in every time zone."""
 
 
 def log_line_of(item: Any, *, source_id: str, workload_id: str) -> LogLine:
@@ -26,7 +26,7 @@ def log_line_of(item: Any, *, source_id: str, workload_id: str) -> LogLine:
     if type(seq) is not int or not 0 <= seq <= MAX_SEQ:
         raise ValueError(f"seq: expected a whole number from 0 to {MAX_SEQ}")
     if call not in ("", None) and not (isinstance(call, str) and valid_request_id(call)):
-        raise ValueError("id: expected the id of a call, or an empty text")
+        raise ValueError("id: expected the id of a call or an empty string")
     if not (isinstance(stream, str) and stream in _STREAMS and isinstance(text, str)):
         raise ValueError("expected a stream (stdout or stderr) and a text")
     try:
@@ -41,5 +41,5 @@ def log_line_of(item: Any, *, source_id: str, workload_id: str) -> LogLine:
 
 
 def cut(text: str) -> str:
-    """The text of one line, not longer than a log keeps."""
+    """The text of one line, cut to MAX_TEXT_CHARS."""
     return text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + " …[cut]"

@@ -1,4 +1,4 @@
-"""AMQP messages as they cross the rooms: broker → reconcile → proxy."""
+"""AMQP messages as they pass from broker to reconcile to proxy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message as it came, or is to be published. Header values are those of AMQP: text, numbers, bytes, times, lists, tables."""
+    """A received message, or one to publish. Header values are AMQP types: text, numbers, bytes, times, lists, tables."""
 
     body: bytes
     headers: Mapping[str, Any] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCall:
-    """One attempt to have a function work on a message. `shown` is `context.message` as JSON in ASCII; `last`: no other attempt follows."""
+    """One attempt to process a message. `shown` is `context.message` as ASCII JSON; `last`: no other attempt follows."""
 
     workload_id: str
     request_id: str | None
@@ -41,9 +41,9 @@ class MessageCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOutcome:
-    """`served` False: the function could not be asked at all, which says nothing about the message. `non_retryable`: the same message would
-    fail again for the same reason. `crashed`: the instance ended meanwhile, be it for this message or for another one that it had.
-    `error` is empty when it is `ok`."""
+    """`served` False: the function could not be called, so the message itself may be fine. `non_retryable`: the message would fail again
+    for the same reason. `crashed`: the instance exited during the call, because of this message or another one it was processing. `error`
+    is empty if `ok`."""
 
     ok: bool
     request_id: str = ""
@@ -55,4 +55,4 @@ class MessageOutcome:
 
 class MessageInvoker(Protocol):
     async def deliver(self, call: MessageCall) -> MessageOutcome:
-        """Calls an instance and records the call. On the event loop of the data plane."""
+        """Calls an instance and records the call. Runs on the event loop of the data plane."""

@@ -1,4 +1,4 @@
-"""The nouns. Rows of the store come out as these; nothing here knows how they are kept."""
+"""The nouns. The store returns its rows as these; nothing here depends on how they are stored."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +25,7 @@ class Phase(StrEnum):
 
 
 class VersionState(StrEnum):
-    """queued → building → ready | failed | cancelled. `cancelled` also when a newer upload overtook it."""
+    """queued → building → ready | failed | cancelled. A newer upload cancels older ones that are not yet built."""
 
     QUEUED = "queued"
     BUILDING = "building"
@@ -74,9 +74,9 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSpec:
-    """What the user asked for. `runtime` and `entrypoint` are those of the next upload; each version keeps its own.
+    """Desired state. `runtime` and `entrypoint` apply to the next upload; each version keeps its own.
 
-    `replicas` counts only for services; `timeout_sec` 0 means no limit (services only). The job fields are None or 0 elsewhere.
+    `replicas` and `timeout_sec` 0 (no limit) are for services only. The job fields are None or 0 for other kinds.
     """
 
     runtime: str | None
@@ -96,19 +96,19 @@ class WorkloadSpec:
     """Job: the event as text."""
     function_ref: str | None = None
     set_fields: tuple[str, ...] = ()
-    """Job with `function_ref`: names among memory_mb, timeout_sec the user gave; they override the function's."""
+    """Job with `function_ref`: which of memory_mb and timeout_sec the user set; these override the function's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the backend last showed of a workload's instances; written by the reconciler alone."""
+    """Last observed state of a workload's instances. Only the reconciler writes it."""
 
     generation: int = 0
     version: int | None = None
     ready_instances: int = 0
     message: str = ""
     failing: bool = False
-    """An instance crashed or could not start and is in back-off (ObservedDeployment.failing)."""
+    """An instance crashed or failed to start and is in back-off (ObservedDeployment.failing)."""
     observed_at: datetime | None = None
 
 
@@ -129,15 +129,15 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One immutable upload. `code_key` names the zip in the code store, `artifact` what the build made of it: for the local builder the
-    key of the dependency folder ("" when there was nothing to install), on Kubernetes the image reference."""
+    """One immutable upload. `code_key` is the key of the zip in the code store. `artifact` is the build result: the key of the dependency
+    folder for the local builder ("" if there was nothing to install), the image reference on Kubernetes."""
 
     id: str
     workload_id: str
     number: int
     sha256: str
     code_hash: str | None
-    """What the client sent as `code_hash`."""
+    """`code_hash` as sent by the client."""
     runtime: str
     entrypoint: str
     state: VersionState
@@ -155,7 +155,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """`spec` holds the fields of its type (schema `domain.schemas`), `secrets` the write-only ones."""
+    """`spec` holds the fields of its type (see `domain.schemas`), `secrets` the write-only ones."""
 
     id: str
     namespace: str
@@ -172,17 +172,17 @@ class Trigger:
     last_status: str | None = None
     observed_message: str = ""
     scheduled_since: datetime | None = None
-    """Cron: instants before are none of its, since it was made, enabled, or got its schedule or target then."""
+    """Cron: when it was created, enabled, rescheduled or given another target. Earlier firings do not count."""
     warm: bool = False
-    """Cron: an instance is kept for a firing that is near; written by the scheduler."""
+    """Cron: an instance is kept warm for an imminent firing. Written by the scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Something accepted for later: a job's run, an asynchronous call, a cron firing. Its id is the invocation's id.
+    """Work accepted for later: a job's run, an asynchronous call or a cron firing. Its id is the invocation's id.
 
-    `event` is JSON text. `job_run_id` numbers a job's runs, unique per workload. `trigger_id` and `due_at` are the claim of a
-    cron firing, unique together. `attempts` counts all; those before it was last run again are `attempts_before`.
+    `event` is JSON text. `job_run_id` numbers a job's runs, unique per workload. `trigger_id` and `due_at` identify a cron firing, unique
+    together. `attempts` counts all attempts, `attempts_before` those before the last manual retry.
     """
 
     id: str
@@ -212,14 +212,14 @@ class Run:
     callback_url: str | None = None
     attempts_before: int = 0
     request: str | None = None
-    """A call over /fn: its head and body (`domain.request`), from which the event is made."""
+    """For a call over /fn: its head and body (`domain.request`), from which the event is derived."""
     quarantined: bool = False
-    """An instance ended while it had this call: it is tried again with none of its like beside it."""
+    """An instance exited during this call, so no other quarantined run of the workload is tried beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One instance that can be called. `address` is `unix:/path` or `host:port`."""
+    """A callable instance. `address` is `unix:/path` or `host:port`."""
 
     id: str
     workload_id: str
@@ -231,13 +231,13 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """`seq` counts within `source_id` (an instance, or one attempt at a run); the pair is unique, so a line stored twice is stored once."""
+    """`seq` counts within `source_id` (an instance, or one attempt of a run). The pair is unique, so storing a line twice has no effect."""
 
     source_id: str
     seq: int
     workload_id: str
     invocation_id: str
-    """Empty when the line belongs to no call."""
+    """Empty if the line does not belong to a call."""
     at: datetime
     stream: str
     text: str
@@ -245,7 +245,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One call, as history keeps it. Durations in milliseconds."""
+    """One call in history."""
 
     id: str
     request_id: str

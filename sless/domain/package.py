@@ -1,8 +1,8 @@
-"""The rules of uploaded code: which entries are allowed, what they are called afterwards, what their content hash is.
+"""Rules for uploaded code: allowed entries, their final names, and the content hash.
 
-Pure over a list of entries; `sless.code.intake` reads the bytes. Contract §3: no path outside the root, no absolute paths, no links out,
-no devices, no duplicates, no unreadable names; junk is dropped; a single top-level folder is unwrapped if the entrypoint is missing
-otherwise.
+Pure functions on a list of entries; `sless.code.intake` reads the bytes. Contract §3: no path outside the root, no absolute paths, no links
+out, no devices, no duplicates, no unreadable names; junk is dropped; a single top-level folder is unwrapped if the entrypoint would be
+missing otherwise.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ class PackageLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
-    """One entry as the archive names it. `mode` is a Unix mode, 0 when the archive has none; `link` the target of a symbolic link;
-    `size_bytes` what the archive says, which may be a lie: too large is believed at once, small is counted while unpacking."""
+    """One entry, as named in the archive. `mode` is a Unix mode, 0 if the archive has none; `link` the target of a symbolic link.
+    `size_bytes` is the declared size and cannot be trusted: unpacking counts the real bytes."""
 
     index: int
     name: str
@@ -45,7 +45,7 @@ class ArchiveEntry:
 
 
 def plan_files(entries: Sequence[ArchiveEntry], *, runtime: str, entrypoint: str, limits: PackageLimits) -> tuple[ArchiveEntry, ...]:
-    """The files to keep, by path, `name` being the final path. Raises Invalid with the mistakes, TOO_LARGE for too much."""
+    """The files to keep, sorted, with their final paths as `name`. Raises Invalid listing the errors, TOO_LARGE over a limit."""
     if len(entries) > limits.files * 2:  # folders may be entries too
         raise too_many_files(limits)
     mistakes: list[Detail] = []
@@ -73,7 +73,7 @@ def plan_files(entries: Sequence[ArchiveEntry], *, runtime: str, entrypoint: str
 
 
 def entry_files_of(runtime: str, entrypoint: str) -> tuple[str, ...]:
-    """Paths of which one must exist; for Go a folder (ends in /) that must hold a .go file."""
+    """Candidate paths, one of which must exist; for Go a folder (ending in /) that must contain a .go file."""
     module = entrypoint.rpartition(".")[0]
     match RUNTIMES[runtime].language:
         case "python":
@@ -103,7 +103,7 @@ def find_entry_file(paths: Iterable[str], runtime: str, entrypoint: str) -> str 
 
 
 def content_hash(files: Mapping[str, tuple[str, str]]) -> str:
-    """sha256 over path → (`x` executable, `-` plain, `l` link; sha256 hex of the content), so that times and compression do not matter."""
+    """sha256 over path → (`x` executable, `-` plain, `l` link; sha256 hex of the content), independent of times and compression."""
     total = hashlib.sha256()
     for path in sorted(files):
         kind, digest = files[path]
@@ -120,14 +120,14 @@ def too_large_unpacked(limits: PackageLimits) -> SlessError:
 
 
 def printable(name: str) -> str:
-    """A name as a message may show it: one line, no surrogates, 120 characters."""
+    """A name fit for a message: one line, no surrogates, at most 120 characters."""
     shown = name.encode("utf-8", "backslashreplace").decode()
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
     return shown if len(shown) <= 120 else shown[:120] + "…"
 
 
 def unwrapped(files: Sequence[ArchiveEntry], runtime: str, entrypoint: str) -> list[ArchiveEntry]:
-    """Without the single top-level folder, if the entrypoint is missing otherwise."""
+    """Strips a single top-level folder if the entrypoint is only found inside it."""
     tops = {entry.name.partition("/")[0] for entry in files}
     if len(tops) != 1 or any("/" not in entry.name for entry in files) or _found(files, runtime, entrypoint):
         return list(files)
@@ -140,23 +140,23 @@ def _found(files: Iterable[ArchiveEntry], runtime: str, entrypoint: str) -> str 
 
 
 def _cleaned(entry: ArchiveEntry) -> ArchiveEntry | None:
-    """With a clean relative path; None for folders and junk. Raises ValueError with the sentence for the user."""
+    """The entry with a clean relative path; None for folders and junk. Raises ValueError with a message for the user."""
     name = entry.name.replace("\\", "/")
     kind = stat.S_IFMT(entry.mode)
     if not name or "\ufffd" in name or any(unicodedata.category(char) in ("Cc", "Cs", "Cn") for char in name):
-        raise ValueError("expected a readable name, found control characters, broken Unicode or nothing")
+        raise ValueError("expected a readable name, found control characters, invalid Unicode or an empty name")
     if name.startswith("/") or name[1:3] in (":/", ":"):
-        raise ValueError("expected a path inside the package, found an absolute one")
+        raise ValueError("expected a path inside the package, found an absolute path")
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ValueError('expected a path inside the package, found one with ".."')
+        raise ValueError('expected a path inside the package, found ".." in it')
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
         raise ValueError("expected files, folders and links, found a device, pipe or socket")
     if JUNK.intersection(parts) or name.endswith("/") or kind == stat.S_IFDIR or not parts:
         return None
     path = "/".join(parts)
     if len(path.encode()) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_PART_BYTES for part in parts):
-        raise ValueError(f"the path is too long: expected at most {MAX_PATH_BYTES} bytes, {MAX_PART_BYTES} between slashes")
+        raise ValueError(f"path too long: expected at most {MAX_PATH_BYTES} bytes in all and {MAX_PART_BYTES} between slashes")
     return replace(entry, name=path)
 
 
@@ -165,12 +165,12 @@ def _clashes(files: Sequence[ArchiveEntry]) -> list[Detail]:
     found = []
     for entry in files:
         if entry.name in seen:
-            found.append(Detail(field=printable(entry.name), message="is in the package twice"))
+            found.append(Detail(field=printable(entry.name), message="appears twice in the package"))
         seen.add(entry.name)
     for name in sorted(seen):
         parent = next((folder for folder in _parents_of(name) if folder in seen), None)
         if parent is not None:
-            found.append(Detail(field=printable(name), message=f"lies in {printable(parent)}, which is a file"))
+            found.append(Detail(field=printable(name), message=f"is inside {printable(parent)}, which is a file"))
     return found
 
 
@@ -183,15 +183,15 @@ def _parents_of(path: str) -> Iterable[str]:
 def _bad_links(files: Sequence[ArchiveEntry]) -> list[Detail]:
     links = {entry.name: entry.link for entry in files if entry.link is not None}
     return [
-        Detail(field=printable(name), message=f"is a link out of the package, or in a circle: {printable(target)}")
+        Detail(field=printable(name), message=f"links out of the package or in a circle: {printable(target)}")
         for name, target in links.items()
         if not _stays_inside(name, links)
     ]
 
 
 def _stays_inside(name: str, links: Mapping[str, str]) -> bool:
-    """Follows the link as the kernel would, other links of the package included: `..` behind a link to a shallow folder can lead out
-    although the text of the path looks harmless."""
+    """Follows the link as the kernel would, including other links of the package: `..` after a link to a shallow folder can leave the
+    package although the path looks harmless."""
     pending = name.split("/")[::-1]
     at: list[str] = []
     steps = 0

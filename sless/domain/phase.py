@@ -1,4 +1,4 @@
-"""The phase of a workload, computed each time from what is wished, built, run and observed (contract §2). Never stored."""
+"""Computes the phase of a workload from desired state, builds, runs and observed state (contract §2). Never stored."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from sless.domain.routing import failure_of, keeps_instances
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseView:
-    """`code_*` and `image_ref` describe the active version; before there is one, the newest. `last_built_at` is the end of the newest
-    build that ended by itself."""
+    """`code_*` and `image_ref` describe the active version, or the newest while none is active. `last_built_at` is when the newest build
+    that was not cancelled ended."""
 
     phase: Phase
     message: str
@@ -28,7 +28,7 @@ class PhaseView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPhaseView(PhaseView):
-    """`run` is the one that the job's run_id asks for, None when it has not begun to exist. `result` is the handler's, as JSON text."""
+    """`run` is the run for the job's current run_id, None if it does not exist yet. `result` is JSON text."""
 
     run: Run | None
     result: str | None
@@ -39,13 +39,13 @@ class JobPhaseView(PhaseView):
 
 
 def phase_of(workload: Workload, newest: Version | None, active: Version | None, triggers: Iterable[Trigger]) -> PhaseView:
-    """Of a function or service; `triggers` are those that refer to it."""
+    """For a function or service; `triggers` are those that refer to it."""
     phase, message = _standing_phase(workload, newest, active, keeps_instances(workload.kind, triggers))
     return PhaseView(phase=phase, message=message, **_facts_of(workload, newest, active))
 
 
 def job_phase_of(workload: Workload, newest: Version | None, run: Run | None, *, active: Version | None = None) -> JobPhaseView:
-    """`newest` and `active` are versions of the job, or of the function that its `function_ref` names; `run` the job's newest."""
+    """`newest` and `active` are versions of the job or of the function in its `function_ref`; `run` is the job's newest run."""
     current = run if run is not None and run.job_run_id == workload.spec.run_id else None
     phase, message = _job_phase(workload, newest, current)
     return JobPhaseView(
@@ -72,7 +72,7 @@ def _standing_phase(workload: Workload, newest: Version | None, active: Version 
         if newest.state is VersionState.READY:
             return Phase.PENDING, f"version {newest.number} is ready but not active"
         return Phase.FAILED, failure_of(newest)
-    # The old version goes on serving; only the message tells.
+    # The old version keeps serving; only the message mentions the failure.
     note = failure_of(newest) if newest.state is VersionState.FAILED else ""
     if not instances:
         return Phase.READY, note
@@ -85,8 +85,8 @@ def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Ph
     observed = workload.observed
     current = observed.generation == workload.generation and observed.version == active.number
     if observed.failing and not (current and observed.ready_instances > 0):
-        return Phase.FAILED, observed.message or "instances end as soon as they start"
-    # A function that had no trigger until now was "current" without a single instance.
+        return Phase.FAILED, observed.message or "instances exit right after they start"
+    # A function without a trigger is "current" without any instance.
     if not current or observed.ready_instances == 0:
         return Phase.DEPLOYING, observed.message or f"instances of version {active.number} are starting"
     return Phase.READY, note or observed.message
@@ -96,7 +96,7 @@ def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> t
     if workload.deleted_at is not None:
         return Phase.DELETING, ""
     if workload.spec.run_id == 0:
-        return Phase.SKIPPED, "run_id is 0: raise it to run the job"
+        return Phase.SKIPPED, "run_id is 0; raise it to run the job"
     if run is None or run.status is CallStatus.QUEUED:
         return _waiting_phase(workload, newest, run)
     match run.status:
@@ -110,7 +110,7 @@ def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> t
 
 
 def _waiting_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:
-    """A run that waits for code, for its turn, or for its next attempt."""
+    """A run that waits for code, for a slot, or for its next attempt."""
     if newest is None:
         reference = workload.spec.function_ref
         return Phase.PENDING, f'function "{reference}" has no code yet' if reference else "no code uploaded yet"

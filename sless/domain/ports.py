@@ -1,4 +1,4 @@
-"""Protocols that `app` fills, and the values that cross them. A part that may not import another names here what it needs of it."""
+"""Protocols that `app` implements, and the values they exchange. A room that may not import another declares here what it needs."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """The wish for standing instances of one workload. Equal revisions and replicas need no roll-out, whatever the generation."""
+    """Desired instances of one workload. Nothing is rolled out if revision and replicas are unchanged, whatever the generation."""
 
     revision: Revision
     replicas: int
@@ -50,8 +50,8 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDeployment:
-    """`generation` is the newest one for which all replicas are ready (0: none yet). `message` says why instances are missing, "" if none
-    are; `failing` when an instance crashed or could not start and is in back-off."""
+    """`generation` is the newest one for which all replicas are ready (0: none yet). `message` says why instances are missing ("" if none
+    are). `failing`: an instance crashed or failed to start and is in back-off."""
 
     workload_id: str
     generation: int
@@ -73,8 +73,8 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a handler answered, or why it did not. `body` are the bytes server mode would have sent. `error_type` None with an error: the
-    answer was meant, and its status says that it is a failure."""
+    """A handler's answer, or its failure. `body` holds the bytes that server mode would have sent. An error without `error_type` means
+    that the handler itself answered with an error status."""
 
     ok: bool
     error: str | None
@@ -85,15 +85,15 @@ class Outcome:
 
     @property
     def result(self) -> str | None:
-        """JSON text, the same for a run and a call of an instance; None of a failure."""
+        """JSON text, the same for runs and calls of instances; None for a failure."""
         return result_of(self.status, self.headers, self.body) if self.ok else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRun:
-    """`status` running, succeeded, failed, timeout or cancelled. `outcome` is None when the process left none (killed, exited); then
-    `message` says why in a user's words, with the last log lines. `non_retryable`: the same run would end the same way again.
-    `crashed`: the instance ended meanwhile, be it for this call or for another one that it had."""
+    """`status` is running, succeeded, failed, timeout or cancelled. `outcome` is None if the process left none (killed, exited); then
+    `message` is the reason for users, with the last log lines. `non_retryable`: the same run would end the same way again. `crashed`: the
+    instance exited during the call, because of this call or another one."""
 
     id: str
     status: CallStatus
@@ -114,43 +114,43 @@ class Backend(Protocol):
         """All deployments of this installation by workload id."""
 
     def apply(self, deployment: Deployment) -> None:
-        """Starts or rolls towards the wish: new instances first, old ones drained after the new are ready."""
+        """Starts or rolls out towards the desired state: new instances first; old ones drain once the new ones are ready."""
 
     def remove(self, workload_id: str) -> None:
-        """Drains and stops all instances; `observe` stops showing the workload when nothing of it runs."""
+        """Drains and stops all instances. `observe` omits the workload once nothing of it runs."""
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:
-        """The tenants' namespaces that hold workloads; what the backend made for others may go."""
+        """`in_use` are the namespaces with workloads; the backend may delete what it created for others."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
-        """Starts one run; `done` is called from a thread of the backend when it has ended. A known id starts nothing.
-        Raises errors.SlessError when this machine has no room for it."""
+        """Starts one run unless its id is known; `done` is called from a thread of the backend when it has ended. Raises
+        errors.SlessError if this machine has no room for it."""
 
     def observe_runs(self) -> dict[str, ObservedRun]:
-        """Runs that are going on or whose outcome has not been removed, also those of an earlier process."""
+        """Active runs, and ended ones that have not been removed, including those of an earlier process."""
 
     def remove_run(self, run_id: str) -> None:
-        """Stops the run if it goes on, forgets its outcome."""
+        """Stops the run if it is active and discards its outcome."""
 
     def why_gone(self, endpoint_id: str) -> str | None:
-        """Why an instance ended (`out of memory: used 140 of 128 MB`, `function exited with code 3`), None when it runs or is unknown."""
+        """Why an instance ended (`out of memory: used 140 of 128 MB`, `function exited with code 3`); None if it runs or is unknown."""
 
     def report_unresponsive(self, endpoint_id: str) -> None:
-        """A call on this instance went over its time: look at it soon, replace it if calls hang in it."""
+        """A call on this instance timed out: check the instance soon, and replace it if it is unresponsive."""
 
     def close(self) -> None:
-        """Ends everything this process started. Blocks until it is gone."""
+        """Stops everything this process started. Blocks until it has ended."""
 
 
 class BackendUnavailable(Exception):
-    """Cannot see, which is not the same as gone: the tick ends and nothing changes."""
+    """The state cannot be read, which does not mean that anything is gone: the tick ends without changes."""
 
 
 # --- code ---
 
 
 class CodeStore(Protocol):
-    """Immutable blobs (normalised zips) by key, `ns/workload_id/sha256-upload.zip`. `put` is all or nothing and durable when it returns."""
+    """Immutable blobs (normalised zips) by key, `ns/workload_id/sha256-upload.zip`. `put` is atomic, and durable when it returns."""
 
     def put(self, key: str, source: Path) -> None: ...
 
@@ -158,7 +158,7 @@ class CodeStore(Protocol):
         """Raises errors.NotFound."""
 
     def delete(self, key: str) -> None:
-        """An absent key is no error."""
+        """Ignores missing keys."""
 
 
 # --- calls ---
@@ -166,7 +166,7 @@ class CodeStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpPolicy:
-    """An http trigger as the proxy needs it. `key_hashes` are sha256 hex digests of the accepted `X-Sless-Key` values."""
+    """An http trigger, as the proxy needs it. `key_hashes` are sha256 hex digests of the accepted `X-Sless-Key` values."""
 
     enabled: bool = True
     methods: tuple[str, ...] = ()
@@ -178,8 +178,8 @@ class HttpPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One workload as the proxy sees it. `revision` None: no version has ever become ready. `blocked` is why a call cannot be
-    served now (code, sentence), None if it can; `http` None: no http trigger."""
+    """One workload, as the proxy sees it. `revision` is None until a version is ready, `http` None without an http trigger. `blocked` is
+    why calls cannot be served now (code, sentence), None if they can."""
 
     workload_id: str
     namespace: str
@@ -200,12 +200,12 @@ class RouteSnapshot:
 
 class RouteSource(Protocol):
     def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
-        """All routes, or None when nothing has changed since that revision. Called from a thread."""
+        """All routes, or None if nothing has changed since that revision. Called from a thread."""
 
 
 class HistorySink(Protocol):
     def add_history(self, invocations: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
-        """Writes one batch in one transaction. Rows and lines that are there already are left as they are; stats are added up."""
+        """Writes one batch in one transaction. Existing rows and lines are left unchanged; stats are added up."""
 
 
 class AsyncQueue(Protocol):
@@ -223,7 +223,7 @@ class Invoker(Protocol):
 
 class Waker(Protocol):
     def wake(self, topic: "str") -> None:
-        """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `cron` …) tick now. Never needed for correctness."""
+        """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `cron` …) tick now. An optimisation only."""
 
 
 # --- what is followed -----------------------------------------------------------------------------------------------------------------
@@ -231,8 +231,8 @@ class Waker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowRequest:
-    """`version` is set for a build log. `query` holds the last value of each parameter; `after` is the cursor of a caller that comes
-    back (Last-Event-ID), None at first."""
+    """`version` is set for a build log. `query` holds the last value of each parameter, `after` the cursor of a reconnecting caller
+    (Last-Event-ID), None at first."""
 
     namespace: str
     kind: Kind
@@ -244,8 +244,8 @@ class FollowRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowPage:
-    """Lines behind the last page as the caller sees them, without line breaks. `after` is the cursor behind them; `ended` holds the final
-    word (a build's state) when nothing more will come."""
+    """The next lines for the caller, without line breaks. `after` is the cursor after them. `ended` holds the final state (of a build)
+    once no more lines follow."""
 
     lines: tuple[str, ...]
     after: int

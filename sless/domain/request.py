@@ -1,4 +1,4 @@
-"""A call over /fn that was accepted for later: its head and body as one text, so that its handler sees what it would have seen at once."""
+"""Stores head and body of an asynchronous call over /fn as text, so that the handler later sees the same request."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ _LATIN = "latin-1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """`target` is path and query as the instance gets them, `full_path` the path that was called."""
+    """`target` is path and query as sent to the instance, `full_path` the path that was called."""
 
     method: str
     target: bytes
@@ -36,7 +36,7 @@ class StoredRequest:
         return json.dumps(values, separators=(",", ":"))
 
     def event(self) -> str:
-        """As a run gets it: JSON text, contract §4. Raises SlessError INVALID_JSON."""
+        """The event of a run (contract §4) as JSON text. Raises SlessError INVALID_JSON."""
         content_type = next((value for name, value in self.headers if name == b"content-type"), b"")
         return event_of(content_type.decode(_LATIN), self.query.decode(_LATIN), self.body)
 

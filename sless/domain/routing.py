@@ -1,4 +1,4 @@
-"""From what is wished and known of a workload to what the proxy needs to serve its calls. Pure."""
+"""Derives what the proxy needs to serve a workload's calls from desired and observed state. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,36 +7,36 @@ from sless.domain.ports import HttpPolicy, Revision, Route
 from sless.domain.trigger_spec import KEY_HASH
 from sless.errors import Code
 
-_STANDING = (TriggerType.HTTP, TriggerType.EVENT)
+_KEEPING = (TriggerType.HTTP, TriggerType.EVENT)
 
 
 def keeps_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
-    """Services always have standing instances, functions with an enabled http or event trigger, jobs never. `triggers` are those that
-    refer to the workload."""
+    """Whether the workload keeps instances: services always, functions with an enabled http or event trigger, jobs never. `triggers` are
+    those that refer to the workload."""
     match kind:
         case Kind.SERVICE:
             return True
         case Kind.FUNCTION:
-            return any(item.enabled and item.type in _STANDING for item in triggers)
+            return any(item.enabled and item.type in _KEEPING for item in triggers)
     return False
 
 
 def wants_instances(kind: Kind, triggers: Sequence[Trigger]) -> bool:
-    """Standing ones, or one that is kept warm because a cron trigger fires soon."""
+    """Whether it keeps instances, or one has to be warm because a cron trigger fires soon."""
     warm = kind is Kind.FUNCTION and any(item.enabled and item.warm for item in triggers)
     return warm or keeps_instances(kind, triggers)
 
 
 def calls_instances(kind: Kind, triggers: Sequence[Trigger], endpoints: Iterable[Endpoint]) -> bool:
-    """Whether calls go to (and wait for) instances, else each is a run of its own. A warm instance helps when it is there; nobody waits
-    for one."""
+    """Whether calls go to (and wait for) instances; otherwise each is a one-off run. A warm instance is used if it is ready, but calls do
+    not wait for it."""
     if keeps_instances(kind, triggers):
         return True
     return wants_instances(kind, triggers) and any(not item.draining for item in endpoints)
 
 
 def revision_of(workload: Workload, version: Version) -> Revision:
-    """What to run for a workload at one of its versions."""
+    """The revision of a workload at one of its versions."""
     spec = workload.spec
     return Revision(
         workload_id=workload.id,
@@ -57,7 +57,7 @@ def revision_of(workload: Workload, version: Version) -> Revision:
 
 
 def http_trigger_of(triggers: Iterable[Trigger]) -> Trigger | None:
-    """At most one trigger of a workload is an http trigger."""
+    """A workload has at most one http trigger."""
     return next((item for item in triggers if item.type is TriggerType.HTTP), None)
 
 
@@ -92,14 +92,14 @@ def route_of(
 
 
 def blocked_of(workload: Workload, active: Version | None, newest: Version | None, http: Trigger | None) -> tuple[Code, str] | None:
-    """Why a call cannot be served now, None if it can. DISABLED comes last: it concerns /fn alone, and every other reason also `invoke`."""
+    """Why calls cannot be served now, None if they can. DISABLED comes last: it only applies to /fn, the others to `invoke` as well."""
     named = f'{workload.kind} "{workload.name}"'
     if workload.deleted_at is not None:
         return Code.NOT_FOUND, f"{named} is being deleted"
     if active is None:
         return _without_version(named, newest)
     if workload.kind is Kind.SERVICE and workload.spec.replicas == 0:
-        return Code.NO_INSTANCES, f"{named} is scaled to 0: set replicas to 1 or more"
+        return Code.NO_INSTANCES, f"{named} is scaled to 0; set replicas to 1 or more"
     if http is not None and not http.enabled:
         return Code.DISABLED, f'{named} is disabled: its http trigger "{http.name}" is not enabled'
     return None
@@ -107,13 +107,13 @@ def blocked_of(workload: Workload, active: Version | None, newest: Version | Non
 
 def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:
     if newest is None:
-        return Code.NOT_READY, f"{named} has no code yet: upload it"
+        return Code.NOT_READY, f"{named} has no code yet; upload it first"
     match newest.state:
         case VersionState.QUEUED | VersionState.BUILDING:
             return Code.NOT_READY, f"{named} is being built: version {newest.number} is {newest.state}"
         case VersionState.FAILED | VersionState.CANCELLED:
             return Code.BUILD_FAILED, f"{named} has no working version: {failure_of(newest)}"
-    return Code.NOT_READY, f"{named} has no active version: version {newest.number} is ready, activate it"
+    return Code.NOT_READY, f"{named} has no active version; version {newest.number} is ready, activate it"
 
 
 def failure_of(version: Version) -> str:

@@ -1,4 +1,4 @@
-"""The languages that functions are written in."""
+"""The runtimes: languages that functions are written in."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ class Runtime:
     language: str
     default_entrypoint: str
     end_of_life: str
-    """RFC 3339 date of the language version's upstream end of support."""
+    """RFC 3339 date at which upstream support for the language version ends."""
     source_suffixes: tuple[str, ...]
     deprecated: bool = False
 
@@ -24,4 +24,4 @@ RUNTIMES: dict[str, Runtime] = {
         Runtime(name="go1.23", language="go", default_entrypoint="handler.Handle", end_of_life="2025-08-12", source_suffixes=(".go",)),
     )
 }  # fmt: skip
-"""Ends of life: devguide.python.org/versions, nodejs.org release schedule, go.dev/doc/devel/release (Go 1.23 ended with 1.25)."""
+"""Ends of life are from devguide.python.org/versions, the nodejs.org release schedule, and go.dev/doc/devel/release."""

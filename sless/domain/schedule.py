@@ -1,8 +1,8 @@
-"""Cron rules: five fields as cron reads them (weekday 0 and 7 are Sunday), in an IANA time zone. The only home of cronsim.
+"""Cron schedules: the usual five fields (weekday 0 and 7 are Sunday), in an IANA time zone. The only module that imports cronsim.
 
-Clocks that change: what names its hours (`30 2 * * *`, `*/15 2 * * *`, `0 */2 * * *`) is due once for each time on the wall. A time that
-the clock leaves out comes at the first instant after it, one that it shows twice comes at its first. A schedule of every hour
-(`*/5 * * * *`, `0 * * * *`) is an interval and goes on through both: it is due at each instant whose wall clock matches.
+Daylight saving time: a schedule that names hours (`30 2 * * *`, `*/15 2 * * *`, `0 */2 * * *`) fires once per wall-clock time. A time that
+the clock skips fires at the first instant after the gap, one that occurs twice fires the first time. A schedule for every hour
+(`*/5 * * * *`, `0 * * * *`) is treated as an interval and fires at every instant whose wall-clock time matches.
 """
 
 import functools
@@ -25,11 +25,11 @@ ALIASES = {
 _ANY_START = datetime(2024, 1, 1, tzinfo=UTC)
 _EVERY_HOUR = frozenset(range(24))
 _MOST_REPEATED = timedelta(hours=4)
-"""No clock of our time goes back further (Antarctica/Casey: 3 hours)."""
+"""No current time zone sets its clock back further (Antarctica/Casey: 3 hours)."""
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Raises ValueError for a zone that is not in the IANA database of this machine."""
+    """Raises ValueError for a zone missing from this machine's IANA database."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -37,13 +37,13 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def check_schedule(schedule: str) -> None:
-    """Raises ValueError for what cron cannot read, and for a time that never comes (30 February)."""
+    """Raises ValueError for a malformed schedule, and for one that never fires (30 February)."""
     if next(firings_of(schedule, ZoneInfo("UTC"), _ANY_START), None) is None:
         raise _never(schedule)
 
 
 def firings_of(schedule: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """The times after `after`, in order, aware and in UTC. Raises ValueError for a schedule that cron cannot read."""
+    """The firings after `after`, in order, as aware UTC times. Raises ValueError for a malformed schedule."""
     after = after.astimezone(UTC)
     start = after.astimezone(zone).replace(tzinfo=None)
     times = _wall_times(schedule, start)
@@ -52,19 +52,19 @@ def firings_of(schedule: str, zone: ZoneInfo, after: datetime) -> Iterator[datet
         moments = (_first_of(wall, zone) for wall in times)
     elif _offset(after - _MOST_REPEATED, zone) == _offset(after + _MOST_REPEATED, zone):
         moments = _each_of(times, zone)
-    else:  # The clock may show again, now or soon, what it has shown before `after`.
+    else:  # Near a change, the clock may repeat times that it showed before `after`.
         moments = _each_of(_wall_times(schedule, start - _MOST_REPEATED), zone)
     return _rising(moments, after)
 
 
 @functools.lru_cache(maxsize=1024)
 def find_next_firing(schedule: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """The first time after `after`. Remembered: many triggers have the same schedule, and are due at the same instant."""
+    """The first firing after `after`. Cached, since many triggers share a schedule."""
     return next(firings_of(schedule, zone, after), None)
 
 
 def find_last_firing(schedule: str, zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
-    """The newest time in (after, until], at the price of a few times however long that is."""
+    """The last firing in (after, until]. Cheap, however long the span."""
     span = timedelta(hours=1)
     while True:
         start = max(after, until - span)
@@ -79,12 +79,12 @@ def find_last_firing(schedule: str, zone: ZoneInfo, after: datetime, until: date
 
 
 def count_firings(schedule: str, zone: ZoneInfo, after: datetime, until: datetime, most: int) -> int:
-    """How many times there are in (after, until]; counts no further than `most`."""
+    """The number of firings in (after, until], at most `most`."""
     return sum(1 for moment in islice(firings_of(schedule, zone, after), most) if moment <= until)
 
 
 def _wall_times(schedule: str, start: datetime) -> CronSim:
-    """Times on the wall after `start`, naive, whether the clock shows them or not."""
+    """Naive wall-clock times after `start`, including those that the clock skips."""
     text = ALIASES.get(schedule.strip().lower(), schedule.strip())
     if len(text.split()) != 5:
         raise ValueError(f"expected five fields (minute hour day month weekday) or one of {', '.join(ALIASES)}, found {schedule!r}")
@@ -97,7 +97,7 @@ def _wall_times(schedule: str, start: datetime) -> CronSim:
 
 
 def _is_readable_in_any_month(text: str, start: datetime) -> bool:
-    """Then what is wrong is that its months are too short."""
+    """If so, the schedule is valid except that its months are too short for its days."""
     minute, hour, day, month, weekday = text.split()
     try:
         CronSim(f"0 0 1 {month} *", start)
@@ -108,11 +108,11 @@ def _is_readable_in_any_month(text: str, start: datetime) -> bool:
 
 
 def _never(schedule: str) -> ValueError:
-    return ValueError(f"expected a time that comes, found {schedule!r}, which never does")
+    return ValueError(f"the schedule {schedule!r} never fires")
 
 
 def _first_of(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The instant of a time on the wall: the first of two; of none, the first after the gap."""
+    """The instant of a wall-clock time: the first one if it occurs twice, the end of the gap if it is skipped."""
     moment = wall.replace(tzinfo=zone).astimezone(UTC)
     return moment if _shows(moment, zone, wall) else _end_of_gap(wall, zone)
 
@@ -133,7 +133,7 @@ def _each_of(times: Iterator[datetime], zone: ZoneInfo) -> Iterator[datetime]:
 
 
 def _rising(moments: Iterator[datetime], after: datetime) -> Iterator[datetime]:
-    """Those after `after`, each once: several times in a gap end up at the same instant."""
+    """Those after `after`, without duplicates: skipped times all map to the end of the gap."""
     last = after
     for moment in moments:
         if moment > last:
@@ -150,7 +150,7 @@ def _offset(moment: datetime, zone: ZoneInfo) -> timedelta | None:
 
 
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Between the two readings of a time that is left out (by the clock after the change, and by the one before) lies the change."""
+    """Bisects for the clock change, which lies between the two interpretations (fold 0 and 1) of a skipped time."""
     before, behind = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
     offset = _offset(behind, zone)
     while behind - before > timedelta(seconds=1):

@@ -1,7 +1,7 @@
-"""JSON Schema (2020-12) of everything that goes in and out of the REST interface: it validates requests, and is the OpenAPI document's.
+"""JSON Schema (2020-12) of the REST interface, used to validate requests and for the OpenAPI document.
 
-Requests live here, answers in `answer_schemas`. In a request a read-only field may say anything (it was read back, and is ignored), `null`
-restores the default, and what is in no schema is a mistake. `x-expected` is what an error message says a pattern stands for.
+Requests are defined here, answers in `answer_schemas`. In a request, read-only fields are ignored (clients send back what they read),
+`null` restores the default, and unknown fields are errors. `x-expected` is the wording for a pattern in error messages.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ NAME: Schema = {
     "pattern": NAME_PATTERN,
     "maxLength": 40,
     "not": {"enum": list(RESERVED_NAMES)},
-    "x-expected": "1 to 40 of a-z, 0-9 and -, first a letter, last no -, and neither admin nor api",
+    "x-expected": "a name of 1 to 40 characters a-z, 0-9 and -, starting with a letter, not ending with -, and not admin or api",
 }
 
 
@@ -51,32 +51,32 @@ def _words(text: str) -> Schema:
         "minLength": 1,
         "maxLength": 200,
         "pattern": r"^[\x21-\x7e]+$",
-        "x-expected": "printable ASCII without blanks",
+        "x-expected": "printable ASCII without spaces",
     }
     return _or_null({"type": "array", "maxItems": 50, "items": item}, [], text)
 
 
 def _env(text: str, **more: Any) -> Schema:
-    names = {"pattern": ENV_NAME_PATTERN, "maxLength": 256, "x-expected": "letters, digits and _, first no digit"}
+    names = {"pattern": ENV_NAME_PATTERN, "maxLength": 256, "x-expected": "letters, digits and _, not starting with a digit"}
     values = {"type": "string", "pattern": r"^[^\x00]*$", "x-expected": "text without NUL characters"}
     return _or_null({"type": "object", "propertyNames": names, "additionalProperties": values}, {}, text) | more
 
 
 def _object(properties: dict[str, Schema], *, required: tuple[str, ...] = (), read_only: tuple[str, ...] = ()) -> Schema:
-    ignored = {name: {"readOnly": True, "description": "ignored: it can only be read"} for name in read_only if name not in properties}
+    ignored = {name: {"readOnly": True, "description": "read-only; ignored in requests"} for name in read_only if name not in properties}
     schema: Schema = {"type": "object", "properties": properties | ignored, "additionalProperties": False}
     return schema | ({"required": list(required)} if required else {})
 
 
 _DESCRIBING: dict[str, Schema] = {
     "description": _text(1000, "free text"),
-    "display_name": _text(100, "name for people"),
+    "display_name": _text(100, "display name"),
 }
 _SECRETS: dict[str, Schema] = {
     "build_env": _env(
-        "environment of the installer alone (package indexes and their passwords); takes part in the next upload", writeOnly=True
+        "environment of the installer only (package indexes and their passwords); applies from the next upload", writeOnly=True
     ),
-    "secret_env": _env("like env_vars, never shown; kept when a PUT leaves it out", writeOnly=True),
+    "secret_env": _env("like env_vars but never returned; a PUT that omits it keeps it", writeOnly=True),
 }
 _CODE: dict[str, Schema] = {
     "runtime": {"type": "string", "enum": list(RUNTIMES), "description": "language and version"},
@@ -88,18 +88,18 @@ _CODE: dict[str, Schema] = {
             "x-expected": "module.function, such as handler.handle or pkg/mod.fn",
         },
         None,
-        "module.function; default: handler.handle, Go: handler.Handle",
+        "module.function; default: handler.handle (Go: handler.Handle)",
     ),
 }
 _MEMORY = {"memory_mb": _count(16, 8192, 128, "memory of one instance in MB")}
-_ENV = {"env_vars": _env("environment of the code; a PATCH replaces it as a whole")}
+_ENV = {"env_vars": _env("environment variables; a PATCH replaces all of them")}
 
 _CALLABLE: dict[str, Schema] = (
     {"name": NAME}
     | _CODE
     | _MEMORY
     | {
-        "concurrency": _count(1, 1000, 50, "calls at once per instance, further calls wait; default 1 for the aws formats"),
+        "concurrency": _count(1, 1000, 50, "concurrent calls per instance, further calls wait; default 1 for the aws formats"),
         "event_format": _choice(
             ("sless", "aws-http-v1", "aws-http-v2"),
             "sless",
@@ -110,28 +110,31 @@ _CALLABLE: dict[str, Schema] = (
     | _SECRETS
     | _DESCRIBING
 )
-FUNCTION = _CALLABLE | {"timeout_sec": _count(1, 900, 30, "seconds to the first byte, then between chunks")}
+FUNCTION = _CALLABLE | {"timeout_sec": _count(1, 900, 30, "seconds until the first byte, then between chunks")}
 SERVICE = _CALLABLE | {
     "timeout_sec": {
         "type": ["integer", "null"],
         "minimum": 0,
         "maximum": 3600,
         "default": 30,
-        "description": "seconds to the first byte, then between chunks; 0 or null: no limit",
+        "description": "seconds until the first byte, then between chunks; 0 or null: no limit",
     },
-    "replicas": _count(0, 20, 1, "standing instances"),
+    "replicas": _count(0, 20, 1, "number of instances"),
 }
 JOB: dict[str, Schema] = (
-    {"name": NAME, "run_id": _count(0, 2**31 - 1, 0, "0: do not run; raising it runs the job again; lowering it is a conflict")}
-    | {"runtime": _or_null(_CODE["runtime"], None, "own code; not together with function_ref"), "entrypoint": _CODE["entrypoint"]}
+    {"name": NAME, "run_id": _count(0, 2**31 - 1, 0, "0: do not run; a higher number runs the job again; a lower one is a conflict (409)")}
+    | {
+        "runtime": _or_null(_CODE["runtime"], None, "runtime of the job's own code; excludes function_ref"),
+        "entrypoint": _CODE["entrypoint"],
+    }
     | {
         "function_ref": _or_null(
-            NAME, None, "function or service whose code runs; then memory_mb, timeout_sec and env_vars override its own"
+            NAME, None, "function or service whose code to run; memory_mb, timeout_sec and env_vars then override its own"
         )
     }
-    | {"event_json": {"description": "the event: JSON text or any JSON value, at most 256 KB; returned as text", "default": "{}"}}
+    | {"event_json": {"description": "the event: JSON text or any JSON value, up to 256 KB; returned as text", "default": "{}"}}
     | _MEMORY
-    | {"timeout_sec": _count(1, 3600, 30, "seconds that one run may take")}
+    | {"timeout_sec": _count(1, 3600, 30, "maximum duration of a run in seconds")}
     | _ENV
     | _SECRETS
     | _DESCRIBING
@@ -141,36 +144,46 @@ _CORS = _object(
     {
         "allow_origins": _words("origins such as https://example.org, or *"),
         "allow_methods": _words("default: the trigger's methods"),
-        "allow_headers": _words("default: whatever the browser asks for"),
-        "expose_headers": _words("headers that scripts may read"),
-        "allow_credentials": _or_null({"type": "boolean"}, False, "cookies and Authorization may be sent"),
-        "max_age_sec": _or_null({"type": "integer", "minimum": 0, "maximum": 86400}, None, "how long a browser may remember the answer"),
+        "allow_headers": _words("default: the headers that the browser asks for"),
+        "expose_headers": _words("answer headers that scripts may read"),
+        "allow_credentials": _or_null({"type": "boolean"}, False, "allow cookies and Authorization"),
+        "max_age_sec": _or_null(
+            {"type": "integer", "minimum": 0, "maximum": 86400}, None, "how long browsers may cache the preflight answer"
+        ),
     }
 )
 TRIGGER_COMMON: dict[str, Schema] = {
     "name": NAME,
-    "type": {"type": "string", "enum": [str(kind) for kind in TriggerType], "description": "what sets it off; cannot be changed"},
-    "function_ref": NAME | {"description": "function or service of the namespace; it need not exist yet"},
-    "function": {"type": "string", "description": "alias of function_ref, which wins"},
-    "enabled": _or_null({"type": "boolean"}, True, "false: it sets nothing off"),
+    "type": {"type": "string", "enum": [str(kind) for kind in TriggerType], "description": "trigger type; cannot be changed"},
+    "function_ref": NAME | {"description": "function or service in the namespace; it need not exist yet"},
+    "function": {"type": "string", "description": "alias of function_ref, which takes precedence"},
+    "enabled": _or_null({"type": "boolean"}, True, "false: the trigger is off"),
 }
 TRIGGER_FIELDS: dict[TriggerType, dict[str, Schema]] = {
     TriggerType.HTTP: {
         "methods": _or_null({"type": "array", "items": {"type": "string", "enum": list(METHODS)}, "uniqueItems": True}, [], "empty: all"),
         "auth": _choice(
-            ("none", "token", "key"), "none", "what a call must carry: nothing, a token of the tenant, or the header X-Sless-Key"
+            ("none", "token", "key"), "none", "what callers must send: nothing, a token of the tenant, or an API key in X-Sless-Key"
         ),
         "cors": _or_null(_CORS, None, "null: no CORS headers"),
         "rate_limit": _or_null({"type": "integer", "minimum": 1, "maximum": 1_000_000}, None, "calls per minute; null: no limit"),
-        "rotate_key": {"type": ["boolean", "null"], "writeOnly": True, "description": "true: a new API key, shown once; the old one ends"},
+        "rotate_key": {
+            "type": ["boolean", "null"],
+            "writeOnly": True,
+            "description": "true: create a new API key, shown only once; the old key stops working",
+        },
     },
     TriggerType.CRON: {
-        "schedule": {"type": "string", "maxLength": 200, "description": "five cron fields, such as 30 4 * * 1-5, or @hourly and the like"},
+        "schedule": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "five cron fields, such as 30 4 * * 1-5, or an alias such as @hourly",
+        },
         "timezone": _or_null({"type": "string", "maxLength": 64}, "UTC", "IANA name such as Europe/Berlin"),
-        "event_json": {"description": "the event: JSON text or any JSON value, at most 256 KB; returned as text", "default": "{}"},
-        "pre_warm_seconds": _count(0, 3600, 300, "how long before a firing an instance is started"),
-        "overlap": _choice(("allow", "forbid"), "allow", "whether a firing may begin while the one before still runs"),
-        "misfire_grace_seconds": _count(0, 86400, 60, "how late a firing may still begin"),
+        "event_json": {"description": "the event: JSON text or any JSON value, up to 256 KB; returned as text", "default": "{}"},
+        "pre_warm_seconds": _count(0, 3600, 300, "how many seconds before a firing to start an instance; 0: never"),
+        "overlap": _choice(("allow", "forbid"), "allow", "whether a firing may start while the previous run is active"),
+        "misfire_grace_seconds": _count(0, 86400, 60, "how many seconds late a firing may still start"),
     },
     TriggerType.EVENT: {
         "queue": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\x00]+$", "x-expected": "the name of an AMQP queue"},
@@ -180,11 +193,11 @@ TRIGGER_FIELDS: dict[TriggerType, dict[str, Schema]] = {
             "pattern": r"^amqps?://[\x21-\x7e]+$",
             "x-expected": "an amqp:// or amqps:// URL",
             "writeOnly": True,
-            "description": "the broker; default: the one that the operator configured",
+            "description": "URL of the broker; default: the shared one, if the operator configured it",
         },
-        "prefetch": _count(1, 1000, 10, "messages taken and not yet acknowledged, at most"),
-        "max_concurrency": _count(1, 1000, 10, "calls at once"),
-        "max_attempts": _count(1, 100, 5, "attempts before a message goes to {queue}.dead, after 1, 2, 4 … s each"),
+        "prefetch": _count(1, 1000, 10, "maximum number of unacknowledged messages"),
+        "max_concurrency": _count(1, 1000, 10, "maximum number of concurrent calls"),
+        "max_attempts": _count(1, 100, 5, "attempts before a message moves to {queue}.dead; delays between them are 1, 2, 4 … s"),
     },
 }
 TRIGGER_REQUIRED: dict[TriggerType, tuple[str, ...]] = {
@@ -195,9 +208,9 @@ TRIGGER_REQUIRED: dict[TriggerType, tuple[str, ...]] = {
 
 
 _ENABLED = {
-    TriggerType.HTTP: "false: the URL answers 503, and the function has no instances",
-    TriggerType.CRON: "false: it does not fire; what it has missed when it is true again is not made up for",
-    TriggerType.EVENT: "false: nothing is taken from the queue, and the function has no instances for it",
+    TriggerType.HTTP: "false: the URL answers 503 and the function has no instances",
+    TriggerType.CRON: "false: it does not fire, and firings missed meanwhile are not caught up",
+    TriggerType.EVENT: "false: nothing is consumed from the queue, and the function has no instances for it",
 }
 
 
@@ -259,7 +272,7 @@ _FAMILIES: tuple[dict[str, dict[str, Schema]], ...] = (
 
 
 def relatives_of(component: str) -> tuple[str, dict[str, dict[str, Schema]]]:
-    """What a request's component describes, and the fields by kind of it and its like: ("cron trigger", {"http trigger": …, …}). No
-    fields for a component that has no like."""
+    """The kind of resource that a request component describes, and the fields of all kinds in its family: ("cron trigger", {"http trigger":
+    …, …}). Empty for components without a family."""
     words = component.removesuffix("Create").removesuffix("Replace").removesuffix("Merge").replace("Trigger", " trigger").lower()
     return words, next((family for family in _FAMILIES if words in family), {})

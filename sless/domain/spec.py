@@ -1,4 +1,4 @@
-"""JSON → spec, all mistakes at once. Functions, services and jobs; triggers are in `trigger_spec`."""
+"""JSON → spec of functions, services and jobs, reporting all errors at once. Triggers are in `trigger_spec`."""
 
 import json
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from sless.domain.validate import found_of, mistakes_of
 from sless.errors import Code, Detail, Invalid, SlessError
 
 RESERVED_ENV = frozenset(f"SLESS_{name}" for name in RUNTIME_NAMES)
-"""What the runtime itself uses; other `SLESS_*` names are the user's."""
+"""Names that the runtime itself uses; users may set other `SLESS_*` names."""
 _ENVS = ("env_vars", "build_env", "secret_env")
 _KEPT_BY_REPLACE = ("build_env", "secret_env")
-"""Write-only: who replaces a resource with what was read back cannot know them."""
+"""Write-only, so a client that reads a resource and PUTs it back cannot send them."""
 _FIELDS: dict[Kind, dict[str, Schema]] = {Kind.FUNCTION: schemas.FUNCTION, Kind.SERVICE: schemas.SERVICE, Kind.JOB: schemas.JOB}
 
 
@@ -36,7 +36,7 @@ class SpecLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A spec with the name that the body gave it."""
+    """A spec and the name of its resource."""
 
     name: str
     spec: WorkloadSpec
@@ -45,8 +45,8 @@ class Named:
 def parse_function(
     body: Any, existing: Named | None = None, mode: Mode = Mode.CREATE, *, kind: Kind = Kind.FUNCTION, limits: SpecLimits | None = None
 ) -> Named:
-    """Raises Invalid with every mistake, TOO_LARGE for an environment or event over its limit. `existing` is what MERGE merges into
-    and whose name the body may repeat but not change. `kind` also SERVICE and JOB."""
+    """Parses a function, service or job. Raises Invalid with all errors, TOO_LARGE for an environment or event over its limit. MERGE merges
+    into `existing`, whose name the body may repeat but not change."""
     details = mistakes_of(f"{kind.capitalize()}{mode}", body)
     if not isinstance(body, dict):
         raise Invalid(*details)
@@ -64,7 +64,7 @@ def parse_function(
 
 
 def text_of_event(value: Any) -> str:
-    """`event_json` as text: JSON text stays as it is, any other text becomes a JSON string's text only if it is not JSON itself."""
+    """`event_json` as text: strings stay as they are, other values are encoded as JSON."""
     if value is None:
         return "{}"
     if isinstance(value, str):
@@ -73,7 +73,7 @@ def text_of_event(value: Any) -> str:
 
 
 def run_event_of(text: str) -> str:
-    """`event_json` as the event of a run, JSON text always: what is none becomes {"body": text}, none at all {}."""
+    """`event_json` as the event of a run, always valid JSON: other text becomes {"body": text}, an empty one {}."""
     if not text.strip():
         return "{}"
     try:
@@ -107,7 +107,7 @@ def _name_mistakes(body: Mapping[str, Any], existing: Named | None) -> list[Deta
 
 def _env_mistakes(body: Mapping[str, Any]) -> list[Detail]:
     return [
-        Detail(field=f"{field}.{name}", message="is reserved: the runtime sets it itself")
+        Detail(field=f"{field}.{name}", message="is reserved; the runtime sets it")
         for field in _ENVS
         for name in (body.get(field) if isinstance(body.get(field), dict) else None) or ()
         if name in RESERVED_ENV
@@ -115,16 +115,16 @@ def _env_mistakes(body: Mapping[str, Any]) -> list[Detail]:
 
 
 def _job_mistakes(given: Mapping[str, Any], existing: Named | None) -> list[Detail]:
-    """Exactly one of own code and `function_ref`."""
+    """A job has either its own code or a `function_ref`."""
     old = existing.spec if existing else None
     reference = given.get("function_ref", old.function_ref if old else None)
     runtime = given.get("runtime", old.runtime if old else None)
     if reference and runtime:
-        return [Detail(field="function_ref", message="expected either function_ref or runtime, found both")]
+        return [Detail(field="function_ref", message="expected either function_ref or runtime, not both")]
     if not reference and not runtime:
-        return [Detail(field="runtime", message="expected runtime (own code) or function_ref (a function's code), found neither")]
+        return [Detail(field="runtime", message="expected runtime (for own code) or function_ref (to run a function's code)")]
     if reference and given.get("entrypoint"):
-        return [Detail(field="entrypoint", message="belongs to own code: with function_ref the function's entrypoint is used")]
+        return [Detail(field="entrypoint", message="cannot be combined with function_ref, which uses the function's entrypoint")]
     return []
 
 
@@ -145,7 +145,7 @@ def _spec_of(kind: Kind, given: Mapping[str, Any], existing: WorkloadSpec | None
 
 
 def _job_spec_of(spec: WorkloadSpec, given: Mapping[str, Any], existing: WorkloadSpec | None) -> WorkloadSpec:
-    """Which fields override those of the function; without one none does."""
+    """Sets `set_fields`: which fields override those of the function."""
     if spec.function_ref is None:
         return replace(spec, set_fields=())
     names = set(existing.set_fields if existing else ())

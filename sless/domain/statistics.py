@@ -1,4 +1,4 @@
-"""Call statistics for charts: slots of time with counts and percentiles. Pure."""
+"""Call statistics for charts: time slots with counts and percentiles. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LATENCY_BOUNDS_MS: tuple[float, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStats:
-    """Counts of one workload's version in one minute, as one server process saw them."""
+    """Counts for one version of a workload in one minute, as seen by one server process."""
 
     namespace: str
     workload_id: str
@@ -48,7 +48,7 @@ MAX_SLOTS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """`at` is its begin. Percentiles are None without calls."""
+    """`at` is its start. Percentiles are None without calls."""
 
     at: datetime
     calls: int
@@ -60,7 +60,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """`total` spans the whole window. Slots without calls are there, too."""
+    """`total` covers the whole window. Slots without calls are included."""
 
     slot_sec: int
     total: Slot
@@ -68,7 +68,7 @@ class Series:
 
 
 def series_of(stats: Iterable[CallStats], window: timedelta, now: datetime) -> Series:
-    """Slots lie on round times, so that a chart does not shiver; the last one holds `now`."""
+    """Slots are aligned to round times, so that charts do not jitter; the last one contains `now`."""
     slot_sec = next((sec for sec in _SLOT_SECS if window.total_seconds() / sec <= MAX_SLOTS), _SLOT_SECS[-1])
     last = int(now.timestamp()) // slot_sec
     first = last - max(1, -(-int(window.total_seconds()) // slot_sec)) + 1
@@ -82,7 +82,7 @@ def series_of(stats: Iterable[CallStats], window: timedelta, now: datetime) -> S
 
 
 def percentile_of(histogram: Sequence[int], share: float) -> float | None:
-    """Linear within the bucket; in the last, open one its lower bound."""
+    """Interpolated linearly within the bucket; the lower bound for the last, open one."""
     total = sum(histogram)
     if total == 0:
         return None

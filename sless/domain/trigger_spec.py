@@ -1,4 +1,4 @@
-"""JSON → trigger, all mistakes at once."""
+"""JSON → trigger, reporting all errors at once."""
 
 import hashlib
 import secrets
@@ -15,14 +15,14 @@ from sless.domain.validate import found_of, mistakes_of
 from sless.errors import Detail, Invalid
 
 KEY_HASH = "key_sha256"
-"""Name in `Trigger.secrets`: sha256 hex of the API key; the key itself is kept nowhere."""
+"""Name in `Trigger.secrets` of the sha256 hex of the API key. The key itself is not stored."""
 AMQP_URL = "amqp_url"
-_NO_SPEC = frozenset({"rotate_key", AMQP_URL})
+_NOT_IN_SPEC = frozenset({"rotate_key", AMQP_URL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedTrigger:
-    """`needs_key`: a new API key has to be made."""
+    """`needs_key`: a new API key has to be created."""
 
     name: str
     type: TriggerType
@@ -34,7 +34,7 @@ class ParsedTrigger:
 
 
 def parse_trigger(body: Any, existing: Trigger | None = None, mode: Mode = Mode.CREATE) -> ParsedTrigger:
-    """Raises Invalid with every mistake, TOO_LARGE for an event over its limit."""
+    """Raises Invalid with all errors, TOO_LARGE for an event over its limit."""
     kind = existing.type if existing else _type_of(body)
     if isinstance(body, dict) and "function_ref" not in body and body.get("function"):
         body = body | {"function_ref": body["function"]}
@@ -66,7 +66,7 @@ def parse_trigger(body: Any, existing: Trigger | None = None, mode: Mode = Mode.
 
 
 def new_key() -> tuple[str, str]:
-    """An API key and what is kept of it."""
+    """A new API key and the hash to store."""
     key = "sk-" + secrets.token_urlsafe(32)
     return key, hashlib.sha256(key.encode()).hexdigest()
 
@@ -110,7 +110,7 @@ def _event_mistakes(body: Mapping[str, Any]) -> list[Detail]:
 def _spec_of(kind: TriggerType, body: Mapping[str, Any], base: Trigger | None) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     for name, schema in TRIGGER_FIELDS[kind].items():
-        if name in _NO_SPEC:
+        if name in _NOT_IN_SPEC:
             continue
         value = body.get(name) if name in body else (base.spec.get(name) if base else None)
         value = schema.get("default") if value is None else value
@@ -124,7 +124,7 @@ def _spec_of(kind: TriggerType, body: Mapping[str, Any], base: Trigger | None) -
 
 
 def _secrets_of(kind: TriggerType, body: Mapping[str, Any], existing: Trigger | None, spec: Mapping[str, Any]) -> dict[str, str]:
-    """Write-only, so whoever replaces a trigger with what was read back cannot know them: they stay unless named."""
+    """Write-only, so a client that reads a trigger and PUTs it back cannot send them: they are kept unless set."""
     kept = dict(existing.secrets) if existing else {}
     if kind is TriggerType.EVENT and AMQP_URL in body:
         kept.pop(AMQP_URL, None)

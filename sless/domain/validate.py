@@ -1,4 +1,4 @@
-"""A JSON value against a schema of `schemas`: every mistake as one sentence with its field. The only home of jsonschema."""
+"""Validates JSON values against `schemas` and words each error as a sentence. The only module that imports jsonschema."""
 
 import difflib
 import json
@@ -15,7 +15,7 @@ from sless.domain.schemas import REQUESTS, relatives_of
 from sless.errors import Detail
 
 HIDDEN = frozenset({"secret_env", "build_env", "amqp_url"})
-"""Fields whose values never appear in a message."""
+"""Fields whose values never appear in messages."""
 _TYPES = {
     "object": "an object",
     "array": "an array",
@@ -28,13 +28,13 @@ _TYPES = {
 
 
 def mistakes_of(component: str, value: Any) -> list[Detail]:
-    """In the order of the fields, none twice."""
+    """All errors, sorted by field, without duplicates."""
     errors = sorted(_validator(component).iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
     return list(dict.fromkeys(detail for error in errors for detail in _details_of(error, component)))
 
 
 def found_of(value: Any) -> str:
-    """A value as a message shows it, shortened."""
+    """A value, shortened for a message."""
     text = json.dumps(value, ensure_ascii=True)
     return text if len(text) <= 80 else text[:80] + "…"
 
@@ -51,7 +51,7 @@ def _validator(component: str) -> Draft202012Validator:
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Iterator[ValidationError]:
-    """JSON Schema's `$` is the end of the text; Python's also matches before a last newline."""
+    """In JSON Schema `$` matches only at the very end; in Python also before a final newline."""
     if isinstance(instance, str) and not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), instance):
         yield ValidationError("pattern")
 
@@ -60,10 +60,10 @@ _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: i
 
 
 def _unknown(component: str, path: str, name: str, known: Mapping[str, Any]) -> str:
-    """What belongs to another kind of the same family is no typing mistake."""
+    """Names the kind that a field belongs to, rather than suggest another spelling."""
     kind, family = relatives_of(component)
     owners = [f"{owner}s" for owner, fields in family.items() if name in fields and not path]
-    return f"belongs to {' and '.join(owners)}, this is a {kind}" if owners else "unknown field" + suggestion_of(name, known)
+    return f"is a field of {' and '.join(owners)}, not of a {kind}" if owners else "unknown field" + suggestion_of(name, known)
 
 
 def _details_of(error: ValidationError, component: str) -> Iterator[Detail]:
@@ -83,11 +83,11 @@ def _details_of(error: ValidationError, component: str) -> Iterator[Detail]:
                 if name not in value:
                     yield Detail(field=_join(path, name), message="is required: expected " + expected_of(schema["properties"][name]))
         case _ if "propertyNames" in map(str, error.absolute_schema_path):
-            yield Detail(field=_join(path, value), message=f"expected a name of {schema.get('x-expected', 'another form')}")
+            yield Detail(field=_join(path, value), message=f"invalid name: expected {schema.get('x-expected', 'another form')}")
         case "type" if not error.absolute_path:
             yield Detail(field="", message=f"expected a JSON object, found {_kind_of(value)}")
         case "uniqueItems":
-            yield Detail(field=path, message=f"expected each item once, {found}")
+            yield Detail(field=path, message=f"expected distinct items, {found}")
         case _:
             yield Detail(field=path, message=f"expected {expected_of(schema)}, {found}")
 

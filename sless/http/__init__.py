@@ -1,11 +1,11 @@
-"""REST, OpenAPI, metrics and the plain pages, as one Flask application. Short answers only: calls and streams are `asgi`'s.
+"""REST, OpenAPI, metrics and the plain pages, as one Flask application. Short answers only; `asgi` serves calls and streams.
 
-`operation` one row per path and method: the row registers the view *and* is the OpenAPI document, so they cannot drift · `table` all rows ·
-`resources` the rows that all of them have · `namespaces`, `workloads`, `code`, `history`, `triggers`, `jobs` the views · `call` what a view
-gets · `body` what comes in · `serialize` what goes out · `paging` · `errors` one shape for all of them · `openapi` · `pages`, `funcs` for
-people.
+`operation` a row per path and method, which registers the view and generates its OpenAPI entry, so they cannot drift apart · `table` all
+rows · `resources` rows common to all resources · `namespaces`, `workloads`, `code`, `history`, `triggers`, `jobs` the views · `api_request`
+what a view gets · `body` parses requests · `serialize` writes answers · `paging` · `errors` one shape for all errors · `openapi` the
+document · `pages`, `funcs` for browsers.
 
-Decision: rows whose view is None are served by `asgi` before Flask is asked; they are here for the document only.
+Decision: rows without a view are served by `asgi` and never reach Flask; they are listed for the document only.
 """
 
 from sless.http.app import create_app

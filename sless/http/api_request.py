@@ -1,4 +1,4 @@
-"""What a view gets: who asks for what, and the use cases."""
+"""The request, as passed to views."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ NOBODY = Caller(sub="", namespace="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """One request within Flask's request context. `args` are the values of the path; `caller` is NOBODY on open paths."""
+    """A request within Flask's request context. `args` are the path parameters; `caller` is NOBODY on open paths."""
 
     usecases: Usecases
     settings: Settings
@@ -41,12 +41,12 @@ class ApiRequest:
         return request.headers.get("If-Match")
 
     def query(self, name: str) -> str | None:
-        """The last value, None when absent."""
+        """The last value of a query parameter, None if absent."""
         values = request.args.getlist(name)
         return values[-1] if values else None
 
     def json(self, *, required: bool = True) -> Any:
-        """The body. Raises Invalid (invalid_json), TOO_LARGE, UNSUPPORTED_MEDIA; None for an empty one that is not required."""
+        """The body; None if empty and not required. Raises Invalid (invalid_json), TOO_LARGE, UNSUPPORTED_MEDIA."""
         return read_json(self.settings.max_json_bytes, required=required)
 
     def integer(self, name: str, least: int, most: int) -> int | None:
@@ -58,5 +58,5 @@ class ApiRequest:
         return int(text)
 
     def accepts(self, *offered: str) -> str:
-        """The offered media type that the caller prefers; the first for one who takes anything."""
+        """The offered media type that the client prefers; by default the first."""
         return request.accept_mimetypes.best_match(offered, default=offered[0]) or offered[0]

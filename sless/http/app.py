@@ -1,4 +1,4 @@
-"""`create_app`: every row of the table as a view, with tokens checked, errors shaped and headers set."""
+"""`create_app` registers every row of the table, verifies tokens, formats errors and sets headers."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
 
 
 def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> Callable[..., Response]:
-    # `asgi` takes the documented methods of its own rows before Flask is asked: here they are for the 405 of all others.
+    # `asgi` serves these rows before Flask sees them. They are registered so that other methods get a 405.
     view = row.view or _served_by_asgi
 
     def serve(**args: Any) -> Response:
@@ -76,11 +76,11 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
 
 
 def _served_by_asgi(req: ApiRequest) -> Response:
-    raise SlessError(Code.NOT_IMPLEMENTED, "this path is served by the server's front, which is not running here")
+    raise SlessError(Code.NOT_IMPLEMENTED, "this path is served by the ASGI front end, which is not running here")
 
 
 def _check_query(row: Operation) -> None:
-    """Raises Invalid for parameters that do not exist, as for fields of a body, and for values outside an enumeration."""
+    """Raises Invalid for unknown parameters and for values outside an enumeration."""
     known = {item.name: item.schema for item in row.parameters if item.place == "query"}
     mistakes = []
     for name, value in request.args.items():
@@ -93,7 +93,7 @@ def _check_query(row: Operation) -> None:
 
 
 def _rule_of(path: str) -> str:
-    """OpenAPI's {ns} in Flask's words."""
+    """Converts OpenAPI's path syntax to Flask's."""
     return path.replace("{n}", "<int(min=1, max=2147483647):n>").replace("{", "<").replace("}", ">")
 
 

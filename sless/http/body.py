@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON within its limit, uploads onto disk."""
+"""Request bodies: JSON up to its limit, uploads to disk."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ MAX_CODE_HASH_CHARS = 200
 
 
 class UploadRequest(Request):
-    """Files of a form go straight into the upload's own folder: on the disk that is checked for room, and gone with it."""
+    """Writes files of a form straight into the upload's staging folder, whose disk space is checked and which is deleted afterwards."""
 
     def _get_file_stream(
         self, total_content_length: int | None, content_type: str | None, filename: str | None = None, content_length: int | None = None
@@ -50,18 +50,18 @@ def read_json(limit_bytes: int, *, required: bool) -> Any:
 
 
 def parse_json(data: bytes) -> Any:
-    """Raises Invalid (invalid_json) for what is not JSON as RFC 8259 has it: no NaN, no half surrogate pairs."""
+    """Parses strict RFC 8259 JSON: no NaN, no lone surrogates. Raises Invalid (invalid_json)."""
     if not data.strip():
-        raise _not_json("found an empty body")
+        raise _not_json("the body is empty")
     try:
         text = data.decode("utf-8-sig")
         value = json.loads(text, parse_constant=_refuse_constant)
-        if "\\u" in text:  # only an escape can smuggle in what no UTF-8 can say
+        if "\\u" in text:  # only an escape can produce a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise _not_json("found half a surrogate pair") from error
+        raise _not_json("lone surrogate in a string") from error
     except UnicodeDecodeError as error:
-        raise _not_json(f"found bytes that are not UTF-8 at position {error.start}") from error
+        raise _not_json(f"invalid UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise _not_json(f"{error.msg} at line {error.lineno} column {error.colno}") from error
     except RecursionError as error:
@@ -73,7 +73,7 @@ def parse_json(data: bytes) -> Any:
 
 @contextmanager
 def received_upload(usecases: Usecases, settings: Settings) -> Iterator[Upload]:
-    """The upload of this request, on disk within the block. Raises Invalid, TOO_LARGE, UNSUPPORTED_MEDIA, STORAGE_FULL."""
+    """The upload of this request, kept on disk within the block. Raises Invalid, TOO_LARGE, UNSUPPORTED_MEDIA, STORAGE_FULL."""
     with usecases.uploads.staged() as folder:
         code_hash = request.args.get("code_hash")
         match request.mimetype:
@@ -85,7 +85,7 @@ def received_upload(usecases: Usecases, settings: Settings) -> Iterator[Upload]:
             case mimetype if mimetype in _ZIP_TYPES:
                 path, form = _from_stream(folder, settings.max_zip_bytes), Form.ZIP
             case mimetype:
-                expected = f"{_MULTIPART} with a file field code, application/zip or {_JSON}"
+                expected = f"{_MULTIPART} with a file in the field code, application/zip or {_JSON}"
                 raise SlessError(Code.UNSUPPORTED_MEDIA, f"Content-Type: expected {expected}, found {mimetype[:80] or 'none'}")
         if code_hash is not None and len(code_hash) > MAX_CODE_HASH_CHARS:
             raise Invalid(Detail(field="code_hash", message=f"expected at most {MAX_CODE_HASH_CHARS} characters, found {len(code_hash)}"))
@@ -114,7 +114,7 @@ def _from_form(folder: Path, limit_bytes: int, code_hash: str | None) -> tuple[P
         raise _too_large("the upload", limit_bytes, "max_zip_bytes") from error
     if file is None:
         found = ", ".join(sorted({*request.files, *fields})[:5]) or "none"
-        raise Invalid(Detail(field="code", message=f"expected a file in the form field code, found fields: {found[:120]}"))
+        raise Invalid(Detail(field="code", message=f"expected a file in the form field code, found the fields: {found[:120]}"))
     file.stream.flush()
     path = Path(str(file.stream.name))
     if path.stat().st_size > limit_bytes:
@@ -127,8 +127,8 @@ def _too_large(what: str, limit_bytes: int, setting: str) -> SlessError:
 
 
 def _not_json(found: str) -> Invalid:
-    return Invalid(Detail(field="", message=f"expected JSON: {found}"), code=Code.INVALID_JSON)
+    return Invalid(Detail(field="", message=f"invalid JSON: {found}"), code=Code.INVALID_JSON)
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")

@@ -1,4 +1,4 @@
-"""Code: upload, versions, source. The same rows for functions and services; jobs have the upload."""
+"""Code: upload, versions, source. The rows are the same for functions and services; jobs only have the upload."""
 
 from functools import partial
 
@@ -71,12 +71,17 @@ def upload_operation(kind: Kind) -> Operation:
         path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/upload",
         view=partial(upload, kind),
         tag=f"{kind}s",
-        summary=f"Gives a {kind} its code: a zip, or files as JSON",
+        summary=f"Uploads code for a {kind}: a zip, or files as JSON",
         bodies={"multipart/form-data": ("UploadForm",), ZIP: ("binary",), JSON: ("Files",)},
         parameters=(
-            Parameter(name="code_hash", text="any text that the resource shall show", schema={"type": "string", "maxLength": 200}),
+            Parameter(
+                name="code_hash", text="any string; returned as code_hash of the resource", schema={"type": "string", "maxLength": 200}
+            ),
         ),
-        replies={202: shown("Upload", "a new version, being built"), 200: shown("Upload", "the newest version is this code already")},
+        replies={
+            202: shown("Upload", "a new version, queued for building"),
+            200: shown("Upload", "unchanged: the newest version already has this code"),
+        },
     )
 
 
@@ -87,8 +92,8 @@ def rebuild_operation(kind: Kind) -> Operation:
         path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/rebuild",
         view=partial(rebuild, kind),
         tag=f"{kind}s",
-        summary=f"Builds the active code of a {kind} again, on the runtime of today; the old version serves meanwhile",
-        replies={202: shown("Version", "the version that is being built")},
+        summary=f"Rebuilds the active code of a {kind} with the current runtime; the old version serves meanwhile",
+        replies={202: shown("Version", "the version being built")},
     )
 
 
@@ -108,8 +113,8 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
             parameters=parameters,
         )
 
-    follow = Parameter(name="follow", text="1: the build log as text that grows", schema=FLAG)
-    number = Parameter(name="version", text="which version", schema={"type": "integer", "minimum": 1, "maximum": MAX_VERSION})
+    follow = Parameter(name="follow", text="1: stream the build log as text", schema=FLAG)
+    number = Parameter(name="version", text="version number", schema={"type": "integer", "minimum": 1, "maximum": MAX_VERSION})
     source_reply = Reply(text="the files", content={JSON: "Source", ZIP: "binary"})
     log_reply = Reply(text="the version", content={JSON: "VersionWithLog", "text/plain": "", "text/event-stream": ""})
     return (
@@ -124,11 +129,11 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
 
 
 _SUMMARIES = {
-    "source": "The code of a {kind}: of the version named, else what was uploaded last (or activated since)",
-    "versions": "Every version of a {kind}",
+    "source": "The code of a {kind}: of the given version, else of the last one uploaded or activated",
+    "versions": "All versions of a {kind}",
     "get": "One version of a {kind}, with its build log",
-    "activate": "Makes a ready version the one that serves; restores its runtime and entrypoint",
-    "cancel": "Ends a build of a {kind}",
+    "activate": "Activates a ready version, restoring its runtime and entrypoint",
+    "cancel": "Cancels a build of a {kind}",
 }
 
 

@@ -1,4 +1,4 @@
-"""Every error in the one shape of contract §3, those of the framework too."""
+"""Formats all errors as in contract §3, including those of the framework."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def on_http_error(error: HTTPException) -> Response:
 
 def on_failure(error: Exception) -> Response:
     log.error("%s %s failed (request %s)", request.method, request.path, g.request_id, exc_info=error)
-    return error_response(SlessError(Code.INTERNAL, "the server failed; its log says why under this request_id"))
+    return error_response(SlessError(Code.INTERNAL, "internal error; see the server log for this request_id"))
 
 
 def _sentence_of(error: HTTPException, code: Code) -> str:
@@ -60,5 +60,5 @@ def _sentence_of(error: HTTPException, code: Code) -> str:
             return f"no such path: {request.path[:200]}"
         case Code.METHOD_NOT_ALLOWED:
             allowed = error.get_response().headers.get("Allow", "")
-            return f"method {request.method[:20]} is not allowed here, only {allowed}"
+            return f"method {request.method[:20]} not allowed; use {allowed}"
     return error.description or error.name

@@ -1,4 +1,4 @@
-"""`/funcs`: everything of a namespace, as aligned text for a terminal and as a simple page for a browser."""
+"""`/funcs`: lists everything in a namespace, as aligned text for terminals and as a simple page for browsers."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _LABELS = ("kind", "runtime", "phase", "active", "url", "schedule", "queue", "cr
 
 
 def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[str, str]:
-    """What is shown, empty values left out."""
+    """The fields to show, without empty ones."""
     values = (
         str(item.kind),
         item.runtime or "",
@@ -28,7 +28,7 @@ def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[st
 
 
 def text_of(items: Sequence[OverviewItem], namespace: str, settings: Settings) -> str:
-    """One block per resource; the values stand below each other."""
+    """One block per resource, with aligned values."""
     width = max(map(len, _LABELS)) + 2
     blocks = []
     for item in items:

@@ -1,4 +1,4 @@
-"""Invocations, logs, statistics; and the rows of what `asgi` serves beside them."""
+"""Invocations, logs and statistics; and the related rows that `asgi` serves."""
 
 from enum import StrEnum
 from functools import partial
@@ -21,16 +21,16 @@ E = TypeVar("E", bound=StrEnum)
 TEXT = "text/plain"
 DEFAULT_PAGE = 100
 ACCEPTED = shown("Fired", "accepted", "Location")
-# Plain strings: without Prefer they are read by nobody, so no value of them is wrong by itself.
+# Plain strings: without Prefer they are ignored, so any value is valid.
 ASYNC = tuple(
     Parameter(name=name, text=text, place="header")
     for name, text in (
-        ("Prefer", "respond-async: answer with 202 as soon as the call is durable, and run it later"),
+        ("Prefer", "respond-async: answer 202 as soon as the call is stored, and run it later"),
         (
             ATTEMPTS_HEADER,
-            f"with respond-async: tries in all, 1 to {MOST_ATTEMPTS} ({DEFAULT_ATTEMPTS}), while they end with 5xx, 429 or not at all",
+            f"with respond-async: maximum attempts, 1 to {MOST_ATTEMPTS} (default {DEFAULT_ATTEMPTS}); retried are 5xx, 429 and no answer",
         ),
-        (CALLBACK_HEADER, "with respond-async: http or https URL that is told how it ended, by a signed POST (see /callback-key)"),
+        (CALLBACK_HEADER, "with respond-async: http or https URL to notify (signed POST, see /callback-key) when the call ends"),
     )
 )
 _TRIGGERS = [str(item) for item in CallTrigger]
@@ -70,8 +70,8 @@ def stats(kind: Kind, req: ApiRequest) -> Response:
 
 def logs_operation(kind: Kind) -> Operation:
     title = kind.capitalize()
-    follow = Parameter(name="follow", text="1: lines as they come", schema=FLAG)
-    tail = Parameter(name="tail", text="the newest so many lines", schema={"type": "integer", "minimum": 0, "maximum": MAX_TAIL})
+    follow = Parameter(name="follow", text="1: stream new lines", schema=FLAG)
+    tail = Parameter(name="tail", text="number of most recent lines", schema={"type": "integer", "minimum": 0, "maximum": MAX_TAIL})
     return Operation(
         id=f"logs{title}",
         method="GET",
@@ -100,9 +100,11 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
             parameters=parameters,
         )
 
-    status = Parameter(name="status", text="only these", schema={"type": "string", "enum": [str(item) for item in CallStatus]})
-    trigger = Parameter(name="trigger", text="only those caused so", schema={"type": "string", "enum": _TRIGGERS})
-    window = Parameter(name="window", text="such as 30m, 1h, 7d", schema={"type": "string", "pattern": "^[1-9][0-9]{0,2}[mhd]$"})
+    status = Parameter(
+        name="status", text="only calls with this status", schema={"type": "string", "enum": [str(item) for item in CallStatus]}
+    )
+    trigger = Parameter(name="trigger", text="only calls started by this trigger", schema={"type": "string", "enum": _TRIGGERS})
+    window = Parameter(name="window", text="time span, such as 30m, 1h, 7d", schema={"type": "string", "pattern": "^[1-9][0-9]{0,2}[mhd]$"})
     filters = (status, trigger, SINCE, LIMIT, CURSOR)
     return (
         *(_invoke(kind, method) for method in ("GET", "POST")),
@@ -121,11 +123,11 @@ def _invoke(kind: Kind, method: str) -> Operation:
         path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/invoke",
         view=None,
         tag=f"{kind}s",
-        summary=f"Calls a {kind} as /fn does, with context.http null",
+        summary=f"Calls a {kind} like /fn, but with context.http null",
         bodies={JSON: ("Event",)} if post else {},
         body_required=False,
         parameters=ASYNC if post else (),
-        replies={200: Reply(text="what the handler answered", content={"*/*": ""}), 202: ACCEPTED},
+        replies={200: Reply(text="the handler's answer", content={"*/*": ""}), 202: ACCEPTED},
         any_status=True,
     )
 

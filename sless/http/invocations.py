@@ -1,4 +1,4 @@
-"""One invocation: shown with its attempts and its callback, cancelled, run again. And the key that callbacks are signed with."""
+"""A single invocation: get (with attempts and callback), cancel, retry. Also the key for signing callbacks."""
 
 from functools import partial
 from typing import Any
@@ -74,7 +74,7 @@ def _attempt_json(attempt: Attempt) -> dict[str, Any]:
 
 
 def _callback_json(url: str, callback: Callback | None) -> dict[str, Any]:
-    """Before the call has ended there is nothing to tell yet: then its status is waiting."""
+    """The status is waiting until the call has ended."""
     pending = callback is not None and callback.status is CallbackStatus.PENDING
     return {
         "url": url,
@@ -107,7 +107,7 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
             path=path,
             view=partial(get, kind),
             tag=f"{kind}s",
-            summary="One call, with its attempts, its callback and its log lines",
+            summary="One call, with attempts, callback and log lines",
             replies={200: shown("InvocationWithLogs", "the call")},
         ),
         Operation(
@@ -116,7 +116,7 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
             path=path,
             view=partial(cancel, kind),
             tag=f"{kind}s",
-            summary="Cancels an asynchronous call: one that waits never begins, one that runs is stopped; 409 when it has ended",
+            summary="Cancels an asynchronous call, whether queued or running; 409 if it has ended",
             replies={202: shown("InvocationWithLogs", "the call")},
         ),
         Operation(
@@ -125,7 +125,7 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
             path=path + "/retry",
             view=partial(retry, kind),
             tag=f"{kind}s",
-            summary="Runs an asynchronous call again that is dead, failed or was cancelled; its attempts are counted on",
+            summary="Retries an asynchronous call that is dead, failed or cancelled; attempts keep counting",
             replies={202: shown("Fired", "accepted", "Location")},
         ),
     )
@@ -139,7 +139,7 @@ OPERATIONS = (
         path=_KEY_PATH,
         view=callback_key,
         tag="namespaces",
-        summary="The key that callbacks are signed with; made when it is first asked for",
+        summary="The key for signing callbacks; created on first use",
         replies=_KEY,
     ),
     Operation(
@@ -148,7 +148,7 @@ OPERATIONS = (
         path=_KEY_PATH + "/rotate",
         view=rotate_callback_key,
         tag="namespaces",
-        summary="A new key; for 24 hours callbacks carry a signature of the one before, too",
+        summary="Creates a new key; for 24 hours callbacks are also signed with the previous one",
         replies=_KEY,
     ),
 )

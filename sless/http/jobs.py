@@ -16,9 +16,9 @@ _JOBS = Resource(
 )
 OPERATIONS = (
     *_JOBS.operations({
-        "create": "Makes a job; with run_id above 0 it runs as soon as it has code",
-        "get": "One job, with its result",
-        "merge": "Changes the named fields of a job; a higher run_id runs it again",
+        "create": "Creates a job; with run_id above 0 it runs as soon as it has code",
+        "get": "A job, with its result",
+        "merge": "Changes the given fields of a job; a higher run_id runs it again",
         "delete": "Deletes a job and stops its run",
     }),
     upload_operation(Kind.JOB),

@@ -1,4 +1,4 @@
-"""Who am I, what can run here, and the namespace as a whole."""
+"""The caller, the runtimes, and namespaces."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ OPERATIONS = (
         path="/v1/whoami",
         view=whoami,
         tag="namespaces",
-        summary="Who the token says I am, and my namespace",
+        summary="The subject of the token and its namespace",
         replies={200: shown("Whoami", "the caller")},
     ),
     Operation(
@@ -74,7 +74,7 @@ OPERATIONS = (
         path="/v1/runtimes",
         view=runtimes,
         tag="namespaces",
-        summary="Languages and versions, with their end of life",
+        summary="Runtimes, with their end of life",
         replies={200: shown("Runtimes", "all runtimes")},
     ),
     Operation(
@@ -83,7 +83,7 @@ OPERATIONS = (
         path="/v1/namespaces",
         view=list_all,
         tag="namespaces",
-        summary="Namespaces of all tenants, for operators",
+        summary="Namespaces of all tenants (operators only)",
         parameters=(LIMIT, CURSOR),
         replies={200: shown("Namespaces", "the namespaces, by name")},
     ),
@@ -93,7 +93,7 @@ OPERATIONS = (
         path=_NS + "/ensure",
         view=ensure,
         tag="namespaces",
-        summary="Makes the namespace; idempotent",
+        summary="Creates the namespace; idempotent",
         replies={200: shown("Namespace", "the namespace")},
     ),
     Operation(
@@ -103,8 +103,8 @@ OPERATIONS = (
         view=delete,
         tag="namespaces",
         summary="Deletes everything in the namespace",
-        parameters=(Parameter(name="confirm", text="the namespace once more", required=True),),
-        replies={202: Reply(text="it is being deleted", content={JSON: "Deleting"})},
+        parameters=(Parameter(name="confirm", text="must repeat the namespace", required=True),),
+        replies={202: Reply(text="deletion has started", content={JSON: "Deleting"})},
     ),
     Operation(
         id="usage",
@@ -112,7 +112,7 @@ OPERATIONS = (
         path=_NS + "/usage",
         view=usage,
         tag="namespaces",
-        summary="Counts, limits, and invocations and GB-seconds per day",
+        summary="Counts, limits, and daily invocations and GB-seconds",
         replies={200: shown("Usage", "the usage of the last 31 days")},
     ),
 )

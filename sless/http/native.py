@@ -1,11 +1,11 @@
-"""Rows of what `asgi` serves by itself, for the document: the call itself, health."""
+"""Rows that `asgi` serves, for the document: calls and health."""
 
 from sless.http.history import ACCEPTED
 from sless.http.operation import JSON, Operation, Reply, shown
 
 _FN = "/fn/{ns}/{name}"
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-_REPLIES = {200: Reply(text="what the handler answered", content={"*/*": ""})}
+_REPLIES = {200: Reply(text="the handler's answer", content={"*/*": ""})}
 
 
 def _call(method: str) -> Operation:
@@ -16,7 +16,7 @@ def _call(method: str) -> Operation:
         path=_FN,
         view=None,
         tag="calls",
-        summary="The call itself; any sub-path and query reach the handler as they are; `Prefer: respond-async` as with …/invoke",
+        summary="Calls a function or service; sub-path and query are passed on unchanged; `Prefer: respond-async` as for …/invoke",
         bodies={JSON: ("Event",)} if body else {},
         body_required=False,
         replies=_REPLIES | ({202: ACCEPTED} if method == "POST" else {}),
@@ -33,14 +33,14 @@ def _health(path: str, summary: str) -> Operation:
         view=None,
         tag="server",
         summary=summary,
-        replies={200: shown("Health", "yes"), 503: shown("Health", "not now")},
+        replies={200: shown("Health", "healthy"), 503: shown("Health", "unhealthy")},
         open=True,
     )
 
 
 OPERATIONS = (
     *map(_call, _METHODS),
-    _health("/healthz", "The process answers"),
+    _health("/healthz", "Liveness"),
     _health("/health", "Same as /healthz"),
-    _health("/readyz", "The server can do its work"),
+    _health("/readyz", "Readiness"),
 )

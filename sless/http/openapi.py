@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, from the rows of `table` and the schemas that validate."""
+"""The OpenAPI 3.1 document, generated from the rows of `table` and the validation schemas."""
 
 import re
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     "id": {"type": "string", "pattern": r"^[A-Za-z0-9._:=+@-]{1,128}$"},
 }
 _HEADERS = {
-    "ETag": "state of the resource, for If-Match",
-    "Link": "where the list goes on (rel=next)",
-    "Location": "where the new thing can be looked up",
+    "ETag": "version of the resource, for If-Match",
+    "Link": "next page of the list (rel=next)",
+    "Location": "URL of the new resource",
 }
 _TAGS = {
-    "namespaces": "Tenants and what they used",
+    "namespaces": "Tenants and their usage",
     "functions": "Code that runs when called",
-    "services": "Code with standing instances and a URL",
-    "triggers": "What calls functions and services: http, cron, event",
+    "services": "Code with permanently running instances and a URL",
+    "triggers": "Start functions and services over HTTP, on a schedule, or for messages of a queue",
     "jobs": "One run with a stored result",
-    "calls": "The invoke path",
+    "calls": "Calls over HTTP",
     "server": "The server itself",
 }
 
@@ -40,7 +40,7 @@ def document(operations: Iterable[Operation], base_url: str) -> dict[str, Any]:
         "info": {
             "title": "sless",
             "version": __version__,
-            "description": "Serverless functions. Every answer carries X-Request-Id; errors have one shape (Error), whatever went wrong.",
+            "description": "Serverless functions. Every answer carries X-Request-Id; all errors have the same shape (Error).",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
@@ -52,7 +52,7 @@ def document(operations: Iterable[Operation], base_url: str) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
             "responses": {
                 "Error": {
-                    "description": "Anything that went wrong; the status follows from `code`",
+                    "description": "An error; `code` determines the status",
                     "content": {"application/json": {"schema": _ref("Error")}},
                 }
             },
@@ -62,8 +62,10 @@ def document(operations: Iterable[Operation], base_url: str) -> dict[str, Any]:
 
 def _operation(row: Operation) -> dict[str, Any]:
     responses: dict[str, Any] = {str(status): _reply(reply) for status, reply in row.replies.items()}
-    # Of a call every status is the handler's own and may look like anything.
-    responses["default"] = {"description": "the handler's own, or an Error"} if row.any_status else {"$ref": "#/components/responses/Error"}
+    # Handlers answer calls with any status and body.
+    responses["default"] = (
+        {"description": "the handler's answer, or an Error"} if row.any_status else {"$ref": "#/components/responses/Error"}
+    )
     described: dict[str, Any] = {"operationId": row.id, "summary": row.summary, "tags": [row.tag], "responses": responses}
     parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", row.path)] + list(map(_parameter, row.parameters))
     if parameters:

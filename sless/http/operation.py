@@ -1,4 +1,4 @@
-"""A row of the route table."""
+"""Rows of the route table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from sless.http.api_request import ApiRequest
 
 View = Callable[[ApiRequest], Response]
 KindView = Callable[[Kind, ApiRequest], Response]
-"""The same for functions, services and jobs."""
+"""Shared by functions, services and jobs."""
 JSON = "application/json"
 
 
@@ -28,7 +28,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """`content` maps media types to component names (of `domain.schemas`) or, for what is no JSON, to "" (text) or "binary"."""
+    """`content` maps media types to component names (of `domain.schemas`), or to "" (text) or "binary" if they are not JSON."""
 
     text: str
     content: dict[str, str] = field(default_factory=dict)
@@ -37,8 +37,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """`path` in OpenAPI's form. `view` None: served by `asgi`. `bodies` maps media types to component names; several names mean one of
-    them. `open`: no token is asked for. `any_status`: a handler answers, with whatever status and body it likes."""
+    """`path` uses OpenAPI syntax. `view` None: served by `asgi`. `bodies` maps media types to component names; several names are
+    alternatives. `open`: no token required. `any_status`: a handler answers, with any status and body."""
 
     id: str
     method: str
@@ -59,7 +59,7 @@ def shown(component: str, text: str = "the resource", *headers: str) -> Reply:
 
 
 FLAG = {"type": "string", "enum": ["0", "1", "false", "true"]}
-LIMIT = Parameter(name="limit", text="how many at most", schema={"type": "integer", "minimum": 1, "maximum": 1000})
-CURSOR = Parameter(name="cursor", text="where the page before ended, from its Link", schema={"type": "string", "maxLength": 128})
-IF_MATCH = Parameter(name="If-Match", text="ETag that the resource must still have", place="header")
-SINCE = Parameter(name="since", text="only from this time on", schema={"type": "string", "format": "date-time"})
+LIMIT = Parameter(name="limit", text="maximum number of items", schema={"type": "integer", "minimum": 1, "maximum": 1000})
+CURSOR = Parameter(name="cursor", text="end of the previous page, from its Link header", schema={"type": "string", "maxLength": 128})
+IF_MATCH = Parameter(name="If-Match", text="only if the resource still has this ETag", place="header")
+SINCE = Parameter(name="since", text="only items at or after this time", schema={"type": "string", "format": "date-time"})

@@ -1,8 +1,7 @@
-"""What people open in a browser: the landing page, the API's documentation, the list; and `/metrics` for machines.
+"""Pages for browsers: landing page, API documentation, `/funcs`; and `/metrics`.
 
-A browser gets into `/funcs` by a form that takes the token once and keeps it in a cookie: HttpOnly, SameSite=Strict and sent to /funcs
-alone, so no script can read it, no other site can use it, and the REST interface never sees it. A script of a
-function, which has the same origin, gets nothing by fetch or in a frame.
+`/funcs` has a login form that stores the token in a cookie: HttpOnly, SameSite=Strict and limited to /funcs. Scripts cannot read it, other
+sites cannot use it, and the REST interface never accepts it. A function's script on the same origin cannot fetch or frame the page with it.
 """
 
 import hmac
@@ -34,12 +33,12 @@ _FRAME = """<!doctype html>
 <title>{{ title }} · sless</title><link rel="icon" href="/static/favicon.svg"><link rel="stylesheet" href="/static/pages.css"></head>
 <body><header><a href="/">sless</a> <a href="/funcs">functions</a> <a href="/docs">API</a></header>
 <main><h1>{{ title }}</h1>{% block main %}{% endblock %}</main>{{ script }}</body></html>"""
-_HOME = """<p>Serverless functions: code goes in, a URL that answers comes out. Version {{ version }}.</p>
-<ul><li><a href="/funcs">Functions</a>: everything in your namespace</li><li><a href="/docs">API</a>: every call, and a way to try it</li>
+_HOME = """<p>Serverless functions: upload code, get a URL. Version {{ version }}.</p>
+<ul><li><a href="/funcs">Functions</a>: everything in your namespace</li><li><a href="/docs">API</a>: all operations, to read and try</li>
 <li><a href="/openapi.json">OpenAPI document</a></li></ul>"""
 _LOGIN = """{% if reason %}<p class="bad">{{ reason }}</p>{% endif %}
 <form method="post" action="/funcs/login"><label>Token <input type="password" name="token" autocomplete="off" required></label>
-<button>Show</button></form><p>A token is made by <code>sless token --sub NAME</code>.</p>"""
+<button>Show</button></form><p>Create a token with <code>sless token --sub NAME</code>.</p>"""
 _LIST = """<p>Namespace <code>{{ namespace }}</code></p>
 <form method="post" action="/funcs/logout"><button>Forget the token</button></form>
 {% for name, fields in items %}<section><h2>{{ name }}</h2><dl>{% for label, value in fields.items() %}
@@ -60,7 +59,7 @@ def home(req: ApiRequest) -> Response:
 
 def docs(req: ApiRequest) -> Response:
     script = '<script type="module" src="/static/docs.js"></script>'
-    body = '<div id="docs"><p>Needs JavaScript; the document itself is at <a href="/openapi.json">/openapi.json</a>.</p></div>'
+    body = '<div id="docs"><p>This page needs JavaScript. The document is at <a href="/openapi.json">/openapi.json</a>.</p></div>'
     return page("API", body, script=script)
 
 
@@ -72,12 +71,12 @@ def exposition(req: ApiRequest) -> Response:
     token = req.settings.metrics_token
     sent = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
     if token and not hmac.compare_digest(sent, token.encode()):
-        raise SlessError(Code.UNAUTHORIZED, "/metrics asks for Authorization: Bearer <SLESS_METRICS_TOKEN>")
+        raise SlessError(Code.UNAUTHORIZED, "/metrics requires Authorization: Bearer <SLESS_METRICS_TOKEN>")
     return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
 def funcs(req: ApiRequest) -> Response:
-    """Asks for the token itself: a browser without one gets a form, not JSON."""
+    """Checks the token itself, since a browser without one gets a form instead of JSON."""
     as_page = req.accepts(TEXT, HTML) == HTML
     try:
         caller = _caller()
@@ -118,15 +117,15 @@ def logout(req: ApiRequest) -> Response:
 
 
 def _caller() -> Caller:
-    """Functions under /fn share this page's origin, and with it the cookie: it counts for what a browser opens as a page of its own, not
-    for what a script fetches or frames."""
+    """Functions under /fn may share this page's origin, and thus its cookie. The cookie is only accepted for pages that the browser opens
+    itself, not for fetches or frames."""
     opened = request.headers.get("Sec-Fetch-Dest", "document") == "document"
     cookie = request.cookies.get(COOKIE) if opened else None
     return _verifier().verify(request.headers.get("Authorization") or (f"Bearer {cookie}" if cookie else None))
 
 
 def _namespace_of(caller: Caller, req: ApiRequest) -> str:
-    """An operator may look at others with ?ns=."""
+    """Operators may select another namespace with ?ns=."""
     named = req.query("ns")
     namespace = caller.namespace if named is None else named
     caller.check(namespace)
@@ -141,17 +140,17 @@ def _verifier() -> TokenVerifier:
 
 
 def _same_site() -> None:
-    """Raises FORBIDDEN for a form on somebody else's page."""
+    """Raises FORBIDDEN for forms on pages of other sites."""
     site = request.headers.get("Sec-Fetch-Site")
     if site not in (None, "same-origin", "none"):
-        raise SlessError(Code.FORBIDDEN, f"this form is to be sent from its own page, not {site[:40]}")
+        raise SlessError(Code.FORBIDDEN, f"this form must be sent from its own page; Sec-Fetch-Site is {site[:40]}")
 
 
 def _to_funcs() -> Response:
     return Response(status=303, headers={"Location": "/funcs"})
 
 
-_FORM = Reply(text="the form that asks for a token, or an Error", content={HTML: "", JSON: "Error"})
+_FORM = Reply(text="the login form, or an Error", content={HTML: "", JSON: "Error"})
 
 
 def _row(method: str, path: str, view: View, summary: str, reply: Reply) -> Operation:
@@ -164,7 +163,7 @@ def _row(method: str, path: str, view: View, summary: str, reply: Reply) -> Oper
         summary=summary,
         replies={303 if method == "POST" else 200: reply} | ({401: _FORM} if view in (funcs, login) else {}),
         bodies={"application/x-www-form-urlencoded": ("LoginForm",)} if view is login else {},
-        parameters=(Parameter(name="ns", text="another namespace, for operators"),) if view is funcs else (),
+        parameters=(Parameter(name="ns", text="another namespace (operators only)"),) if view is funcs else (),
         open=True,
     )
 
@@ -173,10 +172,10 @@ _PAGE = Reply(text="a page", content={HTML: ""})
 _LISTING = Reply(text="the list", content={TEXT: "", HTML: ""})
 OPERATIONS = (
     _row("GET", "/", home, "Landing page", _PAGE),
-    _row("GET", "/docs", docs, "This document as a page", _PAGE),
+    _row("GET", "/docs", docs, "This document, as a page", _PAGE),
     _row("GET", "/openapi.json", openapi, "This document", Reply(text="OpenAPI 3.1", content={JSON: "Document"})),
     _row("GET", "/metrics", exposition, "Prometheus metrics", Reply(text="the metrics", content={TEXT: ""})),
     _row("GET", "/funcs", funcs, "Functions, services and jobs of a namespace, as text or as a page", _LISTING),
-    _row("POST", "/funcs/login", login, "Lets a browser into /funcs", Reply(text="to /funcs")),
-    _row("POST", "/funcs/logout", logout, "Forgets the browser's token", Reply(text="to /funcs")),
+    _row("POST", "/funcs/login", login, "Logs a browser in to /funcs", Reply(text="to /funcs")),
+    _row("POST", "/funcs/logout", logout, "Logs the browser out", Reply(text="to /funcs")),
 )

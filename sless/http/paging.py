@@ -1,4 +1,4 @@
-"""Lists: plain JSON arrays; what follows is named by a Link header."""
+"""Lists: plain JSON arrays, with a Link header to the next page."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def paged(
     show: Callable[[T], Any],
     default: int | None = None,
 ) -> Response:
-    """`fetch` is asked for one item more than the page has; its presence is what the Link header tells."""
+    """Fetches one item more than fits on the page, to find out whether a next page exists."""
     limit = req.integer("limit", 1, MAX_PAGE) or default
     found = list(fetch(limit + 1 if limit else None))
     page = found[:limit] if limit else found

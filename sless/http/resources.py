@@ -1,4 +1,4 @@
-"""What functions, services, triggers and jobs have in common: made, listed, read, changed and deleted in the same way."""
+"""Create, list, get, replace, merge and delete: the rows that functions, services, triggers and jobs have in common."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ _WRITING = frozenset({"create", "replace", "merge"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """`noun` as paths, tags and operations name it. `usecases` finds the object with the methods create, list, get, replace, merge and
-    delete, whose views `row_of` and `json_of` read. `bodies` are the components of a request without their verb, `written` is that of
-    the answer to one that writes."""
+    """`noun` is used in paths, tags and operation ids. `usecases` returns the object with the methods create, list, get, replace, merge and
+    delete; `row_of` and `json_of` read the views that it returns. `bodies` are the request components without their verb, `written` is the
+    answer component of writes."""
 
     noun: str
     usecases: Callable[[ApiRequest], Any]
@@ -32,7 +32,7 @@ class Resource:
     written: str
 
     def operations(self, summaries: Mapping[str, str]) -> tuple[Operation, ...]:
-        """The list, and a row for each verb that has a summary."""
+        """The list, and a row for each verb with a summary."""
         return (self._listing(), *(self._row(verb, summary) for verb, summary in summaries.items()))
 
     def _row(self, verb: str, summary: str) -> Operation:
@@ -58,7 +58,7 @@ class Resource:
             path=self._path,
             view=self._list,
             tag=f"{self.noun}s",
-            summary=f"All {self.noun}s by name",
+            summary=f"All {self.noun}s, by name",
             parameters=(LIMIT, CURSOR),
             replies={200: shown(f"{title}s", f"the {self.noun}s", "Link")},
         )
@@ -69,9 +69,9 @@ class Resource:
 
     def _view(self, verb: str) -> View:
         def view(req: ApiRequest) -> Response:
-            made = self._called(verb, req)
-            row = self.row_of(made)
-            response = json_response(self.json_of(made, req.settings), _STATUS.get(verb, 200))
+            found = self._called(verb, req)
+            row = self.row_of(found)
+            response = json_response(self.json_of(found, req.settings), _STATUS.get(verb, 200))
             if verb == "create":
                 response.headers["Location"] = f"/v1/namespaces/{req.namespace}/{self.noun}s/{row.name}"
             return with_etag(response, row.id, row.generation)

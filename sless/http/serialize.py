@@ -1,4 +1,4 @@
-"""Domain values → JSON of contract §2. Secrets have no way out: only the fields named here are shown."""
+"""Domain values → JSON of contract §2. Only the fields listed here are returned, so secrets cannot leak."""
 
 import json
 from datetime import datetime
@@ -31,7 +31,7 @@ def with_etag(response: Response, resource_id: str, generation: int) -> Response
 
 
 def call_url(settings: Settings, namespace: str, name: str) -> str:
-    """Of a function or service: a host of its own where there are Ingresses for them."""
+    """URL of a function or service; its own host if it has an Ingress."""
     if settings.ingress_host and not settings.external_url:
         return f"{'https' if settings.ingress_tls_secret else 'http'}://{name}-{namespace}.{settings.ingress_host}"
     return f"{settings.base_url()}/fn/{namespace}/{name}"
@@ -146,7 +146,7 @@ def upload_json(uploaded: Uploaded, phase: PhaseView) -> Json:
         "version": version.number,
         "sha256": version.sha256,
         "phase": str(phase.phase),
-        "message": phase.message if uploaded.fresh else f"version {version.number} is this code already",
+        "message": phase.message if uploaded.fresh else f"version {version.number} already has this code",
         "s3_key": version.code_key,
     }
 
@@ -214,7 +214,7 @@ def _phase_json(phase: PhaseView, settings: Settings) -> Json:
 
 
 def _image_of(artifact: str | None, settings: Settings) -> str | None:
-    """Locally the artifact is a folder of dependencies, and of small code in a cluster where it is kept: which is nobody's business."""
+    """Only image references are shown; other artifacts (a dependency folder, or where small code is stored) are internal."""
     return artifact if artifact and settings.backend == "kubernetes" and "/" in artifact else None
 
 

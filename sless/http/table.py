@@ -1,4 +1,4 @@
-"""All rows: what is registered and what is documented."""
+"""All rows, to register and to document."""
 
 from sless.domain.model import Kind
 from sless.http import code, history, invocations, jobs, namespaces, native, pages, triggers, workloads

@@ -27,10 +27,10 @@ def fire(req: ApiRequest) -> Response:
 
 OPERATIONS = (
     *_TRIGGERS.operations({
-        "create": "Makes a trigger; with auth key the answer shows the new key, this once",
-        "get": "One trigger",
-        "replace": "Replaces a trigger; write-only fields stay unless named",
-        "merge": 'Changes the named fields of a trigger; {"rotate_key": true} makes a new key',
+        "create": "Creates a trigger; with auth key the answer contains the new key, shown only once",
+        "get": "A trigger",
+        "replace": "Replaces a trigger; write-only fields are kept unless given",
+        "merge": 'Changes the given fields of a trigger; {"rotate_key": true} creates a new key',
         "delete": "Deletes a trigger",
     }),
     Operation(
@@ -39,7 +39,7 @@ OPERATIONS = (
         path="/v1/namespaces/{ns}/triggers/{name}/fire",
         view=fire,
         tag="triggers",
-        summary="Calls what the trigger refers to once, now, asynchronously; also while it is disabled",
+        summary="Calls the trigger's function or service once, asynchronously, even if the trigger is disabled",
         bodies={JSON: ("Event",)},
         body_required=False,
         replies={202: shown("Fired", "accepted", "Location")},

@@ -1,4 +1,4 @@
-"""Functions and services: the same rows under two names."""
+"""Functions and services, which have the same rows."""
 
 from sless.domain.model import Kind
 from sless.http.operation import Operation
@@ -16,9 +16,9 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
         written=kind.capitalize(),
     )
     return resource.operations({
-        "create": f"Makes a {kind}; its code comes with an upload",
-        "get": f"One {kind}",
-        "replace": f"Replaces a {kind}: what is not named gets its default; write-only fields stay unless named",
-        "merge": f"Changes the named fields of a {kind}; null restores the default",
-        "delete": f"Deletes a {kind}; it is shown as Deleting until nothing of it runs",
+        "create": f"Creates a {kind}; upload its code next",
+        "get": f"A {kind}",
+        "replace": f"Replaces a {kind}: omitted fields get their defaults, omitted write-only fields are kept",
+        "merge": f"Changes the given fields of a {kind}; null restores the default",
+        "delete": f"Deletes a {kind}; its phase is Deleting until nothing of it runs",
     })  # fmt: skip

@@ -1,7 +1,7 @@
-"""Tokens: who calls. The only home of PyJWT.
+"""Tokens: identify the caller. The only module that imports PyJWT.
 
-One verifier per process, one key source per `SLESS_AUTH_MODE`. Which check failed is the answer's `code`; the token itself never appears
-in a message or a log.
+One verifier per process, one key source per `SLESS_AUTH_MODE`. The answer's `code` says which check failed; tokens never appear in messages
+or logs.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ __all__ = ["Caller", "TokenVerifier", "issue_token", "shared_secret", "token_of"
 MAX_TOKEN_CHARS = 16 * 1024
 MAX_SUB_BYTES = 1024
 REMEMBER_SEC = 300.0
-"""A verified token is taken on trust for this long at most, so that a key withdrawn from a key set stops working soon."""
+"""How long a verified token is cached at most, so that keys removed from a key set stop working soon."""
 REMEMBERED_TOKENS = 2048
 
 
@@ -35,36 +35,36 @@ class Caller:
     operator: bool = False
 
     def check(self, namespace: str) -> None:
-        """Raises FORBIDDEN unless the caller may use the namespace."""
+        """Raises FORBIDDEN unless the caller may access the namespace."""
         if namespace != self.namespace and not self.operator:
-            raise SlessError(Code.FORBIDDEN, f"namespace: expected your own, {self.namespace}, found {_short(namespace)}")
+            raise SlessError(Code.FORBIDDEN, f"the token gives access to namespace {self.namespace}, not {_short(namespace)}")
 
 
 class TokenVerifier:
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
-        """Raises ConfigError when the mode's key is missing or unusable. In mode `local` the secret is made when there is none."""
+        """Raises ConfigError if the mode's key is missing or invalid. Mode `local` creates its secret on first use."""
         self._settings = settings
         self._clock = clock
         self._keys = key_source(settings)
-        self._seen: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._verified: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def verify(self, authorization: str | None) -> Caller:
-        """The caller of an `Authorization` header. Raises a 401 whose code names the failed check."""
+        """The caller for an `Authorization` header. Raises a 401 whose code names the failed check."""
         token = token_of(authorization)
         mark = hashlib.sha256(token.encode("utf-8", "replace")).digest()
         now = self._clock()
         with self._lock:
-            seen = self._seen.get(mark)
-            if seen is not None and seen[1] > now:
-                self._seen.move_to_end(mark)
-                return seen[0]
+            known = self._verified.get(mark)
+            if known is not None and known[1] > now:
+                self._verified.move_to_end(mark)
+                return known[0]
         claims = self._claims(token)
         caller = self._caller(claims)
         with self._lock:
-            self._seen[mark] = (caller, min(float(claims["exp"]), now + REMEMBER_SEC))
-            while len(self._seen) > REMEMBERED_TOKENS:
-                self._seen.popitem(last=False)
+            self._verified[mark] = (caller, min(float(claims["exp"]), now + REMEMBER_SEC))
+            while len(self._verified) > REMEMBERED_TOKENS:
+                self._verified.popitem(last=False)
         return caller
 
     def _claims(self, token: str) -> dict[str, Any]:
@@ -89,59 +89,59 @@ class TokenVerifier:
         try:
             return jwt.decode(token, key.key or "", algorithms=algorithms, options=options, audience=audience, issuer=issuer)
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            # `from None`: what the library said may quote the token.
+            # `from None`: the library's message may quote the token.
             raise _refusal_of(error, key) from None
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
         sub = claims.get("sub")
         if not isinstance(sub, str) or not sub.strip():
-            refuse(Code.UNAUTHORIZED, "the token has no sub: expected a non-empty text that names the tenant")
+            refuse(Code.UNAUTHORIZED, "the token has no sub; expected a non-empty string that identifies the tenant")
         try:
             size = len(sub.encode())
         except UnicodeEncodeError:
-            refuse(Code.TOKEN_MALFORMED, "the token's sub is not valid Unicode")
+            refuse(Code.TOKEN_MALFORMED, "the sub of the token is not valid Unicode")
         if size > MAX_SUB_BYTES:
-            refuse(Code.UNAUTHORIZED, f"the token's sub is too long: expected at most {MAX_SUB_BYTES} bytes, found {size}")
+            refuse(Code.UNAUTHORIZED, f"the sub of the token is too long: expected at most {MAX_SUB_BYTES} bytes, found {size}")
         return Caller(sub=sub, namespace=ids.namespace_of(sub), operator=sub in self._settings.operator_subs)
 
 
 def _refusal_of(error: Exception, key: VerificationKey) -> SlessError:
-    """What PyJWT raised as a 401 that says which check failed."""
+    """The 401 for an exception of PyJWT."""
     match error:
         case jwt.ExpiredSignatureError():
             return SlessError(Code.TOKEN_EXPIRED, "the token has expired")
         case jwt.MissingRequiredClaimError():
-            return SlessError(Code.UNAUTHORIZED, f"the token has no {error.claim}; it is required")
+            return SlessError(Code.UNAUTHORIZED, f"the token has no {error.claim}, which is required")
         case jwt.ImmatureSignatureError():
             return SlessError(Code.UNAUTHORIZED, "the token is not valid yet (nbf)")
         case jwt.InvalidAudienceError():
             return SlessError(Code.UNAUTHORIZED, "the token is for another audience (aud)")
         case jwt.InvalidIssuerError():
-            return SlessError(Code.UNAUTHORIZED, "the token comes from another issuer (iss)")
+            return SlessError(Code.UNAUTHORIZED, "the token is from another issuer (iss)")
         case jwt.InvalidSignatureError():
-            return SlessError(Code.TOKEN_BAD_SIGNATURE, "the token's signature is wrong")
+            return SlessError(Code.TOKEN_BAD_SIGNATURE, "the signature of the token is invalid")
         case jwt.InvalidAlgorithmError() | jwt.InvalidKeyError():
             expected = " or ".join(key.algorithms)
-            return SlessError(Code.TOKEN_BAD_SIGNATURE, f"the token's alg does not fit the key: expected {expected}")
-    return SlessError(Code.TOKEN_MALFORMED, "the token cannot be read: its parts are not those of a JWT")
+            return SlessError(Code.TOKEN_BAD_SIGNATURE, f"the alg of the token does not match the key; expected {expected}")
+    return SlessError(Code.TOKEN_MALFORMED, "the token is malformed: its parts are not those of a JWT")
 
 
 def token_of(authorization: str | None) -> str:
     if not authorization or not authorization.strip():
-        refuse(Code.TOKEN_MISSING, "a token is needed: send the header Authorization: Bearer <token>")
+        refuse(Code.TOKEN_MISSING, "authentication required: send the header Authorization: Bearer <token>")
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or " " in token:
-        refuse(Code.TOKEN_MALFORMED, "the header Authorization is malformed: expected Bearer <token>")
+        refuse(Code.TOKEN_MALFORMED, "malformed Authorization header: expected Bearer <token>")
     if len(token) > MAX_TOKEN_CHARS:
         refuse(Code.TOKEN_MALFORMED, f"the token is too long: expected at most {MAX_TOKEN_CHARS} characters, found {len(token)}")
     return token
 
 
 def issue_token(settings: Settings, sub: str, ttl_sec: float) -> str:
-    """A token that this server accepts. Raises ConfigError in modes whose tokens come from elsewhere, ValueError for an unusable `sub`."""
+    """Issues a token that this server accepts. Raises ConfigError in modes with external tokens, ValueError for an invalid `sub`."""
     if settings.auth_mode not in ("local", "secret"):
-        raise ConfigError(f"SLESS_AUTH_MODE={settings.auth_mode}: tokens come from your identity provider, sless cannot make them")
+        raise ConfigError(f"SLESS_AUTH_MODE={settings.auth_mode}: tokens come from your identity provider; sless cannot issue them")
     if not sub.strip() or len(sub.encode()) > MAX_SUB_BYTES:
         raise ValueError(f"sub: expected 1 to {MAX_SUB_BYTES} bytes")
     now = int(time.time())

@@ -1,4 +1,4 @@
-"""Where the keys come from that tokens are checked with: a secret, a PEM file, a key set behind a URL."""
+"""Sources of keys for verifying tokens: a secret, a PEM file, or a key set behind a URL."""
 
 import logging
 import os
@@ -22,18 +22,18 @@ log = logging.getLogger(__name__)
 
 MIN_SECRET_BYTES = 32
 JWKS_PAUSE_SEC = 10.0
-"""Shortest time between two fetches of the key set that unknown key ids cause: made-up ids must not become a flood elsewhere."""
+"""Minimum time between fetches of the key set, so that forged key ids cannot flood its server."""
 JWKS_FRESH_SEC = 600.0
 
 
 def refuse(code: Code, message: str) -> NoReturn:
-    # `from None`: what the library said may quote the token.
+    # `from None`: the library's message may quote the token.
     raise SlessError(code, message) from None
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """`key` None: the signature is not checked (perimeter)."""
+    """`key` None: signatures are not checked (perimeter)."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -41,7 +41,7 @@ class VerificationKey:
 
 class KeySource(Protocol):
     def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
-        """The key for a token with this header; raises a 401."""
+        """The key for a token with this header. Raises a 401."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class FixedKey:
 
 
 class KeySet:
-    """A JWKS behind a URL. An unknown `kid` fetches it again; a failed fetch keeps the keys that are there."""
+    """A JWKS behind a URL. Fetched again for an unknown `kid`; a failed fetch keeps the present keys."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic, pause_sec: float = JWKS_PAUSE_SEC) -> None:
         self._client = jwt.PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=5)
@@ -66,7 +66,7 @@ class KeySet:
 
     def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         kid = header.get("kid")
-        # Who has a key waits for nobody: else made-up ids and a slow key set together would hold up every token.
+        # Tokens with a known key never wait for a fetch, so forged ids and a slow key server cannot delay them.
         if (self._find(kid) is None or self._is_stale()) and self._lock.acquire(blocking=self._find(kid) is None):
             try:
                 if self._find(kid) is None or self._is_stale():
@@ -75,17 +75,19 @@ class KeySet:
                 self._lock.release()
         key = self._find(kid)
         if key is None and self._fetched_at is None:
-            raise SlessError(Code.UNAVAILABLE, "the key set that signs tokens cannot be read now", retry_after_sec=int(self._pause_sec))
+            raise SlessError(
+                Code.UNAVAILABLE, "the key set for verifying tokens is currently unavailable", retry_after_sec=int(self._pause_sec)
+            )
         if key is None:
-            refuse(Code.TOKEN_BAD_SIGNATURE, "the token is signed with a key that the key set does not hold")
+            refuse(Code.TOKEN_BAD_SIGNATURE, "the token is signed with an unknown key (kid)")
         return key
 
     def _is_stale(self) -> bool:
         return self._fetched_at is None or self._clock() - self._fetched_at > JWKS_FRESH_SEC
 
     def _find(self, kid: Any) -> VerificationKey | None:
-        """Without a `kid` the only key of the set is meant."""
-        keys = self._keys  # taken once: a fetch puts others in their place
+        """A token without a `kid` uses the only key of the set."""
+        keys = self._keys  # read once: a fetch replaces it
         if kid is None and len(keys) == 1:
             return next(iter(keys.values()))
         return keys.get(kid) if isinstance(kid, str) else None
@@ -108,21 +110,21 @@ class KeySet:
 
 
 def _jwk(data: Any) -> tuple[str | None, VerificationKey] | None:
-    """Keys that cannot verify are left out: symmetric ones (anyone who reads the set could sign), for encryption, of unknown kinds."""
+    """None for keys that cannot verify: symmetric ones (anyone who reads the set could sign), encryption keys and unknown kinds."""
     if not isinstance(data, dict) or data.get("kty") == "oct" or data.get("use", "sig") != "sig":
         return None
     try:
         key = jwt.PyJWK.from_dict(data).key
         algorithms = algorithms_of(key)
     except (jwt.PyJWTError, ConfigError, ValueError, TypeError) as error:
-        log.warning("key %r of the key set is left out: %s", data.get("kid"), error)
+        log.warning("ignoring key %r of the key set: %s", data.get("kid"), error)
         return None
     named = data.get("alg")
     return data.get("kid"), VerificationKey(key, tuple(name for name in algorithms if named in (None, name)))
 
 
 def algorithms_of(key: Any) -> tuple[str, ...]:
-    """Signature algorithms that fit a public key: what makes a mix-up of key types impossible."""
+    """Signature algorithms for a public key. Restricting them prevents confusion of key types."""
     match key:
         case rsa.RSAPublicKey():
             return ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -136,7 +138,7 @@ def algorithms_of(key: Any) -> tuple[str, ...]:
 
 
 def shared_secret(settings: Settings) -> bytes:
-    """The HS256 secret of the modes `local` (made on first use) and `secret`."""
+    """The HS256 secret of the modes `local` (created on first use) and `secret`."""
     if settings.auth_mode == "local":
         return _ensure_secret(settings.data_dir / "jwt-secret")
     secret = settings.jwt_secret.encode()
@@ -146,7 +148,7 @@ def shared_secret(settings: Settings) -> bytes:
 
 
 def _ensure_secret(path: Path) -> bytes:
-    """Two processes that start together end up with one secret: `link` is the step that only one of them can win."""
+    """Processes that start at the same time agree on one secret, since only one of them succeeds in `link`."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{ids.new_id()}")
@@ -163,9 +165,11 @@ def _ensure_secret(path: Path) -> bytes:
             fresh.unlink()
     secret = path.read_bytes().strip()
     if len(secret) < MIN_SECRET_BYTES:
-        raise ConfigError(f"{path}: expected at least {MIN_SECRET_BYTES} bytes, found {len(secret)}; without the file a new one is made")
+        raise ConfigError(
+            f"{path}: expected at least {MIN_SECRET_BYTES} bytes, found {len(secret)}; delete the file to create a new secret"
+        )
     if path.stat().st_mode & 0o077:
-        log.warning("%s can be read by others; it signs tokens and should have mode 0600", path)
+        log.warning("%s signs tokens but is readable by others; it should have mode 0600", path)
     return secret
 
 
@@ -181,9 +185,9 @@ def key_source(settings: Settings) -> KeySource:
             try:
                 key = load_pem_public_key(settings.jwt_public_key.encode())
             except ValueError as error:
-                raise ConfigError(f"SLESS_JWT_PUBLIC_KEY: expected a public key in PEM form: {error}") from error
+                raise ConfigError(f"SLESS_JWT_PUBLIC_KEY: expected a public key in PEM format: {error}") from error
             return FixedKey(VerificationKey(key, algorithms_of(key)))
         case "perimeter":
-            log.warning("SLESS_AUTH_MODE=perimeter: token signatures are NOT checked; anyone who reaches this port can be any tenant")
+            log.warning("SLESS_AUTH_MODE=perimeter: token signatures are NOT checked; anyone who can reach this port can act as any tenant")
             return FixedKey(VerificationKey(None, ()))
     raise ConfigError(f"SLESS_AUTH_MODE: expected local, secret, jwks, public-key or perimeter, found {settings.auth_mode!r}")

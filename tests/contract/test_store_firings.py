@@ -102,7 +102,7 @@ def test_a_target_that_is_being_deleted_gets_nothing(store, ready, insert):
 
 def test_without_a_version_it_is_skipped(store, workload, insert):
     run = claim_one(store, due_of(insert()))
-    assert run.status is CallStatus.SKIPPED and 'function "hello" had no version that is ready' in run.message
+    assert run.status is CallStatus.SKIPPED and 'function "hello" had no ready version' in run.message
     call = store.history.find_invocation(workload.id, run.id)
     assert call.status is CallStatus.SKIPPED and call.error == run.message and call.finished_at is not None
     assert store.runs.list_due(clock.now(), 100) == []

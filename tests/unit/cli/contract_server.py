@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def route(self, path: str, query: dict[str, str], headers: dict[str, str], body: bytes) -> None:
         if headers.get("authorization") != f"Bearer {TOKEN}":
-            raise Problem(401, "token_bad_signature", "the token's signature is wrong")
+            raise Problem(401, "token_bad_signature", "the signature of the token is invalid")
         if path == "/v1/whoami":
             return self.answer_json({"sub": "me", "namespace": NAMESPACE, "operator": False})
         if path == "/v1/namespaces":

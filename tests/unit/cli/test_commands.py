@@ -249,7 +249,7 @@ def test_triggers_and_jobs(run, state, deployed):
 def test_login_checks_and_keeps(run, server, monkeypatch, tmp_path):
     monkeypatch.delenv("SLESS_TOKEN")
     wrong = run("login", "--token", "nonsense")
-    assert (wrong.code, wrong.err) == (1, "Error: the token's signature is wrong\n")
+    assert (wrong.code, wrong.err) == (1, "Error: the signature of the token is invalid\n")
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert read_file(file_of(environ)).profiles == {}
     monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN + "\n"))

@@ -26,7 +26,7 @@ def test_broker_url(text: str, expected: tuple[object, ...]) -> None:
      "amqp://secret@h/v/w", "amqp://secret@h/?cafile=/etc/passwd", "amqp://secret@h/?no_verify_ssl=1", "amqp://secret@h/#x"],
 )  # fmt: skip
 def test_what_is_no_broker_url(text: str) -> None:
-    with pytest.raises(ValueError, match="expected") as raised:
+    with pytest.raises(ValueError, match=r"expected|unknown parameter|unexpected text") as raised:
         parse_broker_url(text)
     assert "secret" not in str(raised.value)
 

@@ -81,9 +81,7 @@ class TestDue:
     def test_beyond_the_grace_it_was_missed(self) -> None:
         dues, behind = advance(plan(), NOON + sec(661))
         assert [(due.due_at, due.count) for due in dues] == [(NOON + sec(600), 1)]
-        assert dues[0].missed == (
-            "missed: due at 2026-01-31T12:10:00.000Z, looked at 61 s later, later than misfire_grace_seconds 60 allows"
-        )
+        assert dues[0].missed == ("missed: due at 2026-01-31T12:10:00.000Z, noticed 61 s later, over misfire_grace_seconds (60)")
         assert (behind.next_at, behind.fired_at) == (NOON + sec(1200), None)
 
     def test_a_grace_of_0_still_lets_it_fire_on_time(self) -> None:
@@ -99,7 +97,7 @@ class TestDue:
     def test_after_a_longer_pause_what_was_missed_is_one_entry(self) -> None:
         dues, behind = advance(every_minute(), NOON + sec(3610))
         assert [(due.due_at, due.count) for due in dues] == [(NOON + sec(3540), 59), (NOON + sec(3600), 1)]
-        assert dues[0].missed.startswith("59 firings missed: due at 2026-01-31T12:59:00.000Z, looked at 70 s later")
+        assert dues[0].missed.startswith("59 firings missed: due at 2026-01-31T12:59:00.000Z, noticed 70 s later")
         assert dues[1].missed == "" and behind.next_at == NOON + sec(3660)
 
     def test_after_a_year_it_is_still_one_entry_and_cheap(self) -> None:
@@ -127,11 +125,11 @@ class TestOutcome:
             ({"overlap": "forbid"}, CallStatus.QUEUED, ""),
             (
                 {"overlap": "forbid", "running": True}, CallStatus.SKIPPED,
-                "skipped: due at 2026-01-31T12:00:00.000Z, while the run before had not ended (overlap is forbid)",
+                "skipped: due at 2026-01-31T12:00:00.000Z, but the previous run had not ended (overlap is forbid)",
             ),
             (
                 {"has_version": False}, CallStatus.SKIPPED,
-                'skipped: due at 2026-01-31T12:00:00.000Z, while function "f" had no version that is ready',
+                'skipped: due at 2026-01-31T12:00:00.000Z, but function "f" had no ready version',
             ),
         ],
     )  # fmt: skip

@@ -96,7 +96,7 @@ class TestInstances:
             (Observed(message="0 of 2 are up"), (Phase.DEPLOYING, "0 of 2 are up")),
             (replace(UP, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
             (Observed(failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),
-            (Observed(failing=True), (Phase.FAILED, "instances end as soon as they start")),
+            (Observed(failing=True), (Phase.FAILED, "instances exit right after they start")),
             # The old generation serves, the new one cannot start.
             (replace(UP, generation=2, failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),
             # One of several crashed, the others serve.

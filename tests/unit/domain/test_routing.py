@@ -93,7 +93,7 @@ class TestBlocked:
     @pytest.mark.parametrize(
         ("newest", "code", "text"),
         [
-            (None, Code.NOT_READY, 'function "hello" has no code yet: upload it'),
+            (None, Code.NOT_READY, 'function "hello" has no code yet; upload it first'),
             (make_version(state=VersionState.QUEUED), Code.NOT_READY, 'function "hello" is being built: version 1 is queued'),
             (make_version(state=VersionState.BUILDING), Code.NOT_READY, 'function "hello" is being built: version 1 is building'),
             (failed(), Code.BUILD_FAILED, 'function "hello" has no working version: version 2 failed: no module x'),
@@ -103,7 +103,7 @@ class TestBlocked:
                 Code.BUILD_FAILED,
                 'function "hello" has no working version: version 2 was cancelled',
             ),
-            (ONE, Code.NOT_READY, 'function "hello" has no active version: version 1 is ready, activate it'),
+            (ONE, Code.NOT_READY, 'function "hello" has no active version; version 1 is ready, activate it'),
         ],
     )
     def test_without_a_version(self, newest, code, text):
@@ -117,7 +117,7 @@ class TestBlocked:
 
     def test_replicas_0(self):
         stopped = make_workload(kind=Kind.SERVICE, spec={"replicas": 0})
-        assert blocked(stopped) == (Code.NO_INSTANCES, 'service "hello" is scaled to 0: set replicas to 1 or more')
+        assert blocked(stopped) == (Code.NO_INSTANCES, 'service "hello" is scaled to 0; set replicas to 1 or more')
         assert blocked(make_workload(spec={"replicas": 0})) is None
 
     def test_deleting_comes_first_and_disabled_last(self):

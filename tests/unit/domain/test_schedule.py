@@ -137,12 +137,12 @@ def test_zoned(zone: str, schedule: str, after: str, first: str, second: str) ->
 
 @pytest.mark.parametrize("schedule", UNREADABLE)
 def test_unreadable(schedule: str) -> None:
-    with pytest.raises(ValueError, match=r"^expected .*, found"):
+    with pytest.raises(ValueError, match=r"^(expected .*, found|the schedule .* never fires)"):
         check_schedule(schedule)
 
 
 def test_one_that_never_comes_says_so() -> None:
-    with pytest.raises(ValueError, match=r"expected a time that comes, found '0 0 31 2 \*', which never does"):
+    with pytest.raises(ValueError, match=r"the schedule '0 0 31 2 \*' never fires"):
         check_schedule("0 0 31 2 *")
 
 

@@ -71,9 +71,9 @@ def test_all_mistakes_at_once() -> None:
 @pytest.mark.parametrize(
     ("kind", "field", "expected"),
     [
-        (Kind.FUNCTION, "replicas", "belongs to services, this is a function"),
-        (Kind.SERVICE, "run_id", "belongs to jobs, this is a service"),
-        (Kind.JOB, "concurrency", "belongs to functions and services, this is a job"),
+        (Kind.FUNCTION, "replicas", "is a field of services, not of a function"),
+        (Kind.SERVICE, "run_id", "is a field of jobs, not of a service"),
+        (Kind.JOB, "concurrency", "is a field of functions and services, not of a job"),
         (Kind.FUNCTION, "queue", "unknown field"),
     ],
 )

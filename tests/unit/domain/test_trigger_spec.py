@@ -109,7 +109,7 @@ def test_a_field_of_another_type_is_said_to_be_one(kind: TriggerType, mode: Mode
     own = {TriggerType.HTTP: HTTP, TriggerType.CRON: CRON, TriggerType.EVENT: EVENT}[kind]
     foreign = {name: other for other, fields in TRIGGER_FIELDS.items() if other is not kind for name in fields}
     found = fields_of(own | dict.fromkeys(foreign), None if mode is Mode.CREATE else kept(parse_trigger(own)), mode)
-    assert found == {name: f"belongs to {other} triggers, this is a {kind} trigger" for name, other in foreign.items()}
+    assert found == {name: f"is a field of {other} triggers, not of a {kind} trigger" for name, other in foreign.items()}
 
 
 def test_mistakes_come_together_and_hide_secrets() -> None:

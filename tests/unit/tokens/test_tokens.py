@@ -148,7 +148,7 @@ def test_memory_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier = TokenVerifier(secret_settings())
     for number in range(12):
         verifier.verify(make({"sub": str(number)}))
-    assert len(verifier._seen) == 5
+    assert len(verifier._verified) == 5
 
 
 # --- local -----------------------------------------------------------------------------------------------------------------------------
