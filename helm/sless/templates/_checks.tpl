@@ -1,20 +1,20 @@
-{{/* What a schema cannot say: values that do not go together. One sentence per mistake: what, expected, found. */}}
+{{/* Checks that the schema cannot express: invalid combinations of values. One message per mistake. */}}
 {{- define "sless.checks" -}}
 {{- $values := .Values -}}
 {{- $mistakes := list -}}
 {{- if gt (int $values.replicas) 1 -}}
 {{- if not (include "sless.postgres" .) -}}
-{{- $mistakes = append $mistakes (printf "replicas: %d need PostgreSQL (database.url or database.existingSecret); with SQLite there is 1" (int $values.replicas)) -}}
+{{- $mistakes = append $mistakes (printf "replicas: %d replicas need PostgreSQL (database.url or database.existingSecret); SQLite allows 1" (int $values.replicas)) -}}
 {{- end -}}
 {{- if not $values.s3.endpoint -}}
-{{- $mistakes = append $mistakes (printf "replicas: %d need S3 for uploaded code (s3.endpoint); with the folder on a volume there is 1" (int $values.replicas)) -}}
+{{- $mistakes = append $mistakes (printf "replicas: %d replicas need S3 for uploaded code (s3.endpoint); a volume allows 1" (int $values.replicas)) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $values.database.url (not (regexMatch "^postgres(ql)?(\\+psycopg)?://" $values.database.url)) -}}
 {{- $mistakes = append $mistakes "database.url: expected postgresql://user:password@host/name; leave it empty for SQLite on the volume" -}}
 {{- end -}}
 {{- if and (eq $values.auth.mode "secret") $values.auth.jwtSecret (lt (len $values.auth.jwtSecret) 32) -}}
-{{- $mistakes = append $mistakes (printf "auth.jwtSecret: expected at least 32 bytes, found %d; leave it empty to have one made" (len $values.auth.jwtSecret)) -}}
+{{- $mistakes = append $mistakes (printf "auth.jwtSecret: expected at least 32 bytes, found %d; leave it empty to generate one" (len $values.auth.jwtSecret)) -}}
 {{- end -}}
 {{- if and (eq $values.auth.mode "jwks") (not $values.auth.jwksUrl) -}}
 {{- $mistakes = append $mistakes "auth.jwksUrl: auth.mode jwks needs the URL of the key set" -}}
@@ -26,13 +26,13 @@
 {{- $mistakes = append $mistakes "ingress.host: ingress.enabled needs a host name" -}}
 {{- end -}}
 {{- if eq (include "sless.builderNamespace" .) .Release.Namespace -}}
-{{- $mistakes = append $mistakes (printf "builder.namespace: builds need a namespace of their own, found %s, where sless itself runs" .Release.Namespace) -}}
+{{- $mistakes = append $mistakes (printf "builder.namespace: expected a namespace for builds only, found %s, where sless runs" .Release.Namespace) -}}
 {{- end -}}
 {{- if and $values.registry.username (not $values.registry.host) -}}
-{{- $mistakes = append $mistakes "registry.host: registry.username is given, but no registry" -}}
+{{- $mistakes = append $mistakes "registry.host: registry.username is set, but registry.host is empty" -}}
 {{- end -}}
 {{- if and (not $values.s3.endpoint) (or $values.s3.bucket $values.s3.accessKey $values.s3.existingSecret) -}}
-{{- $mistakes = append $mistakes "s3.endpoint: a bucket or keys are given, but no endpoint; leave them empty to keep code on the volume" -}}
+{{- $mistakes = append $mistakes "s3.endpoint: a bucket or keys are set, but no endpoint; leave them empty to keep code on the volume" -}}
 {{- end -}}
 {{- range $half := list (list "s3.accessKey" $values.s3.accessKey "s3.secretKey" $values.s3.secretKey) (list "registry.username" $values.registry.username "registry.password" $values.registry.password) (list "registry.harbor.user" $values.registry.harbor.user "registry.harbor.password" $values.registry.harbor.password) -}}
 {{- if ne (empty (index $half 1)) (empty (index $half 3)) -}}
@@ -41,7 +41,7 @@
 {{- end -}}
 {{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) (list "registry.harbor.user" $values.registry.harbor.user $values.registry.harbor.existingSecret) -}}
 {{- if and (index $pair 1) (index $pair 2) -}}
-{{- $mistakes = append $mistakes (printf "%s and existingSecret are both given: expected one of the two" (index $pair 0)) -}}
+{{- $mistakes = append $mistakes (printf "%s and existingSecret are both set: expected only one" (index $pair 0)) -}}
 {{- end -}}
 {{- end -}}
 {{- if $mistakes -}}

@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Cluster-wide objects: two releases of one name may live in two namespaces. */}}
+{{/* Names of cluster-wide objects: releases in two namespaces may have the same name. */}}
 {{- define "sless.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "sless.fullname" .) | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -53,12 +53,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- .Values.persistence.existingClaim | default (include "sless.fullname" .) -}}
 {{- end -}}
 
-{{/* "true" when PostgreSQL keeps the state. */}}
+{{/* "true" if the database is PostgreSQL. */}}
 {{- define "sless.postgres" -}}
 {{- if or .Values.database.url .Values.database.existingSecret -}}true{{- end -}}
 {{- end -}}
 
-{{/* "true" when something of value lies in the data folder: the SQLite file or uploaded code. */}}
+{{/* "true" if the data folder has state: the SQLite file or uploaded code. */}}
 {{- define "sless.keepsData" -}}
 {{- if not (and (include "sless.postgres" .) .Values.s3.endpoint) -}}true{{- end -}}
 {{- end -}}
@@ -75,7 +75,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- printf "http://%s.%s.svc:%d" (include "sless.fullname" .) .Release.Namespace (int .Values.service.port) -}}
 {{- end -}}
 
-{{/* What callers use. Empty when each function has an Ingress of its own: sless makes the URLs then. */}}
+{{/* The URL for callers. Empty if each function has its own Ingress, for which sless builds the URLs. */}}
 {{- define "sless.externalUrl" -}}
 {{- if .Values.externalUrl -}}
 {{- .Values.externalUrl -}}

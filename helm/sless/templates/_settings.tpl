@@ -1,4 +1,4 @@
-{{/* A value as the text of an environment variable: lists by comma, maps as label=value, whole numbers without an exponent. */}}
+{{/* A value as text of an environment variable: lists separated by commas, maps as label=value, integers without exponent. */}}
 {{- define "sless.text" -}}
 {{- if kindIs "slice" . -}}
 {{- join "," . -}}
@@ -13,7 +13,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Settings without secrets: what is empty is left to sless's own default. One home per setting: those that have a named value are not
+{{/* Settings without secrets; empty ones get sless's default. One place per setting: those that have a named value are not
      accepted under `settings`. */}}
 {{- define "sless.config" -}}
 {{- $values := .Values -}}
@@ -86,7 +86,7 @@ SLESS_{{ upper $name }}: {{ $text | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Secrets that were given as values, in base64; those that lie in Secrets of their own are in sless.secretEnv. */}}
+{{/* Secrets given as values, in base64; those in existing Secrets are in sless.secretEnv. */}}
 {{- define "sless.secrets" -}}
 {{- $values := .Values -}}
 {{- $given := dict

@@ -283,7 +283,7 @@ def test_notes_have_three_commands():
 @pytest.mark.parametrize(("tls", "scheme"), [("wild", "https"), ("", "http")])
 def test_notes_tell_where_functions_are(tls, scheme):
     hosts = {"functions": {"ingress": {"host": "fn.example.org", "tlsSecret": tls}}}
-    assert f"of its own: {scheme}://NAME-NAMESPACE.fn.example.org" in notes_of(hosts)
+    assert f"has its own host: {scheme}://NAME-NAMESPACE.fn.example.org" in notes_of(hosts)
     text = notes_of(hosts | {"externalUrl": "https://sless.example.org"})
     assert "functions at https://sless.example.org/fn/" in text
     assert "WARNING: functions.ingress.host has no effect" in text
@@ -297,8 +297,8 @@ def test_versions_are_the_product_s():
 
 
 BROKEN = {
-    "replicas with SQLite": ({"replicas": 2, **S3}, r"replicas: 2 need PostgreSQL"),
-    "replicas with a folder": ({"replicas": 2, **DATABASE}, r"replicas: 2 need S3"),
+    "replicas with SQLite": ({"replicas": 2, **S3}, r"replicas: 2 replicas need PostgreSQL"),
+    "replicas with a folder": ({"replicas": 2, **DATABASE}, r"replicas: 2 replicas need S3"),
     "replicas with neither": ({"replicas": 2}, r"need PostgreSQL.*\n.*need S3"),
     "misspelled": ({"replica": 1}, r"replica"),
     "misspelled setting": ({"settings": {"max_rums": 1}}, r"max_rums"),
@@ -313,7 +313,7 @@ BROKEN = {
     "public key without a key": ({"auth": {"mode": "public-key"}}, r"auth\.publicKey"),
     "another database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
     "url and secret": ({"database": {"url": "postgresql://x/y", "existingSecret": "pg"}}, r"database\.url and existingSecret"),
-    "a bucket without S3": ({"s3": {"bucket": "code"}}, r"s3\.endpoint: a bucket or keys are given"),
+    "a bucket without S3": ({"s3": {"bucket": "code"}}, r"s3\.endpoint: a bucket or keys are set"),
     "half of the keys of S3": ({"s3": S3["s3"] | {"secretKey": ""}}, r"s3\.accessKey and s3\.secretKey: expected both"),
     "a registry's user alone": ({"registry": {"host": "r.x", "username": "u"}}, r"username and registry\.password: expected both"),
     "Harbor's password alone": ({"registry": {"harbor": {"password": "p"}}}, r"harbor\.user and registry\.harbor\.password: expected"),
@@ -322,7 +322,7 @@ BROKEN = {
     "a label that is no text": ({"podLabels": {"a": True}}, r"podLabels"),
     "an annotation that is no text": ({"podAnnotations": {"prometheus.io/port": 9090}}, r"podAnnotations"),
     "ingress without a host": ({"ingress": {"enabled": True}}, r"ingress\.host"),
-    "builder beside sless": ({"builder": {"namespace": NAMESPACE}}, r"namespace of their own"),
+    "builder beside sless": ({"builder": {"namespace": NAMESPACE}}, r"expected a namespace for builds only"),
     "egress": ({"functions": {"egressAllow": ["postgres.internal"]}}, r"egressAllow"),
     "low port": ({"service": {"port": 80}}, r"service.port"),
     "quantity": ({"persistence": {"size": "eight"}}, r"persistence.size"),
