@@ -1,6 +1,7 @@
 """The repository keeps the rules of the house; and each rule is shown a violation, so that none is a rule on paper."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -289,3 +290,27 @@ def test_a_charter_that_lists_modules_lists_them_all(part: str):
     folder = ROOT / "sless" / part
     charter = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     assert [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__" and f"`{path.stem}`" not in charter] == []
+
+
+WALK = re.compile(r"^- `(?P<path>[\w/]+\.py)` `(?P<name>[\w.]+)`: ", re.MULTILINE)
+
+
+def names_in(path: Path) -> set[str]:
+    """Functions and classes of a file, methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{item.name}" for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return found
+
+
+def test_the_walks_in_contributing_name_files_and_functions_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("## Four walks")[1].split("\n## ")[0]
+    walks = text.split("\n### ")[1:]
+    assert [len(WALK.findall(walk)) >= 10 for walk in walks] == [True] * 4
+    assert len(WALK.findall(text)) == text.count("\n- ")
+    missing = [f"{path}: {name}" for path, name in WALK.findall(text) if not (ROOT / path).is_file() or name not in names_in(ROOT / path)]
+    assert missing == []
+    assert [path for path in re.findall(r"`(sless/[\w/]+\.py)`", text) if not (ROOT / path).is_file()] == []
