@@ -2,7 +2,7 @@
 
 `rundir` the private folder of one server process, and what a dead one left · `process` children with drained pipes, one thread for all ·
 `lines` pipe bytes → log lines · `memory` the memory watch · `program` command and environment of a runtime · `material` unpacked code ·
-`unzip` the child that unpacks · `disk` how much room there is.
+`unzip` the child that unpacks · `disk` how much room there is · `guard` the process that ends what a killed server left.
 
 Decision: `backend` and `builder` may not import each other, but both start user code in the same way; so that way is a row of its own,
 beside `kube`, which is the same thing for a cluster.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sless.host.guard import start_guard
 from sless.host.rundir import RunDir
 
 _READ_BYTES = 64 * 1024
@@ -84,6 +85,8 @@ class Processes:
     def __init__(self, run_dir: RunDir) -> None:
         self._run_dir = run_dir
         self._lifeline_read, self._lifeline_write = os.pipe()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._guard_lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_fd, selectors.EVENT_READ, None)
@@ -100,6 +103,7 @@ class Processes:
         """Raises OSError when the program cannot be started."""
         if self._closing:
             raise OSError("the server is stopping")
+        self._ensure_guard()
         # Opened anew for each child: a flag such as O_NONBLOCK, which Node sets, would else hold for every other child's end, too.
         lifeline = os.open(f"/proc/self/fd/{self._lifeline_read}", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -143,9 +147,24 @@ class Processes:
             child.signal_group(signal.SIGKILL)
         self._wake()
         self._thread.join(timeout=10)
-        for descriptor in (self._wake_fd, self._lifeline_read, self._lifeline_write):
+        self._end_guard()
+        for descriptor in (self._wake_fd, self._lifeline_read):
             os.close(descriptor)
         self._selector.close()
+
+    def _ensure_guard(self) -> None:
+        with self._guard_lock:
+            if self._guard is None or self._guard.poll() is not None:
+                self._guard = start_guard(self._run_dir.path, self._lifeline_read)
+
+    def _end_guard(self) -> None:
+        os.close(self._lifeline_write)
+        if self._guard is not None:
+            try:
+                self._guard.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._guard.kill()
+                self._guard.wait()
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError, ValueError):

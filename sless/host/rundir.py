@@ -86,7 +86,7 @@ class RunDir:
             lock = _try_lock(folder)
             if lock is None:
                 continue
-            ended += _end_noted(folder / "pids") + _end_marked(folder / "homes")
+            ended += end_left_behind(folder)
             remove_tree(folder)
             os.close(lock)
         if ended:
@@ -138,6 +138,11 @@ def remove_tree(folder: Path) -> None:
         pass
     except OSError as error:
         _log.warning("cannot remove %s: %s", folder, error)
+
+
+def end_left_behind(folder: Path) -> int:
+    """Kills the children of a dead server, given its folder. Returns how many processes were ended."""
+    return _end_noted(folder / "pids") + _end_marked(folder / "homes")
 
 
 def _check_length(base: Path) -> None:
