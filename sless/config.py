@@ -79,7 +79,10 @@ class Settings:
     runtime_image_go123: str = _setting("golang:1.23", "image for building go1.23 functions")
     registry_host: str = _setting("", "image registry, `host[:port]` or `host/user`; empty: no image builds, only small code runs")
     registry_project: str = _setting("", "project (path) within the registry")
-    registry_secret: str = _setting("", "name of the pull secret in POD_NAMESPACE, also used to push")
+    registry_secret: str = _setting("", "Secret in POD_NAMESPACE (dockerconfigjson) of an account that can push")
+    registry_pull_secret: str = _setting(
+        "", "Secret of an account that can only pull, copied to tenants' namespaces; default: REGISTRY_SECRET"
+    )
     registry_insecure: bool = _setting(False, "the registry uses plain http")
     harbor_url: str = _setting("", "URL of Harbor, whose project is created before the first push")
     harbor_user: str = _setting("", "Harbor user")
@@ -87,6 +90,7 @@ class Settings:
     builder: str = _setting("kaniko", "image builder in the cluster", choices=("kaniko", "buildah"))
     builder_image: str = _setting("", "builder image; default: that of the chosen builder")
     builder_args: tuple[str, ...] = _setting((), "comma-separated additional arguments for the builder")
+    builder_pull_secret: str = _setting("", "Secret in POD_NAMESPACE for pulling runtime images in builds; tenants may be able to read it")
     builder_memory: str = _setting("2Gi", "memory limit of a builder pod")
     builder_cpu: str = _setting("2", "CPU limit of a builder pod")
     builder_pod: str = _setting("", "JSON object merged into the spec of builder pods (nodeSelector, tolerations, hostUsers …)")

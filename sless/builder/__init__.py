@@ -8,11 +8,10 @@ entrypoint at the end, `failures` turns a tool's output into an error message.
 `kubernetes` builds in a cluster. It is not imported here because it needs more libraries. `build_steps` has the steps of one build,
 `packing`, `context_child` and `context` make the Dockerfile and the archive (in a child process), `builder_fit`, `builder_namespace`,
 `builder_job` and `check_job` make manifests (pure), `job_watch` follows a Job, `job_words` and `image_log` interpret it, `references` and
-`registry` deal with images, `fetch_context` runs first in each builder pod.
+`registry` deal with images, `fetch_context` runs first in each builder pod and `push_image` last.
 
 Decision: the Jobs in the cluster are the state of a build. A thread only follows them: after a restart, the server finds the Job by the
-build's id and follows it again; closing the builder ends no Job. Neither builder runs an installer as root, because the builder's own
-credentials may be within reach of root.
+build's id and follows it again; closing the builder ends no Job. Neither builder runs an installer as root.
 
 Decision: an installer sees the operator's environment (index, proxies, certificates) plus the user's build_env; the user's code sees
 neither. Installed dependencies are shared between versions and tenants with equal manifests. Two exceptions: dependencies installed with a

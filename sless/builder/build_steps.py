@@ -7,11 +7,11 @@ from typing import Any
 
 from sless import config
 from sless.builder.builder_fit import BuilderFit
-from sless.builder.builder_job import ARTIFACT, BUILDER, FETCHER, BuildJob, env_secret_of, job_of
-from sless.builder.builder_namespace import namespace_manifests, push_secret_manifest
+from sless.builder.builder_job import ARTIFACT, FETCHER, STEPS, BuildJob, env_secret_of, job_of
+from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET, namespace_manifests, secret_copy_manifest
 from sless.builder.check_job import LIMIT_SEC, Check, check_job_of, check_secret_of
 from sless.builder.failures import import_message_of
-from sless.builder.image_log import is_users_fault, message_of
+from sless.builder.image_log import is_final, message_of
 from sless.builder.job_watch import JobRef, JobWatch
 from sless.builder.packing import Context, packed
 from sless.builder.references import Reference, repository_of, tag_of
@@ -126,10 +126,12 @@ class Steps:
         """Raises BuildFailed."""
         ref = JobRef(
             namespace=self.fit.namespace, job=build_of(work.spec.id), build_id=work.spec.id, installation=self.fit.installation,
-            container=BUILDER, init=FETCHER, what="the build",
+            containers=STEPS, quiet=frozenset({FETCHER}), what="the build",
         )  # fmt: skip
         work.begin()
-        end = JobWatch(kube=self.kube, work=work, ref=ref, is_non_retryable=lambda: is_users_fault(work.tail())).run()
+        end = JobWatch(
+            kube=self.kube, work=work, ref=ref, is_non_retryable=lambda container, ended: is_final(container, ended, work.tail())
+        ).run()
         if end.reason == "deadline":
             raise BuildFailed(f"build timed out after {self.fit.timeout_sec} s")
         if not end.ok:
@@ -148,7 +150,7 @@ class Steps:
         work.begin()
         ref = JobRef(
             namespace=namespace_of(spec.namespace), job=check_of(spec.id), build_id=spec.id, installation=fit.installation,
-            container=MAIN_CONTAINER, what=f"the import of {spec.entrypoint}",
+            containers=(MAIN_CONTAINER,), what=f"the import of {spec.entrypoint}",
         )  # fmt: skip
         limit = f"importing {spec.entrypoint} took more than {LIMIT_SEC:.0f} s"
         end = JobWatch(kube=self.kube, work=work, ref=ref, limit_sec=LIMIT_SEC, limit_message=limit).run()
@@ -165,12 +167,15 @@ class Steps:
         """Applied before each build: restores what was deleted by hand and copies a changed password."""
         for manifest in namespace_manifests(self.fit):
             self.kube.apply(manifest)
-        if not self.fit.push_secret:
-            return
-        source = self.kube.find("Secret", self.fit.push_secret, self.fit.pod_namespace)
+        for setting, secret, name in (
+            ("SLESS_REGISTRY_SECRET", self.fit.push_secret, PUSH_SECRET),
+            ("SLESS_BUILDER_PULL_SECRET", self.fit.pull_secret, PULL_SECRET),
+        ):
+            if secret:
+                self._copy_secret(setting, secret, name)
+
+    def _copy_secret(self, setting: str, secret: str, name: str) -> None:
+        source = self.kube.find("Secret", secret, self.fit.pod_namespace)
         if source is None:
-            raise BuildFailed(
-                f"cannot push images: SLESS_REGISTRY_SECRET names Secret {self.fit.push_secret!r}, which does not exist in namespace"
-                f" {self.fit.pod_namespace!r}"
-            )
-        self.kube.apply(push_secret_manifest(self.fit, source))
+            raise BuildFailed(f"{setting} names Secret {secret!r}, which does not exist in namespace {self.fit.pod_namespace!r}")
+        self.kube.apply(secret_copy_manifest(self.fit, name, source))

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from sless.builder.references import registry_of
+from sless.builder.references import RegistryName, registry_of
 from sless.config import Settings
 from sless.domain.addresses import Allowed, parse_allowed
 from sless.errors import ConfigError
@@ -23,8 +23,8 @@ _QUANTITY = re.compile(r"(\d+)([A-Za-z]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuilderFit:
-    """`images` by runtime; `push_secret` names the dockerconfigjson Secret in sless's own namespace ("" for none); `insecure_registry` is a
-    registry without TLS ("" for none); `pod` is merged over the spec of builder pods."""
+    """`images` by runtime; `push_secret` and `pull_secret` (for base images) name dockerconfigjson Secrets in sless's own namespace ("" for
+    none); `insecure_registry` is a registry without TLS ("" for none); `pod` is merged over the spec of builder pods."""
 
     installation: str
     namespace: str
@@ -33,7 +33,9 @@ class BuilderFit:
     image: str
     images: dict[str, str]
     args: tuple[str, ...] = ()
+    registry: RegistryName | None = None
     push_secret: str = ""
+    pull_secret: str = ""
     insecure_registry: str = ""
     memory: str = "2Gi"
     cpu: str = "2"
@@ -60,7 +62,9 @@ def builder_fit_of(settings: Settings, installation: str) -> BuilderFit:
             "go1.23": settings.runtime_image_go123,
         },
         args=settings.builder_args,
+        registry=registry,
         push_secret=settings.registry_secret,
+        pull_secret=settings.builder_pull_secret,
         insecure_registry=registry.host if registry and settings.registry_insecure else "",
         memory=_quantity(settings.builder_memory, "SLESS_BUILDER_MEMORY"),
         cpu=_quantity(settings.builder_cpu, "SLESS_BUILDER_CPU"),

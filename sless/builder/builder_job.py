@@ -1,18 +1,24 @@
 """Manifests of one build: the Job, and the Secret with its build_env. Pure.
 
-The init container downloads the context from a URL that expires, so the builder needs no credentials for the store. The builder then runs
-as root; the Dockerfile's commands run as 65532, which can read neither the builder's secrets nor its memory.
+Three containers run one after the other. The first downloads the context from a URL that expires, so no later one needs credentials for
+the store. The builder runs as root, and the Dockerfile's commands as 65532; it leaves the image as an OCI layout. The last container pushes
+that layout.
+
+Decision: credentials are mounted in the last container only. A Dockerfile's command can leave a process behind that swaps files of the
+context for links while the builder, as root, copies them; so it can read whatever the builder can. Nothing of the tenant's runs in the
+container that pushes.
 """
 
 import base64
 import inspect
 import shlex
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
-from sless.builder import fetch_context
+from sless.builder import fetch_context, push_image
 from sless.builder.builder_fit import BuilderFit
-from sless.builder.builder_namespace import PUSH_SECRET
+from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET
 from sless.builder.context import ENV_FOLDER, ENV_KEY, env_file_of
 from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, build_of, labels_of
 from sless.kube.pods import CONTAINER_SECURITY, UID, pull_policy_of
@@ -23,11 +29,15 @@ ARTIFACT = "sless.dev/artifact"
 """Annotation: the image that the Job builds; read by a server that did not create the Job."""
 FETCHER = "fetch"
 BUILDER = "builder"
+PUSHER = "push"
+STEPS = (FETCHER, BUILDER, PUSHER)
 WORKSPACE = "/workspace"
+IMAGE = "/image"
+PUSH_CONFIG = "/sless-registry"
 BACKOFF_LIMIT = 2
 KEPT_SEC = 3600
 """How long a finished Job is kept, in case the server is down at the moment."""
-_CONFIG_FOLDERS = {"kaniko": "/kaniko/.docker", "buildah": "/sless-registry"}
+_PULL_CONFIGS = {"kaniko": "/kaniko/.docker", "buildah": "/sless-pull"}
 _STORAGE = "/var/lib/containers"
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID", "SYS_CHROOT"]
 
@@ -91,22 +101,23 @@ def _pod_spec_of(fit: BuilderFit, build: BuildJob) -> Json:
     volumes: list[Json] = [
         {"name": "workspace", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
-        # Readable by 65532, which runs the installers; only root can read the credentials.
-        {"name": "build-env", "secret": {"secretName": build_of(build.id), "defaultMode": 0o444}},
+        {"name": "image", "emptyDir": {}},
+        {"name": "build-env", "secret": {"secretName": build_of(build.id), "defaultMode": 0o444}},  # 65532 runs the installers
     ]
     if fit.builder == "buildah":
         volumes.append({"name": "storage", "emptyDir": {}})
-    if fit.push_secret:
-        items = [{"key": ".dockerconfigjson", "path": "config.json"}]
-        volumes.append({"name": "registry", "secret": {"secretName": PUSH_SECRET, "items": items, "defaultMode": 0o400}})
+    for name, secret in (("registry", PUSH_SECRET if fit.push_secret else ""), ("base", PULL_SECRET if fit.pull_secret else "")):
+        if secret:
+            items = [{"key": ".dockerconfigjson", "path": "config.json"}]
+            volumes.append({"name": name, "secret": {"secretName": secret, "items": items, "defaultMode": 0o400}})
     spec: Json = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "securityContext": {} if fit.builder == "buildah" else {"seccompProfile": {"type": "RuntimeDefault"}},
-        "initContainers": [_fetcher(fit, build)],
-        "containers": [_builder(fit, build)],
+        "initContainers": [_fetcher(fit, build), _builder(fit, build)],
+        "containers": [_pusher(fit, build)],
         "volumes": volumes,
     }
     if fit.push_secret:
@@ -120,22 +131,44 @@ def _fetcher(fit: BuilderFit, build: BuildJob) -> Json:
         "name": FETCHER,
         "image": image,
         "imagePullPolicy": pull_policy_of(image),
-        "command": _literal(["python3", "-E", "-c", inspect.getsource(fetch_context), build.url, build.sha256, WORKSPACE]),
+        "command": _python(fetch_context, build.url, build.sha256, WORKSPACE),
         "resources": {"limits": {"cpu": fit.cpu, "memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "64Mi"}},
         "securityContext": {**CONTAINER_SECURITY, "runAsUser": UID, "runAsGroup": UID, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "workspace", "mountPath": WORKSPACE}],
     }
 
 
+def _pusher(fit: BuilderFit, build: BuildJob) -> Json:
+    """As root, because the files of the layout are root's; without any capability."""
+    assert fit.registry is not None
+    image = fit.images["python3.11"]
+    url = f"{'http' if fit.insecure_registry else 'https'}://{fit.registry.api_host}"
+    words = [IMAGE, build.reference, url, f"{PUSH_CONFIG}/config.json", ",".join(fit.registry.credential_keys)]
+    mounts: list[Json] = [{"name": "image", "mountPath": IMAGE, "readOnly": True}]
+    if fit.push_secret:
+        mounts.append({"name": "registry", "mountPath": PUSH_CONFIG, "readOnly": True})
+    security = {**CONTAINER_SECURITY, "runAsNonRoot": False, "runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {
+        "name": PUSHER,
+        "image": image,
+        "imagePullPolicy": pull_policy_of(image),
+        "command": _python(push_image, *words),
+        "resources": {"limits": {"cpu": fit.cpu, "memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "64Mi"}},
+        "securityContext": security,
+        "volumeMounts": mounts,
+    }
+
+
 def _builder(fit: BuilderFit, build: BuildJob) -> Json:
-    mounts = [
+    mounts: list[Json] = [
         {"name": "build-env", "mountPath": ENV_FOLDER, "readOnly": True},
         {"name": "workspace", "mountPath": WORKSPACE},
+        {"name": "image", "mountPath": IMAGE},
     ]
     if fit.builder == "buildah":
         mounts.append({"name": "storage", "mountPath": _STORAGE})
-    if fit.push_secret:
-        mounts.append({"name": "registry", "mountPath": _CONFIG_FOLDERS[fit.builder], "readOnly": True})
+    if fit.pull_secret:
+        mounts.append({"name": "base", "mountPath": _PULL_CONFIGS[fit.builder], "readOnly": True})
     return {
         "name": BUILDER,
         "image": fit.image,
@@ -153,9 +186,10 @@ def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
         f"--context={WORKSPACE}",
         f"--dockerfile={WORKSPACE}/Dockerfile",
         f"--destination={build.reference}",
+        "--no-push",
+        f"--oci-layout-path={IMAGE}/{push_image.LAYOUT}",
         *(f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())),
         "--log-format=text",
-        "--push-retry=2",
         *([f"--insecure-registry={fit.insecure_registry}"] if fit.insecure_registry else []),
         *fit.args,
     ]
@@ -170,13 +204,13 @@ def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
     one itself. On nodes with user namespaces, SLESS_BUILDER_POD={"hostUsers": false} confines its root user to the pod.
     """
     verify = f"--tls-verify={'false' if fit.insecure_registry else 'true'}"
-    auth = [f"--authfile={_CONFIG_FOLDERS['buildah']}/config.json"] if fit.push_secret else []
+    auth = [f"--authfile={_PULL_CONFIGS['buildah']}/config.json"] if fit.pull_secret else []
     bud = [
         "buildah", "--storage-driver=vfs", "bud", "--isolation=chroot", verify, *auth, f"--volume={ENV_FOLDER}:{ENV_FOLDER}:ro",
         *(f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())),
         *fit.args, f"--file={WORKSPACE}/Dockerfile", f"--tag={build.reference}", WORKSPACE,
     ]  # fmt: skip
-    push = ["buildah", "--storage-driver=vfs", "push", verify, *auth, build.reference, f"docker://{build.reference}"]
+    save = ["buildah", "--storage-driver=vfs", "push", build.reference, f"oci:{IMAGE}/{push_image.LAYOUT}:image"]
     security = {
         "allowPrivilegeEscalation": True,
         "runAsUser": 0,
@@ -184,7 +218,12 @@ def _buildah(fit: BuilderFit, build: BuildJob) -> Json:
         "seccompProfile": {"type": "Unconfined"},
         "appArmorProfile": {"type": "Unconfined"},
     }
-    return {"command": _literal(["sh", "-c", f"{shlex.join(bud)} && {shlex.join(push)}"]), "securityContext": security}
+    return {"command": _literal(["sh", "-c", f"{shlex.join(bud)} && {shlex.join(save)}"]), "securityContext": security}
+
+
+def _python(module: ModuleType, *arguments: str) -> list[str]:
+    """Runs the source of a module that imports only the standard library."""
+    return _literal(["python3", "-E", "-c", inspect.getsource(module), *arguments])
 
 
 def _literal(words: list[str]) -> list[str]:

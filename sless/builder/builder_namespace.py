@@ -1,6 +1,7 @@
 """Manifests of the namespace of the builder pods: pure.
 
-Installers of tenants run here as an unprivileged user. The namespace also holds the push credentials, which they must not see. Nothing may
+Installers of tenants run here as an unprivileged user. The namespace also holds the push credentials, which are mounted in no container
+that runs anything of a tenant's. Nothing may
 connect to its pods, and the only tenant secrets in it are the build_env of running builds.
 """
 
@@ -15,6 +16,7 @@ from sless.kube.stamp import stamped
 Json = dict[str, Any]
 
 PUSH_SECRET = "sless-push"
+PULL_SECRET = "sless-base-images"
 NAME = "sless-builds"
 _LINK_LOCAL_4 = "169.254.0.0/16"
 _PRIVATE_4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", _LINK_LOCAL_4, "172.16.0.0/12", "192.168.0.0/16")
@@ -37,13 +39,13 @@ def namespace_manifests(fit: BuilderFit) -> list[Json]:
     return [stamped(item) for item in objects]
 
 
-def push_secret_manifest(fit: BuilderFit, source: Json) -> Json:
-    """A copy of the Secret `fit.push_secret` for the builder namespace."""
+def secret_copy_manifest(fit: BuilderFit, name: str, source: Json) -> Json:
+    """A copy of a dockerconfigjson Secret for the builder namespace."""
     return stamped(
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": _metadata(fit, PUSH_SECRET),
+            "metadata": _metadata(fit, name),
             "type": source.get("type", "kubernetes.io/dockerconfigjson"),
             "data": dict(sorted((source.get("data") or {}).items())),
         }

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Sequence
 
+from sless.builder import push_image
+from sless.builder.builder_job import PUSHER
 from sless.builder.failures import LAST_LINES, find_culprit, install_message_of
 from sless.builder.go import failure_of
 from sless.builder.job_watch import End
+from sless.builder.job_words import Ended
 from sless.builder.packing import Context
 
 _RUN_FAILED = re.compile(
@@ -23,13 +26,18 @@ def is_users_fault(lines: Sequence[str]) -> bool:
     return any(_RUN_FAILED.search(line) for line in lines) or find_culprit(lines) is not None
 
 
+def is_final(container: str, ended: Ended, lines: Sequence[str]) -> bool:
+    """Whether every other attempt would fail like this one."""
+    return is_users_fault(lines) or (container == PUSHER and ended.exit_code == push_image.PERMANENT)
+
+
 def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoint: str) -> str:
     """The message of a version whose image could not be built. `context` is None when the build began before a restart."""
     code = end.ended.exit_code if end.ended else 1
     told = [line for line in lines if not _NOISE.match(line)] or list(lines)
     if end.ended and end.ended.out_of_memory:
         return _with_last("the builder ran out of memory (SLESS_BUILDER_MEMORY)", told)
-    if context is not None and is_users_fault(lines):
+    if context is not None and end.container != PUSHER and is_users_fault(lines):
         if context.tool:
             return install_message_of(context.tool, context.manifest, told, code, text=context.manifest_text)
         if context.functions:
@@ -37,7 +45,8 @@ def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoi
     last = (
         next((line for line in reversed(told) if line.strip()), "") or end.reason or (end.ended.words if end.ended else "no reason given")
     )
-    return _with_last(f"the image cannot be built: {last[:_MAX_FIRST_CHARS]}", told)
+    failed = "pushed" if end.container == PUSHER else "built"
+    return _with_last(f"the image cannot be {failed}: {last[:_MAX_FIRST_CHARS]}", told)
 
 
 def _with_last(first: str, lines: Sequence[str]) -> str:

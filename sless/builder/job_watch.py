@@ -26,37 +26,40 @@ LOST_TICKS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
-    """A Job of a build. `init` is an init container whose log is shown only when it fails; `what` describes the Job in messages."""
+    """A Job of a build. Its `containers` run one after the other; the log of a `quiet` one is copied only when it fails; `what` describes
+    the Job in messages."""
 
     namespace: str
     job: str
     build_id: str
     installation: str
-    container: str
+    containers: tuple[str, ...]
     what: str
-    init: str = ""
+    quiet: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """`ended` is the state of the last pod's container, None when the cluster ended the pod first."""
+    """`ended` is the state of the last pod's `container` (the one that failed), None when the cluster ended the pod first."""
 
     ok: bool
     ended: Ended | None
     reason: str = ""
+    container: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class JobWatch:
-    """For one run. `limit_sec` counts from the start of the container; `is_non_retryable`: after a failed attempt, no other can succeed."""
+    """For one run. `limit_sec` counts from the start of the last container; `is_non_retryable`: every other attempt would fail too."""
 
     kube: Kube
     work: Work
     ref: JobRef
     limit_sec: float | None = None
     limit_message: str = ""
-    is_non_retryable: Callable[[], bool] = lambda: False
-    _reported: dict[str, int] = field(default_factory=dict)
+    is_non_retryable: Callable[[str, Ended], bool] = lambda container, ended: False
+    _reported: dict[tuple[str, str], int] = field(default_factory=dict)
+    _complete: set[tuple[str, str]] = field(default_factory=set)
     _stuck_since: float | None = None
     _begun_at: float | None = None
     _lost: int = 0
@@ -90,10 +93,10 @@ class JobWatch:
         pods = self._pods()
         for pod in pods:
             self._report_log(pod)
-            if (ended := find_ended(pod, self.ref.container)) and ended.exit_code and self.is_non_retryable():
-                return End(ok=False, ended=ended)
+            if (end := self._find_failed(pod)) and self.is_non_retryable(*end):
+                return End(ok=False, ended=end[1], container=end[0])
         if find_condition(job, "Complete"):
-            return End(ok=True, ended=find_ended(pods[-1], self.ref.container) if pods else None)
+            return End(ok=True, ended=find_ended(pods[-1], self.ref.containers[-1]) if pods else None)
         if failed := find_condition(job, "Failed"):
             return self._failed(failed, pods)
         self._check_start(pods)
@@ -107,19 +110,28 @@ class JobWatch:
         owned = [pod for pod in pods if any(owner.get("name") == self.ref.job for owner in pod["metadata"].get("ownerReferences") or ())]
         return sorted(owned, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
+    def _find_failed(self, pod: Json) -> tuple[str, Ended] | None:
+        ends = ((container, find_ended(pod, container)) for container in self.ref.containers)
+        return next(((container, ended) for container, ended in ends if ended and ended.exit_code), None)
+
     def _report_log(self, pod: Json) -> None:
-        """Logs the new lines of the pod. When the init container failed, its log is used."""
+        failed = self._find_failed(pod)
+        for container in self.ref.containers:
+            if has_begun(pod, container) and (container not in self.ref.quiet or (failed and failed[0] == container)):
+                self._copy_log(pod, container)
+
+    def _copy_log(self, pod: Json, container: str) -> None:
+        """Logs the lines that are new since the last time."""
         name = pod["metadata"]["name"]
-        container = self.ref.container
-        if self.ref.init and (ended := find_ended(pod, self.ref.init)) and ended.exit_code:
-            container = self.ref.init
-        elif not has_begun(pod, container):
+        if (name, container) in self._complete:
             return
-        if name not in self._reported:
+        if (name, container) not in self._reported:
+            known = {pod_name for pod_name, _ in self._reported}
             if self._reported:
                 self.work.begin()
-                self.work.log(f"[attempt {len(self._reported) + 1}]")
-            self._reported[name] = 0
+            if known and name not in known:
+                self.work.log(f"[attempt {len(known) + 1}]")
+            self._reported[name, container] = 0
         try:
             text = self.kube.pod_logs(self.ref.namespace, name, container=container)
         except Unavailable:
@@ -127,10 +139,13 @@ class JobWatch:
         except KubeError:  # the pod or its log is gone; the Job has the outcome
             return
         lines = text.encode().split(b"\n")
-        if not find_ended(pod, container):
+        if find_ended(pod, container):
+            self._complete.add((name, container))
+        else:
             lines = lines[:-1]  # the last line may be incomplete
-        start = self._reported[name] if self._reported[name] <= len(lines) else 0  # fewer than last time: the log was rotated
-        self._reported[name] = len(lines)
+        seen = self._reported[name, container]
+        start = seen if seen <= len(lines) else 0  # fewer than last time: the log was rotated
+        self._reported[name, container] = len(lines)
         if fresh := [line for raw in lines[start:] if (line := plain_of(raw))]:
             self.work.log(*fresh)
 
@@ -138,9 +153,10 @@ class JobWatch:
         if condition.get("reason") == "DeadlineExceeded":
             return End(ok=False, ended=None, reason="deadline")
         last = pods[-1] if pods else None
-        ended = find_ended(last, self.ref.container) or find_ended(last, self.ref.init) if last else None
+        failed = self._find_failed(last) if last else None
         evicted = is_evicted(last) if last else None
-        return End(ok=False, ended=ended, reason=evicted or str(condition.get("message") or condition.get("reason") or ""))
+        reason = evicted or str(condition.get("message") or condition.get("reason") or "")
+        return End(ok=False, ended=failed[1] if failed else None, reason=reason, container=failed[0] if failed else "")
 
     def _check_start(self, pods: list[Json]) -> None:
         """Raises BuildFailed."""
@@ -162,7 +178,7 @@ class JobWatch:
 
     def _check_limit(self, pods: list[Json]) -> None:
         """Raises BuildFailed."""
-        if self.limit_sec is None or not pods or not has_begun(pods[-1], self.ref.container):
+        if self.limit_sec is None or not pods or not has_begun(pods[-1], self.ref.containers[-1]):
             return
         now = time.monotonic()
         self._begun_at = self._begun_at if self._begun_at is not None else now

@@ -36,6 +36,11 @@ def make_kubernetes_builder(
     """Raises ConfigError naming the wrong setting."""
     fit = builder_fit_of(settings, installation)
     policy = tenant_policy_of(settings, installation)
+    if settings.registry_secret and not settings.registry_pull_secret:
+        _log.warning(
+            "SLESS_REGISTRY_PULL_SECRET is not set: every tenant's namespace gets a copy of Secret %r, which can push",
+            settings.registry_secret,
+        )
 
     def read_config() -> str | None:
         if not fit.push_secret:

@@ -19,6 +19,7 @@ import pytest
 from sless.builder.builder_fit import BuilderFit
 from sless.builder.builder_job import BuildJob, env_secret_of, job_of
 from sless.builder.packing import packed
+from sless.builder.references import RegistryName
 from tests.conftest import ROOT
 from tests.contract.backend_harness import MemoryCode
 from tests.contract.builder_harness import LocalBuilderHarness, wheel_of
@@ -139,13 +140,14 @@ def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, fold
         "wheels/greeting-1.0-py3-none-any.whl": wheel_of("greeting", "1.0", "TEXT = 'hello'\n"),
     }
     spec = LocalBuilderHarness.spec_of(code_key=code.add(files), build_env={"TOKEN": "sesame-open"})
-    places = {"/workspace": folder / "workspace", "/sless-build": folder / "env", "/sless-registry": folder / "registry"}
+    names = {"/workspace": "workspace", "/sless-build": "env", "/sless-registry": "registry", "/image": "image"}
+    places = {path: folder / name for path, name in names.items()}
     for place in places.values():
         place.mkdir()
     fit = BuilderFit(
         installation="i", namespace="builds", pod_namespace="sless", builder="buildah", image="buildah",
         images={"python3.11": RUNTIME_IMAGE},
-        push_secret="registry", insecure_registry=registry.host,
+        push_secret="registry", insecure_registry=registry.host, registry=RegistryName(host=registry.host, path=""),
     )  # fmt: skip
     with packed(code, spec, RUNTIME_IMAGE, small_bytes=0) as context:
         build = BuildJob(
@@ -158,13 +160,23 @@ def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, fold
     (places["/sless-build"] / "env").write_bytes(base64.b64decode(env_secret_of(fit, build)["data"]["env"]))
     login = {"auth": base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
     (places["/sless-registry"] / "config.json").write_text(json.dumps({"auths": {registry.host: login}}))
-    shell, option, script = pod["containers"][0]["command"]
+    builder = pod["initContainers"][1]
+    shell, option, script = builder["command"]
     for name, place in places.items():
         # As the left side of --volume and elsewhere; what the Dockerfile sees keeps its name.
-        script = script.replace(f"{name}:{name}:ro", f"{place}:{name}:ro") if name == "/sless-build" else script.replace(name, str(place))
+        if name == "/sless-build":
+            script = script.replace(f"{name}:{name}:ro", f"{place}:{name}:ro")
+        elif name != "/sless-registry":
+            script = script.replace(name, str(place))
     script = script.replace("buildah --storage-driver=vfs", " ".join(["buildah", *buildah.storage]))
-    done = as_container(pod["containers"][0], [shell, option, script])
+    done = as_container(builder, [shell, option, script])
     assert done.returncode == 0, done.stdout + done.stderr
+    assert registry.tags(reference.partition("/")[2].rpartition(":")[0]) == [], "the builder does not push"
+    python, *words = pod["containers"][0]["command"]
+    for name, place in places.items():
+        words[3:] = [word.replace(name, str(place)) if word.startswith(name) else word for word in words[3:]]
+    pushed = as_container(pod["containers"][0], [sys.executable, *words])
+    assert pushed.returncode == 0, python + pushed.stdout + pushed.stderr
     assert "Successfully installed greeting-1.0" in done.stdout + done.stderr
 
 
@@ -172,7 +184,7 @@ def as_container(container: dict[str, Any], command: list[str]) -> subprocess.Co
     """The command with the capabilities of this container, and none besides."""
     capabilities = container["securityContext"]["capabilities"]
     assert capabilities["drop"] == ["ALL"]
-    kept = ",".join(["-all", *(f"+{name.lower()}" for name in capabilities["add"])])
+    kept = ",".join(["-all", *(f"+{name.lower()}" for name in capabilities.get("add", ()))])
     return subprocess.run(["setpriv", f"--bounding-set={kept}", *command], capture_output=True, text=True, check=False)
 
 
@@ -182,9 +194,9 @@ def test_what_a_dockerfile_does_as_root_needs_no_more_rights_than_the_jobs(build
         "FROM localhost/base:tests\nRUN mkdir -p /src && chown 65532:65532 /src && cat /proc/self/status\n"
     )
     fit = BuilderFit(installation="i", namespace="builds", pod_namespace="sless", builder="buildah", image="buildah",
-                     images={"python3.11": RUNTIME_IMAGE})  # fmt: skip
+                     images={"python3.11": RUNTIME_IMAGE}, registry=RegistryName(host="r", path=""))  # fmt: skip
     build = BuildJob(id="b", workload_id="w", namespace="sless-1", name="hello", version=1, reference="r/x:1", url="http://x", sha256="0")
-    container = job_of(fit, build)["spec"]["template"]["spec"]["containers"][0]
+    container = job_of(fit, build)["spec"]["template"]["spec"]["initContainers"][1]
     done = as_container(container, ["buildah", *buildah.storage, "bud", "--isolation=chroot", str(tmp_path)])
     assert done.returncode == 0, done.stdout + done.stderr
     left = int(re.findall(r"CapBnd:\s*([0-9a-f]+)", done.stdout)[0], 16)

@@ -94,6 +94,7 @@ def test_image_build_always_makes_an_image_of_small_code(harness):
 
 def test_an_image_that_exists_is_not_built_but_a_rebuild_is(harness):
     spec, first = harness.build(IMAGE)
+    assert any(line.startswith(f"pushed {first.artifact} sha256:") for line in harness.log[spec.id]), "the log of each container"
     same = replace(spec, id=new_id(), version=2)
     harness.start(same)
     assert harness.wait(same).artifact == first.artifact

@@ -1,5 +1,5 @@
 """What the stand-in runs as the builder's image: takes kaniko's arguments, does what the Dockerfile says with folders of this machine in
-place of layers, pushes a manifest to the real registry, and makes the image known to the kubelet.
+place of layers, writes an OCI layout, and makes the image known to the kubelet.
 
 Only what sless's own Dockerfiles say is understood; anything else ends it. It fails, and says so, as kaniko does.
 """
@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.kube.images import runtime_image
-from tests.services.registry import push_empty
+from tests.services.registry import write_layout
 
 _EXECUTED = re.compile(r"(?<![\w./-])(/app/deps|/app/function|/sless-build/env|/tmp/npm)(?=$|[/;'\" ])")
 
@@ -22,10 +22,8 @@ _EXECUTED = re.compile(r"(?<![\w./-])(/app/deps|/app/function|/sless-build/env|/
 def image_of(control: str, folder: Path) -> dict[str, object]:
     """As `KubeCluster.add_image` takes it. Its images' folders are made in `folder`."""
     env = {
-        # In hex, as the kubelet takes paths below /tmp for the container's own.
-        # In hex, since the kubelet takes paths below /tmp for the container's own.
+        # In hex, because the kubelet takes paths below /tmp for the container's own.
         "IMAGES": str(folder).encode().hex(), "CONTROL": control, "BUILD_ENV": "/sless-build/env",
-        "DOCKER_CONFIG": "/kaniko/.docker/config.json",
         "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PATH": os.environ["PATH"],
     }  # fmt: skip
     return {"entrypoint": [sys.executable, "-m", "tests.kube.image_builder"], "env": env}
@@ -48,11 +46,11 @@ def main(arguments: list[str]) -> None:
         if line and not line.startswith("#"):
             print(f"INFO[0000] {line}", flush=True)
             build.do(line)
-    push(destination)
+    write_layout(Path(options["oci-layout-path"][0]), destination)
     image = {**build.image, "paths": {**build.image["paths"], "/app/function": str(build.function), "/app/deps": str(build.deps)}}
     request = urllib.request.Request(f"{os.environ['CONTROL']}/image", json.dumps({"reference": destination, "image": image}).encode())
     urllib.request.urlopen(request, timeout=10).close()
-    print(f"INFO[0001] Pushed {destination}", flush=True)
+    print("INFO[0001] Skipping push to container registry due to --no-push flag", flush=True)
 
 
 class Build:
@@ -104,15 +102,6 @@ class Build:
         if done.returncode:
             print(f"error building image: error building stage: failed to execute command: exit status {done.returncode}", flush=True)
             sys.exit(1)
-
-
-def push(destination: str) -> None:
-    host, _, rest = destination.partition("/")
-    repository, _, tag = rest.rpartition(":")
-    config = Path(os.environ["DOCKER_CONFIG"])
-    entry = json.loads(config.read_text())["auths"].get(host, {}) if config.is_file() else {}
-    auth = (entry["username"], entry["password"]) if entry else None
-    push_empty(host, repository, tag, auth, created=destination)
 
 
 if __name__ == "__main__":

@@ -44,10 +44,12 @@
   "registry_host" $values.registry.host
   "registry_project" $values.registry.project
   "registry_secret" $values.registry.existingSecret
+  "registry_pull_secret" $values.registry.pullSecret
   "harbor_url" $values.registry.harbor.url
   "builder" $values.builder.kind
   "builder_image" $values.builder.image
   "builder_args" $values.builder.args
+  "builder_pull_secret" $values.builder.pullSecret
   "builder_memory" $values.builder.memory
   "builder_cpu" $values.builder.cpu
   "builder_egress_allow" $values.builder.egressAllow

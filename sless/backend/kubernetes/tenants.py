@@ -63,7 +63,7 @@ class TenantNamespaces:
         if self._policy.pull_secret:
             self._source = self._kube.find("Secret", self._policy.pull_secret, self._policy.pod_namespace)
             if self._source is None:
-                _log.warning("SLESS_REGISTRY_SECRET: no Secret %r in namespace %r", self._policy.pull_secret, self._policy.pod_namespace)
+                _log.warning("the pull secret %r does not exist in namespace %r", self._policy.pull_secret, self._policy.pod_namespace)
 
     def outdated(self, in_use: Collection[str]) -> list[str]:
         """Tenants in use whose namespace is there and lacks something, or has not been written by this process yet."""

@@ -245,3 +245,9 @@ def test_where_sless_listens_on_ipv6_its_functions_do():
         return [item["value"] for item in env if item["name"] == "SLESS_ADDRESS"]
 
     assert (addresses(), addresses(host="0.0.0.0"), addresses(host="::")) == ([], [], ["::"])
+
+
+def test_tenants_get_the_secret_that_can_only_pull():
+    push, pull = Settings(registry_secret="push"), Settings(registry_secret="push", registry_pull_secret="pull")
+    assert [tenant_policy_of(settings, "i").pull_secret for settings in (Settings(), push, pull)] == ["", "push", "pull"]
+    assert [placement_of(settings).pull_secret for settings in (Settings(), pull)] == ["", "sless-pull"]

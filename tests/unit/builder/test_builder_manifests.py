@@ -10,7 +10,7 @@ import pytest
 
 from sless.builder.builder_fit import IMAGES, BuilderFit, builder_fit_of, times
 from sless.builder.builder_job import BuildJob, env_secret_of, job_of
-from sless.builder.builder_namespace import docker_config_of, namespace_manifests, push_secret_manifest
+from sless.builder.builder_namespace import docker_config_of, namespace_manifests, secret_copy_manifest
 from sless.builder.check_job import Check, check_job_of, check_secret_of
 from sless.config import Settings
 from sless.domain.addresses import parse_allowed
@@ -31,7 +31,7 @@ def fit(**settings: Any) -> BuilderFit:
 
 
 def builder_of(**settings: Any) -> dict[str, Any]:
-    return dict(job_of(fit(**settings), BUILD)["spec"]["template"]["spec"]["containers"][0])
+    return dict(job_of(fit(**settings), BUILD)["spec"]["template"]["spec"]["initContainers"][1])
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.37"])
@@ -39,7 +39,7 @@ def builder_of(**settings: Any) -> dict[str, Any]:
 def test_every_object_is_one_that_kubernetes_takes(version, builder):
     made = replace(fit(builder=builder), egress_allow=parse_allowed(["10.1.0.0/16:5000"]))
     checks = [check_job_of(made, Check(spec=SPEC, artifact=artifact)) for artifact in ("configmap:code-1", "r:5000/p/hello:t")]
-    objects = [*namespace_manifests(made), *namespace_manifests(fit(builder=builder)), push_secret_manifest(made, SECRET)]
+    objects = [*namespace_manifests(made), *namespace_manifests(fit(builder=builder)), secret_copy_manifest(made, "sless-push", SECRET)]
     for item in [*objects, job_of(made, BUILD), env_secret_of(made, BUILD), check_secret_of(made, SPEC), *checks]:
         kubernetes_validate.validate(item, version, strict=True)
 
@@ -60,9 +60,10 @@ def test_kaniko_gets_its_arguments_and_those_of_the_settings():
         "--context=/workspace",
         "--dockerfile=/workspace/Dockerfile",
         "--destination=r:5000/p/hello:t",
+        "--no-push",
+        "--oci-layout-path=/image/layout",
         "--build-arg=RUNTIME_IMAGE=mirror/python:1",
         "--log-format=text",
-        "--push-retry=2",
         "--insecure-registry=r:5000",
         "--verbosity=debug",
     ]
@@ -70,12 +71,43 @@ def test_kaniko_gets_its_arguments_and_those_of_the_settings():
     assert not any("insecure" in word for word in builder_of(registry_insecure=False)["args"])
 
 
-def test_buildah_builds_and_pushes():
+def test_buildah_builds_and_saves_the_image():
     script = builder_of(builder="buildah")["command"][2]
-    build, push = script.split(" && ")
-    assert "bud --isolation=chroot --tls-verify=false --authfile=/sless-registry/config.json --volume=/sless-build:/sless-build:ro" in build
+    build, save = script.split(" && ")
+    assert "bud --isolation=chroot --tls-verify=false --volume=/sless-build:/sless-build:ro" in build
     assert "--verbosity=debug" in build and build.endswith("/workspace")
-    assert push.endswith(" push --tls-verify=false --authfile=/sless-registry/config.json r:5000/p/hello:t docker://r:5000/p/hello:t")
+    assert save.endswith(" push r:5000/p/hello:t oci:/image/layout:image")
+
+
+def secrets_of(pod: dict[str, Any], container: dict[str, Any]) -> set[str]:
+    """Names of the Secrets that a container can read."""
+    names = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+    assert "env" not in container and "envFrom" not in container
+    return {names[mount["name"]] for mount in container["volumeMounts"] if mount["name"] in names}
+
+
+@pytest.mark.parametrize("builder", ["kaniko", "buildah"])
+def test_no_credentials_are_mounted_where_code_of_a_tenant_runs(builder):
+    pod = job_of(fit(builder=builder), BUILD)["spec"]["template"]["spec"]
+    fetcher, build = pod["initContainers"]
+    (push,) = pod["containers"]
+    assert (build["name"], secrets_of(pod, build)) == ("builder", {"build-b123"}), "the tenant's own build_env"
+    assert secrets_of(pod, fetcher) == set()
+    assert secrets_of(pod, push) == {"sless-push"} and push["image"] != build["image"]
+    assert {mount["name"] for mount in push["volumeMounts"]} == {"image", "registry"}, "only the image crosses over"
+
+
+def test_base_images_from_a_private_registry_need_a_secret_of_their_own():
+    pod = job_of(fit(builder_pull_secret="base"), BUILD)["spec"]["template"]["spec"]
+    assert secrets_of(pod, pod["initContainers"][1]) == {"build-b123", "sless-base-images"}
+
+
+def test_the_image_is_pushed_to_the_registry_by_its_api_host():
+    settings = {"registry_host": "docker.io/me", "registry_insecure": False}
+    words = job_of(fit(**settings), BUILD)["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert words[:3] == ["python3", "-E", "-c"] and words[4:8] == [
+        "/image", "r:5000/p/hello:t", "https://registry-1.docker.io", "/sless-registry/config.json",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("builder", ["kaniko", "buildah"])
@@ -85,11 +117,8 @@ def test_the_pod_has_no_rights_in_the_cluster_and_shows_no_secret(builder):
     assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
     assert "sesame" not in json.dumps(job)
     assert base64.b64decode(env_secret_of(fit(), BUILD)["data"]["env"]) == b"export TOKEN=sesame\n"
-    secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
-    assert secrets["registry"]["defaultMode"] == 0o400, "what pushes is root's alone; what installs is not root"
-    assert secrets["build-env"]["defaultMode"] == 0o444
-    fetcher = pod["initContainers"][0]
-    assert fetcher["securityContext"]["runAsNonRoot"] and not any(mount["name"] == "registry" for mount in fetcher["volumeMounts"])
+    assert pod["initContainers"][0]["securityContext"]["runAsNonRoot"]
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
 def test_kaniko_has_no_more_rights_than_the_baseline():

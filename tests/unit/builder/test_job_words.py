@@ -1,6 +1,8 @@
 """States of a builder's pods and Jobs → what a user is told."""
 
-from sless.builder.image_log import is_users_fault, message_of
+from sless.builder import push_image
+from sless.builder.builder_job import BUILDER, PUSHER
+from sless.builder.image_log import is_final, is_users_fault, message_of
 from sless.builder.job_watch import End
 from sless.builder.job_words import Ended, find_ended, find_trouble, has_begun, is_evicted
 from sless.builder.packing import Context
@@ -94,3 +96,12 @@ def test_go_names_file_and_line():
 def test_a_builder_without_memory_names_the_setting():
     end = End(ok=False, ended=Ended(exit_code=-9, out_of_memory=True))
     assert "SLESS_BUILDER_MEMORY" in message_of(end, ["x"], None, "h.h")
+
+
+def test_a_push_that_fails():
+    ended = Ended(exit_code=push_image.PERMANENT, out_of_memory=False)
+    end = End(ok=False, ended=ended, container=PUSHER)
+    lines = ["cannot push r/x:1: the registry answered 403: denied"]
+    assert message_of(end, lines, None, "h.f").splitlines()[0] == f"the image cannot be pushed: {lines[0]}"
+    assert is_final(PUSHER, ended, lines) and not is_final(BUILDER, ended, lines)
+    assert not is_final(PUSHER, Ended(exit_code=1, out_of_memory=False), ["the registry answered 503"])

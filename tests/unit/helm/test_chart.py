@@ -95,6 +95,7 @@ def test_every_value_arrives_in_its_setting(rendered):
     assert (settings.builder_namespace, settings.builder_memory, settings.builder_cpu) == ("builds", "4Gi", "3")
     assert json.loads(settings.tolerations) == FULL["functions"]["tolerations"]
     assert (settings.registry_secret, settings.registry_insecure) == ("sless-registry", True)
+    assert (settings.registry_pull_secret, settings.builder_pull_secret) == ("pull-only", "base-images")
     assert (settings.tenant_pods, settings.tenant_memory, settings.tenant_cpu, settings.function_cpu) == (7, "9Gi", "3", "2")
     assert (settings.max_zip_bytes, settings.history_per_function, settings.instance_wait_sec) == (67108864, 2000000, 0)
     assert settings.jwt_public_key == FULL["auth"]["publicKey"]
