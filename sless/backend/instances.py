@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sless import clock
 from sless.backend.health import Health
-from sless.backend.plan import DesiredInstances, InstanceView, State, back_off_sec_of
+from sless.backend.plan import DesiredInstances, InstanceView, Restarts, State
 from sless.domain.durations import Durations
 from sless.domain.model import Endpoint
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
@@ -85,13 +85,16 @@ class InstanceGroup:
     durations: Durations
     desired: Deployment | None = None
     instances: dict[str, Instance] = field(default_factory=dict)
-    crashes: int = 0
+    restarts: Restarts = field(init=False)
     not_before: float = 0.0
     message: str = ""
     could_not_start: bool = False
     """The last crash came before readiness."""
     generation: int = 0
     due: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.restarts = Restarts(durations=self.durations)
 
     def desired_instances(self) -> DesiredInstances | None:
         if self.desired is None:
@@ -101,17 +104,15 @@ class InstanceGroup:
     def set_desired(self, desired: Deployment) -> None:
         """A new revision starts without the back-off of the old one."""
         if self.desired is None or self.desired.revision != desired.revision:
-            self.crashes, self.not_before, self.message, self.could_not_start = 0, 0.0, "", False
+            self.restarts = Restarts(durations=self.durations)
+            self.not_before, self.message, self.could_not_start = 0.0, "", False
         self.desired = desired
 
     def note_crash(self, reason: str, instance: Instance, chance: float) -> None:
-        now = time.monotonic()
         if self.desired is None or instance.revision != self.desired.revision:
             return
-        steady = instance.ready_since is not None and now - instance.ready_since >= self.durations.steady_sec
-        self.crashes = 1 if steady else self.crashes + 1
         self.could_not_start = instance.ready_since is None
-        self.not_before = now + back_off_sec_of(self.crashes + self.could_not_start, chance, self.durations.max_back_off_sec)
+        self.not_before = self.restarts.next_start_at(time.monotonic(), chance, had_served=not self.could_not_start)
         self.message = reason
 
     def ready(self) -> list[Instance]:

@@ -1,11 +1,14 @@
 """What to do next for one group of instances: pure rules, evaluated after every event."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sless.domain.backoff import backoff_sec
 from sless.domain.durations import Durations
 from sless.domain.ports import Revision
+
+RESTARTS_PER_WINDOW = 20
+"""How many instances of a group that had served are replaced without waiting, per `Durations.restart_window_sec`."""
 
 
 class State(StrEnum):
@@ -155,9 +158,28 @@ class Rules:
         return self.durations.settle_sec + (instance.revision.timeout_sec or self.durations.unlimited_drain_sec)
 
 
-def back_off_sec_of(crashes: int, chance: float, max_sec: float) -> float:
-    """Seconds until the next start after `crashes` in a row: none after the first, since one call that ends its process must not delay the
-    next; then 2, 4, 8 … `max_sec`, each shortened by up to a quarter. `chance` is in [0, 1)."""
-    if crashes <= 1:
-        return 0.0
-    return backoff_sec(crashes, first_sec=1.0, max_sec=max_sec) * (1 - chance / 4)
+@dataclass(slots=True, kw_only=True)
+class Restarts:
+    """When a group may start an instance after one has crashed. An instance that had served is replaced at once, so that one call that ends
+    its process does not delay the next, but at most RESTARTS_PER_WINDOW times per window. One that never became ready waits longer with
+    each failed start."""
+
+    durations: Durations
+    failed_starts: int = 0
+    _served: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_PER_WINDOW))
+
+    def next_start_at(self, now: float, chance: float, *, had_served: bool) -> float:
+        """To be called once per crash. `chance` is in [0, 1)."""
+        if not had_served:
+            self.failed_starts += 1
+            return now + back_off_sec_of(self.failed_starts, chance, self.durations.max_back_off_sec)
+        self.failed_starts = 0
+        oldest = self._served[0] if len(self._served) == RESTARTS_PER_WINDOW else None
+        start_at = now if oldest is None else max(now, oldest + self.durations.restart_window_sec)
+        self._served.append(start_at)
+        return start_at
+
+
+def back_off_sec_of(failures: int, chance: float, max_sec: float) -> float:
+    """Seconds until the next start after `failures` in a row: 2, 4, 8 … `max_sec`, each shortened by up to a quarter."""
+    return min(max_sec, 2.0**failures) * (1 - chance / 4)

@@ -42,8 +42,8 @@ class Durations:
     unresponsive_grace_sec: float = 5.0
     """How long health checks may fail before the instance is replaced."""
     max_back_off_sec: float = 300.0
-    steady_sec: float = 60.0
-    """An instance that lived this long did not crash at start: its back-off starts over."""
+    restart_window_sec: float = 60.0
+    """Period in which only so many instances that had served are replaced without a back-off."""
     run_stop_sec: float = 2.0
     """From SIGTERM to SIGKILL for a run over its time limit."""
     close_sec: float = 10.0

@@ -134,6 +134,19 @@ def test_a_crash_is_explained_and_the_instance_comes_back(harness):
     assert harness.backend.why_gone(successor.id) is None
 
 
+@here
+def test_an_instance_that_had_served_is_replaced_without_back_off(harness):
+    revision = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
+    (endpoint,) = harness.deploy(revision)
+    began = time.monotonic()
+    for _ in range(5):
+        with pytest.raises((http.client.HTTPException, OSError)):
+            harness.call(endpoint)
+        gone = endpoint.id
+        (endpoint,) = wait_until(lambda gone=gone: [one for one in harness.endpoints(revision) if one.id != gone], "a new instance")
+    assert time.monotonic() - began < 10, "with a back-off: 0 + 2 + 4 + 8 + 16 s"
+
+
 def test_a_signal_is_named(harness):
     revision = harness.python("import os, signal, time\ndef handle(event):\n    os.kill(os.getpid(), signal.SIGSEGV)\n    time.sleep(9)\n")
     (endpoint,) = harness.deploy(revision)

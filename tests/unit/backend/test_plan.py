@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from sless.backend.plan import (
+    RESTARTS_PER_WINDOW,
     DesiredInstances,
     Drain,
     InstanceView,
     Kill,
     MarkReady,
+    Restarts,
     Rules,
     Start,
     State,
@@ -126,9 +128,21 @@ def test_durations_are_passed_in():
     assert short.decide(desired(0), [one("a", State.STOPPING, age=1.2)]) == [Kill(id="a", reason="instance did not stop after SIGTERM")]
 
 
-def test_the_back_off_grows_to_five_minutes():
-    assert [back_off_sec_of(crashes, 0.0, 300) for crashes in range(1, 12)] == [0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert back_off_sec_of(9, 0.999, 300) == pytest.approx(192, abs=1)
+def test_failed_starts_wait_longer_up_to_five_minutes():
+    assert [back_off_sec_of(failures, 0.0, 300) for failures in range(1, 11)] == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert back_off_sec_of(8, 0.999, 300) == pytest.approx(192, abs=1)
+    restarts = Restarts(durations=Durations())
+    assert [restarts.next_start_at(NOW, 0.0, had_served=False) - NOW for _ in range(3)] == [2, 4, 8]
+    restarts.next_start_at(NOW, 0.0, had_served=True)
+    assert restarts.next_start_at(NOW, 0.0, had_served=False) == NOW + 2
+
+
+def test_an_instance_that_had_served_is_replaced_at_once_within_a_cap():
+    restarts = Restarts(durations=Durations())
+    starts = [restarts.next_start_at(NOW + second, 0.0, had_served=True) for second in range(RESTARTS_PER_WINDOW)]
+    assert starts == [NOW + second for second in range(RESTARTS_PER_WINDOW)]
+    assert restarts.next_start_at(NOW + 30, 0.0, had_served=True) == NOW + 60
+    assert restarts.next_start_at(NOW + 61, 0.0, had_served=True) == NOW + 61
 
 
 def test_there_are_never_fewer_ready_than_wished_in_a_roll_out():
