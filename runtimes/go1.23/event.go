@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -97,11 +99,48 @@ func parsedJSON(body []byte) (value any, err error) {
 	if !utf8.Valid(body) {
 		return nil, errors.New("it is not UTF-8 text")
 	}
-	err = json.Unmarshal(body, &value)
-	if err == io.ErrUnexpectedEOF {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	switch err = decoder.Decode(&value); err {
+	case nil:
+		if _, more := decoder.Token(); more != io.EOF {
+			return nil, errors.New("unexpected text after the value")
+		}
+		return numbersOf(value)
+	case io.EOF, io.ErrUnexpectedEOF:
 		err = errors.New("it ends too early")
 	}
-	return value, err
+	return nil, err
+}
+
+// numbersOf converts the numbers of an event to float64, as handlers expect of encoding/json; an integer that float64 cannot hold
+// exactly stays a json.Number.
+func numbersOf(value any) (any, error) {
+	var err error
+	switch value := value.(type) {
+	case json.Number:
+		number, err := value.Float64()
+		if err != nil {
+			return nil, fmt.Errorf("the number %.40s is out of range", value)
+		}
+		if math.Abs(number) >= 1<<53 && strings.Trim(string(value), "-0123456789") == "" {
+			return value, nil
+		}
+		return number, nil
+	case map[string]any:
+		for name, item := range value {
+			if value[name], err = numbersOf(item); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for index, item := range value {
+			if value[index], err = numbersOf(item); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
 }
 
 // foundJSON parses the body if it starts with one of `starts` and is JSON.

@@ -147,10 +147,15 @@ func failureAnswer(err error, requestID string) *answer {
 	default:
 		reply.add("X-Sless-Function-Error", "1")
 	}
-	if fault := faultOf(err); fault != "" {
+	fault := faultOf(err)
+	if fault != "" {
 		reply.add("X-Sless-Fault", fault)
 	}
-	reply.body = early.ErrorBody(message, typeOf(err), requestID)
+	if reply.status == 500 {
+		reply.body = early.ErrorBody(message, typeOf(err), requestID)
+	} else {
+		reply.body = early.RefusalBody(message, fault, requestID)
+	}
 	reply.hasBody = true
 	return reply
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -20,14 +21,61 @@ func jsonOf(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		if place := findWrong(reflect.ValueOf(value), "$", nil); place != "" {
-			return nil, &notSerializable{"the result is not JSON serializable: " + place}
+	err := errTooDeep
+	if !isTooDeep(reflect.ValueOf(value), maxDepth) {
+		err = encoder.Encode(value)
+	}
+	if err != nil {
+		place := findWrong(reflect.ValueOf(value), "$", nil)
+		if place == "" {
+			place = err.Error()
 		}
-		return nil, &notSerializable{"the result is not JSON serializable: " + err.Error()}
+		return nil, &notSerializable{"the result is not JSON serializable: " + place}
 	}
 	return spaced(bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))), nil
 }
+
+// A deeper result would end the process: a stack overflow cannot be recovered from. encoding/json itself finds cycles at this depth.
+const maxDepth = 1000
+
+var errTooDeep = errors.New("it is nested too deeply")
+
+// isTooDeep reports whether maps, slices and pointers in `value` are nested deeper than `left` levels.
+func isTooDeep(value reflect.Value, left int) bool {
+	if left < 0 {
+		return true
+	}
+	switch value.Kind() {
+	case reflect.Interface:
+		return !value.IsNil() && isTooDeep(value.Elem(), left)
+	case reflect.Pointer:
+		return !value.IsNil() && isTooDeep(value.Elem(), left-1)
+	case reflect.Map:
+		for each := value.MapRange(); each.Next(); {
+			if isTooDeep(each.Value(), left-1) {
+				return true
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		if isScalar(value.Type().Elem().Kind()) {
+			return false
+		}
+		for index := 0; index < value.Len(); index++ {
+			if isTooDeep(value.Index(index), left-1) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for index := 0; index < value.NumField(); index++ {
+			if isTooDeep(value.Field(index), left-1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isScalar(kind reflect.Kind) bool { return kind <= reflect.Complex128 || kind == reflect.String }
 
 // spaced adds a space after each comma and colon, and escapes non-ASCII characters.
 func spaced(compact []byte) []byte {

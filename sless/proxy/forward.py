@@ -168,8 +168,7 @@ class _OneExchange:
         exchange, forwarding = self.exchange, self.forwarding
         call, caller = forwarding.call, forwarding.caller
         answer = answer_of(exchange.status, exchange.headers, call.request_id.encode("latin-1"))
-        call.http_status = answer.status
-        call.error = answer.error
+        call.note_answer(answer.status, answer.error, answer.fault)
         self.begun = True
         await caller.start(answer.status, answer.headers + forwarding.extra_headers)
         more = True

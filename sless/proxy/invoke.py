@@ -127,8 +127,8 @@ class Invocations:
         if observed.outcome is None:
             raise run_failure(observed, revision)
         answer = outcome_answer(observed.outcome, call.request_id)
-        call.http_status = answer.status
-        call.error = answer.error or (observed.outcome.error if observed.outcome.error_type else None)
+        error = answer.error or (observed.outcome.error if observed.outcome.error_type else None)
+        call.note_answer(answer.status, error, answer.fault)
         call.response_bytes = len(observed.outcome.body)
         await incoming.caller.start(answer.status, answer.headers + extra)
         await incoming.caller.write(b"" if incoming.request.method == "HEAD" else observed.outcome.body, False)

@@ -123,8 +123,7 @@ class Relay:
     def answer_head(self, status: int, headers: Headers) -> None:
         call = self.call
         answer = answer_of(status, headers, call.request_id.encode("latin-1"))
-        call.http_status = status
-        call.error = answer.error
+        call.note_answer(answer.status, answer.error, answer.fault)
         lines = [STATUS_LINES[status]]
         framed = self._head_only or status in (204, 304)
         for name, value in answer.headers:

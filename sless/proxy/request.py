@@ -101,7 +101,7 @@ class CallRecord:
 
     attempts = 1
     __slots__ = (
-        "cold", "duration_ms", "error", "http_status", "id", "method", "path", "request_bytes", "request_id",
+        "cold", "duration_ms", "error", "http_status", "id", "method", "path", "refused", "request_bytes", "request_id",
         "response_bytes", "route", "started", "started_at", "status", "trigger", "version",
     )  # fmt: skip
 
@@ -120,6 +120,7 @@ class CallRecord:
         self.http_status: int | None = None
         self.duration_ms = 0.0
         self.error: str | None = None
+        self.refused = False
         self.request_bytes = 0
         self.response_bytes = 0
 
@@ -131,6 +132,13 @@ class CallRecord:
             if error is not None:
                 self.error = error
 
+    def note_answer(self, status: int, error: str | None, fault: str | None) -> None:
+        """Takes the head that is about to be sent; `fault` is the code of a refusal by the runtime."""
+        self.http_status = status
+        self.error = error
+        self.refused = fault is not None
+
     def finish_answered(self) -> None:
-        """Ends the record by the status that was sent: a 4xx of the function is a success, its 5xx a failure."""
-        self.finish(CallStatus.FAILED if (self.http_status or 0) >= 500 else CallStatus.SUCCEEDED)
+        """Ends the record by the answer that was sent: a function's own 4xx is a success; its 5xx and a refusal by the runtime, before the
+        handler ran, are failures."""
+        self.finish(CallStatus.FAILED if self.refused or (self.http_status or 0) >= 500 else CallStatus.SUCCEEDED)

@@ -107,7 +107,7 @@ def check_call(call: ProxiedCall, case: Case) -> None:
     assert answer.header_values("X-Request-Id") == [invocation.request_id]
     assert invocation.request_id == dict(case.headers).get("X-Request-Id", invocation.id)
     assert (invocation.name, invocation.version, invocation.trigger) == (call.fn.name, VERSION, CallTrigger.HTTP)
-    assert invocation.status is (CallStatus.FAILED if case.status >= 500 else CallStatus.SUCCEEDED)
+    assert invocation.status is (CallStatus.FAILED if case.fault or case.status >= 500 else CallStatus.SUCCEEDED)
     assert invocation.http_status == case.status
     assert invocation.response_bytes == len(answer.body)
     if case.raw is None:

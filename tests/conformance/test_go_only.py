@@ -58,6 +58,7 @@ func OnlyError(event any) error { return errors.New("no value") }
 func Nothing() {}
 func Typed(order Order) int { return order.Lines[0].Count }
 func Pointer(order *Order) (*Order, error) { return nil, nil }
+func Exact(order struct{ ID int64 }) int64 { return order.ID }
 func Texts(names []string) string { return names[1] }
 func TooMany(ctx context.Context, a, b any) any { return nil }
 func Variadic(events ...any) any { return nil }
@@ -83,6 +84,8 @@ def signatures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("Typed", {"lines": [{"Count": 3}]}, 3),
         ("Pointer", {"id": "x"}, None),
         ("Texts", ["a", "b"], "b"),
+        ("Any", [2**53 + 1, 2**63 - 1, -(2**64), 0.5, 1e300], [2**53 + 1, 2**63 - 1, -(2**64), 0.5, 1e300]),
+        ("Exact", {"id": 2**63 - 1}, 2**63 - 1),
     ],
 )
 def test_signatures(signatures: dict[str, str], function: str, event: Any, result: Any) -> None:
@@ -154,6 +157,19 @@ def test_what_has_no_json_form(results: RuntimeProcess, form: str, place: str) -
     answer = results.call_json({"form": form})
     assert (answer.status, answer.header("X-Sless-Fault")) == (500, "result_not_serializable")
     assert answer.json()["error"].endswith(place)
+
+
+def test_result_that_is_100_000_levels_deep_does_not_end_the_process(results: RuntimeProcess) -> None:
+    answer = results.call_json({"form": "abyss"})
+    assert (answer.status, answer.header("X-Sless-Fault")) == (500, "result_not_serializable")
+    assert answer.json()["error"].endswith("is nested too deeply")
+    assert results.call_json({"form": "separators"}).status == 200
+
+
+def test_number_out_of_range_is_the_callers_mistake(signatures: dict[str, str]) -> None:
+    with running(GO, "handler.Any", signatures) as process:
+        answer = process.call("POST", "/", [("Content-Type", "application/json")], b"[1e400]")
+        assert (answer.status, answer.header("X-Sless-Fault")) == (400, "invalid_json")
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------------------------

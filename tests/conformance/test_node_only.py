@@ -44,6 +44,12 @@ def called(entrypoint: str, event: Any, env: dict[str, str] | None = None) -> An
         return process.call_json(event)
 
 
+def test_node_env_is_production_unless_the_user_sets_it(tmp_path: Path) -> None:
+    env = code_env(tmp_path, {"handler.js": "exports.handle = () => process.env.NODE_ENV;"})
+    assert called("handler.handle", {}, env).text_body() == "production"
+    assert called("handler.handle", {}, {**env, "NODE_ENV": "test"}).text_body() == "test"
+
+
 MODULE_FORMS: list[tuple[str, str, dict[str, str]]] = [
     ("commonjs", "handler.handle", {"handler.js": "exports.handle = (e) => e.n;"}),
     ("commonjs-object", "handler.handle", {"handler.js": "module.exports = { factor: 1, handle(e) { return e.n * this.factor; } };"}),

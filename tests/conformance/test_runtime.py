@@ -131,6 +131,8 @@ def check_error(answer: Answer, case: Case) -> None:
     assert body["request_id"]
     if case.function_error:
         assert set(body) == {"error", "type", "request_id"}
+    else:
+        assert (set(body), body["code"], body["details"]) == ({"error", "code", "details", "request_id"}, case.fault, [])
 
 
 def check_logs(process: RuntimeProcess, case: Case, invocation_id: str) -> None:

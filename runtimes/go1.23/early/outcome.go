@@ -27,7 +27,14 @@ func Failed(message, errorType string, status int) *Outcome {
 	}
 }
 
-// ErrorBody returns the JSON body that reports an error.
+// RefusalBody returns the JSON body that reports a call that the platform refused.
+func RefusalBody(message, code, requestID string) []byte {
+	body := AppendQuoted([]byte(`{"error": `), message, true)
+	body = AppendQuoted(append(body, `, "code": `...), code, true)
+	return append(AppendQuoted(append(body, `, "details": [], "request_id": `...), requestID, true), '}')
+}
+
+// ErrorBody returns the JSON body that reports an error of the handler.
 func ErrorBody(message, errorType, requestID string) []byte {
 	body := AppendQuoted([]byte(`{"error": `), message, true)
 	body = AppendQuoted(append(body, `, "type": `...), errorType, true)

@@ -83,5 +83,6 @@ export function failureAnswer(error, requestId) {
   else headers.push('X-Sless-Function-Error', '1');
   const fault = faultOf(error);
   if (fault) headers.push('X-Sless-Fault', fault);
-  return { status, headers, body: jsonOf({ error: message, type: typeOf(error), request_id: requestId }), stream: null, error };
+  const reason = status === 500 ? { type: typeOf(error) } : { code: fault, details: [] };
+  return { status, headers, body: jsonOf({ error: message, ...reason, request_id: requestId }), stream: null, error };
 }

@@ -101,6 +101,7 @@ function refuse(error) {
 function prepare() {
   try {
     const settings = takeSettings(process.env);
+    process.env.NODE_ENV ??= 'production';
     if (settings.lifelineFd !== null) watchLifeline(settings.lifelineFd);
     process.chdir(settings.codeDir);
     setCodeFolder(process.cwd());

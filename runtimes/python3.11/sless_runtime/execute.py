@@ -25,7 +25,7 @@ class Executor:
             else:
                 event = event_of(request)
         except InvalidJson as wrong:
-            return refusal(400, "invalid_json", f"the request body says it is JSON and is not: {wrong}", call.request_id)
+            return refusal(400, "invalid_json", f"the request body is not valid JSON: {wrong}", call.request_id)
         return self.execute(event, call, request=request, descriptor=descriptor)
 
     def execute(self, event, call, *, request=None, descriptor=None):

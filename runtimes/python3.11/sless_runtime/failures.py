@@ -36,7 +36,7 @@ def raised(message, type_name, request_id):
 
 def refusal(status, code, message, request_id):
     """The answer when the platform refuses a call."""
-    answer = json_answer(status, {"error": message, "code": code, "request_id": request_id})
+    answer = json_answer(status, {"error": message, "code": code, "details": [], "request_id": request_id})
     answer.error, answer.fault = message, code
     return answer
 

@@ -129,6 +129,13 @@ var forms = map[string]func() any{
 	"text_map":      func() any { return map[string]string{"statusCode": "404", "body": "none"} },
 	"nil_pointer":   func() any { return (*Reply)(nil) },
 	"header_date":   func() any { return answer(200, "x", with("Last-Modified", time.Unix(0, 0))) },
+	"abyss": func() any {
+		var deep any
+		for level := 0; level < 100_000; level++ {
+			deep = []any{deep}
+		}
+		return deep
+	},
 	"channel":       func() any { return object{"c": make(chan int)} },
 	"struct_nan":    func() any { return struct{ Ratio float64 }{math.NaN()} },
 	"shared": func() any {
