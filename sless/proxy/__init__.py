@@ -3,8 +3,8 @@
 Table: `routes` the in-memory table · `live_route` one workload in it: slots, waiting calls · `live_endpoint` one instance: slots, idle
 connections · `policy` rules of an http trigger · `hosts` hosts of functions
 Ways of a call: `relay` the fast path for small calls · `invoke` the start of the slow path, shared by /fn and …/invoke · `forward` one
-exchange with an instance · `oneoff` one run per call, `large_event` its event · `accepting` asynchronous calls · `invoker` calls for the
-reconcilers · `messages` AMQP messages as calls · `request` request and record of a call · `refuse` errors as answers
+exchange with an instance, `upload` the body for it · `oneoff` one run per call, `large_event` its event · `accepting` asynchronous calls ·
+`invoker` calls for the reconcilers · `messages` AMQP messages as calls · `request` request and record · `refuse` errors as answers
 Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules, pure · `fetch` short requests of
 sless itself · `failure` why a call failed · `suspects` instances that may hang · `logs` their log lines
 Behind a call: `recorder` history in batches · `stats` sums per minute · `sweep` the clock of all calls · `status_lines` reason phrases

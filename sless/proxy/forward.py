@@ -5,7 +5,7 @@ left to answer. Once the answer has begun, a failure aborts it and appears in th
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 from sless.domain.model import CallStatus
@@ -18,6 +18,7 @@ from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
 from sless.proxy.request import BodyLimit, CallerGone, CallerStream, CallRecord, Headers, Request
 from sless.proxy.sweep import Sweep
+from sless.proxy.upload import Upload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,10 @@ class Forwarding:
     request: Request
     caller: CallerStream
     extra_headers: Headers
+    upload: Upload = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.upload = Upload(self.caller, has_body=self.request.has_body)
 
 
 class Forwarder:
@@ -47,11 +52,11 @@ class Forwarder:
     async def forward(self, forwarding: Forwarding) -> None:
         self.options.body_limit.check(forwarding.request.length)
         # Before taking a slot, so that a caller that sends slowly holds none.
-        first = await forwarding.caller.read() if forwarding.request.has_body else (b"", False)
+        await forwarding.upload.prefetch()
         instance, connection = await self._reach(forwarding)
         one = _OneExchange(self, forwarding, instance, connection)
         try:
-            await one.run(*first)
+            await one.run()
         except (BrokenOff, OverTime, SlessError) as error:
             connection.abort()
             self.failures.mark(forwarding.live, instance, error)
@@ -71,7 +76,7 @@ class Forwarder:
         deadline = monotonic() + self.options.instance_wait_sec
         call.cold = not live.instances
         while True:
-            instance = await live.take(self.options.instance_wait_sec, deadline)
+            instance = live.find_slot() or await self._wait_for_slot(forwarding, deadline)
             try:
                 connection = await instance.connection()
             except OSError:
@@ -84,6 +89,25 @@ class Forwarder:
             instance.calls += 1
             call.version = instance.endpoint.version
             return instance, connection
+
+    async def _wait_for_slot(self, forwarding: Forwarding, deadline: float) -> LiveEndpoint:
+        """Raises CallerGone when the caller leaves first, and SlessError as `LiveRoute.take` does."""
+        live, loop = forwarding.live, asyncio.get_running_loop()
+        waiting = loop.create_task(live.take(self.options.instance_wait_sec, deadline))
+        leaving = loop.create_task(forwarding.upload.until_caller_leaves())
+        try:
+            await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done():
+                leaving.result()
+            return waiting.result()
+        except BaseException:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                live.release(waiting.result())
+            raise
+        finally:
+            waiting.cancel()
+            leaving.cancel()
+            await asyncio.gather(waiting, leaving, return_exceptions=True)
 
     @staticmethod
     async def _fail(one: "_OneExchange", explained: SlessError) -> None:
@@ -111,13 +135,12 @@ class _OneExchange:
     def watch(self) -> None:
         """The sweep calls this for a call that takes a while. As long as the body is being read, that read notices a caller who leaves."""
         if self._pump is None:
-            self.forwarding.caller.watch(self.exchange.caller_gone)
+            self.forwarding.upload.watch(self.exchange.caller_gone)
 
-    async def run(self, first: bytes, more: bool) -> None:
-        """`first` is the first piece of the body; `more` follow."""
+    async def run(self) -> None:
         self._connection.begin(self.exchange, head_only=self.forwarding.request.method == "HEAD")
         try:
-            self._send(first, more)
+            self._send(await self.forwarding.upload.read())
             self._forwarder.sweep.add(self.exchange, self)
             await self.exchange.head()
             await self._answer()
@@ -125,7 +148,7 @@ class _OneExchange:
             if self._pump is not None:
                 self._pump.cancel()
 
-    def _send(self, data: bytes, more: bool) -> None:
+    def _send(self, data: bytes) -> None:
         request, call = self.forwarding.request, self.forwarding.call
         head = request_head(call, request, self.timeout_sec, self._forwarder.options.trust)
         if not request.has_body:
@@ -134,7 +157,7 @@ class _OneExchange:
             return
         call.request_bytes = len(data)
         self._forwarder.options.body_limit.check(call.request_bytes)
-        if not more:
+        if not self.forwarding.upload.more:
             self._connection.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(data), data))
             return
         framing = b"transfer-encoding: chunked" if request.streamed else b"content-length: %d" % request.length
@@ -144,23 +167,22 @@ class _OneExchange:
     async def _send_rest(self, data: bytes) -> None:
         """Passes the body on as it arrives; a failure on the caller's side ends the exchange."""
         call, exchange, limit = self.forwarding.call, self.exchange, self._forwarder.options.body_limit
-        streamed = self.forwarding.request.streamed
-        more = True
+        upload, streamed = self.forwarding.upload, self.forwarding.request.streamed
         try:
             while True:
                 if data:
                     self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if streamed else data)
                     exchange.touch()
-                if not more:
+                if not upload.more:
                     break
                 await exchange.writable()
-                data, more = await self.forwarding.caller.read()
+                data = await upload.read()
                 call.request_bytes += len(data)
                 limit.check(call.request_bytes)
             if streamed:
                 self._connection.write(b"0\r\n\r\n")
             self._pump = None
-            self.forwarding.caller.watch(exchange.caller_gone)
+            upload.watch(exchange.caller_gone)
         except (CallerGone, SlessError) as error:
             exchange.fail(error)
 

@@ -107,19 +107,23 @@ class LiveRoute:
     async def take(self, wait_sec: float, deadline: float | None = None) -> LiveEndpoint:
         """Takes a slot on an instance. Raises SlessError: blocked, removed, or no slot within `wait_sec`. `deadline` is
         the end of that time if a part of it has passed."""
+        if found := self.find_slot():
+            return found
         deadline = monotonic() + wait_sec if deadline is None else deadline
-        ticket: int | None = None
-        while True:
-            self.check_served()
-            now = monotonic()
-            if (ticket is not None or not self._waiters) and (found := self.find_free(now)):
-                return found
-            if now >= deadline:
-                raise self._no_instance(wait_sec)
-            ticket = next(self._tickets) if ticket is None else ticket
+        ticket = next(self._tickets)
+        while (now := monotonic()) < deadline:
             found = await self._wait(ticket, min(deadline - now, _RETRY_SEC if self._some_suspended(now) else 60.0))
             if found is not None:
                 return found
+            self.check_served()
+            if found := self.find_free(monotonic()):
+                return found
+        raise self._no_instance(wait_sec)
+
+    def find_slot(self) -> LiveEndpoint | None:
+        """Takes a slot if one is free and no call is waiting. Raises SlessError as `check_served` does."""
+        self.check_served()
+        return None if self._waiters else self.find_free(monotonic())
 
     def find_idle(self) -> Leased | None:
         """A slot and an idle connection, if both are available and no call is waiting."""

@@ -1,0 +1,103 @@
+"""Calls that wait for an instance or a run slot: callers who leave."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.proxykit.fakes import NAMESPACE, revision_of, route_of
+from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
+from tests.proxykit.server import SETTINGS, Front, until
+from tests.proxykit.upstream import OK, Peer, logs_or
+
+__all__ = ["serve", "upstream_of"]
+
+PATH = f"/fn/{NAMESPACE}/f"
+REQUESTS = {
+    "without a body": b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n",
+    "with its body": b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab",
+    "with a part of its body": b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\nab",
+    "with a chunk of its body": b"POST %b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n",
+}
+
+
+def waiting(front: Front) -> int:
+    return sum(live.waiting for live in front.plane.routes.live_routes())
+
+
+def counting(calls: list[str]) -> Callable[[Peer], None]:
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        calls.append(first)
+        peer.body(headers)
+        peer.send(OK)
+
+    return logs_or(handler)
+
+
+@pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
+def test_a_call_whose_caller_left_while_it_waited_is_never_made(serve: Serve, upstream_of: UpstreamOf, sent: bytes) -> None:
+    calls: list[str] = []
+    upstream = upstream_of(counting(calls))
+    front = serve(settings=replace(SETTINGS, instance_wait_sec=20))
+    with front.connect() as client:
+        client.send(sent % PATH.encode())
+        until(lambda: waiting(front) == 1)
+    until(lambda: waiting(front) == 0)
+    until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
+    front.set_routes(route_of(addresses=[upstream.address]))
+    assert front.call("/after").status == 200
+    assert calls == ["GET /after HTTP/1.1"]
+
+
+def test_a_call_whose_caller_left_in_the_queue_of_an_instance_is_never_made(serve: Serve) -> None:
+    calls: list[str] = []
+
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        calls.append(first)
+        if "slow" in first:
+            until(lambda: waiting(front) == 1)
+            until(lambda: waiting(front) == 0)
+        peer.send(OK)
+
+    front = serve(logs_or(handler), route={"revision": revision_of(concurrency=1)}, settings=replace(SETTINGS, instance_wait_sec=20))
+    with front.connect() as slow:
+        slow.send(b"GET %b/slow HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+        until(lambda: calls)
+        with front.connect() as client:
+            client.send(b"GET %b/left HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+            until(lambda: waiting(front) == 1)
+        assert slow.reply().status == 200
+    assert front.call("/after").status == 200, "the slot of the call that was cancelled is free"
+    assert [first.split()[1] for first in calls] == ["/slow", "/after"]
+
+
+def test_the_body_that_was_read_while_a_call_waited_arrives_whole(serve: Serve, upstream_of: UpstreamOf) -> None:
+    bodies: list[bytes] = []
+
+    def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
+        bodies.append(peer.body(headers))
+        peer.send(OK)
+
+    upstream = upstream_of(logs_or(handler))
+    front = serve(settings=replace(SETTINGS, instance_wait_sec=20))
+    body = bytes(range(256)) * 4096
+    with front.connect() as client:
+        client.send(b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (PATH.encode(), len(body)) + body[:1000])
+        until(lambda: waiting(front) == 1)
+        client.send(body[1000:600_000])
+        front.set_routes(route_of(addresses=[upstream.address]))
+        client.send(body[600_000:])
+        assert client.reply().status == 200
+    assert bodies == [body]
+
+
+def test_a_call_whose_caller_left_while_it_waited_for_a_run_slot_is_never_made(serve: Serve) -> None:
+    front = serve(route={"wants_instances": False}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=20))
+    with front.connect() as first:
+        first.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+        until(lambda: len(front.fakes.backend.started) == 1)
+        with front.connect() as second:
+            second.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+        until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
+    until(lambda: len(front.flush().invocations) == 2)
+    assert len(front.fakes.backend.started) == 1
