@@ -9,7 +9,7 @@ import pytest
 
 from sless.domain.durations import Durations
 from sless.domain.ports import Deployment, Revision
-from sless.kube.names import namespace_of
+from sless.kube.names import INSTALLATION, namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
@@ -86,7 +86,7 @@ class Stage:
 def stage(kube_cluster: KubeCluster) -> Iterator[Stage]:
     kube_cluster.apply(PULL)
     harness = KubeHarness(
-        Durations(cache_sec=0.3, idle_look_sec=0.3),
+        Durations(cache_sec=0.3, idle_look_sec=0.3, orphan_sec=1.0),
         kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test",
     )  # fmt: skip
     try:
@@ -233,3 +233,23 @@ def test_what_others_add_to_metadata_stays(stage):
     wait_until(lambda: stage.cluster.get("Secret", stage.home, "hello-env")["data"] == {"A": "Mw=="}, "written")
     found = stage.cluster.get("Deployment", stage.home, "hello")["spec"]["template"]["metadata"]["annotations"]
     assert annotation.items() <= found.items()
+
+
+def test_ingresses_follow_the_setting(stage):
+    def hosts() -> list[str]:
+        items = stage.cluster.request("GET", "/apis/networking.k8s.io/v1/namespaces/default/ingresses")["items"]
+        ours = [one for one in items if one["metadata"]["labels"].get(INSTALLATION) == stage.harness.installation]
+        return [rule["host"] for one in ours for rule in one["spec"]["rules"]]
+
+    def change(host: str) -> None:
+        stage.harness.backend.close()
+        stage.harness.settings = replace(stage.harness.settings, ingress_host=host)
+        stage.restart()
+
+    label = f"{stage.revision.name}-{stage.revision.namespace}"
+    assert hosts() == [f"{label}.fn.test"]
+    change("other.test")
+    wait_until(lambda: stage.tick() or hosts() == [f"{label}.other.test"], "the new host")
+    change("")
+    wait_until(lambda: stage.tick() or hosts() == [], "no Ingress")
+    assert stage.harness.endpoints(stage.revision)

@@ -37,7 +37,6 @@ from sless.kube.stamp import stamp_of
 Json = dict[str, Any]
 
 KEPT_REASONS = 2_000
-ORPHAN_AFTER = timedelta(minutes=2)
 CODE_ORPHAN_AFTER = timedelta(minutes=15)
 """A ConfigMap with code is made before anything uses it, and again when it is missing."""
 
@@ -172,15 +171,17 @@ class Instances:
         return changed
 
     def orphans(self, view: View) -> list[CachedObject]:
-        """Objects that nothing uses any more: of Deployments that are gone, and code that no pod, Deployment or Job names."""
+        """Objects that no Deployment needs (gone, or written by other settings), and code that no pod, Deployment or Job names."""
         now, used = clock.now(), _code_in_use(view)
+        needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
+        orphan_after = timedelta(seconds=self.objects.durations.orphan_sec)
         found = []
         for cached in self.objects.cache.all():
             age = now - parse_rfc3339(cached.created_at) if cached.created_at else timedelta(0)
             role = cached.labels.get(ROLE)
             if cached.deleting or cached.kind == "Deployment":
                 continue
-            loose = role == ROLE_INSTANCE and cached.labels.get(WORKLOAD) not in view.deployments and age > ORPHAN_AFTER
+            loose = role == ROLE_INSTANCE and cached.key not in needed and age > orphan_after
             unused = role == ROLE_CODE and f"{cached.namespace}/{cached.name}" not in used and age > CODE_ORPHAN_AFTER
             if loose or unused:
                 found.append(cached)
