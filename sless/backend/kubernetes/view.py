@@ -1,5 +1,6 @@
-"""The cluster as last seen: lists per kind over all namespaces, by our labels."""
+"""The cluster as last listed: per kind, over all namespaces, selected by labels."""
 
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,12 +17,12 @@ CACHED_KINDS = (
     ("Namespace", "ResourceQuota", "LimitRange", "NetworkPolicy", "ServiceAccount"),
     ("Secret", "ConfigMap", "Service", "Ingress"),
 )
-"""Kinds whose metadata is listed in turn, one group at a time: with the three kinds of each look, at most eight calls."""
+"""Kinds whose metadata is listed in turn, one group per look. With the three kinds of every look that makes at most eight calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedObject:
-    """An object that is known by its metadata. `mark`: see `kube.edits`."""
+    """The metadata of an object. `mark`: see `kube.edits`."""
 
     kind: str
     namespace: str
@@ -40,8 +41,8 @@ class CachedObject:
 
 @dataclass(slots=True, kw_only=True)
 class View:
-    """`deployments` by workload id, `pods` of instances by workload id, `jobs` and `run_pods` by run id. `settled`: the API has not been
-    away a moment ago; else pods may look as they did before, as nodes tell it what has happened later than it answers us."""
+    """`deployments` and `pods` of instances by workload id, `jobs` and `run_pods` by run id. `settled`: the API was not away a moment ago.
+    After an outage, pods may still show their old state, because nodes report late."""
 
     deployments: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, list[Json]] = field(default_factory=dict)
@@ -51,7 +52,7 @@ class View:
 
 
 def cached_object_of(kind: str, item: Json, before: CachedObject | None = None) -> CachedObject:
-    """`before`: as it was last seen; when it has not changed since, its mark is not made anew."""
+    """`before`: the previous observation; its mark is reused if the object has not changed."""
     metadata = item["metadata"]
     version = metadata.get("resourceVersion", "")
     return CachedObject(
@@ -78,21 +79,24 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
         run_id = label_of(pod, RUN)
         if not run_id:
             view.pods.setdefault(label_of(pod, WORKLOAD), []).append(pod)
-        # A run that begins again has the name of the one before, whose pod may still be there.
+        # A retried run reuses the name of its predecessor, whose pod may still exist.
         elif owner.get(run_id) in [one.get("uid") for one in pod["metadata"].get("ownerReferences") or ()]:
             view.run_pods[run_id] = pod
     return view
 
 
 class ObjectCache:
-    """What else is there, by `CachedObject.key`. Our own writes count at once: a list that began before one does not undo it."""
+    """All other objects of this installation, by `CachedObject.key`. Writes of this process count at once: a list that began before a write
+    does not undo it. Any thread may call; `read_*` and `merge` only the looking thread."""
 
     def __init__(self, installation: str) -> None:
         self.installation = installation
+        self._lock = threading.Lock()
         self._objects: dict[str, CachedObject] = {}
         self._written: dict[str, float] = {}
+        """When this process last wrote or deleted an object."""
         self._marks: dict[str, str] = {}
-        """Of what this process has written, as the API answered."""
+        """Marks of objects this process wrote, as the API returned them."""
         self._turn = 0
         self.complete = False
         """Every kind has been listed once."""
@@ -102,32 +106,35 @@ class ObjectCache:
         return cached if cached is not None and not cached.deleting else None
 
     def holds(self, manifest: Json) -> bool:
-        """Whether it is there as this process has written it: nothing is to be done."""
+        """Whether the object is in the cluster exactly as this process wrote it, so that nothing needs to be done."""
         cached = self.find(object_key_of(manifest))
         return cached is not None and cached.stamp == stamp_of(manifest) and self._marks.get(cached.key) == cached.mark
 
     def is_edited(self, key: str) -> bool:
-        """Whether somebody else has changed it since."""
+        """Whether somebody else has changed it since this process wrote it."""
         cached = self._objects.get(key)
         return cached is not None and self._marks.get(key, cached.mark) != cached.mark
 
     def find_stamp(self, key: str) -> str | None:
-        """The hash of what it was made from, "" once somebody has edited it; None when it is not there."""
+        """Hash of what it was made from; "" once somebody has edited it, None if it does not exist."""
         cached = self.find(key)
         return None if cached is None else "" if self.is_edited(key) else cached.stamp
 
     def all(self) -> list[CachedObject]:
-        return list(self._objects.values())
+        with self._lock:
+            return list(self._objects.values())
 
     def put(self, kind: str, item: Json) -> None:
         cached = cached_object_of(kind, item)
-        self._objects[cached.key] = cached
-        self._marks[cached.key] = cached.mark
-        self._written[cached.key] = time.monotonic()
+        with self._lock:
+            self._objects[cached.key] = cached
+            self._marks[cached.key] = cached.mark
+            self._written[cached.key] = time.monotonic()
 
     def drop(self, key: str) -> None:
-        self._objects.pop(key, None)
-        self._written[key] = time.monotonic()
+        with self._lock:
+            self._objects.pop(key, None)
+            self._written[key] = time.monotonic()
 
     def drop_namespace(self, name: str) -> None:
         for cached in self.all():
@@ -140,7 +147,7 @@ class ObjectCache:
         self.complete = True
 
     def read_next(self, kube: Kube) -> tuple[str, ...]:
-        """The next group; returns its kinds."""
+        """Lists the next group; returns its kinds."""
         kinds = CACHED_KINDS[self._turn % len(CACHED_KINDS)]
         self._turn += 1
         self._read(kube, kinds)
@@ -151,23 +158,23 @@ class ObjectCache:
             began = time.monotonic()
             self.merge(kind, kube.list(kind, selector=selector_of(self.installation), metadata_only=True), began)
         horizon = time.monotonic() - 60
-        self._written = {key: at for key, at in list(self._written.items()) if at > horizon}
-        self._marks = {key: mark for key, mark in list(self._marks.items()) if key in self._objects}
+        with self._lock:
+            self._written = {key: at for key, at in self._written.items() if at > horizon}
+            self._marks = {key: mark for key, mark in self._marks.items() if key in self._objects}
 
     def merge(self, kind: str, items: Iterable[Json], began: float) -> None:
-        """All of one kind, as a list that began then (monotonic) shows them."""
-        listed = {
-            cached.key: cached
-            for cached in (cached_object_of(kind, item, self._objects.get(object_key_of({**item, "kind": kind}))) for item in items)
-        }
-        recent = {key for key, at in list(self._written.items()) if at >= began}
-        kept = {key: cached for key, cached in list(self._objects.items()) if cached.kind != kind or key in recent}
-        self._objects = kept | {key: cached for key, cached in listed.items() if key not in recent}
+        """Takes over all objects of one kind from a list that began at `began` (monotonic)."""
+        known = self._objects
+        listed = [cached_object_of(kind, item, known.get(object_key_of({**item, "kind": kind}))) for item in items]
+        with self._lock:
+            recent = {key for key, at in self._written.items() if at >= began}
+            kept = {key: cached for key, cached in self._objects.items() if cached.kind != kind or key in recent}
+            self._objects = kept | {cached.key: cached for cached in listed if cached.key not in recent}
 
 
 def read_view(kube: Kube, cache: ObjectCache) -> View:
-    """Three calls (more only for more than one page). Pods last: a Deployment that is ready must not be seen with pods that are not yet.
-    Raises KubeError."""
+    """Three calls, or more when a list has several pages. Pods come last: a Deployment that is ready must not be observed with pods that
+    are not yet. Raises KubeError."""
     began, installation = time.monotonic(), cache.installation
     deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
     cache.merge("Deployment", deployments, began)
