@@ -75,7 +75,7 @@ class Assembly:
         self.installation = self.store.meta_ensure("installation", ids.new_id(8)) if self.kube else ""
         make = make_backend or (self._make_kubernetes if self.kube else self._make_local)
         self.backend: Backend = make(self._changed)
-        self.contexts = open_context_store(settings) if self.kube else None
+        self.contexts = open_context_store(settings, self.installation) if self.kube else None
         self.builder: Builder = self._make_builder()
         self.plane = DataPlane(
             settings,

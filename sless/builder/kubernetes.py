@@ -108,12 +108,17 @@ class KubernetesBuilder:
         except (RegistryFailed, KubeError) as error:
             raise BuilderUnavailable(str(error)) from error
 
-    def collect(self, kept: Collection[Version], young_sec: float) -> None:
-        open_ids = {version.id for version in kept if version.state in OPEN_VERSION_STATES}
+    def collect(self, list_kept: Callable[[], Collection[Version]], young_sec: float) -> None:
         try:
-            self._collect_jobs(open_ids)
-            self._collect_code({name for version in kept if (name := find_code_map(version.artifact))}, young_sec)
-            for build_id in set(self._steps.contexts.list_ids()) - open_ids:
+            objects = [(kind, item) for kind in ("Job", "Secret") for item in self._list(kind, ROLE_BUILD)]
+            code_maps = self._list("ConfigMap", ROLE_CODE)
+            context_ids = set(self._steps.contexts.list_ids())
+            # Last: every build whose objects are in these lists was open before they were read.
+            kept = list_kept()
+            open_ids = {version.id for version in kept if version.state in OPEN_VERSION_STATES}
+            self._collect_objects(objects, open_ids)
+            self._collect_code(code_maps, {name for version in kept if (name := find_code_map(version.artifact))}, young_sec)
+            for build_id in context_ids - open_ids:
                 self._steps.contexts.delete(build_id)
         except (KubeError, SlessError) as error:
             raise BuilderUnavailable(str(error)) from error
@@ -174,17 +179,18 @@ class KubernetesBuilder:
         except (KubeError, SlessError) as error:
             _log.warning("cannot clean up build %s now: %s", build_id, error)
 
-    def _collect_jobs(self, open_ids: set[str]) -> None:
-        selector = selector_of(self._steps.fit.installation, ROLE_BUILD)
-        for kind in ("Job", "Secret"):
-            for item in self._steps.kube.list(kind, selector=selector, metadata_only=True):
-                build_id = (item["metadata"].get("labels") or {}).get(BUILD)
-                if build_id and build_id not in open_ids:
-                    self._steps.kube.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
+    def _list(self, kind: str, role: str) -> list[Json]:
+        return self._steps.kube.list(kind, selector=selector_of(self._steps.fit.installation, role), metadata_only=True)
 
-    def _collect_code(self, used: set[str], young_sec: float) -> None:
+    def _collect_objects(self, objects: list[tuple[str, Json]], open_ids: set[str]) -> None:
+        for kind, item in objects:
+            build_id = (item["metadata"].get("labels") or {}).get(BUILD)
+            if build_id and build_id not in open_ids:
+                self._steps.kube.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
+
+    def _collect_code(self, code_maps: list[Json], used: set[str], young_sec: float) -> None:
         old = clock.now() - timedelta(seconds=young_sec)
-        for item in self._steps.kube.list("ConfigMap", selector=selector_of(self._steps.fit.installation, ROLE_CODE), metadata_only=True):
+        for item in code_maps:
             metadata = item["metadata"]
             if metadata["name"] not in used and clock.parse_rfc3339(metadata["creationTimestamp"]) < old:
                 self._steps.kube.delete("ConfigMap", metadata["name"], metadata["namespace"])

@@ -95,7 +95,7 @@ class LocalBuilder:
     def discard(self, artifact: str) -> None:
         """Nothing to do: `Material` collects the folders."""
 
-    def collect(self, kept: Collection[Version], young_sec: float) -> None:
+    def collect(self, list_kept: Callable[[], Collection[Version]], young_sec: float) -> None:
         """See `discard`."""
 
     def close(self) -> None:

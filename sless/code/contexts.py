@@ -23,12 +23,12 @@ _KEY_FILE = "context.key"
 _KEY_BYTES = 32
 
 
-def open_context_store(settings: "Settings") -> "ContextStore":
-    """S3 when an endpoint is configured, else the data folder."""
+def open_context_store(settings: "Settings", installation: str) -> "ContextStore":
+    """S3 when an endpoint is configured, else the data folder. Several installations may share a bucket."""
     if settings.s3_endpoint:
         from sless.code.s3 import S3ContextStore
 
-        return S3ContextStore.of(settings)
+        return S3ContextStore.of(settings, installation)
     return FolderContextStore(settings.data_dir, internal_url_of(settings))
 
 

@@ -78,35 +78,35 @@ class S3CodeStore:
 
 
 class S3ContextStore:
-    """Build contexts under `contexts/`. Builder pods use presigned URLs, so they need no credentials."""
+    """Build contexts under `contexts/INSTALLATION/`. Builder pods use presigned URLs, so they need no credentials."""
 
-    def __init__(self, client: Any, bucket: str) -> None:
+    def __init__(self, client: Any, bucket: str, installation: str) -> None:
         self._client = client
         self._bucket = bucket
+        self._prefix = f"{_CONTEXTS}{installation}/"
 
     @classmethod
-    def of(cls, settings: Settings) -> "S3ContextStore":
-        return cls(_client_of(settings), settings.s3_bucket)
+    def of(cls, settings: Settings, installation: str) -> "S3ContextStore":
+        return cls(_client_of(settings), settings.s3_bucket, installation)
 
     def put(self, build_id: str, source: Path, expires_sec: int) -> str:
         with _failures("written"), source.open("rb") as body:
-            self._client.put_object(Bucket=self._bucket, Key=_context_key_of(build_id), Body=body, ContentType="application/gzip")
-            place = {"Bucket": self._bucket, "Key": _context_key_of(build_id)}
+            self._client.put_object(Bucket=self._bucket, Key=self._key_of(build_id), Body=body, ContentType="application/gzip")
+            place = {"Bucket": self._bucket, "Key": self._key_of(build_id)}
             return str(self._client.generate_presigned_url("get_object", Params=place, ExpiresIn=expires_sec))
 
     def delete(self, build_id: str) -> None:
         with _failures("changed"):
-            self._client.delete_object(Bucket=self._bucket, Key=_context_key_of(build_id))
+            self._client.delete_object(Bucket=self._bucket, Key=self._key_of(build_id))
 
     def list_ids(self) -> list[str]:
         with _failures("read"):
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=_CONTEXTS)
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)
             keys = [item["Key"] for page in pages for item in page.get("Contents") or ()]
-        return sorted(key.removeprefix(_CONTEXTS).removesuffix(_CONTEXT_SUFFIX) for key in keys)
+        return sorted(key.removeprefix(self._prefix).removesuffix(_CONTEXT_SUFFIX) for key in keys)
 
-
-def _context_key_of(build_id: str) -> str:
-    return f"{_CONTEXTS}{build_id}{_CONTEXT_SUFFIX}"
+    def _key_of(self, build_id: str) -> str:
+        return f"{self._prefix}{build_id}{_CONTEXT_SUFFIX}"
 
 
 @contextmanager

@@ -53,9 +53,10 @@ class Builder(Protocol):
         """Deletes the remote part (an image in a registry) of an artifact that no version uses any more. Missing ones are ignored. Raises
         BuilderUnavailable if it should be tried again."""
 
-    def collect(self, kept: Collection[Version], young_sec: float) -> None:
-        """Deletes what builds left behind for versions not in `kept`, unless it is younger than `young_sec`. May take long. Raises
-        BuilderUnavailable if the backend does not answer; some of it may have been deleted by then."""
+    def collect(self, list_kept: Callable[[], Collection[Version]], young_sec: float) -> None:
+        """Deletes what builds left behind for versions that are not kept, unless it is younger than `young_sec`. Calls `list_kept` after it
+        has listed what exists, so that builds started meanwhile are safe. May take long. Raises BuilderUnavailable if the backend does not
+        answer; some of it may have been deleted by then."""
 
     def close(self) -> None:
         """Ends what this process started. Builds that continue without it are left to the next process."""

@@ -36,7 +36,7 @@ class Collector:
         self._versions()
         kept = self.store.versions.list_kept()
         self.sweep(kept)
-        self._built(kept)
+        self._built()
 
     def _history(self) -> None:
         settings = self.settings
@@ -55,9 +55,9 @@ class Collector:
                 "version %d of workload %s is beyond the %d kept: removed", version.number, version.workload_id, self.settings.versions_kept
             )
 
-    def _built(self, kept: Collection[Version]) -> None:
+    def _built(self) -> None:
         """A registry or cluster that does not answer is asked again at the next tick; what is to go stays noted until then."""
-        for step in (self._discard, lambda: self.builder.collect(kept, YOUNG_SEC)):
+        for step in (self._discard, lambda: self.builder.collect(self.store.versions.list_kept, YOUNG_SEC)):
             try:
                 step()
             except BuilderUnavailable as error:

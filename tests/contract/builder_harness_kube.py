@@ -97,7 +97,9 @@ class RealBuilderHarness(LocalBuilderHarness):
         self.settings = replace(given, **settings)
         self.namespace = f"sless-{new_id(16)}"
         self.kube = Kube.connect(self.settings)
-        self.builder = make_kubernetes_builder(self.settings, self.kube, new_id(8), self.code, open_context_store(self.settings))  # type: ignore[assignment]
+        installation = new_id(8)
+        contexts = open_context_store(self.settings, installation)
+        self.builder = make_kubernetes_builder(self.settings, self.kube, installation, self.code, contexts)  # type: ignore[assignment]
 
     def start(self, spec: BuildSpec) -> None:
         with self.code.open(spec.code_key) as package, zipfile.ZipFile(package) as archive:

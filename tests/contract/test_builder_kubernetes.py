@@ -249,9 +249,9 @@ def test_collect_keeps_what_is_used_young_or_open(harness):
     _unused, two = harness.build({"handler.py": "y = 1\ndef handle(event): pass\n"})
     names = [status.artifact.removeprefix("configmap:") for status in (one, two)]
     kept = [version_of(used, one)]
-    harness.builder.collect(kept, 3600)
+    harness.builder.collect(lambda: kept, 3600)
     assert all(harness.cluster.find("ConfigMap", harness.tenant, name) for name in names), "young"
-    harness.builder.collect(kept, -5)
+    harness.builder.collect(lambda: kept, -5)
     assert [bool(harness.cluster.find("ConfigMap", harness.tenant, name)) for name in names] == [True, False]
 
 
@@ -261,13 +261,26 @@ def test_collect_removes_what_a_build_of_nobody_left(harness):
     harness.start(spec)
     wait_until(harness.jobs, "the Job")
     going = version_of(spec, BuildStatus(ready=None), VersionState.BUILDING)
-    harness.builder.collect([going], 0)
+    harness.builder.collect(lambda: [going], 0)
     assert harness.jobs() and harness.contexts.list_ids() == [spec.id]
     harness.builder.close()
     harness.builder = harness.new_builder()
-    harness.builder.collect([], 0)
+    harness.builder.collect(list, 0)
     wait_until(lambda: not left(harness), "gone")
     assert harness.contexts.list_ids() == []
+
+
+def test_collect_spares_a_build_that_starts_meanwhile(harness):
+    harness.cluster.script("pending", namespace=BUILDS)
+    spec = harness.spec(IMAGE)
+
+    def read_before_it_started() -> list[Version]:
+        harness.start(spec)
+        wait_until(harness.jobs, "the Job")
+        return []
+
+    harness.builder.collect(read_before_it_started, 0)
+    assert harness.jobs() and harness.contexts.list_ids() == [spec.id]
 
 
 def test_the_check_runs_the_function_as_it_will_run(harness):

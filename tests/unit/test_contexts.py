@@ -94,7 +94,7 @@ def test_the_key_is_secret_and_outlives_the_process(contexts, archive, tmp_path)
 
 def test_where_pods_reach_sless(tmp_path, archive):
     given = Settings(data_dir=tmp_path, pod_namespace="functions", port=9000)
-    assert open_context_store(given).put(BUILD, archive, 60).startswith("http://sless.functions.svc:9000/internal/contexts/")
+    assert open_context_store(given, "i").put(BUILD, archive, 60).startswith("http://sless.functions.svc:9000/internal/contexts/")
 
 
 # --- the route ---------------------------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def s3_settings(tmp_path: Path, s3_server: S3Server) -> Settings:
 
 
 def test_a_presigned_url_needs_no_credentials_and_expires(s3_settings, archive):
-    contexts = open_context_store(s3_settings)
+    contexts = open_context_store(s3_settings, "one")
     url = contexts.put(BUILD, archive, 60)
     with urllib.request.urlopen(url, timeout=20) as answer:
         assert answer.read() == archive.read_bytes()
@@ -138,3 +138,12 @@ def test_a_presigned_url_needs_no_credentials_and_expires(s3_settings, archive):
     contexts.delete(BUILD)
     contexts.delete(BUILD)
     assert BUILD not in contexts.list_ids()
+
+
+def test_installations_share_a_bucket(s3_settings, archive):
+    one, other = open_context_store(s3_settings, "one"), open_context_store(s3_settings, "other")
+    one.put(BUILD, archive, 60)
+    assert BUILD not in other.list_ids()
+    other.delete(BUILD)
+    assert BUILD in one.list_ids()
+    one.delete(BUILD)

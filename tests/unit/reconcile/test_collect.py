@@ -29,9 +29,9 @@ class Elsewhere:
             raise BuilderUnavailable("the registry does not answer")
         self.gone.append(artifact)
 
-    def collect(self, kept: Any, young_sec: float) -> None:
+    def collect(self, list_kept: Any, young_sec: float) -> None:
         assert young_sec > 60
-        self.kept = sorted(version.artifact for version in kept)
+        self.kept = sorted(version.artifact for version in list_kept())
 
 
 @pytest.fixture
@@ -90,6 +90,20 @@ def test_a_registry_that_is_away_is_asked_again(store, workload, tmp_path):
     elsewhere.away.clear()
     item.tick()
     assert sorted(elsewhere.gone) == ["host/a:1", "host/a:2"]
+
+
+def test_a_build_that_ends_while_a_registry_stalls_is_kept(store, workload, tmp_path):
+    for number in (1, 2):
+        built(store, workload, f"host/a:{number}")
+
+    class Stalled(Elsewhere):
+        def discard(self, artifact: str) -> None:
+            built(store, workload, "host/a:3")  # takes long enough for another build
+            super().discard(artifact)
+
+    elsewhere = Stalled()
+    collector(store, tmp_path, elsewhere, keep=1).tick()
+    assert elsewhere.gone == ["host/a:1"] and "host/a:3" in elsewhere.kept
 
 
 def test_images_of_a_deleted_function_are_removed(store, workload, tmp_path):
