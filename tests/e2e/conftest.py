@@ -1,4 +1,4 @@
-"""The real command line against the real server, each a process of its own."""
+"""The real command line and a real server, which is a process of its own and serves the whole session."""
 
 import signal
 import subprocess
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import requests
 
+from tests.services.command_line import run_command
 from tests.services.product import START_SEC, Place, answers, free_port, new_place, wait_until
 
 __all__ = ["Place", "answers", "free_port", "wait_until"]
@@ -30,14 +32,16 @@ class RunningServer:
     place: Place
     url: str
     token: str
+    namespace: str
 
     def sless(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return self.place.run(*arguments, SLESS_URL=self.url, SLESS_TOKEN=self.token)
+        """In this process; `place.run` starts one."""
+        return run_command(arguments, self.place.environ | {"SLESS_URL": self.url, "SLESS_TOKEN": self.token})
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """`sless serve` on a free port, with a token for the tenant `e2e`; brokers and callbacks of this machine are allowed."""
+@pytest.fixture(scope="session")
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, str]]:
+    """`sless serve` on a free port; brokers and callbacks of this machine are allowed."""
     with new_place(tmp_path_factory.mktemp("server")) as place:
         port = free_port()
         log_file = place.run_dir.with_suffix(".log")
@@ -48,8 +52,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
             url = f"http://127.0.0.1:{port}"
             wait_until(lambda: process.poll() is not None or answers(f"{url}/readyz"), "ready", START_SEC)
             assert process.poll() is None, log_file.read_text()
-            yield RunningServer(place, url, place.run("token", "--sub", "e2e").stdout.strip())
+            yield place, url
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(40)
             log_file.unlink()
+
+
+@pytest.fixture(scope="module")
+def server(running_server: tuple[Place, str], request: pytest.FixtureRequest) -> Iterator[RunningServer]:
+    """The session's server, with a token for a tenant of the module's own; its namespace is deleted at the end."""
+    place, url = running_server
+    token = run_command(("token", "--sub", request.module.__name__), place.environ).stdout.strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    namespace = requests.get(f"{url}/v1/whoami", headers=headers, timeout=30).json()["namespace"]
+    yield RunningServer(place, url, token, namespace)
+    requests.delete(f"{url}/v1/namespaces/{namespace}", params={"confirm": namespace}, headers=headers, timeout=30)

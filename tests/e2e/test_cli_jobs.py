@@ -82,7 +82,7 @@ def test_code_that_is_refused_leaves_no_job(server, tmp_path):
     [
         (("create", "x"), "found neither"),
         (("create", "x", ".", "--function", "f"), "found both"),
-        (("create", "x", "--function", "f", "--no-run", "--wait"), "nothing to wait for"),
+        (("create", "x", "--function", "f", "--no-run", "--wait"), "nothing runs with --no-run"),
         (("update", "x"), "nothing to change"),
         (("run", "x", "-d", "{"), "expected JSON"),
     ],

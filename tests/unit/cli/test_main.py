@@ -13,6 +13,7 @@ import pytest
 from sless._version import __version__
 from sless.cli.main import COMMANDS, HOMES, group
 from sless.config import Settings
+from tests.services.command_line import run_command
 from tests.unit.cli.contract_server import TOKEN
 
 HEAVY = (
@@ -63,8 +64,8 @@ def test_no_command_is_the_demo(repository, tmp_path):
     assert ended.stderr.startswith("Error: SLESS_DATA_DIR: ")
 
 
-def test_unknown_command_is_a_usage_error(repository):
-    ended = subprocess.run(command(repository, "bogus"), capture_output=True, text=True)
+def test_unknown_command_is_a_usage_error(ask):
+    ended = ask("bogus")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "No such command 'bogus'" in ended.stderr
 
@@ -96,10 +97,10 @@ def test_a_reader_that_goes_is_no_error(repository, server, state):
 
 
 @pytest.fixture
-def ask(repository, tmp_path):
+def ask(tmp_path):
     def run(*arguments, **environ):
         environ = {"SLESS_DATA_DIR": str(tmp_path / "data")} | {name: str(value) for name, value in environ.items()}
-        return subprocess.run(command(repository, *arguments), env=os.environ | environ, capture_output=True, text=True)
+        return run_command(arguments, os.environ | environ)
 
     return run
 
