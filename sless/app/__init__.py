@@ -1,7 +1,7 @@
-"""The composition root: the only part that knows which parts are real.
+"""The composition root: the only part that knows the concrete parts.
 
-`assembly` makes and joins the parts of one worker process, `adapters` fits them to each other's protocols, `database` finds the database,
-migrates it and takes it.
+`assembly` creates and connects the parts of one worker process, `adapters` fit them to each other's protocols, `database` finds, migrates
+and claims the database, `backup` writes and restores backups.
 """
 
 from sless.app.assembly import Assembly, MakeBackend

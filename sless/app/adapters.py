@@ -1,4 +1,4 @@
-"""Small parts that fit one room to the protocol of another."""
+"""Adapters from one package to a protocol that another one expects."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""All parts of one worker process, made and joined. Everything here is wiring; rules live elsewhere."""
+"""Creates and connects all parts of one worker process. Wiring only; rules live elsewhere."""
 
 import logging
 import threading
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MakeBackend = Callable[[Callable[[], None]], Backend]
-"""From `changed`, which the backend calls whenever it has something new to show."""
+"""Takes `changed`, which the backend calls when it has news."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RequestWaker:
-    """ports.Waker of the use cases: who has made a trigger may call its URL as soon as the answer is there."""
+    """ports.Waker of the use cases: after the response to a new trigger, its URL can be called."""
 
     assembly: "Assembly"
 
@@ -61,8 +61,8 @@ class _RequestWaker:
 
 
 class Assembly:
-    """All parts of one worker. They name each other in a circle (the backend wakes the loops, which drive the backend): the circle is
-    closed by methods of this object, which are called only after everything is made."""
+    """All parts of one worker. They refer to each other in a circle (the backend wakes the loops, which drive the backend); methods of this
+    object close it, and are only called when everything exists."""
 
     def __init__(self, settings: Settings, make_backend: MakeBackend | None, durations: Durations) -> None:
         self.settings = settings
@@ -84,7 +84,7 @@ class Assembly:
                 history=self.store.history,
                 queue=RunQueue(self.store, self.wake),
                 backend=self.backend,
-                pull_logs=self.kube is not None,  # pipes of children carry every line already, also those of a crash
+                pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines
             ),
         )
         self.leader = Leader(self.store, self.holder, durations=durations)
@@ -111,7 +111,7 @@ class Assembly:
         return Application(self.settings, parts)
 
     def wake(self, topic: str) -> None:
-        """ports.Waker. The routes' own thread polls; all else are loops."""
+        """ports.Waker. Routes have their own polling thread; everything else is a loop."""
         if topic == "routes":
             self.plane.routes.wake()
         else:
@@ -120,7 +120,7 @@ class Assembly:
     def _make_builder(self) -> Builder:
         if self.kube is None or self.contexts is None:
             return make_local_builder(self.settings, self.material)
-        # With its HTTP client, which a server without a cluster does not need.
+        # Imports an HTTP client that a server without a cluster does not need.
         from sless.builder.kubernetes import make_kubernetes_builder
 
         return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts)
@@ -201,19 +201,19 @@ class Assembly:
                 self.wake(topic)
 
     def _sweep(self, kept: Collection[Version]) -> None:
-        """Unpacked code of versions that are gone."""
+        """Removes unpacked code of removed versions."""
         self.material.collect({MaterialKey(code_key=item.code_key, artifact=item.artifact, runtime=item.runtime) for item in kept})
 
     def _find_unready(self) -> str | None:
         self.store.ping()
-        return "no room on the disk of the data folder" if is_full(self.settings.data_dir) else None
+        return "the disk of the data folder is full" if is_full(self.settings.data_dir) else None
 
     def _start(self) -> None:
         self.leader.renew()
         self.loops.start()
 
     def _drain(self) -> None:
-        """Messages that do not end in time go back to their queues, and asynchronous calls are begun again by whoever runs next."""
+        """Messages that are not handled in time are requeued; the next leader starts asynchronous calls again."""
         deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - self.durations.drain_margin_sec)
         self.runs.begin_no_more()
         self.events.stop(deadline - monotonic())
@@ -231,7 +231,7 @@ class Assembly:
 
 
 def _connect_kube(settings: Settings) -> "Kube":
-    # As its backend: a server without a cluster starts sooner without its client.
+    # Imported here: a server without a cluster starts faster without it.
     from sless.kube import Kube
 
     return Kube.connect(settings)

@@ -23,7 +23,7 @@ _DEPS = "deps"
 
 
 def write_backup(settings: Settings, path: Path, tell: Tell) -> Written:
-    """Writes beside `path` and renames: what has this name is whole, and readable by its owner alone. `.gz` and `.tgz` are compressed."""
+    """Writes beside `path` and renames, so that `path` is always complete; mode 0600. `.gz` and `.tgz` are compressed."""
     part = path.with_name(f".{path.name}.part")
     try:
         part.unlink(missing_ok=True)
@@ -42,7 +42,7 @@ def write_backup(settings: Settings, path: Path, tell: Tell) -> Written:
 def stream_backup(settings: Settings, target: BinaryIO, tell: Tell, *, compressed: bool) -> Written:
     url = database_url_of(settings)
     if not settings.database_url and not (settings.data_dir / "sless.db").exists():
-        raise ConfigError(f"SLESS_DATA_DIR: there is no database in {settings.data_dir}: nothing to back up")
+        raise ConfigError(f"SLESS_DATA_DIR: no database in {settings.data_dir}: nothing to back up")
     store = open_store(url)
     try:
         signing_key = settings.data_dir / SIGNING_KEY if settings.auth_mode == "local" else None
@@ -52,7 +52,7 @@ def stream_backup(settings: Settings, target: BinaryIO, tell: Tell, *, compresse
 
 
 def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: bool) -> Restored:
-    """The caller holds the data folder. A source that cannot seek is copied into it first."""
+    """The caller has locked the data folder. A source that cannot seek is copied into it first."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = open_store(database_url_of(settings))
     try:
@@ -75,8 +75,8 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """Installed dependencies lie in the data folder of one machine and are in no backup. An image is where it was, and the ConfigMap of
-    small code is made again when it is missing."""
+    """Whether the artifact of a version can be used here. Installed dependencies are in the data folder of one machine and not in backups;
+    images are still in their registry, and a missing ConfigMap of small code is created again."""
 
     settings: Settings
 

@@ -1,4 +1,4 @@
-"""Which database, its schema brought up to date, and that a local backend has it for itself."""
+"""Finds and migrates the database; with a local backend, claims it for this server."""
 
 import logging
 import time
@@ -29,7 +29,7 @@ def migrate(settings: Settings) -> None:
     try:
         store.migrate()
     except SlessError as error:
-        # Who starts the server may know where its database is, and why it does not answer; callers of the API may not.
+        # Whoever starts the server may see the reason, which API errors leave out.
         reason = str(error.__cause__ or "no reason given").splitlines()[0]
         raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {reason}") from error
     finally:
@@ -37,8 +37,8 @@ def migrate(settings: Settings) -> None:
 
 
 def claim(settings: Settings, durations: Durations | None = None) -> None:
-    """Functions of a local backend run on this machine, out of this data folder: it has its database for itself. Waits for the lease of a
-    server that was killed to expire. Raises ConfigError when another one lives."""
+    """With a local backend, functions run on this machine out of this data folder, so only one server may use the database. Waits for the
+    lease of a killed server to expire. Raises ConfigError when another server is alive."""
     if settings.backend != "local":
         return
     store, holder = open_store(database_url_of(settings)), holder_of(settings.data_dir)
@@ -48,10 +48,10 @@ def claim(settings: Settings, durations: Durations | None = None) -> None:
         waiting = False
         while not store.leases.acquire(LEASE, holder, lease_sec):
             if time.monotonic() >= deadline:
-                text = f"another server runs on this database (it is {store.leases.holder(LEASE)}, this one {holder})"
-                raise ConfigError(f"SLESS_DATABASE_URL: {text}; with SLESS_BACKEND=local there is one at a time: stop the other one")
+                text = f"another server uses this database (holder {store.leases.holder(LEASE)}, this one is {holder})"
+                raise ConfigError(f"SLESS_DATABASE_URL: {text}; SLESS_BACKEND=local allows one: stop the other server")
             if not waiting:
-                _log.warning("another server has this database; waiting up to %d s, in case it was killed", lease_sec + _GRACE_SEC)
+                _log.warning("another server holds this database; waiting up to %d s in case it was killed", lease_sec + _GRACE_SEC)
             waiting = True
             time.sleep(_AGAIN_SEC)
     finally:
@@ -59,7 +59,7 @@ def claim(settings: Settings, durations: Durations | None = None) -> None:
 
 
 def holder_of(data_dir: Path) -> str:
-    """This data folder's name among replicas, made once: see `reconcile.leader`."""
+    """The name of this data folder among replicas, created once: see `reconcile.leader`."""
     path = data_dir / HOLDER_FILE
     if path.exists() and (known := path.read_text().strip()):
         return known

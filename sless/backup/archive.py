@@ -89,24 +89,24 @@ class Member:
         try:
             return json.loads(self.source.read())
         except ValueError as error:
-            raise BrokenBackup(f"{self.name} is no JSON: {error}") from error
+            raise BrokenBackup(f"{self.name} is not JSON: {error}") from error
 
     def rows(self) -> list[list[Any]]:
         return [json.loads(line) for line in self.source.read().splitlines()]
 
 
 def members(source: BinaryIO) -> Iterator[Member]:
-    """In the order in which they were written; each is read before the next one is asked for. Raises BrokenBackup."""
+    """In written order; each one must be read before the next is requested. Raises BrokenBackup."""
     source.seek(0)
     compressed = source.read(2) == _GZIP_MAGIC
     source.seek(0)
-    # Not tarfile's own way to unpack a stream: it does not look at the checksum at the end.
+    # tarfile's own stream decompression does not verify the checksum at the end.
     content = cast(BinaryIO, gzip.GzipFile(fileobj=source)) if compressed else source
-    with _damage_told():
+    with _damage_as_error():
         tar = tarfile.open(fileobj=content, mode="r|")  # noqa: SIM115 - closed by the `with` below
     with tar:
         while True:
-            with _damage_told():
+            with _damage_as_error():
                 info = tar.next()
                 file = tar.extractfile(info) if info is not None else None
                 while info is None and content.read(_CHUNK_BYTES):
@@ -120,12 +120,12 @@ def members(source: BinaryIO) -> Iterator[Member]:
 
 
 @contextmanager
-def _damage_told() -> Iterator[None]:
-    """Only around reads of the file: what else may fail meanwhile is something else."""
+def _damage_as_error() -> Iterator[None]:
+    """Used around reads of the file only, so that other errors are not reported as damage."""
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise BrokenBackup(f"the file is cut off or damaged: {error}") from error
+        raise BrokenBackup(f"the file is truncated or damaged: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +133,18 @@ class _Damaged:
     source: IO[bytes]
 
     def read(self, size: int = -1) -> bytes:
-        with _damage_told():
+        with _damage_as_error():
             return self.source.read(size)
 
 
 def verify(source: BinaryIO) -> dict[str, Any]:
-    """Reads the file to its end and returns the manifest. Raises BrokenBackup unless it is a backup, whole and as it was written."""
+    """Reads the file to its end and returns the manifest. Raises BrokenBackup unless it is a complete and unchanged backup."""
     manifest: dict[str, Any] | None = None
     end: dict[str, Any] | None = None
     found: dict[str, dict[str, Any]] = {}
     for member in members(source):
         if end is not None or member.name in found:
-            raise BrokenBackup(f"{member.name} is not expected here")
+            raise BrokenBackup(f"unexpected member {member.name}")
         if manifest is None:
             manifest, digest = _manifest_of(member)
             found[member.name] = {"size": member.size, "sha256": digest}
@@ -160,11 +160,11 @@ def verify(source: BinaryIO) -> dict[str, Any]:
 
 def _manifest_of(member: Member) -> tuple[dict[str, Any], str]:
     if member.name != MANIFEST:
-        raise BrokenBackup(f"this is no backup of sless: expected {MANIFEST} first, found {member.name}")
+        raise BrokenBackup(f"not a backup of sless: expected {MANIFEST} first, found {member.name}")
     hashed = _Hashed(member.source)
     manifest = Member(member.name, member.size, cast(IO[bytes], hashed)).json()
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BrokenBackup(f'this is no backup of sless: expected format "{FORMAT}" in {MANIFEST}')
+        raise BrokenBackup(f'not a backup of sless: expected format "{FORMAT}" in {MANIFEST}')
     if manifest.get("format_version") != FORMAT_VERSION:
         raise BrokenBackup(
             f"the backup has format version {manifest.get('format_version')}, this version of sless reads {FORMAT_VERSION}: "
@@ -182,10 +182,10 @@ def _digest_of(source: IO[bytes]) -> str:
 
 def _compare(found: dict[str, dict[str, Any]], end: dict[str, Any] | None) -> None:
     if not isinstance(end, dict) or not isinstance(end.get("members"), dict):
-        raise BrokenBackup(f"the file is cut off: {END} is missing")
+        raise BrokenBackup(f"the file is truncated: {END} is missing")
     noted = end["members"]
     if missing := sorted(noted.keys() - found.keys()):
-        raise BrokenBackup(f"{missing[0]} is missing ({len(missing)} in all)")
+        raise BrokenBackup(f"{missing[0]} is missing ({len(missing)} in total)")
     for name, what in found.items():
         if noted.get(name) != what:
             raise BrokenBackup(f"{name} is damaged: expected {noted.get(name)}, found {what}")

@@ -1,4 +1,4 @@
-"""Back: the rows into a database, the code into a code store."""
+"""Restores rows into a database and code into a code store."""
 
 import itertools
 import os
@@ -18,13 +18,13 @@ from sless.errors import ConfigError
 from sless.store import Store, dump
 
 LEADER = "leader"
-"""The lease that a server holds while it runs (`reconcile.leader`)."""
+"""The lease of a running server (`reconcile.leader`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTarget:
-    """Where to. `folder` is for what has to lie on a disk meanwhile; `signing_key` where the key goes, None: not wanted; `is_usable` tells
-    whether what was built of a version can be used here."""
+    """Where to restore. `folder` is for temporary files; `signing_key` is the path for the key, None to skip it; `is_usable` returns
+    whether the artifact of a version can be used here."""
 
     store: Store
     code: CodeStore
@@ -40,13 +40,13 @@ class Restored:
     blobs: int
     rows: int
     builds: int
-    """Versions that are built anew."""
+    """Versions that will be built again."""
 
 
 def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell) -> Restored:
-    """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed: the file is damaged or of a newer sless, the target
-    is not empty (unless `force`), a server works on its database. Code goes first and rows in one transaction behind it: what breaks off
-    leaves the database as it was, and perhaps code that nothing refers to."""
+    """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed when the file is damaged or of a newer sless, the
+    target is not empty (unless `force`), or a server uses its database. Restores code first, then rows in one transaction: an interruption
+    leaves the database unchanged, and perhaps unreferenced code."""
     progress = Progress(tell)
     manifest = archive.verify(source)
     before = _check_target(target.store, force)
@@ -73,15 +73,13 @@ def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell)
 
 
 def _check_target(store: Store, force: bool) -> set[str]:
-    """Keys of the code that is replaced."""
+    """Returns the keys of the code that is replaced."""
     if not dump.has_schema(store.database):
         return set()
     if holder := store.leases.holder(LEADER):
-        raise ConfigError(
-            f"a sless server ({holder}) works on this database, or did until a moment ago: stop it; after a crash, wait 15 seconds"
-        )
+        raise ConfigError(f"a sless server ({holder}) uses this database, or did a moment ago: stop it; after a crash, wait 15 seconds")
     if not force and not dump.is_empty(store.database):
-        raise ConfigError("the database is not empty: give another one (SLESS_DATABASE_URL, SLESS_DATA_DIR), or replace it with --force")
+        raise ConfigError("the database is not empty: use another one (SLESS_DATABASE_URL, SLESS_DATA_DIR), or replace it with --force")
     return dump.code_keys(store.database)
 
 
@@ -109,7 +107,7 @@ def _restore_signing_key(member: Member, target: RestoreTarget, force: bool, tel
     if path is None:
         return
     if path.exists() and not force:
-        tell(f"note: {path} is there already and stays: tokens of the old installation do not work here")
+        tell(f"note: {path} exists and is kept: tokens of the old installation do not work here")
         return
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)

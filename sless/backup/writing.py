@@ -1,4 +1,4 @@
-"""Out: one snapshot of the database and all code that it refers to."""
+"""Writes one snapshot of the database and all code that it refers to."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from sless.store import Store, dump
 
 _PART_BYTES = 4 << 20
 _DELETION_SEC = 0.5
-"""How long the row of a deleted workload may outlive its code."""
+"""How long the row of a deleted workload may exist without its code."""
 _PROGRESS_SEC = 2.0
 
 Tell = Callable[[str], None]
@@ -34,7 +34,7 @@ class Written:
 
 @dataclass(slots=True)
 class Progress:
-    """Says now and then how far it is."""
+    """Reports progress at intervals."""
 
     tell: Tell
     _next: float = field(default_factory=lambda: time.monotonic() + _PROGRESS_SEC)
@@ -46,7 +46,7 @@ class Progress:
 
 
 def write(store: Store, code: CodeStore, target: BinaryIO, *, compressed: bool, signing_key: Path | None, tell: Tell) -> Written:
-    """`signing_key`: a file that is kept too if it exists. Raises SlessError, ConfigError, OSError; then the target is of no use."""
+    """`signing_key`: a file that is included if it exists. Raises SlessError, ConfigError, OSError; then the target is unusable."""
     with dump.snapshot(store.database) as snapshot:
         manifest = _manifest_of(snapshot)
     with archive.writing(target, compressed=compressed) as out:
@@ -72,7 +72,7 @@ def _manifest_of(snapshot: dump.Snapshot) -> dict[str, Any]:
 
 @dataclass(slots=True, kw_only=True)
 class _Content:
-    """`written` and `lost` are keys of code: in the file, and referred to although it is nowhere."""
+    """`written` are keys of code in the file, `lost` keys that rows refer to but that do not exist."""
 
     store: Store
     code: CodeStore
@@ -82,18 +82,18 @@ class _Content:
     lost: set[str] = field(default_factory=set)
 
     def write(self) -> int:
-        """How many rows."""
+        """Returns the number of rows."""
         while True:
             with dump.snapshot(self.store.database) as snapshot:
                 vanished = self._write_code(snapshot)
                 if not vanished:
                     return sum(_write_table(snapshot, name, self.out, self.progress) for name in snapshot.tables())
-            # Deleted just now: the next snapshot knows nothing of it. What that one still refers to is lost for good.
+            # Just deleted: the next snapshot will not refer to it. If it still does, the code is lost.
             self.lost |= vanished
             time.sleep(_DELETION_SEC)
 
     def _write_code(self, snapshot: dump.Snapshot) -> set[str]:
-        """Keys whose code is not there and was not missed before."""
+        """Keys whose code is newly missing."""
         vanished: set[str] = set()
         for key in snapshot.code_keys():
             if key in self.written:
@@ -102,7 +102,7 @@ class _Content:
                 source = self.code.open(key)
             except NotFound:
                 if key in self.lost:
-                    self.progress.tell(f"warning: the code {key} is missing in the code store; its version is kept without")
+                    self.progress.tell(f"warning: code {key} is missing in the code store; its version is saved without it")
                 else:
                     vanished.add(key)
                 continue
@@ -125,7 +125,7 @@ def _write_table(snapshot: dump.Snapshot, name: str, out: ArchiveWriter, progres
 
 
 def _parts_of(rows: Iterator[list[object]]) -> Iterator[tuple[int, bytes]]:
-    """(rows, lines) of pieces that fit into memory."""
+    """(number of rows, JSON lines) in parts that fit into memory."""
     lines: list[bytes] = []
     size = 0
     for row in rows:

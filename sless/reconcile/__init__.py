@@ -1,10 +1,9 @@
-"""Reconcilers: make what the database wishes true, and write down what is seen.
+"""Reconcilers: control loops that read desired state, observe the backend, act on the difference and record the result.
 
-`loop` ticks and wakes · `backoff` per object · `decide`, `decide_runs` the pure rules · `instances`, `builds`, `runs` (with `run_plans` and
-`instance_calls`), `collect` the dull loops that apply them · `callbacks` notify how calls ended · `cron` with `timetable` ·
-`events` which queues are consumed (`listens`, pure), a `listener` per trigger, a `consumer` per channel, `attempts` · `leader` who
-may act.
+`loop` ticks and wakes · `backoff` per object · `decide`, `decide_runs` pure rules · `instances`, `builds`, `runs` (with `run_plans` and
+`instance_calls`), `collect` the loops that apply them · `callbacks` POST the ends of calls · `cron` with `timetable` · `events` starts
+listeners (`listens`, pure), one `listener` per trigger, a `consumer` per channel, `attempts` rules for one message · `leader` election.
 
-Rules that bind here: observe before reading wishes (a wish read later can only be newer than what was seen); "cannot see" ends the tick and
-changes nothing; one failing object never stops the others; `wake` only makes a tick sooner, each tick works from the whole state.
+Rules: observe before reading desired state, which can then only be newer than the observation; "cannot see" ends the tick and changes
+nothing; one failing object never stops the others; `wake` only makes a tick sooner, as each tick works from the whole state.
 """

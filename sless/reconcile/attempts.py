@@ -1,7 +1,7 @@
-"""One message and its attempts, pure: what it is, what an attempt's end means, and what the message becomes then.
+"""Rules for one message and its attempts, pure: what it is, what the end of an attempt means, and the copy that is published then.
 
-Between two attempts a message waits in `{queue}.retry.{n}s`: published there and confirmed, then acknowledged in its queue, so a stop of
-anybody in between can double it and never lose it. What it was and how often it was tried stands in one header of the copy.
+Between two attempts a message waits in `{queue}.retry.{n}s`: the copy is published there and confirmed before the original is acknowledged,
+so a crash in between can duplicate it but never lose it. One header of the copy holds its origin and its number of attempts.
 """
 
 import base64
@@ -18,7 +18,7 @@ from sless.ids import valid_request_id
 
 RETRY_HEADER = "x-sless-retry"
 MAX_SHOWN_BYTES = 16 * 1024
-"""Of `context.message` on its way to the instance: it travels in a header. Over it the message's own headers are left out."""
+"""Limit of `context.message`, which is sent to the instance in a header. Above it, the message's own headers are left out."""
 MAX_REASON_CHARS = 1000
 _NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
 """CC and BCC would send the copy to further queues."""
@@ -44,7 +44,7 @@ class MessageAttempt:
 
 
 def attempt_of(message: Message) -> MessageAttempt:
-    """From a message of the queue itself or of one of its retry queues. Anybody may publish the header: what makes no sense is ignored."""
+    """From a message of the queue or of one of its retry queues. Anybody may publish the header, so invalid values are ignored."""
     note = message.headers.get(RETRY_HEADER)
     if not isinstance(note, Mapping):
         return MessageAttempt(message=message, request_id=valid_request_id(message.message_id or ""))
@@ -73,7 +73,7 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """`queue` is made when it is not there, for waits of `delay_sec`."""
+    """`queue` is created when missing; messages wait `delay_sec` in it."""
 
     queue: str
     delay_sec: int
@@ -88,7 +88,7 @@ class Bury:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The function cannot be asked: the message stays as it is, unacknowledged."""
+    """The function cannot be called: the message stays unacknowledged."""
 
     reason: str
 
@@ -98,7 +98,7 @@ Verdict = Acknowledge | Retry | Bury | Hold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSource:
-    """Where messages come from and go to, for copies to tell."""
+    """Where messages come from; written into the headers of copies."""
 
     queue: str
     trigger: str
@@ -107,7 +107,7 @@ class MessageSource:
 
 
 def verdict_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, *, now: datetime, chain: str) -> Verdict:
-    """What the end of an attempt means. `chain` is the attempt's, or a new one."""
+    """`chain` is the one of the attempt, or a new one after a first attempt."""
     if not outcome.served:
         return Hold(reason=outcome.error)
     if outcome.ok:
@@ -130,8 +130,8 @@ def _retry_copy_of(attempt: MessageAttempt, outcome: MessageOutcome, chain: str,
 
 
 def _dead_copy_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, chain: str, now: datetime) -> Message:
-    """A message that had no id gets the request id, by which history shows its attempts. Two dead letters of one `x-sless-id` are one:
-    the confirmation of the first was lost."""
+    """A message without an id gets the request id, under which history lists its attempts. Two dead letters with the same `x-sless-id` are
+    duplicates: the confirmation of the first was lost."""
     original = attempt.message
     told = {
         "x-sless-id": chain,
@@ -148,11 +148,11 @@ def _copied(headers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wait_sec_of(attempt: MessageAttempt, delay_sec: int, now: datetime) -> float:
-    """How long a message of a retry queue has still to wait; never longer than its queue says, whatever the clocks say."""
+    """How long a message of a retry queue still has to wait; at most the delay of its queue, even when clocks differ."""
     return min(float(delay_sec), max(0.0, attempt.due_ms / 1000 - now.timestamp()))
 
 
-# --- what the function is shown ---
+# --- context.message ---
 
 
 def shown_of(attempt: MessageAttempt, source: MessageSource) -> str:
@@ -174,7 +174,7 @@ def _ascii(value: object) -> str:
 
 
 def _json_of(value: Any) -> Any:
-    """AMQP's values as JSON has them: times as ISO 8601, bytes as text or else base64, decimals as numbers."""
+    """AMQP values as JSON: times as ISO 8601, bytes as text or else base64, decimals as numbers."""
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

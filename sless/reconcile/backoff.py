@@ -21,7 +21,7 @@ class Backoff:
         return until is not None and now < until
 
     def failed(self, key: str, now: datetime) -> float:
-        """Notes a failure; returns the seconds until the next try."""
+        """Records a failure; returns the seconds until the next attempt."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay_sec = backoff_sec(count, first_sec=2.0, max_sec=MAX_SEC) * self._rng.uniform(0.8, 1.2)
         self._until[key] = now + timedelta(seconds=delay_sec)

@@ -1,4 +1,4 @@
-"""Builds: queued versions become ready or failed, two at a time."""
+"""Builds: queued versions become ready or failed, `at_once` at a time."""
 
 import logging
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class BuildsLoop:
     _started: set[str] = field(default_factory=set)
 
     def changed(self) -> None:
-        """The builder has something new to show. From any thread."""
+        """Called by the builder when it has news, from any thread."""
         self.waker.wake("builds")
 
     def tick(self) -> None:
@@ -42,7 +42,7 @@ class BuildsLoop:
             self._decide()
 
     def holds(self) -> set[str]:
-        """Workloads with an open build."""
+        """Ids of workloads with an open build."""
         return {version.workload_id for version in self.store.versions.list_open()}
 
     def _decide(self) -> None:
@@ -56,7 +56,7 @@ class BuildsLoop:
                     self._alone(version.id, partial(self._end, version, state, message))
 
     def _alone(self, version_id: str, work: Callable[[], None]) -> None:
-        """What fails for one build is tried again later, and keeps no other waiting."""
+        """An error in one build is retried later and does not delay the others."""
         now = clock.now()
         if self.backoff.rests(version_id, now):
             return
@@ -66,7 +66,7 @@ class BuildsLoop:
         except Exception:
             metrics.reconcile_errors.labels("builds").inc()
             delay_sec = self.backoff.failed(version_id, now)
-            _log.exception("build %s failed here; next try in %.0f s", version_id, delay_sec)
+            _log.exception("build %s: internal error; next attempt in %.0f s", version_id, delay_sec)
 
     def _start(self, workload: Workload, version: Version) -> None:
         if not self.store.versions.claim(version.id, self.holder):
@@ -98,7 +98,7 @@ class BuildsLoop:
             self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
 
     def _was_built(self, version: Version) -> bool:
-        """Whether an older version is the same code for the same runtime and entrypoint: then this is a `rebuild`."""
+        """Whether an older ready version has the same code, runtime and entrypoint: then this is a `rebuild`."""
         return any(
             older.number < version.number
             and (older.code_key, older.runtime, older.entrypoint) == (version.code_key, version.runtime, version.entrypoint)
@@ -108,7 +108,7 @@ class BuildsLoop:
 
     def _poll(self, version: Version) -> None:
         status = self.builder.poll(version.id)
-        if status is None:  # The builder lost it; forgetting it here makes the next tick start it over.
+        if status is None:  # The builder lost it; the next tick starts it again.
             self._started.discard(version.id)
             return
         if status.lines:
@@ -136,6 +136,6 @@ class BuildsLoop:
         self._started.discard(version_id)
 
     def _drop_ended(self, open_ids: set[str]) -> None:
-        """Builds that ended in the database while the builder works on: a user cancelled them."""
+        """Drops builds that a user cancelled in the database while the builder was working."""
         for version_id in self._started - open_ids:
             self._alone(version_id, partial(self._drop, version_id))

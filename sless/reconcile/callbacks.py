@@ -1,7 +1,7 @@
-"""Callbacks: tells the URL of an asynchronous call how it ended. At least once, signed, given up after MAX_ATTEMPTS.
+"""Callbacks: POST the end of an asynchronous call to its URL. At least once, signed, given up after MAX_ATTEMPTS.
 
-The address is resolved, checked and connected to here, once per attempt (`sless.outbound`); TLS checks the certificate against the name
-that was asked for. Redirects are not followed: they would lead to where nobody checked.
+The address is resolved, checked and connected to here, once per attempt (`sless.outbound`); TLS checks the certificate against the name in
+the URL. Redirects are not followed, as their targets have not been checked.
 """
 
 import logging
@@ -49,7 +49,7 @@ _BUSY = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """What came of one attempt: a status, or why there is none. `final`: no further attempt can end better."""
+    """Result of one attempt: an HTTP status, or an error. `final`: a further attempt cannot succeed."""
 
     http_status: int | None = None
     error: str | None = None
@@ -59,8 +59,8 @@ class DeliveryResult:
 
 @dataclass(slots=True, kw_only=True)
 class CallbacksLoop:
-    """`tls` None: the machine's certificates are trusted. `whole_sec` is from the first byte sent to the head of the answer, however
-    slowly it drips."""
+    """`tls` None: the machine's certificates are trusted. `whole_sec` limits the time from the first byte sent to the head of the
+    response."""
 
     store: Store
     outbound: Outbound
@@ -71,7 +71,7 @@ class CallbacksLoop:
     rng: random.Random = field(default_factory=random.Random)
     _pool: ThreadPoolExecutor = field(init=False)
     _going: dict[str, str] = field(default_factory=dict)
-    """run id → namespace of what is being sent."""
+    """Run id → namespace, for callbacks in flight."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class CallbacksLoop:
                 self._pool.submit(self._send, due)
 
     def stop(self) -> None:
-        """What is not sent yet is sent by whoever runs next."""
+        """Callbacks that were not sent are left to the next leader."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, due: Callback) -> bool:
@@ -102,9 +102,9 @@ class CallbacksLoop:
                 self._note(due, self._tell(due, run))
             freed = True
         except Exception:
-            # No wake: what fails for a reason of ours is tried again at the loop's own pace.
+            # No wake: after an internal error the loop's interval is the pause.
             metrics.reconcile_errors.labels("callbacks").inc()
-            _log.exception("the callback of %s could not be sent or noted; it is tried again", due.run_id)
+            _log.exception("the callback of %s could not be sent or recorded; it is retried", due.run_id)
         finally:
             with self._lock:
                 self._going.pop(due.run_id, None)
@@ -157,7 +157,7 @@ class CallbacksLoop:
 
 
 def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> DeliveryResult:
-    """One POST. The answer's body is nobody's business and is not read."""
+    """One POST. The body of the response is not read."""
     guard = threading.Timer(whole_sec, lambda: _break_off(connection))
     try:
         connection.connect()
@@ -174,7 +174,7 @@ def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: di
 
 
 def _break_off(connection: HTTPConnection) -> None:
-    """A read on the socket ends at once, in whatever thread it waits."""
+    """Ends a blocked read on the socket, whichever thread waits in it."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):
@@ -186,8 +186,8 @@ def _retry_after_of(answer: BaseHTTPResponse) -> str:
 
 
 def _words_of(error: Exception) -> str:
-    """urllib3 puts objects in front of what happened; of what is no HTTP the library tells nothing but the bytes."""
+    """Without the object that urllib3 puts in front; a response that is not HTTP is named as such."""
     if type(error) is BadStatusLine:
-        return "what answers there does not speak HTTP"
+        return "the response is not HTTP"
     text = str(error) or type(error).__name__
     return text.rpartition(">: ")[2] or text

@@ -1,4 +1,4 @@
-"""Clean-up: old history, versions beyond the limit, code and folders that nothing refers to. Small batches, so that nobody waits for it."""
+"""Clean-up of old history, versions beyond the limit, unreferenced code and folders. In small batches, so that nothing waits for it."""
 
 import logging
 import time
@@ -13,15 +13,15 @@ from sless.store import Store
 _log = logging.getLogger(__name__)
 
 PAUSE_SEC = 0.05
-"""Between two batches: writers of calls come first."""
+"""Between two batches: writers of calls have priority."""
 DISCARDS_AT_ONCE = 50
 YOUNG_SEC = 3600.0
-"""Younger things that no version names are left alone: a build makes them before the store knows."""
+"""Younger artifacts without a version are kept: a build creates them before the store knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector:
-    """`sweep` gets the versions that are still kept and drops what was unpacked here for others; the builder drops what it made of them
+    """`sweep` gets the versions that are kept and drops what was unpacked on this machine for others; the builder drops what it stored
     elsewhere."""
 
     store: Store
@@ -47,7 +47,7 @@ class Collector:
 
     def _versions(self) -> None:
         for version in self.store.versions.prunable(self.settings.versions_kept):
-            # The row first: a blob without a row only takes room, a row without a blob would be a version that cannot start.
+            # The row first: a blob without a row only takes space, a row without a blob would be a version that cannot start.
             key = self.store.versions.remove(version.id)
             if key is not None:
                 self.code.delete(key)
@@ -56,18 +56,18 @@ class Collector:
             )
 
     def _built(self) -> None:
-        """A registry or cluster that does not answer is asked again at the next tick; what is to go stays noted until then."""
+        """A registry or cluster that does not answer is tried again at the next tick; the discards stay recorded until then."""
         for step in (self._discard, lambda: self.builder.collect(self.store.versions.list_kept, YOUNG_SEC)):
             try:
                 step()
             except BuilderUnavailable as error:
-                _log.warning("what is not needed any more cannot be removed now: %s", error)
+                _log.warning("unused artifacts cannot be removed now: %s", error)
 
     def _discard(self) -> None:
         for artifact in self.store.discards.list(DISCARDS_AT_ONCE):
             if self.stopping():
                 return
-            # Again: the same code may have been uploaded in this moment, and its build have found the image there.
+            # Checked again: the same code may just have been uploaded, and its build have reused the image.
             if not self.store.discards.is_used(artifact):
                 self.builder.discard(artifact)
             self.store.discards.remove(artifact)

@@ -1,6 +1,6 @@
-"""One channel of a listener: messages in, calls, what becomes of each; until the channel ends.
+"""One channel of a listener: receives messages, calls the function, settles each message, until the channel ends.
 
-A message is settled on the channel it came by or not at all: whatever ends a channel, the broker delivers anew what was not settled on it.
+A message can only be settled on the channel that delivered it. When a channel ends, the broker redelivers its unsettled messages.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 SETTLED_KEPT = 10_000
 MAX_HOLD_SEC = 15.0
 RETURN_SEC = 600
-"""What waits for an attempt that nobody makes (the trigger is gone) goes back to its queue so long after it was due."""
+"""A message in a retry queue without a consumer (the trigger is gone) returns to its queue this long after it was due."""
 
 
 class Settled:
-    """Names of attempts that are settled, the newest ones. An acknowledgement that was on its way when a connection broke is lost, and a
-    broker that is killed forgets those it had not written yet; their messages come again, not even marked as redelivered. A first attempt
-    has no name, and may be made twice."""
+    """Names of the newest settled attempts. An acknowledgement in flight is lost when a connection breaks, and a killed broker forgets
+    those that it has not written; their messages are delivered again, not even marked as redelivered. A first attempt has no name and may
+    be made twice."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -78,16 +78,16 @@ class QueueConsumer:
     parts: ConsumerParts
     tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
     _waiting: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
-    """Tasks whose message has not reached the function, with its tag."""
+    """Tasks whose message has not reached the function yet, with the delivery tag."""
     _quiet: bool = False
     _names: set[str] = field(default_factory=set)
-    """Attempts that are being made, or wait to be."""
+    """Names of attempts that wait or run."""
     _failed: "asyncio.Future[str]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _ensured: set[str] = field(default_factory=set)
     _ensuring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin(self) -> None:
-        """Listens on the queue, and on those retry queues that are there. Raises BrokerError."""
+        """Consumes the queue and its existing retry queues. Raises BrokerError."""
         source = self.parts.source
         await self.connection.ensure_queue(source.queue)
         for delay_sec in sorted({retry_delay_sec_of(number) for number in range(1, source.max_attempts)}):
@@ -97,7 +97,7 @@ class QueueConsumer:
         await self._consume(source.queue, 0)
 
     async def ended(self) -> str:
-        """Waits until no more messages will come, and says why. Calls may go on."""
+        """Waits until no more messages can arrive; returns the reason. Calls may still be running."""
         ending = asyncio.ensure_future(self.channel.ended())
         try:
             await asyncio.wait([ending, self._failed], return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +108,7 @@ class QueueConsumer:
                 task.cancel()
 
     async def quiet(self) -> None:
-        """No new message; those that have not reached the function go back."""
+        """Stops consuming; requeues the messages that have not reached the function."""
         self._quiet = True
         try:
             await self.channel.cancel()
@@ -116,7 +116,7 @@ class QueueConsumer:
                 task.cancel()
                 await self.channel.requeue(tag)
         except BrokerError:
-            pass  # the channel is gone, and with it its messages are the broker's
+            pass  # the channel is closed, so the broker requeues its messages
 
     async def _give_back(self, tag: int) -> None:
         with contextlib.suppress(BrokerError):
@@ -126,7 +126,7 @@ class QueueConsumer:
 
     async def _consume(self, queue: str, delay_sec: int) -> None:
         def take(delivery: Delivery) -> None:
-            # What was on its way when the channel fell quiet has missed the sweep.
+            # Arrived after `quiet` had requeued the waiting messages.
             work = self._give_back(delivery.tag) if self._quiet else self._handle(delivery, delay_sec)
             task = asyncio.get_running_loop().create_task(work)
             self.tasks.add(task)
@@ -150,13 +150,13 @@ class QueueConsumer:
         except BrokerError as error:
             self._fail(str(error))
         except Exception:
-            _log.exception("a message of queue %s could not be handled; it goes back", self.parts.source.queue)
-            self._fail("the server failed; its log says why")
+            _log.exception("queue %s: handling a message failed; it is requeued", self.parts.source.queue)
+            self._fail("internal error; see the server's log")
 
     async def _attempt(self, delivery: Delivery, delay_sec: int) -> None:
         attempt = attempt_of(delivery.message)
         name = attempt.name
-        # A twin: its confirmation was lost. One of this channel is not acknowledged yet, so nothing is lost whatever becomes of it.
+        # A duplicate whose confirmation was lost. The other one on this channel is not acknowledged yet, so nothing can be lost.
         if name in self.parts.settled or name in self._names:
             await self.channel.ack(delivery.tag)
             return
@@ -181,7 +181,7 @@ class QueueConsumer:
             await self._settle(tag, attempt, outcome)
 
     async def _served(self, attempt: MessageAttempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
-        """Asks until the function can be asked; in between the message counts as one that waits. None: all is to be quiet meanwhile."""
+        """Tries until the function can be called; between tries the message counts as waiting. None: the consumer was stopped meanwhile."""
         call = _call_of(attempt, self.parts)
         for failures in itertools.count(1):
             outcome = await self.parts.invoker.deliver(call)
@@ -199,7 +199,7 @@ class QueueConsumer:
         raise AssertionError  # the count has no end
 
     async def _settle(self, tag: int, attempt: MessageAttempt, outcome: MessageOutcome) -> None:
-        """Elsewhere first, acknowledged last. Raises BrokerError: then the message comes again."""
+        """Publishes a copy first and acknowledges last. After a BrokerError the message is delivered again."""
         verdict = verdict_of(attempt, outcome, self.parts.source, now=clock.now(), chain=attempt.chain or ids.new_id())
         match verdict:
             case Acknowledge():

@@ -1,7 +1,7 @@
-"""Cron: at its instant each trigger gets a run, which the runs loop carries out; before and after, its target may be kept warm.
+"""Cron: claims a run for each due instant, which the runs loop carries out; around it, the target may be kept warm.
 
-What comes next is kept in memory and read anew only for triggers that have changed, so that many idle ones cost nothing. The claims of
-a second are written in few transactions. Work goes in short pieces with pauses between them: calls that the proxy serves come first.
+Plans are kept in memory and only read again for triggers that have changed, so idle triggers cost nothing. The claims of one second are
+written in few transactions. Work is split into short pieces with pauses in between, as calls through the proxy have priority.
 """
 
 import logging
@@ -24,12 +24,12 @@ _T = TypeVar("_T")
 
 TICK_SEC = 1.0
 PIECE = 100
-"""Triggers whose next times are worked out in one go, some milliseconds."""
+"""Triggers whose next times are computed in one piece, which takes some milliseconds."""
 PAUSE_SEC = 0.002
 READ_AT_ONCE = 250
 CLAIM_AT_ONCE = 500
 ABSENT_AFTER = timedelta(seconds=10)
-"""A pause between ticks after which others may have fired: what is in memory is read anew."""
+"""After a pause this long between ticks another leader may have fired: the plans are read again."""
 
 _RESULTS = {CallStatus.QUEUED: "fired", CallStatus.SKIPPED: "skipped", CallStatus.MISSED: "missed"}
 
@@ -51,7 +51,7 @@ class CronLoop:
             self._refresh()
             self._attend()
         except Exception:
-            # What was taken from the table is not done: the database knows how far everything is.
+            # Plans that were taken from the table may be unfinished; the database has the truth.
             self._forget()
             raise
         self._ticked_at = self.now()
@@ -64,7 +64,7 @@ class CronLoop:
     def _forget(self) -> None:
         self._table, self._revision = Timetable(), -1
 
-    # --- what there is ---
+    # --- triggers ---
 
     def _refresh(self) -> None:
         revision = self.store.firings.revision()
@@ -74,7 +74,7 @@ class CronLoop:
         self._table.drop(gone)
         for part in _pieces(sorted(stale), READ_AT_ONCE):
             found = self.store.firings.list_enabled(part)
-            # What was disabled since it was marked is not among them.
+            # Triggers that were disabled meanwhile are not among them.
             self._table.drop(set(part) - {trigger.id for trigger in found})
             for piece in _pieces(found):
                 for trigger in piece:
@@ -89,7 +89,7 @@ class CronLoop:
             self._table.drop([trigger.id])
             _log.warning("cron trigger %s/%s cannot fire: %s", trigger.namespace, trigger.name, error)
 
-    # --- what is due ---
+    # --- firings ---
 
     def _attend(self) -> None:
         now = self.now()
@@ -112,7 +112,7 @@ class CronLoop:
             self.waker.wake("runs")
 
     def _set_warmth(self, plans: Sequence[CronPlan], now: datetime) -> None:
-        """Puts the plans back, each with an instance or without as it is time for."""
+        """Puts the plans back, marked warm or cold for this time."""
         turned: dict[bool, list[str]] = {True: [], False: []}
         settled = []
         for plan in plans:
@@ -129,7 +129,7 @@ class CronLoop:
                 self.waker.wake(topic)
 
     def _set_alarm(self) -> None:
-        """Between two ticks a trigger's moment may come: it is not kept waiting for the second."""
+        """Wakes the loop for a firing that is due before the next tick."""
         self.stop()
         moment = self._table.next_moment()
         delay_sec = (moment - self.now()).total_seconds() if moment else TICK_SEC
@@ -140,7 +140,7 @@ class CronLoop:
 
 
 def _pieces(items: Sequence[_T], size: int = PIECE) -> Iterator[Sequence[_T]]:
-    """With a pause after each, in which others get the interpreter."""
+    """With a pause after each piece, so that other threads get the interpreter."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
         time.sleep(PAUSE_SEC)

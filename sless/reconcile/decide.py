@@ -1,4 +1,4 @@
-"""The rules of the reconcilers, pure: (what is wished, what is seen, now) → what to do."""
+"""Rules of the reconcilers, pure: (desired state, observed state, now) → actions."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.domain.routing import revision_of, wants_instances
 
 INTERRUPTED_ATTEMPTS = 3
-"""Builds that a stop of the server interrupts are begun this often in all."""
+"""How often a build is started in all when stops of the server interrupt it."""
 
 
 # --- programs ---
@@ -44,7 +44,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """Deleted, and nothing of it runs: the row may go."""
+    """Deleted and nothing of it runs: remove the row."""
 
     workload_id: str
 
@@ -53,7 +53,7 @@ InstanceAction = Apply | Remove | Forget
 
 
 def deployment_of(workload: Workload, active: Version | None, triggers: Iterable[Trigger]) -> Deployment | None:
-    """Desired state of the standing instances; None when there should be none."""
+    """The desired standing instances; None when there should be none."""
     if workload.deleted_at or active is None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
         return None
     replicas = workload.spec.replicas if workload.kind is Kind.SERVICE else 1
@@ -70,9 +70,9 @@ def decide_instances(
     applied: Collection[str],
     busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
-    """Every workload that needs something done. `applied` are ids of workloads that this server has applied since it started: each
-    is applied once, as somebody may have edited what stands meanwhile. `busy` are ids of workloads that runs or builds still hold; they are
-    not forgotten yet. What is observed and belongs to no workload at all is an orphan and is removed."""
+    """`applied` are ids of workloads that this server has applied since it started: each is applied once, as its objects may have been
+    edited by hand meanwhile. `busy` are ids of workloads that runs or builds still use; they are not forgotten yet. Observed deployments
+    without a workload are orphans and are removed."""
     actions: list[InstanceAction] = []
     held = set(busy)
     for workload_id, workload in workloads.items():
@@ -88,7 +88,7 @@ def decide_instances(
 
 
 def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDeployment | None) -> Observed:
-    """What to write down about a workload. Without desired instances there is nothing to wait for: it is up to date."""
+    """The observed columns of a workload. Without desired instances there is nothing to wait for: it is up to date."""
     if wanted is None:
         return Observed(generation=workload.generation, version=workload.active_version, ready_instances=0)
     if seen is None:
@@ -114,7 +114,7 @@ class StartBuild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndBuild:
-    """Ended from outside: overtaken, deleted, or interrupted too often."""
+    """Ends a build that was superseded, whose workload was deleted, or that was interrupted too often."""
 
     version: Version
     state: VersionState
@@ -129,8 +129,8 @@ def decide_builds(
 ) -> list[BuildAction]:
     """`versions` are the open ones, oldest first; `started` the ids that the builder of this process works on.
 
-    The newest upload of a workload wins: older open ones end. A build that the database shows as building and this process does not
-    know was interrupted by a stop of the server: it starts over, INTERRUPTED_ATTEMPTS times at most.
+    The newest upload of a workload wins: older open ones end. A version in state building that this process does not know was interrupted
+    by a stop of the server: it starts again, INTERRUPTED_ATTEMPTS times at most.
     """
     open_versions = list(versions)
     newest: dict[str, int] = {}
@@ -143,7 +143,7 @@ def decide_builds(
         if workload is None or workload.deleted_at:
             actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message="the workload was deleted"))
         elif version.number < newest[version.workload_id]:
-            text = f"overtaken by version {newest[version.workload_id]}"
+            text = f"superseded by version {newest[version.workload_id]}"
             actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message=text))
         elif version.id in started:
             continue

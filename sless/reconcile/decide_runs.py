@@ -1,4 +1,4 @@
-"""The rules of runs, pure: whose turn it is, and what an ended attempt means."""
+"""Rules of runs, pure: which one starts next, and what the end of an attempt means."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,14 +10,14 @@ from sless.domain.model import CallStatus, CallTrigger, Run
 from sless.domain.ports import ObservedRun
 
 INTERRUPTED_ATTEMPTS = 3
-"""Runs that a stop of the server interrupts are begun this often in all, also when they may be tried only once."""
+"""How often a run is started in all when stops of the server interrupt it, even with `max_attempts` 1."""
 RETRY_STATUS = frozenset({429})
 _CALLS = frozenset({CallTrigger.INVOKE, CallTrigger.HTTP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRun:
-    """`attempt` is how the last attempt ended, when that is not how the run ended."""
+    """`attempt` is how the last attempt ended, when it differs from `status`."""
 
     status: CallStatus
     message: str
@@ -44,8 +44,8 @@ RunVerdict = FinishRun | RetryRun
 
 
 def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
-    """`due` in the order in which they begin: the tenant of whom least goes on comes first, then the workload, the older one among equals.
-    Of each workload no more than `most` together with what is `going`, and no more than one that is to be alone among its like."""
+    """`due` in the order in which runs start: tenants with the fewest active runs first, then workloads with the fewest, then the oldest.
+    Each workload gets at most `most` including those in `going`, and at most one quarantined run."""
     on = list(going)
     suspects = {run.workload_id for run in on if run.quarantined}
     of_workload, of_tenant = Counter(run.workload_id for run in on), Counter(run.namespace for run in on)
@@ -66,7 +66,7 @@ def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
 
 
 def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
-    """As it was, unless its result is over the limit: then it is a failure that says so, with the status that it had."""
+    """Turns a success whose result is over the limit into a failure that says so; the HTTP status stays."""
     outcome = observed.outcome
     if outcome is None or not outcome.ok or len(outcome.body) <= most_bytes:
         return observed
@@ -76,14 +76,14 @@ def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
 
 
 def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0.0) -> RunVerdict:
-    """What an ended attempt means. Only calls are tried again, and only for 429, 5xx and platform errors; a job's failure is final.
-    A call whose attempts are used up is dead. `jitter` from -1 to 1."""
+    """What the end of an attempt means. Only calls are retried, and only after 429, 5xx and platform errors; a job's failure is final. A
+    call that has used up its attempts is dead. `jitter` is from -1 to 1."""
     outcome = observed.outcome
     http_status = outcome.status if outcome else None
     refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
     if run.trigger is CallTrigger.JOB or observed.status is CallStatus.CANCELLED or observed.non_retryable or not refused:
         return _end_of(run, observed, observed.status)
-    # A 429 of the function's own is no failure of its code, but the call has not been served.
+    # The function itself answered 429: its code did not fail, but the call was not served.
     attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status
     message = observed.message or f"status {http_status}"
     tried = run.attempts - run.attempts_before
@@ -92,7 +92,7 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
         delay = timedelta(seconds=delay_sec_of(tried, jitter, headers, now))
         quarantined = run.quarantined or observed.crashed
         return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status, quarantined=quarantined)
-    # One attempt that nobody wanted repeated has failed or was too slow; only what was tried in vain is dead.
+    # A single attempt without retries has failed or timed out; dead means that retries were used up.
     dead = run.trigger in _CALLS or run.max_attempts > 1
     end = _end_of(run, observed, CallStatus.DEAD if dead else attempt)
     return replace(end, attempt=attempt, message=message)
@@ -114,7 +114,7 @@ def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
 
 
 def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
-    """The server stopped while the run went on and nothing of it is left: at least once means that it begins again."""
+    """The server stopped during the run and no outcome is left. Delivery is at least once, so it starts again."""
     tried = run.attempts - run.attempts_before
     if tried < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
         return RetryRun(not_before=now, message="interrupted by a stop of the server; started again", quarantined=run.quarantined)

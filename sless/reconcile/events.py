@@ -1,8 +1,8 @@
-"""The loop of event triggers: the leader listens to what they name, on the event loop of the data plane; the tick's thread reads wishes and
-writes what became of them.
+"""The loop of event triggers: the leader runs one listener per trigger on the event loop of the data plane; the tick's thread reads desired
+state and writes the observed status.
 
-Decision: listeners live on the data plane's own event loop, not on a thread with one of its own. A message costs no hop between threads,
-calls take the proxy's connections directly, and two busy threads do not fight for the interpreter.
+Decision: listeners run on the data plane's own event loop, not on a thread with a loop of its own. A message then costs no hop between
+threads, calls use the proxy's connections directly, and two busy threads do not compete for the interpreter.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from sless.reconcile.listener import Listener
 
 CHANGE_GRACE_SEC = 3700.0
-"""Calls of a trigger that changed or was disabled run to their own end; no time-out is longer than an hour."""
+"""Running calls of a changed or disabled trigger may finish; no time-out is longer than an hour."""
 FULL_TICK_SEC = 30.0
 STOP_MARGIN_SEC = 5.0
 
 
 def client_library() -> tuple[ModuleType, ModuleType]:
-    """`broker` and `listener`. Their import takes 0.1 s, which only a server with event triggers is to spend."""
+    """`broker` and `listener`. Importing them takes 0.1 s, so only a server with event triggers does it."""
     from sless import broker
     from sless.reconcile import listener
 
@@ -38,7 +38,7 @@ def client_library() -> tuple[ModuleType, ModuleType]:
 
 
 class Listeners:
-    """All listeners of this process. `apply` and `stop` on the event loop, `told` from any thread."""
+    """All listeners of this process. Call `apply` and `stop` on the event loop, `statuses` from any thread."""
 
     def __init__(self, outbound: Outbound, invoker: MessageInvoker) -> None:
         self._outbound = outbound
@@ -58,12 +58,12 @@ class Listeners:
                 case Start(listen=listen):
                     self._start(listen)
 
-    def told(self) -> dict[str, tuple[str, str | None]]:
+    def statuses(self) -> dict[str, tuple[str, str | None]]:
         """(message, last status) by trigger id."""
         return {key: (item.message, item.last_status) for key, item in list(self._running.items())}
 
     async def stop(self, grace_sec: float) -> None:
-        """For good."""
+        """Stops all listeners; none can be started again."""
         self._stopped = True
         for trigger_id in list(self._running):
             self._leave(self._running.pop(trigger_id), grace_sec)
@@ -86,8 +86,8 @@ class Listeners:
 
 @dataclass(slots=True, kw_only=True)
 class EventsLoop:
-    """`tick` is the loop; it runs on every replica, because one that leads no longer has listeners to end. `loop` is the event loop
-    of the data plane, None before it runs."""
+    """`tick` runs on every replica: one that no longer leads has listeners to stop. `loop` returns the event loop of the data plane, None
+    before it runs."""
 
     store: Store
     settings: Settings
@@ -109,19 +109,19 @@ class EventsLoop:
         else:
             self._desired, self._shown, self._revision = {}, {}, -1
         if any(isinstance(wanted, Listen) for wanted in self._desired.values()):
-            client_library()  # here, in a thread of our own, and not on the event loop
+            client_library()  # imported in this thread, not on the event loop
         loop.call_soon_threadsafe(self.listeners.apply, dict(self._desired))
         if leads:
             self._show()
 
     def stop(self, grace_sec: float) -> None:
-        """Ends all listening; blocks until running calls have ended or the time is over. From any thread but the event loop's."""
+        """Stops all listeners; blocks until their calls have ended or `grace_sec` is over. From any thread but the event loop's."""
         loop = self.loop()
         if loop is not None and not loop.is_closed():
             asyncio.run_coroutine_threadsafe(self.listeners.stop(grace_sec), loop).result(grace_sec + STOP_MARGIN_SEC)
 
     def _read(self) -> None:
-        """The revision from before the reads, so that what is written meanwhile is read by the next tick."""
+        """Reads the revision first, so that the next tick reads what is written meanwhile."""
         revision, now = self.store.routes.revision(), monotonic()
         if revision == self._revision and now < self._full_at:
             return
@@ -133,13 +133,13 @@ class EventsLoop:
         self._revision, self._full_at = revision, now + FULL_TICK_SEC
 
     def _show(self) -> None:
-        told = self.listeners.told()
+        statuses = self.listeners.statuses()
         for trigger_id, wanted in self._desired.items():
             before = self._shown[trigger_id]
             if isinstance(wanted, Idle):
                 now = wanted.reason, before[1]
             else:
-                message, last_status = told.get(trigger_id, before)
+                message, last_status = statuses.get(trigger_id, before)
                 now = message, last_status or before[1]
             if now != before:
                 self.store.triggers.set_observed(trigger_id, message=now[0], last_status=now[1])

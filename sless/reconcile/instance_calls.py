@@ -1,4 +1,4 @@
-"""Asynchronous calls that go through instances: kept here, because no backend shows them."""
+"""Asynchronous calls that run on instances. They are tracked here because no backend observes them."""
 
 import threading
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class InstanceCalls:
             return set(self._calls)
 
     def begin(self, run: Run, timeout_sec: float) -> None:
-        """Raises SlessError when it cannot be made at all; then nothing of it is kept."""
+        """Raises SlessError when the call cannot be started; then it is not tracked."""
         going = _Going()
         with self._lock:
             self._calls[run.id] = going
@@ -43,13 +43,13 @@ class InstanceCalls:
             raise
 
     def find_end(self, run_id: str) -> ObservedRun | None:
-        """None while it goes on (or is not known)."""
+        """None while the call runs, or when it is unknown."""
         with self._lock:
             going = self._calls.get(run_id)
             return going.end if going else None
 
     def drop(self, run_id: str) -> bool:
-        """Forgets it, and stops it if it goes on. False when it was not known."""
+        """Stops the call if it is running and forgets it. False when it is unknown."""
         with self._lock:
             going = self._calls.pop(run_id, None)
             self._lock.notify_all()
@@ -60,7 +60,7 @@ class InstanceCalls:
         return True
 
     def wait_empty(self, timeout_sec: float) -> bool:
-        """Whether nothing goes on any more, and the end of everything has been written."""
+        """Returns whether all calls ended, and their ends were written, within the time."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._calls, timeout_sec)
 

@@ -1,4 +1,4 @@
-"""Standing instances: functions with an enabled http or event trigger or a firing that is near, and services."""
+"""Standing instances: services, and functions with an enabled http or event trigger or an upcoming cron firing."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -15,12 +15,12 @@ from sless.store import Store
 _log = logging.getLogger(__name__)
 
 FULL_TICK_SEC = 10
-"""A tick with nothing new in the database and the backend is skipped; this often it is made all the same."""
+"""A tick without news from database or backend is skipped, but at most for this long."""
 
 
 @dataclass(slots=True, kw_only=True)
 class InstancesLoop:
-    """`tick` is the loop. `held` names workloads that builds or runs still hold."""
+    """`held` returns ids of workloads that builds or runs still use."""
 
     store: Store
     backend: Backend
@@ -29,13 +29,13 @@ class InstancesLoop:
     held: Callable[[], Iterable[str]]
     backoff: Backoff = field(default_factory=Backoff)
     _applied: set[str] = field(default_factory=set)
-    """Workloads that this server has applied once: from then on the backend sees what somebody edits by hand."""
+    """Workloads that this server has applied once; from then on the backend detects manual edits."""
     _revision: int = -1
     _changed: bool = True
     _full_at: datetime = field(default_factory=clock.now)
 
     def changed(self) -> None:
-        """The backend has something new to show. From any thread."""
+        """Called by the backend when it has news, from any thread."""
         self._changed = True
         self.waker.wake("instances")
 
@@ -55,7 +55,7 @@ class InstancesLoop:
         self._applied &= desired.keys()
         self._record(workloads, desired, observed)
         self._full_at = now + timedelta(seconds=1 if actions else FULL_TICK_SEC)
-        # The revision from before the tick: what this tick wrote itself is looked at once more, and finds nothing to do.
+        # The revision from before the tick: the next tick looks at what this one wrote, and finds nothing to do.
         self._revision = revision
 
     def _desired(self, workloads: dict[str, Workload]) -> dict[str, Deployment]:
@@ -89,10 +89,10 @@ class InstancesLoop:
         except Exception:
             metrics.reconcile_errors.labels("instances").inc()
             delay_sec = self.backoff.failed(workload_id, now)
-            _log.exception("workload %s: %s failed; next try in %.0f s", workload_id, type(action).__name__, delay_sec)
+            _log.exception("workload %s: %s failed; next attempt in %.0f s", workload_id, type(action).__name__, delay_sec)
 
     def _forget(self, workload_id: str) -> None:
-        """Code first, row last: a stop in between leaves a row that is forgotten again, never a blob that nobody knows."""
+        """Removes the code first and the row last: a crash in between leaves a row to remove again, never an unreferenced blob."""
         for key in {version.code_key for version in self.store.versions.list_of(workload_id)}:
             self.code.delete(key)
         self.store.workloads.remove(workload_id)

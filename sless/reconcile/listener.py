@@ -1,4 +1,4 @@
-"""One trigger that listens: a channel at a time, begun anew with back-off whenever it ends. On the event loop of the data plane."""
+"""The listener of one trigger: one channel at a time, reopened with back-off when it ends. On the event loop of the data plane."""
 
 import asyncio
 import logging
@@ -16,12 +16,12 @@ from sless.reconcile.listens import Listen
 _log = logging.getLogger(__name__)
 MAX_PAUSE_SEC = 15.0
 STEADY_SEC = 30.0
-"""A channel that lived so long was a good one: what ends it is a first failure."""
+"""When a channel that lived this long ends, that counts as a first failure."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Listener:
-    """`message` is what the trigger's status says; `last_status` that of the newest message that was settled."""
+    """`message` and `last_status` (of the newest settled message) are shown in the trigger's status."""
 
     listen: Listen
     pool: Pool
@@ -42,8 +42,8 @@ class Listener:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self, grace_sec: float) -> None:
-        """No new message from now on; those that wait go back; calls that run get `grace_sec`, then they are broken off, and their
-        messages go back too."""
+        """Stops consuming and requeues waiting messages; running calls get `grace_sec`, then they are cancelled and their messages
+        requeued."""
         self._stopping.set()
         for consumer in list(self._consumers):
             await consumer.quiet()
@@ -71,7 +71,7 @@ class Listener:
             await self.pool.leave(link)
 
     async def _listen(self, link: Link, parts: ConsumerParts) -> str:
-        """Returns why it ended."""
+        """Returns why the channel ended."""
         try:
             connection = await self.pool.connection(link)
             consumer = QueueConsumer(connection, await connection.channel(), parts)
@@ -85,14 +85,14 @@ class Listener:
         except BrokerError as error:
             return str(error)
         except Exception:
-            _log.exception("trigger %s: listening failed", self.listen.trigger_id)
-            return "the server failed; its log says why"
+            _log.exception("trigger %s: the listener failed", self.listen.trigger_id)
+            return "internal error; see the server's log"
         finally:
             await consumer.channel.close()
             self._release(consumer)
 
     def _release(self, consumer: QueueConsumer) -> None:
-        """Calls that outlive their channel go on, and count as running, until they end."""
+        """Calls that outlive their channel keep running and are counted until they end."""
         if not consumer.tasks:
             self._consumers.discard(consumer)
         for task in consumer.tasks:

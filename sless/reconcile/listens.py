@@ -1,4 +1,4 @@
-"""Which triggers should listen to which queue, pure: (triggers, functions, settings) → listens, or why there is none."""
+"""Which event triggers should consume which queue, pure: (triggers, functions, settings) → a listener, or why there is none."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from sless.domain.trigger_spec import AMQP_URL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
-    """The desired listener of one trigger. Equal ones need nothing done. `trusted`: on the operator's broker."""
+    """The desired listener of one trigger. Equal values need no change. `trusted`: on the operator's broker."""
 
     trigger_id: str
     namespace: str
@@ -28,7 +28,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """An enabled trigger that cannot listen; `reason` is what its message says."""
+    """An enabled trigger that cannot listen; `reason` becomes its message."""
 
     trigger_id: str
     reason: str
@@ -65,7 +65,7 @@ def _target_problem(trigger: Trigger, target: Workload | None) -> str:
     if target is None:
         return f'function "{trigger.function_ref}" not found'
     if target.active_version is None:
-        return f'not listening: {target.kind} "{target.name}" has no version that is ready'
+        return f'not listening: {target.kind} "{target.name}" has no ready version'
     if target.kind is Kind.SERVICE and target.spec.replicas == 0:
         return f'not listening: {target.kind} "{target.name}" is scaled to 0'
     return ""
@@ -97,7 +97,7 @@ ListenAction = Start | Stop
 
 
 def decide_listens(desired: Mapping[str, DesiredListener], running: Mapping[str, Listen]) -> list[ListenAction]:
-    """One that changed is stopped and started: its running calls end by themselves, beside the new one's."""
+    """A changed listener is stopped and a new one started; running calls of the old one end by themselves."""
     actions: list[ListenAction] = []
     for trigger_id, listen in running.items():
         if desired.get(trigger_id) != listen:

@@ -1,7 +1,7 @@
 """Ticks: APScheduler runs each loop at its interval; `wake` runs it at once.
 
-Who runs and who was woken is kept here and not asked of APScheduler: it drops a job that comes due while the same one runs, and to it a
-job runs a moment longer than its last statement.
+Running and woken loops are tracked here rather than in APScheduler, which drops a job that comes due while the same one runs, and for which
+a job runs slightly longer than its last statement.
 """
 
 import logging
@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """`topic` is what `wake` names. A tick gets no argument and works from the whole state; `leader_only` ones rest on other replicas.
-    `rest_sec` lies between a tick and the one that a wake during it asks for, so that a busy loop does more in each and not more often."""
+    """`wake` takes the `topic`. A tick works from the whole state; `leader_only` loops only tick on the leader. `rest_sec` is the pause
+    before a tick that was requested during the previous one, so that a busy loop does more per tick instead of ticking more often."""
 
     topic: str
     tick: Callable[[], None]
@@ -41,7 +41,7 @@ class Loops:
         self._lock = threading.Lock()
         self._running: set[str] = set()
         self._woken: set[str] = set()
-        """Topics whose next tick has yet to begin."""
+        """Topics with a pending tick."""
         self._stopping = False
         self._stopped = threading.Event()
         self._started = False
@@ -61,7 +61,7 @@ class Loops:
         self._scheduler.start()
 
     def stop(self) -> None:
-        """Returns when no tick runs any more."""
+        """Returns when no tick is running."""
         with self._lock:
             self._stopping = True
         self._stopped.set()
@@ -69,8 +69,8 @@ class Loops:
         self._pool.shutdown(wait=True)
 
     def wake(self, topic: str) -> None:
-        """The loop's next tick begins now, or after the one that runs and its rest. From any thread; before the start it does nothing, as
-        the first tick sees everything."""
+        """Starts the loop's next tick now, or after the running one and its rest. From any thread. Does nothing before `start`, as the
+        first tick sees everything."""
         loop = self._loops.get(topic)
         with self._lock:
             if loop is None or not self._started or self._stopping or topic in self._woken:
@@ -100,7 +100,7 @@ class Loops:
             loop.tick()
         except BackendUnavailable as error:
             metrics.reconcile_errors.labels(loop.topic).inc()
-            _log.warning("%s: cannot see what runs, nothing is changed: %s", loop.topic, error)
+            _log.warning("%s: the backend cannot be observed, nothing is changed: %s", loop.topic, error)
         except Exception:
             metrics.reconcile_errors.labels(loop.topic).inc()
-            _log.exception("%s: this tick failed; the next one starts over", loop.topic)
+            _log.exception("%s: the tick failed; the next one starts from the whole state", loop.topic)

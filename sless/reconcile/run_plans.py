@@ -1,4 +1,4 @@
-"""What a run of a workload would start now: the code, and where. Read for many workloads at once; the rule itself is pure."""
+"""What a run of a workload would start now: which code, and where. Read for many workloads at once; the rule is pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from sless.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """`on_instances`: the call goes to a standing instance; else it is a run of its own."""
+    """`on_instances`: the call goes to a standing instance; else it is a one-off run."""
 
     revision: Revision
     on_instances: bool
@@ -23,15 +23,15 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A build goes on, or nothing was uploaded yet."""
+    """A build is running, or nothing was uploaded yet."""
 
 
 Plan = Ready | Waiting | FinishRun
 
 
 def run_plan_of(workload: Workload | None, target: Workload | None, newest: Version | None, active: Version | None) -> Plan:
-    """`target` is whose code runs: the workload itself, or what a job's `function_ref` names; the versions are the target's. Whether it
-    goes to instances is not known here."""
+    """`target` is the workload whose code runs: the workload itself, or the one that a job's `function_ref` names; the versions are the
+    target's. `on_instances` is left False here."""
     if workload is None or workload.deleted_at is not None:
         return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted")
     if target is None or target.deleted_at is not None:
@@ -52,7 +52,7 @@ def build_failed(workload: Workload, version: Version) -> SlessError:
 
 
 class Plans:
-    """Of all `workload_ids` in a handful of queries; where it runs is asked for one by one, of those that begin."""
+    """Plans of all `workload_ids` in a few queries; whether instances serve one is only read for those that start."""
 
     def __init__(self, store: Store, workload_ids: Iterable[str]) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Runs: jobs, asynchronous calls and whatever else was accepted for later. At least once, each attempt recorded."""
+"""Runs: jobs, asynchronous calls and cron firings. At least once; each attempt is recorded."""
 
 import logging
 import random
@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 ORPHAN_AFTER = timedelta(minutes=10)
 CALLS_AT_ONCE = 200
-"""Asynchronous calls on instances. They cost a connection each, so they do not count as runs."""
+"""Asynchronous calls on instances: each costs one connection, so they do not count as runs."""
 LONGEST_CALL_SEC = 3600.0
-"""Of a service without a time limit."""
+"""For services without a time limit."""
 REST_SEC = 0.03
-"""Between ticks of a busy loop: calls that end or come meanwhile share the next one's transactions."""
+"""Pause between ticks of a busy loop; calls that end or arrive meanwhile share the transactions of the next tick."""
 _BATCH = 50
 _GAUGE_SEC = 1.0
 _AGAIN_AFTER = timedelta(seconds=5)
@@ -36,8 +36,8 @@ _NOT_NOW = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL, Code.SHUTTING_DOWN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsLoopLimits:
-    """`max_runs` bounds one-off runs and jobs together, `per_workload` what goes on of one function, service or job, `result_bytes` what
-    is kept of what a handler returned."""
+    """`max_runs` limits one-off runs and jobs together, `per_workload` the active runs of one function, service or job, `result_bytes` the
+    stored result."""
 
     max_runs: int
     per_workload: int
@@ -64,20 +64,20 @@ class RunsLoop:
         self._calls = InstanceCalls(self.invoker, lambda: self.waker.wake("runs"))
 
     def done(self, _: ObservedRun) -> None:
-        """The backend ended a run. From any thread."""
+        """Called by the backend when a run has ended, from any thread."""
         self.waker.wake("runs")
 
     def holds(self) -> set[str]:
-        """Workloads of which a run goes on."""
+        """Ids of workloads with an active run."""
         return self.store.runs.running_workloads()
 
     def begin_no_more(self) -> None:
-        """The server stops: what is queued is for whoever runs next."""
+        """The server stops: queued runs are left to the next leader."""
         self._stopping = True
 
     def drain(self, timeout_sec: float) -> bool:
-        """After `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are written. One that takes
-        longer is begun again by whoever runs next."""
+        """After `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are written. The next leader
+        starts the ones that take longer again."""
         return self._calls.wait_empty(timeout_sec)
 
     def tick(self) -> None:
@@ -95,7 +95,7 @@ class RunsLoop:
     # --- ends ---
 
     def _settle(self, running: list[Run], observed: dict[str, ObservedRun], now: datetime) -> set[str]:
-        """Writes what has ended (or waits again); the ids of those."""
+        """Writes runs that have ended or are to be retried; returns their ids."""
         workloads = self.store.workloads.by_ids(run.workload_id for run in running)
         gone = {run.workload_id for run in running if (found := workloads.get(run.workload_id)) is None or found.deleted_at is not None}
         verdicts = [(run, verdict) for run in running if (verdict := self._verdict(run, observed, now, run.workload_id in gone))]
@@ -104,19 +104,19 @@ class RunsLoop:
         return {run.id for run, _ in verdicts}
 
     def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, deleted: bool) -> RunVerdict | None:
-        """None: it goes on."""
+        """None: the run is still active."""
         here = run.id in self._calls
         seen = self._calls.find_end(run.id) if here else observed.get(run.id)
         goes_on = here if seen is None else seen.status is CallStatus.RUNNING
         if goes_on:
             return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted") if deleted else None
-        # A run that is cancelled on purpose is no longer running in the database: this one was ended with the server's loop.
+        # A run that a user cancels is no longer running in the database: this one was cancelled with the server's event loop.
         if seen is None or seen.status is CallStatus.CANCELLED:
             return verdict_of_lost(run, now)
         return verdict_of(run, bounded(seen, self.limits.result_bytes), now, self.rng.uniform(-1, 1))
 
     def _write(self, verdicts: list[tuple[Run, RunVerdict]]) -> None:
-        """All in one transaction: a busy server writes as often as a calm one."""
+        """Writes all of them in one transaction, so that a busy server commits no more often than an idle one."""
         with self.store.runs.moves() as moves:
             for run, verdict in verdicts:
                 match verdict:
@@ -137,8 +137,8 @@ class RunsLoop:
             self.waker.wake("callbacks")
 
     def _stop_cancelled(self, observed: dict[str, ObservedRun], running: set[str]) -> None:
-        """What goes on, or is left, of runs of which nothing should: somebody cancelled them, and may have asked for them again since; or
-        a server was killed after it had written what came of an attempt. Synchronous calls have no row and are let be."""
+        """Stops what is left of runs that are not running in the database: a user cancelled them (and may have restarted them since), or a
+        server was killed after it had written the outcome. Synchronous calls have no row and are not touched."""
         for run_id in self._calls.ids() - running:
             self._calls.drop(run_id)
         unknown = observed.keys() - running
@@ -146,7 +146,7 @@ class RunsLoop:
             self.backend.remove_run(run_id)
 
     def _drop_orphans(self, observed: dict[str, ObservedRun], running: set[str], now: datetime) -> None:
-        """Outcomes that nobody fetched: their caller went away, or the server stopped between the row and the folder."""
+        """Removes old outcomes that were never fetched: the caller left, or the server stopped before it removed the folder."""
         for run_id, seen in observed.items():
             if run_id not in running and seen.ended_at is not None and seen.ended_at < now - ORPHAN_AFTER:
                 self.backend.remove_run(run_id)
@@ -154,7 +154,7 @@ class RunsLoop:
     # --- beginnings ---
 
     def _begin(self, going: list[Run], left: Set[str], now: datetime) -> None:
-        """`left`: ids of which an earlier attempt is still being cleared away."""
+        """`left`: ids of runs whose earlier attempt is still being removed."""
         slots = self._slots(going)
         if self._stopping or not any(sort.free > 0 for sort in slots.values()):
             return
@@ -190,7 +190,7 @@ class RunsLoop:
             ]
         whole = self.store.runs.by_ids([run.id for run, _ in claimed]) if claimed else {}
         for run, plan in claimed:
-            if run.id in whole:  # else its workload was removed in this moment
+            if run.id in whole:  # else its workload has just been removed
                 self._start(whole[run.id], plan)
 
     def _start(self, run: Run, plan: Ready) -> None:
@@ -202,7 +202,7 @@ class RunsLoop:
                 spec = RunSpec(id=run.id, revision=plan.revision, event=event, request_id=run.request_id, trigger=run.trigger)
                 self.backend.start_run(spec, self.done)
         except BackendUnavailable as error:
-            self._postpone(run, f"it could not be started yet: {error}")
+            self._postpone(run, f"could not be started yet: {error}")
         except SlessError as error:
             if error.code in _NOT_NOW:
                 self._postpone(run, error.message)

@@ -1,4 +1,4 @@
-"""Which cron trigger wants attention next: plans by trigger, and a heap of moments. Pure; the loop that asks it is `cron`."""
+"""Which cron trigger is due next: plans by trigger, and a heap of moments. Pure; used by the `cron` loop."""
 
 import heapq
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ class Timetable:
         self._plans: dict[str, CronPlan] = {}
         self._heap: list[tuple[datetime, int, str]] = []
         self._entry: dict[str, int] = {}
-        """The number of a trigger's entry that counts; older ones are passed over when their moment comes."""
+        """The valid heap entry of each trigger; older entries are skipped when their moment comes."""
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._plans)
 
     def put(self, plan: CronPlan, now: datetime) -> None:
-        """Adds a plan or takes the place of the one before."""
+        """Adds or replaces a plan."""
         self._plans[plan.trigger_id] = plan
         number = self._entry[plan.trigger_id] = next(self._numbers)
         moment = attention_at(plan, now)
@@ -34,7 +34,7 @@ class Timetable:
             self._entry.pop(trigger_id, None)
 
     def take(self, now: datetime, most: int) -> list[CronPlan]:
-        """Up to `most` plans whose moment has come. Who takes one puts it back."""
+        """Up to `most` due plans. The caller puts each one back."""
         found: list[CronPlan] = []
         while self._heap and self._heap[0][0] <= now and len(found) < most:
             _, number, trigger_id = heapq.heappop(self._heap)
@@ -48,12 +48,12 @@ class Timetable:
         return self._heap[0][0] if self._heap else None
 
     def changes(self, generations: Mapping[str, int]) -> tuple[set[str], set[str]]:
-        """(ids to read anew, ids to drop) for the triggers there are now."""
+        """(ids to read again, ids to drop), given the triggers that exist now."""
         stale = {key for key, generation in generations.items() if key not in self._plans or self._plans[key].generation != generation}
         return stale, self._plans.keys() - generations.keys()
 
     def _tidy(self) -> None:
-        """Passed-over entries stay in the heap until their moment, which may be a year away: not more of them than of living ones."""
+        """Skipped entries would stay in the heap until their moment, which may be a year away; this bounds their number."""
         if len(self._heap) > 2 * len(self._plans) + 1000:
             self._heap = [entry for entry in self._heap if self._entry.get(entry[2]) == entry[1]]
             heapq.heapify(self._heap)

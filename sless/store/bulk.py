@@ -1,8 +1,8 @@
-"""Many new rows at once; those whose key is there already stay as they are.
+"""Inserts many rows at once; existing keys stay as they are.
 
-A thread that holds the interpreter delays every call that the proxy serves meanwhile, so the values go to the driver by column and without
-SQLAlchemy's work per row: a third of the processor time on SQLite. PostgreSQL gets them by COPY into a temporary table of the session
-(a fifth of the time of executemany) and copies them over itself.
+A thread that holds the interpreter delays every call that the proxy serves meanwhile, so values go to the driver by column and bypass
+SQLAlchemy's work per row: a third of the CPU time on SQLite. PostgreSQL gets them by COPY into a temporary table of the session (a fifth of
+the time of executemany) and copies them over itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +33,7 @@ class BulkInsert:
         if conn.dialect.name == "sqlite":
             marks = ",".join("?" * len(self._names))
             rows = self._rows(items, _sqlite_time)
-            # Not OR IGNORE: that would drop rows with a missing value without a word.
+            # Not OR IGNORE, which would silently drop rows with a missing value.
             names = ",".join(self._names)
             conn.exec_driver_sql(f"INSERT INTO {self._table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING", rows)
         else:
@@ -43,7 +43,7 @@ class BulkInsert:
         columns: list[Any] = list(zip(*map(self._values_of, items), strict=True))
         for index, (name, kind) in enumerate(zip(self._names, self._types, strict=True)):
             if name in _ENUMERATIONS:
-                # Plain text, which drivers take without asking for an adapter.
+                # Plain str: drivers need no adapter for it.
                 columns[index] = map(str.__str__, columns[index])
             elif isinstance(kind, UserText):
                 columns[index] = [None if value is None else storable(value) for value in columns[index]]
@@ -69,7 +69,7 @@ class BulkInsert:
 
 
 def _sqlite_time(moment: datetime) -> str:
-    """As UtcDateTime stores it."""
+    """The text that UtcDateTime stores."""
     if moment.tzinfo is not UTC:
         if moment.tzinfo is None:
             raise ValueError(f"a time without a zone cannot be stored: {moment!r}")

@@ -1,4 +1,4 @@
-"""Callbacks: what is still to be told about the ends of runs, and the keys it is signed with. A run's end writes its row (`run_moves`)."""
+"""Callbacks to deliver, and the keys that sign them. The end of a run writes the row (`run_moves`)."""
 
 import secrets
 from datetime import datetime
@@ -28,7 +28,7 @@ class CallbackStore:
             return _callback_of(row) if row else None
 
     def list_due(self, now: datetime, per_namespace: int) -> list[Callback]:
-        """Pending and not to wait any more, oldest first; of each namespace at most so many."""
+        """Pending and due, oldest first; at most `per_namespace` of each namespace."""
         heads = heads_of(callbacks, callbacks.c.namespace, CallbackStatus.PENDING, now, per_namespace)
         return self._all(select(callbacks).where(callbacks.c.run_id.in_(heads)).order_by(callbacks.c.not_before, callbacks.c.run_id))
 
@@ -36,20 +36,20 @@ class CallbackStore:
         return self._end(sent, CallbackStatus.DELIVERED, http_status, None)
 
     def failed(self, sent: Callback, http_status: int | None, error: str) -> bool:
-        """For good."""
+        """Gives up."""
         return self._end(sent, CallbackStatus.FAILED, http_status, error)
 
     def postponed(self, sent: Callback, not_before: datetime, http_status: int | None, error: str) -> bool:
         return self._write(sent, {"not_before": not_before, "http_status": http_status, "error": error})
 
     def keys(self, namespace: str) -> list[CallbackKey]:
-        """Newest first; the first one is made when it is asked for. Raises NOT_FOUND for a namespace without a row."""
+        """Newest first; the first key is created on demand. Raises NOT_FOUND for a namespace without a row."""
         with self._db.read() as conn:
             text = conn.execute(select(tenants.c.callback_keys).where(tenants.c.namespace == namespace)).scalar_one_or_none()
         return _keys_of(text) if text else self._add_key(namespace, only_first=True)
 
     def rotate_key(self, namespace: str) -> list[CallbackKey]:
-        """A new key in front. Raises NOT_FOUND for a namespace without a row."""
+        """Puts a new key first. Raises NOT_FOUND for a namespace without a row."""
         return self._add_key(namespace, only_first=False)
 
     def _add_key(self, namespace: str, *, only_first: bool) -> list[CallbackKey]:
@@ -68,7 +68,7 @@ class CallbackStore:
         return self._write(sent, {"status": status, "http_status": http_status, "error": error, "ended_at": clock.now()})
 
     def _write(self, sent: Callback, values: dict[str, Any]) -> bool:
-        """False when it is another row by now: the run was run again while this was sent."""
+        """False when the row has been replaced: the run was retried while this was sent."""
         same = (callbacks.c.run_id == sent.run_id) & (callbacks.c.created_at == sent.created_at)
         with self._db.write() as conn:
             result = conn.execute(update(callbacks).where(same).values(attempts=sent.attempts + 1, **values))

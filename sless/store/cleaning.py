@@ -1,8 +1,8 @@
-"""Clean-up of history in steps small enough that writers of calls hardly wait.
+"""Clean-up of history, in steps small enough that writers of calls hardly wait.
 
-Gone are: invocations older than `history_days` or beyond the newest `per_function` of their workload, with their log lines and their ended
-runs (but the newest run of a job, whose phase stands on it, and one whose callback is still to be sent); log lines outside of calls by the
-same two retention; statistics older than `stats_days`. What is queued or running stays, however old.
+Removes invocations older than `history_days` or beyond the newest `per_function` of their workload, with their log lines and ended runs
+(except the newest run of a job, which its phase depends on, and runs whose callback is pending); log lines outside of calls by the same
+limits; statistics older than `stats_days`. Queued and running calls stay, however old.
 """
 
 import threading
@@ -36,8 +36,7 @@ class Cleaner:
         self._sweep: Iterator[int] = iter(())
 
     def step(self, retention: Retention) -> int:
-        """Rows deleted; 0 at the end of a sweep over everything. A sweep remembers its place, so a step does not look at everything
-        again."""
+        """Returns the number of deleted rows, 0 at the end of a sweep over everything. A sweep keeps its position between steps."""
         with self._lock:
             if self._retention != retention:
                 self._retention, self._sweep = retention, self._batches(retention)
@@ -47,7 +46,7 @@ class Cleaner:
             return removed
 
     def _batches(self, retention: Retention) -> Iterator[int]:
-        """One number of rows per transaction, never 0."""
+        """The number of rows of each transaction, never 0."""
         now = clock.now()
         oldest = now - timedelta(days=retention.history_days)
         yield from self._invocation_batches(retention, oldest)
@@ -84,13 +83,13 @@ class Cleaner:
                 yield from self._drop(log_lines, and_(columns.workload_id == workload_id, outside, columns.id < place), retention.batch)
 
     def _oldest_kept(self, table: Table, order: ColumnElement[Any], workload_id: str, keep: int, *where: ColumnElement[bool]) -> Any:
-        """Place of the oldest of the newest `keep` rows of a workload; None when there are fewer."""
+        """The `order` value of the oldest among the newest `keep` rows of a workload; None when there are fewer."""
         rows = select(order).where(table.c.workload_id == workload_id, *where)
         with self._db.read() as conn:
             return conn.execute(rows.order_by(order.desc()).offset(keep - 1).limit(1)).scalar()
 
     def _workload_ids(self, table: Table) -> Iterator[str]:
-        """All distinct ids, by hopping from one to the next in the index instead of reading every row."""
+        """All distinct ids, by seeking from one to the next in the index instead of reading every row."""
         last: str | None = ""
         while last is not None:
             with self._db.read() as conn:
@@ -108,7 +107,7 @@ class Cleaner:
                 yield removed
 
     def _drop_stats(self, oldest: datetime, batch: int) -> Iterator[int]:
-        """By whole minutes: the rows have no id of their own, and one minute holds few of them."""
+        """By whole minutes: rows have no id, and a minute holds few of them."""
         minute = call_stats.c.minute
         removed = 1
         while removed:
@@ -124,6 +123,6 @@ def _replaceable_run() -> ColumnElement[bool]:
     other = runs.alias("other")
     newest: Select[Any] = select(func.max(other.c.job_run_id)).where(other.c.workload_id == runs.c.workload_id)
     unneeded = or_(runs.c.job_run_id.is_(None), runs.c.job_run_id < newest.scalar_subquery())
-    # What is still to be told of it needs its row; a callback is given up long before history is old.
-    told = ~exists().where(callbacks.c.run_id == runs.c.id, callbacks.c.status == CallbackStatus.PENDING)
-    return and_(runs.c.status.in_(ENDED_CALL_STATUSES), unneeded, told)
+    # A pending callback needs its run; callbacks are given up long before history is old.
+    settled = ~exists().where(callbacks.c.run_id == runs.c.id, callbacks.c.status == CallbackStatus.PENDING)
+    return and_(runs.c.status.in_(ENDED_CALL_STATUSES), unneeded, settled)

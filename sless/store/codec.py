@@ -1,7 +1,7 @@
-"""How structured and secret values become text columns: the one place to change when secrets shall be encrypted at rest.
+"""JSON and secret values as text columns: the one place to change when secrets are encrypted at rest.
 
-A secrets text starts with the scheme's tag; `plain:` is JSON as it is. A further scheme gets its own tag, so rows of both can live side by
-side while they are rewritten.
+A text with secrets starts with a tag for its scheme; `plain:` is JSON without encryption. Another scheme gets its own tag, so that rows of
+both can coexist while they are rewritten.
 """
 
 import json

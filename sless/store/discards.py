@@ -1,4 +1,4 @@
-"""Artifacts of versions that are gone: noted in the transaction that removes the version, removed elsewhere when there is time for it."""
+"""Artifacts of removed versions: recorded in the transaction that removes the version, deleted by the clean-up later."""
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, select
 
@@ -7,7 +7,7 @@ from sless.store.tables import discards, versions
 
 
 def add(database: Database, conn: Connection, where: ColumnElement[bool]) -> None:
-    """Notes the artifacts of the versions that are about to be removed."""
+    """Records the artifacts of the versions that are about to be removed."""
     artifacts = select(versions.c.artifact).where(where, versions.c.artifact != "").distinct()
     conn.execute(database.insert(discards).from_select(["artifact"], artifacts).on_conflict_do_nothing())
 
@@ -17,7 +17,7 @@ class DiscardStore:
         self._db = database
 
     def list(self, limit: int) -> list[str]:
-        """Artifacts that no version has (any more)."""
+        """Artifacts that no version uses."""
         used = exists().where(versions.c.artifact == discards.c.artifact)
         query = select(discards.c.artifact).where(~used).order_by(discards.c.artifact).limit(limit)
         with self._db.read() as conn:

@@ -1,7 +1,7 @@
-"""All rows of a database as plain values, out of one and into another: what a backup keeps.
+"""All rows of a database as plain values, to write and restore backups.
 
-Values are those of JSON, so SQLite and PostgreSQL take each other's: times are ISO 8601 text, everything else is as it is. Rows go into the
-schema of the version that wrote them, which is then migrated, all in one transaction.
+Values are JSON values, so SQLite and PostgreSQL can read each other's: times are ISO 8601 text, all else is unchanged. Rows are loaded into
+the schema of the version that wrote them, which is then migrated, all in one transaction.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,9 +21,9 @@ from sless.store.tables import metadata, versions
 from sless.store.types import UserText, UtcDateTime
 
 _LEFT_OUT = frozenset({"leases", "endpoints"})
-"""What is so only while servers run: who leads, where instances answer."""
+"""Only valid while servers run: the leader and the addresses of instances."""
 _OF_EVERY_DATABASE = frozenset({"revisions", "meta"})
-"""Have rows also where nothing was ever stored."""
+"""Have rows even in an unused database."""
 _ROWS = 500
 _TYPES: dict[str, Any] = {"time": UtcDateTime, "flag": Boolean, "int": sqlalchemy.BigInteger, "float": Float, "text": UserText}
 
@@ -33,7 +33,7 @@ Columns = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The database as of one moment, while others write on."""
+    """The database as of one moment; writers continue meanwhile."""
 
     conn: Connection
     schema: str
@@ -78,7 +78,7 @@ def code_keys(database: Database) -> set[str]:
 
 
 def is_empty(database: Database) -> bool:
-    """Nobody ever stored anything here, although there is a schema."""
+    """Whether nothing was ever stored in the schema."""
     with database.read() as conn:
         known = set(inspect(conn).get_table_names())
         tables = [table for table in _kept_tables() if table.name in known and table.name not in _OF_EVERY_DATABASE]
@@ -86,7 +86,7 @@ def is_empty(database: Database) -> bool:
 
 
 class Loading:
-    """Rows on their way in; see `loading`."""
+    """Adds rows; see `loading`."""
 
     def __init__(self, conn: Connection, tables: dict[str, Columns]) -> None:
         self._conn = conn
@@ -94,7 +94,7 @@ class Loading:
         self._times = {name: [index for index, kind in enumerate(columns.values()) if kind == "time"] for name, columns in tables.items()}
 
     def add(self, table_name: str, rows: Iterable[list[Any]]) -> int:
-        """Returns how many."""
+        """Returns the number of rows."""
         table, times = self._tables[table_name], self._times[table_name]
         names = table.columns.keys()
         values = []
@@ -109,8 +109,8 @@ class Loading:
 
 @contextmanager
 def loading(database: Database, schema: str, tables: dict[str, Columns]) -> Iterator[Loading]:
-    """Replaces everything by what is added, in the schema that the rows were written in; then migrates. All of it in one transaction: an
-    error leaves the database as it was. Raises ConfigError for a schema that this version does not know."""
+    """Replaces all rows by those that are added, in the schema they were written in, then migrates. One transaction: an error leaves the
+    database unchanged. Raises ConfigError for an unknown schema."""
     try:
         with migrate.sole_connection(database) as conn:
             migrate.refuse_unknown(schema)
@@ -129,7 +129,7 @@ def loading(database: Database, schema: str, tables: dict[str, Columns]) -> Iter
 
 
 def queue_builds(database: Database, version_ids: Iterable[str]) -> None:
-    """Ready versions whose artifact is not where it can be used are built anew; which version is active does not change."""
+    """Queues ready versions whose artifact is missing here for another build; the active version stays the same."""
     with database.write() as conn:
         for version_id in version_ids:
             values = {"state": "queued", "claimed_by": None, "attempts": 0, "auto_activate": False, "ended_at": None}
@@ -165,7 +165,7 @@ def _revision_of(conn: Connection) -> str | None:
 
 
 def _drop_all(conn: Connection) -> None:
-    """Only tables of ours: a database may hold others."""
+    """Drops only our tables: a database may hold others."""
     known = set(inspect(conn).get_table_names())
     ours = [name for name in (*(table.name for table in reversed(metadata.sorted_tables)), "alembic_version") if name in known]
     for name in ours:
@@ -173,13 +173,13 @@ def _drop_all(conn: Connection) -> None:
 
 
 def _clear(conn: Connection) -> None:
-    """What the migration itself puts into a new database."""
+    """Deletes the rows that the migration itself creates."""
     for name in set(inspect(conn).get_table_names()) & _OF_EVERY_DATABASE:
         conn.execute(text(f"DELETE FROM {name}"))
 
 
 def _set_sequences(conn: Connection) -> None:
-    """PostgreSQL does not count along when a row brings its own number; SQLite does."""
+    """PostgreSQL sequences do not follow inserted ids; SQLite's do."""
     if conn.dialect.name == "sqlite":
         return
     for table in metadata.sorted_tables:

@@ -35,8 +35,8 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
-        # Threads of this process take turns before they ask SQLite for its lock: it makes those who find it taken sleep up to 0.1 s and
-        # try again, and whoever comes at the right moment overtakes them. Among processes (a migration, a backup) that is what there is.
+        # Threads of this process queue here before they ask SQLite for its lock: SQLite makes waiters sleep up to 0.1 s and try again, so
+        # late comers could overtake them for ever. Between processes (a migration, a backup) there is only SQLite's way.
         self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         self._reader: Engine
         self._writer: Engine
@@ -57,7 +57,7 @@ class Database:
 
     @contextmanager
     def write(self, *, taken: Taken | None = None, gone: SlessError | None = None) -> Iterator[Connection]:
-        """One transaction, committed at the end. `taken` makes the error for a unique violation, `gone` is the one for a missing parent."""
+        """One transaction, committed at the end. `taken` makes the error for a unique violation, `gone` is raised for a missing parent."""
         try:
             with self._turn, self._writer.begin() as conn:
                 yield conn
@@ -71,9 +71,9 @@ class Database:
             raise faults.fault_of(error) from error
 
     def insert(self, table: Table) -> Any:
-        """INSERT of the dialect; both know `on_conflict_do_nothing` and `on_conflict_do_update`."""
+        """INSERT of the dialect; both have `on_conflict_do_nothing` and `on_conflict_do_update`."""
         statement = sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
-        # Else SQLAlchemy forgets on PostgreSQL how many rows an INSERT made.
+        # Else SQLAlchemy drops the row count of an INSERT on PostgreSQL.
         return statement.execution_options(preserve_rowcount=True)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Database:
 
 
 def open_database(database_url: str) -> Database:
-    """Opens nothing on PostgreSQL before the first use; makes the file of a SQLite database. Raises ConfigError."""
+    """Does not connect to PostgreSQL before the first use; creates the file of a SQLite database. Raises ConfigError."""
     url = url_of(database_url)
     if url.get_backend_name() == "sqlite":
         return Database(_sqlite_engine(url))
@@ -105,7 +105,7 @@ def url_of(database_url: str) -> URL:
 
 
 def sqlite_url_of(path: Path) -> str:
-    """A URL that leads to exactly this file, whatever letters its path has."""
+    """A URL for this file, with special characters escaped."""
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
@@ -115,7 +115,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: sqlite3.Connection, _record: object) -> None:
-        # None: the driver starts no transactions of its own; `on_begin` says which kind.
+        # None: the driver starts no transactions by itself; `on_begin` does.
         connection.isolation_level = None
         _ensure_wal(connection)
         for pragma in ("foreign_keys=ON", "synchronous=FULL", "journal_size_limit=67108864"):
@@ -129,7 +129,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
 
 def _ensure_private_file(path: Path) -> None:
-    """The file holds secrets, so only its owner may read it; SQLite gives the same mode to the files it puts beside."""
+    """The file holds secrets, so only its owner may read it; SQLite gives its companion files the same mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -138,7 +138,7 @@ def _ensure_private_file(path: Path) -> None:
 
 
 def _ensure_wal(connection: sqlite3.Connection) -> None:
-    """The change to WAL does not wait for the busy time-out, so two processes that start at once need this loop."""
+    """The switch to WAL ignores the busy time-out, so two processes that start at once need this loop."""
     deadline = time.monotonic() + BUSY_TIMEOUT_SEC
     while True:
         try:
@@ -149,7 +149,7 @@ def _ensure_wal(connection: sqlite3.Connection) -> None:
                 raise
         else:
             if time.monotonic() > deadline:
-                raise sqlite3.OperationalError("the file system of the database cannot do write-ahead logging")
+                raise sqlite3.OperationalError("the file system of the database does not support write-ahead logging")
         time.sleep(0.01)
 
 

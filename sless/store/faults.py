@@ -1,6 +1,6 @@
-"""What a database error means to a user. Errors of SQLAlchemy and of the drivers stop here.
+"""Translates errors of SQLAlchemy and of the drivers into SlessError.
 
-The PostgreSQL driver is not imported: its errors are known by their SQLSTATE, and a server on SQLite need not load it.
+The PostgreSQL driver is not imported: its errors are recognised by SQLSTATE, so a server on SQLite need not load it.
 """
 
 import logging
@@ -24,7 +24,7 @@ _SQLITE_MEANING = {
     sqlite3.SQLITE_NOTADB: Code.UNAVAILABLE,
 }
 _BUSY_STATES = frozenset({"40001", "40P01", "55P03", "57014"})
-"""Serialization failure, deadlock, lock time-out, statement time-out: trying again may succeed."""
+"""Serialization failure, deadlock, lock time-out, statement time-out: a retry may succeed."""
 _FULL_STATES = ("53100",)
 _AWAY_CLASSES = ("08", "53", "57")
 """SQLSTATE classes: connection exception, insufficient resources, operator intervention."""
@@ -43,7 +43,7 @@ def is_missing_parent(error: IntegrityError) -> bool:
 
 
 def fault_of(error: SQLAlchemyError) -> SlessError:
-    """The error a user may see; the caller chains the original."""
+    """The error that users may see; the caller chains the original."""
     if isinstance(error, PoolTimeout):
         return _busy()
     fault = None
@@ -78,7 +78,7 @@ def _postgres_fault(error: DBAPIError) -> SlessError | None:
         return _full()
     if state in _BUSY_STATES:
         return _busy()
-    # Without a state the server was never reached or the connection broke.
+    # Without a SQLSTATE the server was not reached or the connection broke.
     if state[:2] in _AWAY_CLASSES or (not state and isinstance(error, OperationalError | InterfaceError)):
         return SlessError(Code.UNAVAILABLE, "the database cannot be reached", retry_after_sec=5)
     return None

@@ -1,4 +1,4 @@
-"""Firings of cron triggers: what the scheduler reads, and the claim of an instant. The row of its run is the claim."""
+"""Firings of cron triggers: what the scheduler reads, and the claim of an instant. The row of the run is the claim."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _SCHEDULED = and_(triggers.c.type == TriggerType.CRON, triggers.c.enabled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """`run` None: nothing was written, since the trigger has changed, its target is not there, or somebody else was faster."""
+    """`run` None: nothing was written, as the trigger has changed, its target does not exist, or another leader was faster."""
 
     due: Due
     run: Run | None
@@ -40,7 +40,7 @@ class FiringStore:
         self._db = database
 
     def revision(self) -> int:
-        """Grows with every change that a user makes of a trigger."""
+        """Grows with every change to a trigger by a user."""
         with self._db.read() as conn:
             return revision.current(conn, revision.TRIGGERS)
 
@@ -50,7 +50,7 @@ class FiringStore:
             return {row[0]: row[1] for row in conn.execute(select(triggers.c.id, triggers.c.generation).where(_SCHEDULED))}
 
     def list_enabled(self, trigger_ids: Collection[str]) -> list[Trigger]:
-        """Those of them that are enabled cron triggers."""
+        """Those among `trigger_ids` that are enabled cron triggers."""
         with self._db.read() as conn:
             return [
                 trigger_of(row)
@@ -59,13 +59,13 @@ class FiringStore:
             ]
 
     def claim(self, dues: Sequence[Due]) -> list[Claimed]:
-        """One transaction: each instant gets its run (queued, skipped or missed) and history, or nothing. Durable when it returns; who
-        claims an instant again changes nothing."""
+        """Writes a run (queued, skipped or missed) with its invocation for each instant, in one transaction. Durable when it returns;
+        claiming an instant again changes nothing."""
         ordered = sorted(dues, key=lambda due: (due.trigger_id, due.due_at))
         with self._db.write() as conn:
             rows = _rows_of(conn, {due.trigger_id for due in ordered})
             specs = {key: codec.decode(row.spec) for key, row in rows.items()}
-            # Whether something runs is asked for those that care.
+            # Only queried for triggers that forbid overlap.
             running = _running(conn, [key for key, spec in specs.items() if spec["overlap"] == "forbid"])
             now = clock.now()
             claimed = [
@@ -79,7 +79,7 @@ class FiringStore:
         return claimed
 
     def set_warm(self, trigger_ids: Collection[str], warm: bool) -> None:
-        """Whether an instance is kept for them; what is disabled meanwhile stays cold."""
+        """Whether an instance is kept for them; triggers that were disabled meanwhile stay cold."""
         if not trigger_ids:
             return
         with self._db.write() as conn:
@@ -90,7 +90,7 @@ class FiringStore:
 
 
 def _rows_of(conn: Connection, trigger_ids: Collection[str]) -> dict[str, Any]:
-    """Triggers with what they refer to, by id. Neither can go or change before the transaction ends."""
+    """Triggers with their targets, by trigger id; both rows are locked until the transaction ends."""
     columns = workloads.c
     target = and_(
         columns.namespace == triggers.c.namespace,
@@ -107,7 +107,7 @@ def _rows_of(conn: Connection, trigger_ids: Collection[str]) -> dict[str, Any]:
 
 
 def _running(conn: Connection, trigger_ids: Collection[str]) -> set[str]:
-    """Those with a run that has not ended."""
+    """Ids of triggers with an open run."""
     open_runs = select(runs.c.trigger_id).where(runs.c.status.in_(OPEN_CALL_STATUSES)).distinct()
     return {name for part in in_batches(trigger_ids) for (name,) in conn.execute(open_runs.where(runs.c.trigger_id.in_(part)))}
 
@@ -125,7 +125,7 @@ def _run_of(due: Due, row: Any, spec: dict[str, Any], running: bool, now: dateti
 
 
 def _note(conn: Connection, made: Sequence[Run]) -> None:
-    """The newest instant of each trigger and what became of it. Many triggers have the same instant, so they are few statements."""
+    """Stores the newest instant and status of each trigger. Many triggers share an instant, so this takes few statements."""
     newest = {str(run.trigger_id): (run.due_at, run.status) for run in made}
     by_value = sorted(newest.items(), key=lambda item: (item[1], item[0]))
     for (due_at, status), items in groupby(by_value, key=lambda item: item[1]):

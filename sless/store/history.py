@@ -18,7 +18,7 @@ _LINES_LOCK = 0x736C6573_6C6F6773
 """Key of a PostgreSQL advisory lock."""
 LINES_AT_ONCE = 5_000
 BYTES_AT_ONCE = 8 * 2**20
-"""Of log lines read: a function may have kept gigabytes of them."""
+"""Limit of log text per read: a function may have gigabytes of it."""
 _ROWS_AT_ONCE = 500
 
 _new_invocations = BulkInsert(invocations, invocations.c.keys())
@@ -26,7 +26,7 @@ _new_lines = BulkInsert(log_lines, (name for name in log_lines.c.keys() if name 
 
 
 class HistoryStore:
-    """Is a `ports.HistorySink`."""
+    """Implements `ports.HistorySink`."""
 
     def __init__(self, database: Database, stats: StatsStore) -> None:
         self._db = database
@@ -34,14 +34,14 @@ class HistoryStore:
         self._cleaner = Cleaner(database)
 
     def add_history(self, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
-        """One batch in one transaction. Invocations and lines that are there already stay as they are; stats are added up."""
+        """Writes one batch in one transaction. Existing invocations and lines stay as they are; stats are added up."""
         with self._db.write() as conn:
             _new_invocations.run(conn, invocations_)
             self._stats.add(conn, stats)
             if lines:
                 if not self._db.is_sqlite:
-                    # Ids are drawn before the commit. Without one writer at a time a reader who follows by id could see a higher one
-                    # first and never the lower.
+                    # Ids are assigned before the commit. With several writers, a reader that follows by id could see a higher id first and
+                    # skip a lower one that is committed later.
                     conn.execute(select(func.pg_advisory_xact_lock(_LINES_LOCK)))
                 _new_lines.run(conn, lines)
 
@@ -49,7 +49,7 @@ class HistoryStore:
         self, workload_id: str, *, status: CallStatus | None = None, trigger: CallTrigger | None = None, since: datetime | None = None,
         limit: int = 100, before: str | None = None,
     ) -> list[Invocation]:  # fmt: skip
-        """Newest first. `before` is the id of the last one of the page before; Invalid when it is not known (any more)."""
+        """Newest first. `before` is the last id of the previous page; raises Invalid when it is unknown."""
         columns = invocations.c
         query = select(invocations).where(columns.workload_id == workload_id)
         if status is not None:
@@ -69,7 +69,7 @@ class HistoryStore:
             return [_invocation_of(row) for row in conn.execute(query).mappings()]
 
     def find_invocation(self, workload_id: str, id_or_request_id: str) -> Invocation | None:
-        """By id; else the newest with that request id."""
+        """By id, else the newest with that request id."""
         columns = invocations.c
         by_id = select(invocations).where(columns.id == id_or_request_id, columns.workload_id == workload_id)
         by_request = select(invocations).where(columns.workload_id == workload_id, columns.request_id == id_or_request_id)
@@ -79,7 +79,7 @@ class HistoryStore:
             return _invocation_of(row) if row else None
 
     def lines_of(self, workload_id: str, invocation_id: str) -> list[LogLine]:
-        """In the order in which they were written. Only the workload's own: an instance may ascribe a line to any call it has heard of."""
+        """In the order in which they were written. Only lines of this workload: an instance can attribute lines to any id."""
         query = select(log_lines).where(log_lines.c.invocation_id == invocation_id, log_lines.c.workload_id == workload_id)
         with self._db.read() as conn:
             return [_line_of(row) for row in conn.execute(query.order_by(log_lines.c.id)).mappings()]
@@ -87,8 +87,8 @@ class HistoryStore:
     def log_tail(
         self, workload_id: str, *, tail: int | None = None, since: datetime | None = None, after_id: int = 0
     ) -> list[tuple[int, LogLine]]:
-        """(row id, line), oldest first; `tail` keeps the newest so many. One answer has at most LINES_AT_ONCE lines (or `tail`)
-        and about BYTES_AT_ONCE: who follows passes the last row id as `after_id`, and asks again until there is nothing."""
+        """(row id, line), oldest first; `tail` limits it to the newest ones. A page has at most LINES_AT_ONCE lines (or `tail`) and about
+        BYTES_AT_ONCE; to follow, pass the last row id as `after_id` until a page is empty."""
         columns = log_lines.c
         query = select(log_lines).where(columns.workload_id == workload_id, columns.id > after_id)
         if since is not None:
@@ -110,7 +110,7 @@ class HistoryStore:
         return self._stats.usage(namespace, since)
 
     def clean(self, *, history_days: int, per_function: int, stats_days: int, batch: int = 500) -> int:
-        """One small step of clean-up; how many rows went. 0: nothing is left to do."""
+        """One small step of clean-up. Returns the number of deleted rows, 0 when nothing is left to do."""
         return self._cleaner.step(Retention(history_days=history_days, per_function=per_function, stats_days=stats_days, batch=batch))
 
 

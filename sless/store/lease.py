@@ -1,6 +1,6 @@
-"""Leases: at most one holder of a name at a time; who does not renew in time loses it.
+"""Leases: at most one holder per name; a holder that does not renew in time loses it.
 
-Time is the database's on PostgreSQL, so that replicas whose clocks differ agree on what has expired.
+On PostgreSQL the time is the database's, so that replicas with different clocks agree on what has expired.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class LeaseStore:
         self._read_time = read_time or database_time
 
     def acquire(self, name: str, holder: str, ttl_sec: float) -> bool:
-        """Takes a free or expired lease, or renews the own one."""
+        """Takes a free or expired lease, or renews the holder's own. Returns whether it is held."""
         with self._db.write() as conn:
             now = self._read_time(conn)
             insert = self._db.insert(leases).values(name=name, holder=holder, expires_at=now + timedelta(seconds=ttl_sec))
@@ -36,7 +36,7 @@ class LeaseStore:
             return done.rowcount == 1
 
     def release(self, name: str, holder: str) -> None:
-        """Only the holder can; else nothing happens."""
+        """Does nothing unless `holder` holds it."""
         with self._db.write() as conn:
             conn.execute(delete(leases).where(leases.c.name == name, leases.c.holder == holder))
 

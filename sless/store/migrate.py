@@ -1,6 +1,6 @@
-"""Brings the database to the schema of this version, once, whoever comes first.
+"""Brings the database to the schema of this version; safe when several processes start at once.
 
-SQLite: one BEGIN IMMEDIATE transaction, foreign keys off meanwhile (rebuilding a table would delete the rows that refer to it) and checked
+SQLite: one BEGIN IMMEDIATE transaction, with foreign keys off (rebuilding a table would delete the rows that refer to it) and checked
 before the commit. PostgreSQL: one transaction under an advisory lock.
 """
 
@@ -68,7 +68,7 @@ def refuse_unknown(found: str | None) -> None:
 
 @contextmanager
 def sole_connection(database: Database) -> Iterator[Connection]:
-    """A transaction that nobody else migrates beside."""
+    """A transaction during which no other process migrates."""
     with database.engine.connect() as conn:
         if database.is_sqlite:
             with _foreign_keys_off(conn), conn.execution_options(sless_immediate=True).begin():
@@ -76,7 +76,7 @@ def sole_connection(database: Database) -> Iterator[Connection]:
                 broken = conn.execute(text("PRAGMA foreign_key_check")).all()
                 if broken:
                     raise SlessError(
-                        Code.INTERNAL, f"the migration would leave {len(broken)} rows without their parent: nothing was changed"
+                        Code.INTERNAL, f"the migration would leave {len(broken)} rows without their parent row: nothing was changed"
                     )
         else:
             with conn.begin():
@@ -89,7 +89,7 @@ def sole_connection(database: Database) -> Iterator[Connection]:
 
 @contextmanager
 def _foreign_keys_off(conn: Connection) -> Iterator[None]:
-    """The pragma does nothing inside a transaction, so it goes to the driver before one begins."""
+    """The pragma has no effect inside a transaction, so it is executed before one begins."""
     driver = conn.connection.dbapi_connection
     assert driver is not None
     driver.execute("PRAGMA foreign_keys=OFF")

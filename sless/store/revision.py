@@ -1,8 +1,8 @@
-"""Counters that grow with every change: of what is served, so that a poll for routes costs one row, and of triggers.
+"""Change counters: one for routes, so that polling for routes reads a single row, and one for triggers.
 
-On PostgreSQL the update holds the row until the transaction ends: transactions that bump commit one after the other, in the order of their
-numbers, and whoever reads number N sees everything up to N. So `bump` is the last statement of a transaction, which also keeps it free of
-deadlocks; where both grow, `triggers` comes first.
+On PostgreSQL the update locks the row until the transaction ends: transactions that bump commit one after the other in the order of their
+numbers, and a reader of number N sees everything up to N. So `bump` is the last statement of a transaction, which also avoids deadlocks; if
+both counters grow, `triggers` comes first.
 """
 
 from sqlalchemy import Connection, select, update

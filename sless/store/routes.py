@@ -1,4 +1,4 @@
-"""Routes: endpoints that the reconciler writes and the snapshot that every proxy builds its table from."""
+"""Routes: endpoints, which the reconciler writes, and the snapshot from which each proxy builds its table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from sless.store.tables import endpoints
 
 
 class RouteStore:
-    """Is a `ports.RouteSource`."""
+    """Implements `ports.RouteSource`."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -38,7 +38,7 @@ class RouteStore:
             return _endpoints(conn, workload_id)
 
     def set_endpoints(self, workload_id: str, wanted: Sequence[Endpoint]) -> None:
-        """Writes the differences only; none, and the revision stays. Raises NOT_FOUND when the workload is gone."""
+        """Writes only differences; without any, the revision stays. Raises NOT_FOUND when the workload is gone."""
         with self._db.read() as conn:
             if _differences(_endpoints(conn, workload_id), wanted) == ([], []):
                 return

@@ -1,4 +1,4 @@
-"""Moves of runs within one transaction. Each is a compare-and-set; attempt, invocation, statistics and callback follow in it."""
+"""Status changes of runs in one transaction. Each is a compare-and-set that also updates attempt, invocation, statistics and callback."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -26,8 +26,8 @@ _OUTCOME = (
 
 
 def _move_statement(sources: Iterable[CallStatus], names: Iterable[str], **values: Any) -> Any:
-    """Compare-and-set of the run `the_id`, which it returns; `names` are columns with values given by name. Made once: building a
-    statement costs SQLAlchemy more than SQLite needs to execute it."""
+    """Compare-and-set of the run `the_id`, returning it; `names` are columns that are set by parameter. Built once: building a statement
+    takes SQLAlchemy longer than SQLite needs to execute it."""
     given: dict[str, Any] = {name: bindparam(f"v_{name}") for name in names}
     allowed = and_(runs.c.id == bindparam("the_id"), runs.c.status.in_(sorted(sources)))
     return update(runs).where(allowed).values(given | values).returning(*_LIGHT)
@@ -65,7 +65,7 @@ _BEGIN_ATTEMPT = attempts.insert()
 
 
 class RunMoves:
-    """On one connection, whose transaction somebody else ends. Statistics are added up and written once by `close`."""
+    """Uses one connection; the caller ends its transaction. Statistics are added up and written once, by `close`."""
 
     def __init__(self, conn: Connection, database: Database, stats: StatsStore) -> None:
         self._conn = conn
@@ -75,7 +75,7 @@ class RunMoves:
         self._memory_mb: dict[str, int] = {}
 
     def close(self) -> None:
-        """Before the commit."""
+        """Call this before the commit."""
         self._stats.add(self._conn, self._counted)
 
     def insert(self, run: Run) -> bool:
@@ -85,7 +85,7 @@ class RunMoves:
         return True
 
     def claim(self, run_id: str, holder: str, version: int | None = None, *, cold: bool = True) -> bool:
-        """`cold`: it is a run of its own, and no call of an instance."""
+        """Queued → running, and one attempt more. `version` None: the active one. `cold`: a one-off run, not a call of an instance."""
         run = self._move(_CLAIM, run_id, {"claimed_by": holder, "started_at": clock.now(), "version": version}, cold)
         if run is None:
             return False
@@ -96,7 +96,7 @@ class RunMoves:
         return True
 
     def requeue(self, run_id: str, attempt: CallStatus, values: dict[str, Any]) -> bool:
-        """`attempt` is how this one ended. `values` are not_before, message, http_status and quarantined."""
+        """Running → queued. `attempt` is how this attempt ended. `values` are not_before, message, http_status and quarantined."""
         run = self._move(_REQUEUE, run_id, values)
         if run is None:
             return False
@@ -104,7 +104,7 @@ class RunMoves:
         return True
 
     def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:
-        """Takes a claim back of which nothing came: it was no attempt."""
+        """Undoes a claim whose run did not start; it does not count as an attempt."""
         run = self._move(_UNCLAIM, run_id, {"not_before": not_before, "message": message})
         if run is None:
             return False
@@ -112,10 +112,10 @@ class RunMoves:
         return True
 
     def finish(self, run_id: str, status: CallStatus, attempt: CallStatus, values: dict[str, Any], was: CallStatus | None = None) -> bool:
-        """`attempt` is how its last attempt ended: one that failed for the last time makes the run dead. `values` are result, message,
-        exit_code and http_status. `was`: moves it only from there; the end of an attempt is none of a round that began meanwhile."""
+        """`attempt` is how the last attempt ended: `failed` for a run that is `dead`. `values` are result, message, exit_code and
+        http_status. `was`: only moves from this status, as a stale attempt must not finish a retry that has started since."""
         if status not in _FINISH:
-            return False  # no end
+            return False  # not an end
         ended_at = clock.now()
         run = self._move(_FINISH[status], run_id, values | {"ended_at": ended_at, "was": was})
         if run is None:
@@ -131,12 +131,12 @@ class RunMoves:
     def rerun(self, run_id: str, now: datetime) -> bool:
         if self._move(_RERUN, run_id, {"not_before": now}) is None:
             return False
-        # What was to be told of the old end is not true any more; the new one has a callback of its own.
+        # A callback for the old end would be outdated; the new end has its own.
         self._conn.execute(delete(callbacks).where(callbacks.c.run_id == run_id))
         return True
 
     def _move(self, statement: Any, run_id: str, values: dict[str, Any], cold: bool | None = None) -> Run | None:
-        """The moved run, or None when it was in no state to move."""
+        """The moved run, or None when its status does not allow the move."""
         given = {f"v_{name}": value for name, value in values.items()}
         row = self._conn.execute(statement, {"the_id": run_id, **given}).mappings().one_or_none()
         if row is None:
@@ -152,7 +152,7 @@ class RunMoves:
         return run
 
     def _end_attempt(self, run: Run, status: CallStatus, now: datetime) -> bool:
-        """False when none was going on."""
+        """False when no attempt was running."""
         error = run.message if run.message and status is not CallStatus.SUCCEEDED else None
         values = {
             "the_id": run.id, "the_number": run.attempts, "v_status": status, "v_http_status": run.http_status, "v_error": error,
@@ -167,7 +167,7 @@ class RunMoves:
 
 
 def run_of(row: RowMapping) -> Run:
-    """From a whole row or a light one."""
+    """From a complete row or one of `light`."""
     values = {"event": "", **row}
     values["kind"], values["trigger"], values["status"] = Kind(row["kind"]), CallTrigger(row["trigger"]), CallStatus(row["status"])
     return Run(**values)
@@ -187,7 +187,7 @@ def values_of(run: Run) -> dict[str, Any]:
 
 
 def invocation_values_of(run: Run) -> dict[str, Any]:
-    """A run has a method and a path only when it came over /fn."""
+    """Method and path are only known for calls over /fn."""
     request = stored_request_of(run.request) if run.request is not None else None
     return {
         "id": run.id,
@@ -206,7 +206,7 @@ def invocation_values_of(run: Run) -> dict[str, Any]:
 
 
 def _outcome_values_of(run: Run) -> dict[str, Any]:
-    """It began when its last attempt did; before, when it was accepted."""
+    """`started_at` is the start of the last attempt, or before the first one the time of acceptance."""
     ended = run.status in lifecycle.ENDED_CALL_STATUSES
     return {
         "version": run.version,
@@ -248,7 +248,7 @@ def _stats_of(run: Run, memory_mb: int) -> CallStats:
 
 
 def _memory_mb_of(conn: Connection, run: Run) -> int:
-    """Of the workload; for a job that refers to a function and sets no memory, of that function."""
+    """Of the workload; for a job with a `function_ref` that sets no memory, of the function."""
     workload = find_by_id(conn, run.workload_id)
     if workload is None:
         return 0

@@ -1,4 +1,4 @@
-"""Runs, their attempts, and the callbacks that tell of their ends. `tables` holds the rest and says what goes for all."""
+"""Tables of runs, their attempts and callbacks. `tables` holds the others and the conventions."""
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint, text
 
@@ -32,16 +32,16 @@ runs = Table(
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
     Column("callback_url", UserText),
-    # Attempts of earlier rounds: a run that is run again counts on, and gets `max_attempts` more.
+    # Attempts before the last manual retry: numbers continue, and the retry gets `max_attempts` more.
     Column("attempts_before", Integer, nullable=False, server_default="0"),
-    # Head and body of a call over /fn, as JSON (`domain.request`); its event is made of it.
+    # Head and body of a call over /fn as JSON (`domain.request`), from which the event is made.
     Column("request", UserText),
     # An instance ended while it had this call: it is tried again with none of its like beside it.
     Column("quarantined", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("workload_id", "job_run_id"),
     UniqueConstraint("trigger_id", "due_at"),
     Index("ix_runs_status_not_before", "status", "not_before"),
-    # One seek per workload that has something queued: how the loop picks fairly, however long one queue is.
+    # One seek per workload with queued runs: keeps the choice fair, however long one queue is.
     Index("ix_runs_status_workload_id_not_before", "status", "workload_id", "not_before"),
     Index("ix_runs_ended_at", "ended_at"),
 )
@@ -63,7 +63,7 @@ attempts = Table(
 callbacks = Table(
     "callbacks",
     metadata,
-    # At most one per run: a run that is run again calls back again, for its new end.
+    # At most one per run; a retried run gets a new one for its new end.
     Column("run_id", KeyText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("namespace", KeyText, nullable=False),
     Column("url", UserText, nullable=False),
@@ -74,6 +74,6 @@ callbacks = Table(
     Column("error", UserText),
     Column("created_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
-    # As for runs: one seek per namespace that has something to send.
+    # As for runs: one seek per namespace with pending callbacks.
     Index("ix_callbacks_status_namespace_not_before", "status", "namespace", "not_before"),
 )

@@ -1,4 +1,4 @@
-"""Runs: what was accepted for later. Moves are compare-and-set, and the invocation of the same id follows in the same transaction."""
+"""Runs: work that was accepted for later. Status changes are compare-and-set and update the invocation of the same id as well."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,14 +26,14 @@ class RunStore:
     # --- accepting ---
 
     def insert(self, run: Run) -> bool:
-        """False when it is there already: the same id, the same `job_run_id` of the workload, or the same firing of a trigger. Durable
-        when it returns. Raises NOT_FOUND when the workload is gone."""
+        """False when it exists: the same id, the same `job_run_id` of the workload, or the same firing of a trigger. Durable when it
+        returns. Raises NOT_FOUND when the workload is gone."""
         with self._db.write(gone=NotFound(run.kind, run.name)) as conn:
             return RunMoves(conn, self._db, self._stats).insert(run)
 
     def insert_all(self, accepted: Sequence[Run]) -> None:
-        """In one transaction; what is there already is left as it is. Raises NOT_FOUND when one of the workloads is gone: then nothing
-        was written."""
+        """In one transaction; existing runs stay as they are. Raises NOT_FOUND when one of the workloads is gone; then nothing is
+        written."""
         with self._db.write(gone=NotFound("workload", "of one of several runs")) as conn:
             conn.execute(self._db.insert(runs).on_conflict_do_nothing(), [values_of(run) for run in accepted])
             conn.execute(self._db.insert(invocations).on_conflict_do_nothing(), [invocation_values_of(run) for run in accepted])
@@ -45,7 +45,7 @@ class RunStore:
             return find(conn, run_id)
 
     def by_ids(self, run_ids: Collection[str]) -> dict[str, Run]:
-        """Those that there are."""
+        """Those that exist, by id."""
         found = dict[str, Run]()
         with self._db.read() as conn:
             for batch in in_batches(run_ids):
@@ -71,8 +71,8 @@ class RunStore:
         return found
 
     def list_due(self, now: datetime, per_workload: int) -> list[Run]:
-        """Queued and not to wait any more, oldest first; of each workload at most so many, so that a long queue costs no more than a
-        short one. Without events and requests (`get` has them)."""
+        """Queued and due, oldest first; at most `per_workload` of each workload, so that a long queue costs no more than a short one.
+        Without events and requests (`get` reads them)."""
         heads = heads_of(runs, runs.c.workload_id, CallStatus.QUEUED, now, per_workload)
         return self._all(light().where(runs.c.id.in_(heads)).order_by(runs.c.not_before, runs.c.created_at, runs.c.id))
 
@@ -85,7 +85,7 @@ class RunStore:
             return set(conn.execute(select(runs.c.workload_id).where(runs.c.status == CallStatus.RUNNING)).scalars())
 
     def resting_of(self, run_ids: Collection[str]) -> set[str]:
-        """Those of these ids that are runs of which no attempt goes on."""
+        """Ids of runs among these that are not running."""
         found = set[str]()
         with self._db.read() as conn:
             for batch in in_batches(run_ids):
@@ -107,7 +107,7 @@ class RunStore:
 
     @contextmanager
     def moves(self) -> Iterator[RunMoves]:
-        """Several moves in one transaction: all or none."""
+        """Several status changes in one transaction."""
         with self._db.write() as conn:
             yield (moves := RunMoves(conn, self._db, self._stats))
             moves.close()
@@ -121,7 +121,7 @@ class RunStore:
         self, run_id: str, *, status: CallStatus, result: str | None = None, message: str = "", exit_code: int | None = None,
         http_status: int | None = None, attempt: CallStatus | None = None,
     ) -> bool:  # fmt: skip
-        """Queued or running → an end. What ran is counted in `call_stats`, and its callback is due."""
+        """Queued or running → an end. Updates `call_stats` and makes the callback due."""
         values = {"result": result, "message": message, "exit_code": exit_code, "http_status": http_status}
         with self.moves() as moves:
             return moves.finish(run_id, status, attempt or status, values)
@@ -131,7 +131,7 @@ class RunStore:
         return self.finish(run_id, status=CallStatus.CANCELLED, message="cancelled")
 
     def rerun(self, run_id: str) -> bool:
-        """An end that was no success → queued, for another round of attempts that counts on."""
+        """Unsuccessful end → queued, for `max_attempts` more attempts."""
         with self.moves() as moves:
             return moves.rerun(run_id, clock.now())
 

@@ -1,7 +1,7 @@
-"""All routes as of one moment, at the price of what has changed.
+"""Reads all routes as of one moment, at the cost of what has changed.
 
-Whatever a route is made of has a mark that is cheap to read (ids, generations, states). Rows are read whole and decoded only for workloads
-whose mark is new: of a thousand functions that is a tenth of the work, and the interpreter is not held while calls are waiting.
+Everything that a route is made of has a mark that is cheap to read (ids, generations, states). Rows are read in full and decoded only for
+workloads with a new mark: with a thousand functions that is a tenth of the work, and calls wait less for the interpreter.
 """
 
 import threading
@@ -41,7 +41,7 @@ class SnapshotReader:
 
 
 def _marks(conn: Connection) -> dict[str, Mark]:
-    """By workload. The generation stands for spec and active version, a trigger's for all of it; an endpoint's row is small enough."""
+    """By workload id. A generation covers spec and active version, or a whole trigger; endpoints are compared by their whole row."""
     columns = workloads.c
     query = select(columns.id, columns.generation, columns.deleted_at.is_(None), columns.namespace, columns.name)
     newest = newest_query().with_only_columns(versions.c.workload_id, versions.c.number, versions.c.state)

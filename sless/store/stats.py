@@ -1,4 +1,4 @@
-"""`call_stats`: counts per workload, version and minute. Each server process adds to rows of its own; readers add those of all."""
+"""`call_stats`: counts per workload, version and minute. Each server process has rows of its own; readers add them up."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,11 +27,11 @@ class StatsStore:
         self._writer = writer
 
     def add(self, conn: Connection, stats: Iterable[CallStats]) -> None:
-        """Adds up within the caller's transaction: rows that are missing are made empty first, then all are locked, read and written."""
+        """Adds to the rows in the caller's transaction: creates missing rows empty, then locks, reads and writes all of them."""
         added = _by_key(stats)
         if not added:
             return
-        # One order for everybody: two threads that add to the same rows wait for each other and never crosswise.
+        # A fixed order, so that two threads that add to the same rows cannot deadlock.
         items = [added[key] for key in sorted(added)]
         conn.execute(self._db.insert(call_stats).on_conflict_do_nothing(), [_row_of(_empty(item), self._writer) for item in items])
         sums = [_row_of(_sum(item, known), self._writer) for item, known in zip(items, self._locked(conn, items), strict=True)]

@@ -21,7 +21,7 @@ from sless.store.workloads import WorkloadStore
 
 
 class Store:
-    """Thread-safe; every method is one short transaction (long clean-ups are several) and raises SlessError alone."""
+    """Thread-safe. Each method is one short transaction (clean-ups are several) and raises no other error than SlessError."""
 
     def __init__(self, database: Database, holder: str, read_time: lease.ReadTime | None = None) -> None:
         self.database = database
@@ -43,7 +43,7 @@ class Store:
         """Brings the schema up to date. Raises ConfigError when it is newer than this version of sless."""
         if self._schema() == HEAD:
             return
-        # Alembic costs a fifth of a second to import, and only this needs it.
+        # Importing Alembic takes 0.2 s, and only migrations need it.
         from sless.store import migrate
 
         migrate.upgrade(self.database)
@@ -54,7 +54,7 @@ class Store:
             conn.execute(select(1))
 
     def _schema(self) -> str | None:
-        """None: it has none yet."""
+        """None: no schema yet."""
         with self.database.read() as conn:
             if not inspect(conn).has_table("alembic_version"):
                 return None
@@ -64,7 +64,7 @@ class Store:
         self.database.close()
 
     def meta_ensure(self, key: str, value: str) -> str:
-        """Keeps the value that is there; else this one. Returns the one that holds, also when several processes try at once."""
+        """Stores the value unless the key exists. Returns the stored value, the same for all processes that try at once."""
         with self.database.write() as conn:
             conn.execute(self.database.insert(meta).values(key=key, value=value).on_conflict_do_nothing())
             return conn.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one()

@@ -1,7 +1,7 @@
-"""The tables as SQLAlchemy Core sees them. `migrations/` makes them; a test compares the two.
+"""The tables in SQLAlchemy Core. `migrations/` creates them; a test compares the two.
 
 Ids are random text. Enumerations are stored as their text. JSON is stored as text (never queried inside, and jsonb refuses \\u0000).
-History (invocations, log_lines, call_stats) has no foreign keys: it is written in batches after the fact, also for what is gone by then.
+History (invocations, log_lines, call_stats) has no foreign keys: it is written later in batches, also for deleted workloads.
 """
 
 from sqlalchemy import (
@@ -31,7 +31,7 @@ tenants = Table(
     Column("sub", UserText, nullable=False),
     Column("limits", KeyText, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    # Sealed; made when it is first needed. What callbacks of the namespace are signed with, newest first.
+    # Secrets that sign the callbacks of the namespace, newest first; created on first use.
     Column("callback_keys", KeyText),
 )
 
@@ -57,7 +57,7 @@ workloads = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
-    # A name is free again as soon as its owner is being deleted; the two have different ids, so nothing of them can meet.
+    # A name is free again once its owner is being deleted; old and new have different ids, so they cannot be confused.
     unique_where("uq_workloads_name", ("namespace", "scope", "name"), "deleted_at IS NULL"),
     Index("ix_workloads_namespace_scope_name", "namespace", "scope", "name"),
 )
@@ -101,7 +101,7 @@ build_logs = Table(
 discards = Table(
     "discards",
     metadata,
-    # Artifacts of versions that are gone, which may lie elsewhere (images): still to be removed there.
+    # Artifacts of removed versions (images, for example) that still have to be deleted.
     Column("artifact", KeyText, primary_key=True),
 )
 

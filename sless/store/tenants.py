@@ -17,7 +17,7 @@ class TenantStore:
         self._db = database
 
     def ensure(self, namespace: str, sub: str) -> Tenant:
-        """The first subject that comes with a namespace is kept: an operator who calls for a tenant does not take it over."""
+        """Keeps the first subject seen for a namespace, so that an operator who acts for a tenant does not take it over."""
         with self._db.write() as conn:
             values = {"namespace": namespace, "sub": sub, "limits": codec.encode({}), "created_at": clock.now()}
             conn.execute(self._db.insert(tenants).on_conflict_do_nothing(), values)
@@ -37,7 +37,7 @@ class TenantStore:
             return [_tenant_of(row) for row in conn.execute(query)]
 
     def delete(self, namespace: str) -> None:
-        """Raises CONFLICT while the namespace holds anything, also what is being deleted. An absent one is no error."""
+        """Raises CONFLICT while the namespace holds anything, including what is being deleted. Does nothing for an unknown one."""
         full = SlessError(Code.CONFLICT, f'namespace "{namespace}" is not empty')
         with self._db.write(gone=full) as conn:
             holds = or_(
@@ -49,7 +49,7 @@ class TenantStore:
             conn.execute(delete(tenants).where(tenants.c.namespace == namespace))
 
     def counts(self, namespace: str) -> dict[str, int]:
-        """`functions`, `services`, `jobs`, `triggers`; what is being deleted does not count."""
+        """`functions`, `services`, `jobs`, `triggers`; without what is being deleted."""
         with self._db.read() as conn:
             by_kind = (
                 select(workloads.c.kind, func.count())

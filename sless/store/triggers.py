@@ -65,11 +65,11 @@ class TriggerStore:
         return self._all(query if type is None else query.where(triggers.c.type == type))
 
     def list_standing(self) -> list[Trigger]:
-        """Of all tenants, those that may give their target instances: http and event ones, and cron ones whose firing is near."""
+        """Triggers of all tenants that may need instances: http and event ones, and cron ones with an upcoming firing."""
         return self._all(select(triggers).where(is_standing()).order_by(triggers.c.name))
 
     def list_for(self, namespace: str, function_ref: str) -> list[Trigger]:
-        """Those that refer to a function or service, by name."""
+        """The triggers of one function or service, by name."""
         target = and_(triggers.c.namespace == namespace, triggers.c.function_ref == function_ref)
         return self._all(select(triggers).where(target).order_by(triggers.c.name))
 
@@ -104,7 +104,7 @@ class TriggerStore:
                 _bump(conn)
 
     def set_observed(self, trigger_id: str, *, message: str, last_status: str | None) -> None:
-        """What its consumer does. Serves nothing else, so the revision stays."""
+        """Status of the listener. Does not affect routes, so the revision stays."""
         values = {"observed_message": message, "last_status": last_status}
         with self._db.write() as conn:
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
@@ -123,13 +123,13 @@ def trigger_of(row: RowMapping) -> Trigger:
 
 
 def note_end(conn: Connection, trigger_id: str, due_at: datetime | None, status: CallStatus) -> None:
-    """How a run that the trigger caused ended. An older firing says nothing about the last one; one by hand (no instant) is the last."""
+    """Records how a run of the trigger ended, unless a newer firing exists. A manual run (no instant) is the newest."""
     newest = true() if due_at is None else or_(triggers.c.last_schedule_time.is_(None), triggers.c.last_schedule_time <= due_at)
     conn.execute(update(triggers).where(triggers.c.id == trigger_id, newest).values(last_status=str(status)))
 
 
 def is_standing() -> ColumnElement[bool]:
-    """SQL: the trigger matters for instances and routes."""
+    """SQL: the trigger affects instances and routes."""
     served = triggers.c.type.in_((TriggerType.HTTP, TriggerType.EVENT))
     warm = and_(triggers.c.type == TriggerType.CRON, triggers.c.warm, triggers.c.enabled)
     return or_(served, warm)
@@ -153,7 +153,7 @@ def _lock(conn: Connection, trigger_id: str) -> Trigger:
 
 
 def _refuse_second_http(conn: Connection, trigger: Trigger) -> None:
-    """The partial unique index is what holds under concurrency; this names the trigger that is there."""
+    """The partial unique index protects against concurrency; this check can name the existing trigger."""
     if trigger.type is not TriggerType.HTTP:
         return
     same_target = and_(triggers.c.namespace == trigger.namespace, triggers.c.function_ref == trigger.function_ref)
@@ -172,7 +172,7 @@ def _name_taken(name: str) -> SlessError:
 
 
 def _taken(text: str, trigger: Trigger) -> SlessError:
-    """Both databases name the index or its columns, and only the one of http triggers has `function_ref` in it."""
+    """Both databases name the index or its columns; only the index of http triggers contains `function_ref`."""
     if "function_ref" in text:
         return SlessError(Code.CONFLICT, _second_http_text(trigger.function_ref))
     return _name_taken(trigger.name)

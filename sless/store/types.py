@@ -19,7 +19,7 @@ KeyText = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """Aware datetimes in, aware UTC datetimes out. SQLite keeps naive UTC text of fixed width, which sorts; PostgreSQL a timestamptz."""
+    """Aware datetimes in, aware UTC datetimes out. SQLite stores naive UTC text of fixed width, which sorts; PostgreSQL timestamptz."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -39,7 +39,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class UserText(TypeDecorator[str]):
-    """Text that users or their functions wrote. PostgreSQL keeps no NUL and neither database a lone surrogate: both become U+FFFD."""
+    """Text from users or functions. PostgreSQL cannot store NUL, neither database a lone surrogate: both become U+FFFD."""
 
     impl = Text
     cache_ok = True

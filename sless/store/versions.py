@@ -1,4 +1,4 @@
-"""Versions: one row per upload, from queued to an end. Moves are compare-and-set; `domain.lifecycle` says which are allowed."""
+"""Versions: one row per upload, from queued to an end. Moves are compare-and-set; `domain.lifecycle` lists the allowed ones."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -28,8 +28,8 @@ class VersionStore:
         self, workload_id: str, *, sha256: str, code_hash: str | None, runtime: str, entrypoint: str, code_key: str, size_bytes: int,
         build_env: dict[str, str],
     ) -> Version:  # fmt: skip
-        """Queued, with the next number; older versions that are still queued end as overtaken. Raises NOT_FOUND, or CONFLICT when the
-        workload is being deleted."""
+        """Queued, with the next number; older queued versions are cancelled as superseded. Raises NOT_FOUND, or CONFLICT when the workload
+        is being deleted."""
         with self._db.write() as conn:
             refuse_deleted(lock(conn, workload_id))
             highest = conn.execute(select(func.max(versions.c.number)).where(versions.c.workload_id == workload_id)).scalar_one()
@@ -38,8 +38,8 @@ class VersionStore:
                 entrypoint=entrypoint, state=VersionState.QUEUED, message="", code_key=code_key, artifact="", size_bytes=size_bytes,
                 attempts=0, auto_activate=True, build_env=build_env, created_at=clock.now(), started_at=None, ended_at=None,
             )  # fmt: skip
-            overtaken = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED)
-            _end(conn, overtaken, VersionState.CANCELLED, f"overtaken by version {version.number}")
+            superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED)
+            _end(conn, superseded, VersionState.CANCELLED, f"superseded by version {version.number}")
             conn.execute(self._db.insert(versions), _values_of(version))
             revision.bump(conn)
         return version
@@ -84,8 +84,8 @@ class VersionStore:
         return self._all(select(versions).order_by(versions.c.workload_id, versions.c.number))
 
     def claim(self, version_id: str, holder: str) -> bool:
-        """Queued → building, and one attempt more. A build in progress can be claimed anew by its own holder, which lost it, and by
-        others once its holder has no live lease left."""
+        """Queued → building, and one attempt more. A running build can be claimed again by its own holder, which lost it, and by others
+        once its holder has no valid lease."""
         with self._db.write() as conn:
             now = self._read_time(conn)
             abandoned = or_(versions.c.claimed_by == holder, ~lease.is_alive(versions.c.claimed_by, now))
@@ -105,17 +105,17 @@ class VersionStore:
             return done
 
     def finish(self, version_id: str, *, state: VersionState, message: str = "", artifact: str = "") -> bool:
-        """Building → ready, failed or cancelled. A ready version becomes the active one in the same transaction, unless a newer one is
-        or somebody rolled back meanwhile (`auto_activate`)."""
+        """Building → ready, failed or cancelled. A ready version becomes active in the same transaction, unless a newer one is active or a
+        user rolled back meanwhile (`auto_activate`)."""
         with self._db.write() as conn:
             version = _find(conn, versions.c.id == version_id)
             if version is None:
                 return False
-            # The workload before the version, as everywhere: one order of locks, no deadlock.
+            # Locks the workload before the version, as everywhere: no deadlock.
             workload = lock(conn, version.workload_id)
             if not _end(conn, versions.c.id == version_id, state, message, artifact=artifact):
                 return False
-            # Again, now that nobody can change it: a roll-back may have come in between.
+            # Read again under the lock: a roll-back may have happened in between.
             version = _find(conn, versions.c.id == version_id)
             if version and state is VersionState.READY and version.auto_activate and version.number > (workload.active_version or 0):
                 _activate(conn, workload, version)
@@ -130,8 +130,8 @@ class VersionStore:
             return done
 
     def activate(self, workload_id: str, number: int) -> Version:
-        """Makes a ready version the active one and restores its runtime and entrypoint; builds that are going on will not replace it.
-        Raises NOT_FOUND, or CONFLICT unless it is ready."""
+        """Makes a ready version the active one and restores its runtime and entrypoint; running builds will not replace it. Raises
+        NOT_FOUND, or CONFLICT unless it is ready."""
         with self._db.write() as conn:
             workload = lock(conn, workload_id)
             refuse_deleted(workload)
@@ -158,11 +158,11 @@ class VersionStore:
     # --- build logs ---
 
     def add_log(self, version_id: str, lines: Sequence[str]) -> None:
-        """Appends. Lines of a version that is gone are dropped."""
+        """Appends lines; drops them when the version is gone."""
         if not lines:
             return
         with self._db.write() as conn:
-            # The lock keeps two writers from the same number; it also says whether the version is still there.
+            # The lock keeps two writers from using the same number and shows whether the version still exists.
             if conn.execute(select(versions.c.id).where(versions.c.id == version_id).with_for_update()).one_or_none() is None:
                 return
             last = conn.execute(select(func.max(build_logs.c.seq)).where(build_logs.c.version_id == version_id)).scalar_one() or 0
@@ -170,7 +170,7 @@ class VersionStore:
             conn.execute(self._db.insert(build_logs), rows)
 
     def log(self, version_id: str, after_seq: int = 0) -> list[tuple[int, str]]:
-        """(seq, line) in order; numbers start with 1."""
+        """(seq, line) in order; seq starts at 1."""
         query = select(build_logs.c.seq, build_logs.c.text).where(build_logs.c.version_id == version_id, build_logs.c.seq > after_seq)
         with self._db.read() as conn:
             return [(row.seq, row.text) for row in conn.execute(query.order_by(build_logs.c.seq))]
@@ -178,10 +178,10 @@ class VersionStore:
     # --- clean-up ---
 
     def prunable(self, keep: int) -> list[Version]:
-        """Ended versions beyond the newest `keep` of their workload, but for the active one; oldest first.
+        """Ended versions beyond the newest `keep` of their workload, except the active one; oldest first.
 
-        Code that was built several times (`rebuild`) counts once, so that rebuilding takes no earlier code away; of its builds the
-        newest two are kept."""
+        Code that was built several times (`rebuild`) counts once, so that rebuilding removes no earlier code; its newest two builds are
+        kept."""
         same = (versions.c.workload_id, versions.c.code_key, versions.c.runtime, versions.c.entrypoint)
         build = func.row_number().over(partition_by=same, order_by=versions.c.number.desc()).label("build")
         newest = func.max(versions.c.number).over(partition_by=same).label("newest")
@@ -201,9 +201,8 @@ class VersionStore:
         return self._all(query.order_by(versions.c.workload_id, versions.c.number))
 
     def remove(self, version_id: str) -> str | None:
-        """The row and its build log. Returns its code key when no other version needs it any more, else None.
-
-        Refuses (None) when the version has become the active one since it was chosen."""
+        """Removes the row and its build log. Returns the code key when no other version uses it, else None; also None, without removing
+        anything, when the version has become active meanwhile."""
         with self._db.write() as conn:
             version = _find(conn, versions.c.id == version_id)
             if version is None or lock(conn, version.workload_id).active_version == version.number:
@@ -259,7 +258,7 @@ def _find(conn: Connection, where: ColumnElement[bool]) -> Version | None:
 
 
 def _end(conn: Connection, where: ColumnElement[bool], state: VersionState, message: str, **values: str) -> int:
-    """The compare-and-set to an end; how many rows moved."""
+    """Compare-and-set to an end. Returns the number of rows moved."""
     allowed = versions.c.state.in_(lifecycle.version_sources_of(state))
     moved = update(versions).where(where, allowed).values(state=state, message=message, ended_at=clock.now(), **values)
     return conn.execute(moved).rowcount

@@ -1,7 +1,7 @@
-"""Workloads: what users want (spec columns) and what the reconciler saw (observed columns).
+"""Workloads: desired state (spec columns) and observed state (observed columns).
 
-`generation` grows when the spec or the active version changes, so an observation of one generation cannot be taken for the next.
-A name belongs to the newest row that has it: while an older one is still being deleted, only the reconcilers see it (`list_all`, by id).
+`generation` grows when the spec or the active version changes, so that an observation of one generation is not taken for the next. A name
+belongs to its newest row: while an older one is being deleted, only the reconcilers see that one (`list_all`, by id).
 """
 
 from collections.abc import Iterable
@@ -52,11 +52,11 @@ class WorkloadStore:
         return workload
 
     def find_callable(self, namespace: str, name: str) -> Workload | None:
-        """The function or service of that name."""
+        """The function or service with this name."""
         return self._find_named(namespace, _scope_of(Kind.FUNCTION), name)
 
     def find_callables(self, namespace: str, names: Iterable[str]) -> dict[str, Workload]:
-        """The functions and services of those names that there are, by name."""
+        """Existing functions and services among `names`, by name."""
         found = dict[str, Workload]()
         with self._db.read() as conn:
             for batch in in_batches(names):
@@ -69,7 +69,7 @@ class WorkloadStore:
             return find_by_id(conn, workload_id)
 
     def by_ids(self, workload_ids: Iterable[str]) -> dict[str, Workload]:
-        """Those that there are, also deleted ones."""
+        """Existing ones by id, including those that are being deleted."""
         found = dict[str, Workload]()
         with self._db.read() as conn:
             for batch in in_batches(workload_ids):
@@ -93,13 +93,13 @@ class WorkloadStore:
             return [workload_of(row) for row in conn.execute(query).mappings()]
 
     def list_all(self, kinds: Iterable[Kind]) -> list[Workload]:
-        """Of all tenants, also every row that is being deleted."""
+        """Of all tenants, including rows that are being deleted."""
         query = select(workloads).where(workloads.c.kind.in_(kinds)).order_by(workloads.c.namespace, workloads.c.name)
         with self._db.read() as conn:
             return [workload_of(row) for row in conn.execute(query).mappings()]
 
     def update_spec(self, workload_id: str, spec: WorkloadSpec, *, expected_generation: int | None = None) -> Workload:
-        """Raises PRECONDITION_FAILED when the generation is another than expected, CONFLICT when it is being deleted."""
+        """Raises PRECONDITION_FAILED unless the generation is the expected one, CONFLICT when it is being deleted."""
         with self._db.write() as conn:
             workload = lock(conn, workload_id)
             refuse_deleted(workload)
@@ -115,7 +115,7 @@ class WorkloadStore:
         return workload
 
     def mark_deleted(self, workload_id: str) -> None:
-        """The first call counts; the row goes with `remove` when nothing of it runs."""
+        """Only the first call counts; `remove` deletes the row once nothing of it runs."""
         with self._db.write() as conn:
             wanted = and_(workloads.c.id == workload_id, workloads.c.deleted_at.is_(None))
             if conn.execute(update(workloads).where(wanted).values(deleted_at=clock.now())).rowcount:
@@ -124,7 +124,7 @@ class WorkloadStore:
     def remove(self, workload_id: str) -> None:
         """The row with its versions, build logs, runs, endpoints, invocations and log lines; `call_stats` stay. Idempotent.
 
-        The history goes first and in steps, so that nobody waits long; ended halfway, the next call goes on.
+        Deletes history first and in steps, so that other writers do not wait long; after an interruption the next call continues.
         """
         for table in (log_lines, invocations):
             some = select(table.c.id).where(table.c.workload_id == workload_id).limit(_REMOVE_BATCH)
@@ -138,7 +138,7 @@ class WorkloadStore:
                 revision.bump(conn)
 
     def set_observed(self, workload_id: str, observed: Observed) -> None:
-        """Writes nothing when only `observed_at` differs. An unknown id is no error: it was removed meanwhile."""
+        """Writes nothing when only `observed_at` differs. Does nothing for an unknown id, which was removed meanwhile."""
         with self._db.read() as conn:
             known = find_by_id(conn, workload_id)
         if known is None or replace(known.observed, observed_at=None) == replace(observed, observed_at=None):
@@ -154,7 +154,7 @@ class WorkloadStore:
 
 
 def lock(conn: Connection, workload_id: str) -> Workload:
-    """Reads the row and keeps others from changing it until the transaction ends. Raises NotFound."""
+    """Reads the row and locks it until the transaction ends. Raises NotFound."""
     row = conn.execute(select(workloads).where(workloads.c.id == workload_id).with_for_update()).mappings().one_or_none()
     if row is None:
         raise NotFound("workload", workload_id)

@@ -1,11 +1,11 @@
-"""Use cases: what a user can ask for, one method each: check, write in one transaction, wake a loop.
+"""Use cases: the operations that users can request, one method each: check, write in one transaction, wake a loop.
 
-`workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` code, activation, source out · `history`
-calls, logs, statistics · `invocations` one call with its attempts, cancelled, run again · `tenants` · `overview` everything of a namespace
-in one list · `follow` logs that grow · `views` what is shown of a resource.
+`workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` activation, source out · `recode` new versions of
+existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry · `tenants` · `overview` all
+resources of a namespace in one list · `follow` growing logs · `views` what is shown of a resource · `parts` shared by all.
 
-Nothing here waits for a build or a backend. Whoever writes twice (a spec, then a version) orders the writes so that a crash between them
-loses nothing that was answered.
+Nothing here waits for a build or a backend. A use case that writes twice (a spec, then a version) orders the writes so that a crash in
+between loses nothing that was acknowledged.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ __all__ = ["Usecases"]
 
 
 class Usecases:
-    """`freshen_logs` is told the workload whose lines somebody is about to read."""
+    """`freshen_logs` is called with the id of the workload whose log lines are about to be read."""
 
     def __init__(
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None

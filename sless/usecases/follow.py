@@ -11,17 +11,17 @@ from sless.errors import Detail, Invalid
 from sless.store import Store
 
 FIRST_TAIL = 100
-"""Lines from before, unless `tail` or `since` says otherwise."""
+"""Existing lines that are sent first, unless `tail` or `since` is given."""
 MAX_TAIL = 10_000
 
 
 def line_text(line: LogLine) -> str:
-    """One log line as it is shown everywhere: time, then what was written."""
+    """One log line as it is shown everywhere: time, then text."""
     return f"{rfc3339_of(line.at)} {line.text}"
 
 
 class LogFollower:
-    """Never ends by itself."""
+    """Never ends."""
 
     def __init__(self, store: Store, request: FollowRequest, freshen: Callable[[str], None]) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class LogFollower:
         self._workload = store.workloads.get(request.namespace, request.kind, request.name)
         self._since = since_of(request.query)
         self._after = request.after or 0
-        # A caller that comes back gets everything it missed; a new one the last lines.
+        # A reconnecting caller gets all lines that it missed, a new one the last lines.
         self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
 
     def read(self) -> FollowPage:
@@ -51,7 +51,7 @@ class BuildFollower:
         self._after = request.after or 0
 
     def read(self) -> FollowPage:
-        # The state first: a line that comes between the two reads is then in this page or the next, never lost.
+        # Reads the state first: a line written between the two reads is in this page or the next, never lost.
         version = self._store.versions.find_by_id(self._version.id)
         found = self._store.versions.log(self._version.id, after_seq=self._after)
         if found:

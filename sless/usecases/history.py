@@ -1,4 +1,4 @@
-"""What happened: invocations, log lines, statistics."""
+"""History: invocations, log lines, statistics."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What was accepted for later: one call with its attempts and callback, cancelled, run again; and the key its callbacks are signed with."""
+"""One call with its attempts and callback; cancel and retry; the keys that sign callbacks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from sless.usecases.parts import UseCaseParts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationView:
-    """`run` is None for a synchronous call, and when it was cleaned up."""
+    """`run` is None for synchronous calls and for runs that were cleaned up."""
 
     call: Invocation
     lines: list[LogLine]
@@ -26,7 +26,7 @@ class InvocationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackKeyView:
-    """`previous_until`: until then the key before signs, too; None when there is none or its time is over."""
+    """The previous key signs as well until `previous_until`; None when there is none or its time is over."""
 
     key: CallbackKey
     previous_until: datetime | None
@@ -49,7 +49,7 @@ class Invocations:
         )
 
     def cancel(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> InvocationView:
-        """What waits never begins; what runs is stopped. Raises CONFLICT when it has ended."""
+        """Cancels a queued call and stops a running one. Raises CONFLICT when it has ended."""
         call = self._call(namespace, kind, name, id_or_request_id)
         if not self._store.runs.cancel(call.id):
             run = self._store.runs.find(call.id)
@@ -59,11 +59,15 @@ class Invocations:
         return self.get(namespace, kind, name, call.id)
 
     def retry(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> Run:
-        """Another round of attempts. Raises CONFLICT when it waits, runs or succeeded, or was no asynchronous call."""
+        """Queues the call again. Raises CONFLICT when it is queued, running or succeeded, or was not asynchronous."""
         call = self._call(namespace, kind, name, id_or_request_id)
         run = self._store.runs.find(call.id)
         if run is None:
-            known = "its request is not kept any more" if call.attempts > 1 else "its request was not kept: only asynchronous calls are"
+            known = (
+                "its request is no longer stored"
+                if call.attempts > 1
+                else "its request was not stored: only those of asynchronous calls are"
+            )
             raise SlessError(Code.CONFLICT, f'invocation "{call.id}" cannot be run again: {known}')
         if not self._store.runs.rerun(run.id):
             now = self._store.runs.get(run.id)
@@ -78,7 +82,7 @@ class Invocations:
 
     def rotate_callback_key(self, caller: Caller, namespace: str) -> CallbackKeyView:
         self._parts.ensure_tenant(caller, namespace)
-        self._store.callbacks.keys(namespace)  # the first one is made before it is replaced, so that a rotation always is one
+        self._store.callbacks.keys(namespace)  # creates the first key, so that a rotation always replaces one
         return _view_of(self._store.callbacks.rotate_key(namespace))
 
     def _call(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> Invocation:

@@ -54,26 +54,26 @@ class Jobs:
             message = f"expected {job.spec.run_id} or more (it was run already), found {spec.run_id}"
             raise SlessError(Code.CONFLICT, f"run_id: {message}", details=[Detail(field="run_id", message=message)])
         changed = write_spec(self._parts, job, spec, checked=True)
-        # Also when run_id is as before: the run is unique, and one that a crash kept from being written is made up for.
+        # Also for an unchanged run_id: the run is unique, and this creates one that a crash prevented.
         self._ensure_run(changed)
         return self._view(changed)
 
     def _ensure_run(self, job: Workload) -> None:
-        """The run that run_id asks for. An upload alone never comes here."""
+        """Creates the run that run_id asks for. An upload alone never runs a job."""
         if job.spec.run_id == 0 or job.deleted_at is not None:
             return
         self._store.runs.insert(job_run(job, clock.now()))
         self._parts.wake("runs")
 
     def _make_way(self, owner: Workload | None) -> None:
-        """As `workloads.make_way`: a job whose run failed has worked code and stays."""
+        """As `workloads.make_way`; a job whose run failed has working code and stays."""
         if owner is None or owner.deleted_at is not None:
             return
         newest = self._store.versions.find_newest(owner.id)
         if owner.active_version is None and newest is not None and self._view(owner).phase.phase is Phase.FAILED:
             self._store.workloads.mark_deleted(owner.id)
             return
-        raise SlessError(Code.EXISTS, f'job "{owner.name}" exists already')
+        raise SlessError(Code.EXISTS, f'job "{owner.name}" already exists')
 
     def _view(self, job: Workload) -> JobView:
         return view_jobs(self._store, [job])[0]

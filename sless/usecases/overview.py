@@ -1,4 +1,4 @@
-"""Everything of a namespace in one list, for people at a terminal or a browser."""
+"""All resources of a namespace in one list, for the command line and the console."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from sless.usecases.views import JobView, WorkloadView, view_jobs, view_workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewItem:
-    """`schedule` and `queue` join those of its cron and event triggers."""
+    """`schedule` and `queue` join the values of its cron and event triggers."""
 
     kind: Kind
     name: str
@@ -57,6 +57,6 @@ class Overview:
 
 
 def _joined(workload: Workload, triggers: list[Trigger], kind: TriggerType, form: str) -> str:
-    """One piece per trigger that refers to it; nothing refers to a job."""
+    """One entry per trigger of the workload; jobs have none."""
     mine = [item for item in triggers if item.function_ref == workload.name and item.type is kind and workload.kind is not Kind.JOB]
     return ", ".join(form.format_map(item.spec) + ("" if item.enabled else " (off)") for item in mine)

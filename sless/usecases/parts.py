@@ -1,4 +1,4 @@
-"""What every use case works with."""
+"""Dependencies and helpers that all use cases share."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from sless.tokens import Caller
 T = TypeVar("T")
 
 DEFAULT_LIMITS = {"functions": 100, "services": 50, "triggers": 200, "jobs": 200}
-"""Resources per namespace; a tenant's own `limits` win."""
+"""Resources per namespace; a tenant's own `limits` override them."""
 MERGE_ATTEMPTS = 8
 
 
@@ -42,7 +42,7 @@ class UseCaseParts:
         return self.store.tenants.ensure(namespace, caller.sub if caller.namespace == namespace else "")
 
     def check_limit(self, tenant: Tenant, resource: str) -> None:
-        """Raises LIMIT_REACHED when one more would be too many. Two at the same moment may both pass: it is a guard rail, not a ledger."""
+        """Raises LIMIT_REACHED when one more would exceed the limit. Two parallel calls may both pass: the limit is not exact."""
         limit = limits_of(tenant)[resource]
         count = self.store.tenants.counts(tenant.namespace)[resource]
         if count >= limit:
@@ -58,7 +58,7 @@ def etag_of(resource_id: str, generation: int) -> str:
 
 
 def check_match(if_match: str | None, etag: str) -> bool:
-    """Whether the caller asked for exactly this state. Raises PRECONDITION_FAILED when for another one."""
+    """Whether If-Match names this state. Raises PRECONDITION_FAILED when it names another one."""
     if if_match is None or if_match.strip() == "*":
         return False
     if etag not in (part.strip() for part in if_match.split(",")):

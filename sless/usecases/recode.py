@@ -1,4 +1,4 @@
-"""A version of code that is there already: for another runtime or entrypoint, or on another runtime image."""
+"""New versions of existing code: for another runtime or entrypoint, or on a newer runtime image."""
 
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version, VersionState, Workload
@@ -7,7 +7,7 @@ from sless.usecases.parts import UseCaseParts
 
 
 def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """None when there is no code yet: the next upload takes the new runtime."""
+    """None when there is no code yet; the next upload will use the new runtime."""
     base = find_current(parts.store, workload)
     if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
         return None
@@ -15,8 +15,8 @@ def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
 
 
 def rebuild(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """A new version of the code that serves, to be built on the runtime image of today; the old one serves meanwhile, and stays when the
-    build fails. An upload that is being built is built on it anyway: then that one. None: nothing has ever become ready."""
+    """A new version of the active code, built on the current runtime image; the old one serves meanwhile, and stays when the build fails.
+    Returns an open build instead, as that uses the current image anyway. None: no version has ever become ready."""
     newest = parts.store.versions.find_newest(workload.id)
     if newest is not None and newest.state in OPEN_VERSION_STATES:
         return newest
@@ -27,7 +27,7 @@ def rebuild(parts: UseCaseParts, workload: Workload) -> Version | None:
 
 
 def find_current(store: Store, workload: Workload) -> Version | None:
-    """The version whose code the user means: the newest, unless it is ready and another one was activated since."""
+    """The version whose code is current for the user: the newest, unless it is ready and another one was activated since."""
     newest = store.versions.find_newest(workload.id)
     if newest is None or newest.state in OPEN_VERSION_STATES or newest.number == workload.active_version:
         return newest

@@ -38,9 +38,9 @@ class TenantUseCases:
         return self._store.tenants.list(limit, after)
 
     def delete(self, namespace: str, confirm: str | None) -> int:
-        """Everything in it; how many resources. Raises Invalid unless `confirm` repeats the name. What runs is stopped afterwards."""
+        """Deletes everything in it; returns the number of resources. Raises Invalid unless `confirm` is the name. Instances stop later."""
         if confirm != namespace:
-            message = f"expected the namespace once more: ?confirm={namespace}; everything in it will be deleted"
+            message = f"expected the namespace: ?confirm={namespace}; everything in it will be deleted"
             raise Invalid(Detail(field="confirm", message=message))
         triggers = self._store.triggers.list_in(namespace)
         for trigger in triggers:
@@ -51,7 +51,7 @@ class TenantUseCases:
         try:
             self._store.tenants.delete(namespace)
         except SlessError as error:
-            if error.code is not Code.CONFLICT:  # not empty before the last instance has stopped: the row stays, an empty shell
+            if error.code is not Code.CONFLICT:  # not empty until the last instance has stopped: the row stays
                 raise
         self._parts.wake("routes", "instances", "runs", "builds")
         return len(triggers) + len(workloads)

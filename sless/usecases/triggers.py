@@ -1,4 +1,4 @@
-"""Triggers: stored and shown; http ones take effect through the routes, the others through their loops."""
+"""Triggers: stored and shown; http triggers take effect through routes, the others through their loops."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ class Triggers:
         return retry_changed(lambda: self._change(self._store.triggers.get(namespace, name), body, Mode.MERGE, if_match))
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> TriggerView:
-        """Nothing of a trigger runs by itself, so its row goes at once."""
+        """A trigger has nothing that runs, so its row is removed at once."""
         trigger = self._store.triggers.get(namespace, name)
         check_match(if_match, etag_of(trigger.id, trigger.generation))
         self._store.triggers.remove(trigger.id)
@@ -65,7 +65,7 @@ class Triggers:
         return view_trigger(self._store, trigger)
 
     def fire(self, namespace: str, name: str, event: Any = None, request_id: str | None = None) -> Run:
-        """Accepts one call as the trigger would make it, also while it is disabled; `event` None means the trigger's own."""
+        """Queues one call as the trigger would make it, even while it is disabled; `event` None: the trigger's own."""
         trigger = self._store.triggers.get(namespace, name)
         target = self._store.workloads.find_callable(namespace, trigger.function_ref)
         if target is None:
@@ -99,8 +99,8 @@ class Triggers:
 
 
 def _check_broker(namespace: str, parsed: ParsedTrigger, settings: Settings) -> None:
-    """Raises Invalid for a queue of others on the operator's broker, and for a broker at an address that may not be reached. Names are
-    resolved, and checked, whenever somebody connects."""
+    """Raises Invalid for a foreign queue on the operator's broker, and for a broker at an address that is not allowed. Host names are
+    resolved and checked on each connection."""
     if parsed.type is not TriggerType.EVENT:
         return
     own = parsed.secrets.get(AMQP_URL)

@@ -1,4 +1,4 @@
-"""Code in: an upload becomes a version, unless it is the newest already."""
+"""Uploads: each becomes a version, unless it equals the newest one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from sless.usecases.parts import UseCaseParts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """`path` lies in a folder of `Uploads.staged`. `code_hash` is whatever the client wants to get back on the function."""
+    """`path` lies in a folder of `Uploads.staged`. `code_hash` is returned on the function as the client sent it."""
 
     path: Path
     form: Form
@@ -25,7 +25,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploaded:
-    """`fresh` False: it was the newest already, nothing is built."""
+    """`fresh` False: it equals the newest version, nothing is built."""
 
     workload: Workload
     version: Version
@@ -43,7 +43,7 @@ class Uploads:
             yield folder
 
     def check_target(self, namespace: str, kind: Kind, name: str) -> Workload:
-        """Before the body is read. Raises NotFound, CONFLICT."""
+        """Call this before the body is read. Raises NotFound, CONFLICT."""
         workload = self._store.workloads.get(namespace, kind, name)
         if workload.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{kind} "{name}" is being deleted')
@@ -77,17 +77,17 @@ class Uploads:
         return Uploaded(workload=workload, version=version, fresh=True)
 
     def _find_same(self, workload: Workload, package: CheckedUpload) -> Version | None:
-        """The newest version if it is this code and there is nothing to be gained from building it again."""
+        """The newest version if it has this code and another build would change nothing."""
         newest = self._store.versions.find_newest(workload.id)
         if newest is None or newest.sha256 != package.sha256:
             return None
         same = (newest.runtime, newest.entrypoint) == (workload.spec.runtime, workload.spec.entrypoint)
-        # A failed build is tried again: the reason may have been an index that did not answer.
+        # A failed build is repeated: the cause may have been temporary.
         alive = newest.state is VersionState.READY or (newest.state in OPEN_VERSION_STATES and newest.auto_activate)
         return newest if same and alive else None
 
     def _known(self, workload: Workload, version: Version, code_hash: str | None) -> Uploaded:
-        """Uploading what was rolled back from means: this code shall run."""
+        """Uploading the code of a rolled-back version activates it again."""
         if code_hash is not None and code_hash != version.code_hash:
             self._store.versions.set_code_hash(version.id, code_hash)
         if version.state is VersionState.READY and version.number != workload.active_version:

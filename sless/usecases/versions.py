@@ -1,4 +1,4 @@
-"""Versions: what was uploaded, which one serves, its source."""
+"""Versions: list, activate, rebuild, cancel; the source."""
 
 import shutil
 from collections.abc import Iterator
@@ -44,13 +44,13 @@ class Versions:
         return self._store.workloads.get_by_id(workload.id)
 
     def rebuild(self, namespace: str, kind: Kind, name: str) -> VersionView:
-        """See `recode.rebuild`. Raises CONFLICT when there is no version that works."""
+        """See `recode.rebuild`. Raises CONFLICT when there is no working version."""
         workload = self._store.workloads.get(namespace, kind, name)
         if workload.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{kind} "{name}" is being deleted')
         version = rebuild(self._parts, workload)
         if version is None:
-            raise SlessError(Code.CONFLICT, f'{kind} "{name}" has no version that works: upload its code')
+            raise SlessError(Code.CONFLICT, f'{kind} "{name}" has no working version: upload its code')
         return VersionView(workload=workload, version=version)
 
     def cancel(self, namespace: str, kind: Kind, name: str, number: int) -> VersionView:

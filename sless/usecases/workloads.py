@@ -81,4 +81,4 @@ def make_way(store: Store, owner: Workload | None) -> None:
     if owner.active_version is None and view_workload(store, owner).phase.phase is Phase.FAILED:
         store.workloads.mark_deleted(owner.id)
         return
-    raise SlessError(Code.EXISTS, f'{owner.kind} "{owner.name}" exists already')
+    raise SlessError(Code.EXISTS, f'{owner.kind} "{owner.name}" already exists')

@@ -171,7 +171,7 @@ def test_a_database_that_others_use_too_keeps_their_tables(here):
 def test_a_working_server_is_in_the_way(here):
     saved = here.backup()
     assert here.store.leases.acquire("leader", "h1", 60)
-    with pytest.raises(ConfigError, match=r"server \(h1\) works on this database"):
+    with pytest.raises(ConfigError, match=r"server \(h1\) uses this database"):
         here.restore(saved, force=True)
     here.store.leases.release("leader", "h1")
     here.restore(saved, force=True)
@@ -237,9 +237,9 @@ def manifest(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"", "cut off"),
+        (b"", "truncated"),
         (b"hello" * 200, "damaged"),
-        (written(manifest(format="tar")), "no backup of sless"),
+        (written(manifest(format="tar")), "not a backup of sless"),
         (written(manifest(format_version=2)), "format version 2.*newer sless"),
         (written(manifest(schema="9999")), 'schema "9999"'),
         (written(manifest(), {"code/../../etc/passwd": b"x"}), "code/../../etc/passwd"),

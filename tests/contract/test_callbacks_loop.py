@@ -260,7 +260,7 @@ def test_no_answer_of_http(store: Store, loop: CallbacksLoop) -> None:
         thread.start()
         found = sent(loop, make_end(store, f"http://h:{server.getsockname()[1]}/"))
         thread.join()
-    assert (found.status, found.http_status) == (PENDING, None) and "does not speak HTTP" in found.error
+    assert (found.status, found.http_status) == (PENDING, None) and "is not HTTP" in found.error
 
 
 def test_a_slow_tenant_does_not_hold_up_the_others(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:

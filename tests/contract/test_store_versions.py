@@ -37,9 +37,9 @@ class TestInsert:
         store.versions.claim(second.id, "h")
         third, _fourth = upload(store, workload), upload(store, workload)
         assert states_of(store, workload) == {4: QUEUED, 3: CANCELLED, 2: BUILDING, 1: CANCELLED}
-        assert store.versions.get(workload.id, first.number).message == "overtaken by version 2"
-        overtaken = store.versions.get(workload.id, third.number)
-        assert overtaken.message == "overtaken by version 4" and overtaken.ended_at is not None
+        assert store.versions.get(workload.id, first.number).message == "superseded by version 2"
+        superseded = store.versions.get(workload.id, third.number)
+        assert superseded.message == "superseded by version 4" and superseded.ended_at is not None
 
     def test_numbers_are_the_workloads_own(self, store, workload):
         other = store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())

@@ -231,7 +231,7 @@ def test_one_local_server_per_database(tmp_path: Path, postgres_url: str) -> Non
             one.start()
             ended = there.run("serve", "--port", "0")
             assert ended.returncode == 1
-            assert "SLESS_DATABASE_URL: another server runs on this database" in ended.stderr
+            assert "SLESS_DATABASE_URL: another server uses this database" in ended.stderr
             one.kill(master=True, worker=True)
             two.start()
             assert two.tenant("t").get("functions").json() == []

@@ -175,7 +175,7 @@ def test_a_broker_of_its_own_and_what_is_wrong_with_it(mq_tenant: Tenant, rabbit
     assert made.status_code == 201 and "no@" not in made.text
     await_message(tenant, 'function "f" not found')
     tenant.create("f")
-    await_message(tenant, "no version that is ready")
+    await_message(tenant, "no ready version")
     tenant.upload("f", {"handler.py": HANDLER})
     await_message(tenant, "user name or password refused")
     tenant.patch("triggers/mail", {"amqp_url": rabbit_server.url()})

@@ -140,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer_json([table[name] for name in sorted(table)])
         item = json.loads(body)
         if item["name"] in table:
-            raise Problem(409, "already_exists", f'{kind[:-1]} "{item["name"]}" exists already')
+            raise Problem(409, "already_exists", f'{kind[:-1]} "{item["name"]}" already exists')
         defaults: dict[str, Any] = {"enabled": True, "active": True} if kind == "triggers" else {
             "memory_mb": 128, "timeout_sec": 30, "env_vars": {}, "active_version": None, "latest_version": None, "url": None,
             "phase": "Pending", "message": "", "entrypoint": "handler.handle",

@@ -48,7 +48,7 @@ def test_a_broker_of_its_own_is_not_trusted_and_may_have_any_queue() -> None:
         (event(), replace(READY, name="other"), {}, 'function "hello" not found'),
         (event(), replace(READY, deleted_at=AT), {}, "not found"),
         (event(), replace(READY, kind=Kind.JOB), {}, "not found"),
-        (event(), replace(READY, active_version=None), {}, "no version that is ready"),
+        (event(), replace(READY, active_version=None), {}, "no ready version"),
         (event(), make_workload(kind=Kind.SERVICE, active_version=1, spec={"replicas": 0}), {}, 'service "hello" is scaled to 0'),
         (event(), READY, {"rabbitmq_url": ""}, "no broker"),
         (event(spec={"queue": "orders"}), READY, {}, 'found "orders"'),
