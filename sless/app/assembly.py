@@ -94,7 +94,12 @@ class Assembly:
     def application(self) -> Application:
         verifier = TokenVerifier(self.settings)
         usecases = Usecases(
-            settings=self.settings, store=self.store, code=self.code, waker=_RequestWaker(self), freshen_logs=self.plane.freshen_logs
+            settings=self.settings,
+            store=self.store,
+            code=self.code,
+            waker=_RequestWaker(self),
+            freshen_logs=self.plane.freshen_logs,
+            routes_settled=self._routes_settled,
         )
         parts = ApplicationParts(
             plane=self.plane,
@@ -109,6 +114,9 @@ class Assembly:
             find_context=self.contexts.get_path if isinstance(self.contexts, FolderContextStore) else None,
         )
         return Application(self.settings, parts)
+
+    def _routes_settled(self) -> bool:
+        return self.plane.routes.revision >= self.store.routes.revision() or self.plane.routes.sync(self.durations.routes_sec)
 
     def wake(self, topic: str) -> None:
         """ports.Waker. Routes have their own polling thread; everything else is a loop."""

@@ -2,7 +2,8 @@
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -120,6 +121,13 @@ class InstanceGroup:
             one for one in self.instances.values() if self.desired and one.state is State.READY and one.revision == self.desired.revision
         ]
 
+    def _endpoints(self, *, rolled_out: bool) -> Iterator[Endpoint]:
+        """Once the new revision is rolled out, proxies must not choose instances of an older one, even before those are told to drain."""
+        for one in self.instances.values():
+            if one.state in (State.READY, State.DRAINING):
+                old = rolled_out and self.desired is not None and one.revision != self.desired.revision
+                yield replace(one.endpoint(), draining=True) if old else one.endpoint()
+
     def observed(self) -> ObservedDeployment:
         ready = self.ready()
         missing = self.desired is not None and len(ready) < self.desired.replicas
@@ -131,7 +139,7 @@ class InstanceGroup:
         return ObservedDeployment(
             workload_id=self.workload_id,
             generation=self.generation,
-            endpoints=tuple(one.endpoint() for one in self.instances.values() if one.state in (State.READY, State.DRAINING)),
+            endpoints=tuple(self._endpoints(rolled_out=self.desired is not None and not missing)),
             message=self.message if missing else "",
             failing=bool(missing and self.message and backing_off),
         )

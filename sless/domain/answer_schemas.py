@@ -101,7 +101,8 @@ _TRIGGER: dict[str, Schema] = {
     "function_ref": _STRING,
     "function": _STRING,
     "enabled": _BOOLEAN,
-    "active": _BOOLEAN | {"description": "true if enabled and the function or service exists"},
+    "active": _BOOLEAN
+    | {"description": "enabled and able to work: its target has a ready version, its queue is consumed; else `message` is the reason"},
     "url": _MAYBE_STRING,
     "message": _STRING,
     "last_schedule_time": _MAYBE_TIME,

@@ -171,6 +171,8 @@ class Trigger:
     last_schedule_time: datetime | None = None
     last_status: str | None = None
     observed_message: str = ""
+    observed_active: bool = False
+    """Event: a listener consumes the queue."""
     scheduled_since: datetime | None = None
     """Cron: when it was created, enabled, rescheduled or given another target. Earlier firings do not count."""
     warm: bool = False

@@ -9,7 +9,7 @@ from flask import Response
 from sless.config import Settings
 from sless.domain.model import Trigger, Workload
 from sless.http.api_request import ApiRequest
-from sless.http.operation import CURSOR, IF_MATCH, JSON, LIMIT, Operation, View, shown
+from sless.http.operation import CURSOR, IF_MATCH, JSON, LIMIT, Operation, Parameter, View, shown
 from sless.http.paging import name_cursor, paged
 from sless.http.serialize import Json, json_response, with_etag
 
@@ -30,6 +30,9 @@ class Resource:
     json_of: Callable[[Any, Settings], Json]
     bodies: tuple[str, ...]
     written: str
+    filters: tuple[Parameter, ...] = ()
+    """Further parameters of the list, and the arguments of `list` made from them."""
+    filters_of: Callable[[ApiRequest], dict[str, Any]] = lambda req: {}
 
     def operations(self, summaries: Mapping[str, str]) -> tuple[Operation, ...]:
         """The list, and a row for each verb with a summary."""
@@ -59,7 +62,7 @@ class Resource:
             view=self._list,
             tag=f"{self.noun}s",
             summary=f"All {self.noun}s, by name",
-            parameters=(LIMIT, CURSOR),
+            parameters=(*self.filters, LIMIT, CURSOR),
             replies={200: shown(f"{title}s", f"the {self.noun}s", "Link")},
         )
 
@@ -93,7 +96,7 @@ class Resource:
         after = name_cursor(req)
         return paged(
             req,
-            lambda limit: self.usecases(req).list(req.namespace, limit=limit, after=after),
+            lambda limit: self.usecases(req).list(req.namespace, limit=limit, after=after, **self.filters_of(req)),
             lambda view: self.row_of(view).name,
             lambda view: self.json_of(view, req.settings),
         )

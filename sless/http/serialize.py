@@ -90,9 +90,7 @@ def job_json(view: JobView, settings: Settings) -> Json:
 
 
 def trigger_json(view: TriggerView, settings: Settings) -> Json:
-    trigger, target = view.trigger, view.target
-    there = target is not None and target.deleted_at is None
-    message = trigger.observed_message if trigger.enabled else "disabled"
+    trigger = view.trigger
     url = call_url(settings, trigger.namespace, trigger.function_ref) if trigger.type is TriggerType.HTTP else None
     secret = {
         TriggerType.HTTP: {"has_key": KEY_HASH in trigger.secrets},
@@ -109,9 +107,9 @@ def trigger_json(view: TriggerView, settings: Settings) -> Json:
         **trigger.spec,
         **secret,
         **({"api_key": view.api_key} if view.api_key else {}),
-        "active": trigger.enabled and there,
+        "active": view.active,
         "url": url,
-        "message": message if there else f'function "{trigger.function_ref}" not found',
+        "message": view.message,
         "last_schedule_time": _time(trigger.last_schedule_time),
         "next_schedule_time": _time(view.next_schedule_time),
         "last_status": trigger.last_status,

@@ -1,12 +1,23 @@
 """Triggers."""
 
+from typing import Any
+
 from flask import Response
 
 from sless.domain.model import TriggerType
+from sless.errors import Detail, Invalid
 from sless.http.api_request import ApiRequest
-from sless.http.operation import JSON, Operation, shown
+from sless.http.operation import JSON, Operation, Parameter, shown
 from sless.http.resources import Resource
 from sless.http.serialize import json_response, trigger_json
+
+
+def _filters_of(req: ApiRequest) -> dict[str, Any]:
+    text = req.query("active")
+    if text not in (None, "true", "false"):
+        raise Invalid(Detail(field="active", message=f"expected true or false, found {text[:40]!r}"))
+    return {"active": None if text is None else text == "true"}
+
 
 _TRIGGERS = Resource(
     noun="trigger",
@@ -15,6 +26,8 @@ _TRIGGERS = Resource(
     json_of=trigger_json,
     bodies=tuple(f"{kind.capitalize()}Trigger" for kind in TriggerType),
     written="TriggerWithKey",
+    filters=(Parameter(name="active", text="only those that can work, or cannot", schema={"type": "string", "enum": ["true", "false"]}),),
+    filters_of=_filters_of,
 )
 
 

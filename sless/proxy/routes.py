@@ -38,6 +38,8 @@ class RouteTable:
         """Calls on the loop that wait for this poll or a later one."""
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self.revision = -1
+        """Of the snapshot in the table."""
         self.loaded = False
         """The first snapshot has been applied."""
         self._first = asyncio.Event()
@@ -122,6 +124,7 @@ class RouteTable:
         self._by_prefix = {f"/fn/{namespace}/{name}".encode(): live for (namespace, name), live in fresh.items()}
         for live in gone:
             live.remove(self._draining)
+        self.revision = snapshot.revision
         self.loaded = True
         self._first.set()
 

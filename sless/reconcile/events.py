@@ -7,16 +7,16 @@ threads, calls use the proxy's connections directly, and two busy threads do not
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sless.config import Settings
 from sless.domain.messages import MessageInvoker
-from sless.domain.model import Kind, TriggerType
+from sless.domain.model import Kind, Trigger, TriggerType
 from sless.outbound import Outbound
-from sless.reconcile.listens import DesiredListener, Idle, Listen, Start, Stop, decide_listens, desired_listeners_of
+from sless.reconcile.listens import DesiredListener, Idle, Listen, ListenerStatus, Start, Stop, decide_listens, desired_listeners_of
 from sless.store import Store
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class Listeners:
                 case Start(listen=listen):
                     self._start(listen)
 
-    def statuses(self) -> dict[str, tuple[str, str | None]]:
-        """(message, last status) by trigger id."""
-        return {key: (item.message, item.last_status) for key, item in list(self._running.items())}
+    def statuses(self) -> dict[str, ListenerStatus]:
+        """By trigger id."""
+        return {key: item.status for key, item in list(self._running.items())}
 
     async def stop(self, grace_sec: float) -> None:
         """Stops all listeners; none can be started again."""
@@ -97,7 +97,7 @@ class EventsLoop:
     _revision: int = -1
     _full_at: float = 0.0
     _desired: dict[str, DesiredListener] = field(default_factory=dict)
-    _shown: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    _shown: dict[str, ListenerStatus] = field(default_factory=dict)
 
     def tick(self) -> None:
         loop = self.loop()
@@ -128,7 +128,7 @@ class EventsLoop:
         triggers = self.store.triggers.list_all(TriggerType.EVENT)
         workloads = self.store.workloads.list_all((Kind.FUNCTION, Kind.SERVICE)) if triggers else []
         self._desired = desired_listeners_of(triggers, workloads, self.settings)
-        known = {item.id: (item.observed_message, item.last_status) for item in triggers}
+        known = {item.id: _status_of(item) for item in triggers}
         self._shown = {key: self._shown.get(key, value) for key, value in known.items()}
         self._revision, self._full_at = revision, now + FULL_TICK_SEC
 
@@ -137,10 +137,14 @@ class EventsLoop:
         for trigger_id, wanted in self._desired.items():
             before = self._shown[trigger_id]
             if isinstance(wanted, Idle):
-                now = wanted.reason, before[1]
+                now = ListenerStatus(message=wanted.reason, active=False, last_status=before.last_status)
             else:
-                message, last_status = statuses.get(trigger_id, before)
-                now = message, last_status or before[1]
+                now = statuses.get(trigger_id, before)
+                now = replace(now, last_status=now.last_status or before.last_status)
             if now != before:
-                self.store.triggers.set_observed(trigger_id, message=now[0], last_status=now[1])
+                self.store.triggers.set_observed(trigger_id, message=now.message, active=now.active, last_status=now.last_status)
                 self._shown[trigger_id] = now
+
+
+def _status_of(trigger: Trigger) -> ListenerStatus:
+    return ListenerStatus(message=trigger.observed_message, active=trigger.observed_active, last_status=trigger.last_status)

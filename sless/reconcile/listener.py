@@ -11,7 +11,7 @@ from sless.domain.backoff import backoff_sec
 from sless.domain.messages import MessageInvoker
 from sless.reconcile.attempts import MessageSource
 from sless.reconcile.consumer import ConsumerParts, QueueConsumer, Settled
-from sless.reconcile.listens import Listen
+from sless.reconcile.listens import Listen, ListenerStatus
 
 _log = logging.getLogger(__name__)
 MAX_PAUSE_SEC = 15.0
@@ -37,6 +37,10 @@ class Listener:
     def message(self) -> str:
         waits = f"; messages wait: {self._held}" if self._held else ""
         return self._trouble or f'listening on queue "{self.listen.queue}"{waits}'
+
+    @property
+    def status(self) -> ListenerStatus:
+        return ListenerStatus(message=self.message, active=not self._trouble, last_status=self.last_status)
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())

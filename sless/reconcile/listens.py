@@ -37,6 +37,15 @@ class Idle:
 DesiredListener = Listen | Idle
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerStatus:
+    """What a trigger shows: `active` when its queue is consumed; `last_status` of the newest settled message."""
+
+    message: str
+    active: bool
+    last_status: str | None
+
+
 def desired_listeners_of(triggers: Iterable[Trigger], workloads: Iterable[Workload], settings: Settings) -> dict[str, DesiredListener]:
     """By trigger id. A disabled trigger has none."""
     targets = {(item.namespace, item.name): item for item in workloads if item.kind is not Kind.JOB and item.deleted_at is None}

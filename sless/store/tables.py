@@ -122,6 +122,7 @@ triggers = Table(
     Column("last_schedule_time", UtcDateTime),
     Column("last_status", KeyText),
     Column("observed_message", UserText, nullable=False, server_default=""),
+    Column("observed_active", Boolean, nullable=False, server_default=text("false")),
     Column("scheduled_since", UtcDateTime),
     Column("warm", Boolean, nullable=False, server_default=text("false")),
     Index("uq_triggers_name", "namespace", "name", unique=True),

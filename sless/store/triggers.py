@@ -103,9 +103,9 @@ class TriggerStore:
             if conn.execute(delete(triggers).where(triggers.c.id == trigger_id)).rowcount:
                 _bump(conn)
 
-    def set_observed(self, trigger_id: str, *, message: str, last_status: str | None) -> None:
+    def set_observed(self, trigger_id: str, *, message: str, active: bool, last_status: str | None) -> None:
         """Status of the listener. Does not affect routes, so the revision stays."""
-        values = {"observed_message": message, "last_status": last_status}
+        values = {"observed_message": message, "observed_active": active, "last_status": last_status}
         with self._db.write() as conn:
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
 

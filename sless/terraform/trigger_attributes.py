@@ -62,7 +62,7 @@ TRIGGER = (
     local("wait_timeout_sec", "Seconds to wait until the target of an `http` trigger is ready, and until the trigger is gone.", 300),
     ID,
     NAMESPACE,
-    status(name="active", text="Whether it is enabled and its target exists.", type=BOOL),
+    status(name="active", text="Whether it is enabled and can work: its target has a ready version, its queue is consumed.", type=BOOL),
     status(name="message", text="Why it is not active."),
     outcome(name="url", text="http: URL of a call."),
     outcome(name="trigger_url", text="Same as `url`.", api="url"),

@@ -32,14 +32,20 @@ __all__ = ["Usecases"]
 
 
 class Usecases:
-    """`freshen_logs` is called with the id of the workload whose log lines are about to be read."""
+    """`freshen_logs` is called with the id of the workload whose log lines are about to be read; `routes_settled` as in UseCaseParts."""
 
     def __init__(
-        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None
-    ) -> None:
+        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None,
+        routes_settled: Callable[[], bool] = lambda: True,
+    ) -> None:  # fmt: skip
         limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
-            settings=settings, store=store, code=code, waker=waker, intake=Intake(settings.data_dir / "uploads", limits)
+            settings=settings,
+            store=store,
+            code=code,
+            waker=waker,
+            intake=Intake(settings.data_dir / "uploads", limits),
+            routes_settled=routes_settled,
         )
         self.tenants = TenantUseCases(self._parts)
         self._workloads = {kind: Workloads(self._parts, kind) for kind in (Kind.FUNCTION, Kind.SERVICE)}

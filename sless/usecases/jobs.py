@@ -9,7 +9,7 @@ from sless.domain.runs import job_run
 from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, Detail, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, check_match, etag_of, retry_changed
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written
 from sless.usecases.views import JobView, view_jobs
 from sless.usecases.workloads import write_spec
 
@@ -37,7 +37,7 @@ class Jobs:
 
     def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> JobView:
         """Raises CONFLICT when run_id would become lower."""
-        return retry_changed(lambda: self._merge(namespace, name, body, if_match))
+        return merge_until_written(if_match, lambda: self._merge(namespace, name, body, if_match))
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> JobView:
         job = self._store.workloads.get(namespace, Kind.JOB, name)

@@ -1,6 +1,8 @@
 """Dependencies and helpers that all use cases share."""
 
 import functools
+import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,7 +20,8 @@ T = TypeVar("T")
 
 DEFAULT_LIMITS = {"functions": 100, "services": 50, "triggers": 200, "jobs": 200}
 """Resources per namespace; a tenant's own `limits` override them."""
-MERGE_ATTEMPTS = 8
+MERGE_SEC = 10.0
+MERGE_PAUSE_SEC = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,8 @@ class UseCaseParts:
     code: CodeStore
     waker: Waker
     intake: Intake
+    routes_settled: Callable[[], bool] = lambda: True
+    """Waits until this process routes by what is in the database now; False when that takes too long."""
 
     @functools.cached_property
     def spec_limits(self) -> SpecLimits:
@@ -68,12 +73,16 @@ def check_match(if_match: str | None, etag: str) -> bool:
     return True
 
 
-def retry_changed(attempt: Callable[[], T]) -> T:
-    """Reads, merges and writes again when somebody else wrote in between, so that two merges of different fields both survive."""
-    for _ in range(MERGE_ATTEMPTS - 1):
+def merge_until_written(if_match: str | None, attempt: Callable[[], T]) -> T:
+    """Reads, merges and writes again when another request wrote in between, so that merges of different fields all survive. With an
+    If-Match, such a change is the caller's 412. Raises UNAVAILABLE when others win for MERGE_SEC."""
+    deadline = time.monotonic() + MERGE_SEC
+    while True:
         try:
             return attempt()
         except SlessError as error:
-            if error.code is not Code.PRECONDITION_FAILED:
+            if error.code is not Code.PRECONDITION_FAILED or (if_match is not None and if_match.strip() != "*"):
                 raise
-    return attempt()
+            if time.monotonic() >= deadline:
+                raise SlessError(Code.UNAVAILABLE, "the resource changes too often; try again", retry_after_sec=1) from error
+        time.sleep(random.uniform(0, MERGE_PAUSE_SEC))

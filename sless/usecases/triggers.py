@@ -14,7 +14,7 @@ from sless.domain.spec import Mode, check_event_size, run_event_of
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, check_match, etag_of, retry_changed
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written
 from sless.usecases.views import TriggerView, trigger_view_of, view_trigger
 
 
@@ -45,16 +45,18 @@ class Triggers:
     def get(self, namespace: str, name: str) -> TriggerView:
         return view_trigger(self._store, self._store.triggers.get(namespace, name))
 
-    def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[TriggerView]:
-        found = self._store.triggers.list_in(namespace, limit=limit, after_name=after)
+    def list(self, namespace: str, *, limit: int | None, after: str | None, active: bool | None = None) -> list[TriggerView]:
+        """`active` not None: only those that can work, or cannot."""
+        found = self._store.triggers.list_in(namespace, limit=limit if active is None else None, after_name=after)
         targets = {item.name: item for item in self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])} if found else {}
-        return [trigger_view_of(item, targets.get(item.function_ref)) for item in found]
+        views = [trigger_view_of(item, targets.get(item.function_ref)) for item in found]
+        return [view for view in views if active in (None, view.active)][:limit]
 
     def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> TriggerView:
         return self._change(self._store.triggers.get(namespace, name), body, Mode.REPLACE, if_match)
 
     def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> TriggerView:
-        return retry_changed(lambda: self._change(self._store.triggers.get(namespace, name), body, Mode.MERGE, if_match))
+        return merge_until_written(if_match, lambda: self._change(self._store.triggers.get(namespace, name), body, Mode.MERGE, if_match))
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> TriggerView:
         """A trigger has nothing that runs, so its row is removed at once."""

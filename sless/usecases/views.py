@@ -28,10 +28,12 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerView:
-    """`target` None: what it refers to does not exist. `next_schedule_time` is as of now. `api_key` is set once, when it was made."""
+    """`active`: a call, firing or message would reach working code; else `message` is the reason. `next_schedule_time` is as of now.
+    `api_key` is set once, when it was created."""
 
     trigger: Trigger
-    target: Workload | None
+    active: bool
+    message: str
     next_schedule_time: datetime | None
     api_key: str | None = None
 
@@ -75,10 +77,28 @@ def view_trigger(store: Store, trigger: Trigger, api_key: str | None = None) -> 
 
 
 def trigger_view_of(trigger: Trigger, target: Workload | None, api_key: str | None = None) -> TriggerView:
-    """Without a target nothing fires, so nothing is next."""
+    """A trigger without a target does not fire, so it has no next time."""
     there = target is not None and target.deleted_at is None
     following = next_time_of(trigger, clock.now()) if there else None
-    return TriggerView(trigger=trigger, target=target, next_schedule_time=following, api_key=api_key)
+    problem = trigger_problem_of(trigger, target)
+    return TriggerView(
+        trigger=trigger, active=not problem, message=problem or trigger.observed_message, next_schedule_time=following, api_key=api_key
+    )
+
+
+def trigger_problem_of(trigger: Trigger, target: Workload | None) -> str:
+    """Why the trigger cannot work now, "" when it can."""
+    if target is None or target.deleted_at is not None:
+        return f'function "{trigger.function_ref}" not found'
+    if not trigger.enabled:
+        return "disabled"
+    if target.active_version is None:
+        return f'{target.kind} "{target.name}" has no ready version'
+    if target.kind is Kind.SERVICE and target.spec.replicas == 0:
+        return f'{target.kind} "{target.name}" is scaled to 0'
+    if trigger.type is TriggerType.EVENT and not trigger.observed_active:
+        return trigger.observed_message or "connecting"
+    return ""
 
 
 def _workload_view(workload: Workload, newest: Version | None, active: Version | None, triggers: Sequence[Trigger]) -> WorkloadView:

@@ -1,14 +1,16 @@
 """Functions and services."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from sless.domain.model import Kind, Phase, Workload, WorkloadSpec
+from sless.domain.phase import PhaseView
 from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, SlessError
 from sless.store import Store
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, check_match, etag_of, retry_changed
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written
 from sless.usecases.recode import recode
 from sless.usecases.views import WorkloadView, view_workload, view_workloads
 
@@ -32,17 +34,19 @@ class Workloads:
         return view_workload(self._store, workload)
 
     def get(self, namespace: str, name: str) -> WorkloadView:
-        return view_workload(self._store, self._store.workloads.get(namespace, self._kind, name))
+        return self._settled([view_workload(self._store, self._store.workloads.get(namespace, self._kind, name))])[0]
 
-    def list(self, namespace: str, *, limit: int | None, after: str | None) -> list[WorkloadView]:
+    def list(self, namespace: str, *, limit: int | None, after: str | None) -> Sequence[WorkloadView]:
         found = self._store.workloads.list_in(namespace, [self._kind], limit=limit, after_name=after)
-        return view_workloads(self._store, found, self._store.triggers.list_in(namespace) if found else [])
+        return self._settled(view_workloads(self._store, found, self._store.triggers.list_in(namespace) if found else []))
 
     def replace(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
         return self._change(self._store.workloads.get(namespace, self._kind, name), body, Mode.REPLACE, if_match)
 
     def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> WorkloadView:
-        return retry_changed(lambda: self._change(self._store.workloads.get(namespace, self._kind, name), body, Mode.MERGE, if_match))
+        return merge_until_written(
+            if_match, lambda: self._change(self._store.workloads.get(namespace, self._kind, name), body, Mode.MERGE, if_match)
+        )
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> WorkloadView:
         """Marks it; what runs of it is stopped, then the row goes."""
@@ -54,12 +58,22 @@ class Workloads:
             self._store, self._store.workloads.find_by_id(workload.id) or replace(workload, deleted_at=workload.updated_at)
         )
 
+    def _settled(self, views: Sequence[WorkloadView]) -> Sequence[WorkloadView]:
+        """A client that reads Ready may call at once, so the routes of this process must have switched by then."""
+        if not any(view.phase.phase is Phase.READY for view in views) or self._parts.routes_settled():
+            return views
+        return [replace(view, phase=_deploying(view.phase)) if view.phase.phase is Phase.READY else view for view in views]
+
     def _change(self, workload: Workload, body: Any, mode: Mode, if_match: str | None) -> WorkloadView:
         existing = Named(name=workload.name, spec=workload.spec)
         spec = parse_function(body, existing, mode, kind=workload.kind, limits=self._parts.spec_limits).spec
         matched = check_match(if_match, etag_of(workload.id, workload.generation))
         changed = write_spec(self._parts, workload, spec, checked=matched or mode is Mode.MERGE)
         return view_workload(self._store, changed)
+
+
+def _deploying(phase: PhaseView) -> PhaseView:
+    return replace(phase, phase=Phase.DEPLOYING, message="this server has not read the new routes yet")
 
 
 def write_spec(parts: UseCaseParts, workload: Workload, spec: WorkloadSpec, *, checked: bool) -> Workload:

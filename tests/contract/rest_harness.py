@@ -46,7 +46,10 @@ class Rest:
         self.store = store
         self.waker = FakeWaker()
         self.code = open_code_store(self.settings)
-        self.usecases = Usecases(settings=self.settings, store=store, code=self.code, waker=self.waker)
+        self.routes_settled = True
+        self.usecases = Usecases(
+            settings=self.settings, store=store, code=self.code, waker=self.waker, routes_settled=lambda: self.routes_settled
+        )
         self.app = create_app(self.usecases, TokenVerifier(self.settings), self.settings)
         self.client: FlaskClient = self.app.test_client()
         self.namespace = namespace_of(SUB)

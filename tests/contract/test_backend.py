@@ -83,6 +83,9 @@ def test_a_new_program_replaces_the_old_one_without_a_gap(harness):
     seen: list[tuple[int, ...]] = []
 
     def only_new() -> bool:
+        observed = harness.observed(revision)
+        if observed.generation == 2:  # Ready is shown then: no call may go to the old version any more
+            assert {one.version for one in observed.endpoints if not one.draining} == {2}
         endpoints = harness.endpoints(revision)
         seen.append(tuple(one.version for one in endpoints))
         for endpoint in harness.observed(revision).endpoints:

@@ -387,7 +387,7 @@ class TestFile:
         path = tmp_path / "saved.tar"
         path.write_text("an older one")
         with here.store.database.write() as conn:
-            conn.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+            conn.execute(text("UPDATE alembic_version SET version_num = '0000'"))
         try:
             with pytest.raises(ConfigError, match="sless migrate"):
                 write_backup(self.settings(here), path, here.said.append)

@@ -18,6 +18,7 @@ EVENT = {"name": "mail", "type": "event", "function_ref": "hello", "queue": "q",
 
 def test_http_trigger_gives_the_function_its_url(rest: Rest) -> None:
     rest.function()
+    rest.built()
     assert rest.get("functions/hello").json["url"] is None
     response = rest.post("triggers", HTTP)
     assert response.status_code == 201 and response.headers["Location"].endswith("/triggers/web")
@@ -43,17 +44,38 @@ def test_a_trigger_without_its_function_is_inactive_and_comes_back(rest: Rest) -
     body = rest.post("triggers", HTTP).json
     assert body["active"] is False and body["message"] == 'function "hello" not found'
     rest.function()
+    rest.built()
     assert rest.get("triggers/web").json["active"] is True
     rest.delete("functions/hello")
     assert rest.get("triggers/web").json["active"] is False
     rest.gone("hello")
     assert [item["message"] for item in rest.get("triggers").json] == ['function "hello" not found']
     rest.function(kind="service")
+    rest.built(kind="service")
     assert rest.get("triggers").json[0]["active"] is True
+    rest.patch("services/hello", {"replicas": 0})
+    assert (rest.get("triggers/web").json["active"], rest.get("triggers/web").json["message"]) == (False, 'service "hello" is scaled to 0')
+
+
+def test_a_trigger_that_cannot_work_is_inactive(rest: Rest) -> None:
+    rest.function()
+    for body in (HTTP, CRON, EVENT):
+        made = rest.post("triggers", body).json
+        assert (made["active"], made["message"]) == (False, 'function "hello" has no ready version')
+    rest.built()
+    assert {item["name"]: item["active"] for item in rest.get("triggers").json} == {"mail": False, "tick": True, "web": True}
+    trigger = rest.store.triggers.get(rest.namespace, "mail")
+    rest.store.triggers.set_observed(trigger.id, message="h: access refused", active=False, last_status=None)
+    assert [item["message"] for item in rest.get("triggers?active=false").json] == ["h: access refused"]
+    rest.store.triggers.set_observed(trigger.id, message='listening on queue "q"', active=True, last_status=None)
+    assert rest.get("triggers/mail").json["active"] is True and rest.get("triggers?active=false").json == []
+    assert [item["name"] for item in rest.get("triggers?active=true&limit=2").json] == ["mail", "tick"]
+    assert fields_of(rest.get("triggers?active=maybe")) == {"active"}
 
 
 def test_disabled(rest: Rest) -> None:
     rest.function()
+    rest.built()
     body = rest.post("triggers", HTTP | {"enabled": False}).json
     assert body["active"] is False and body["message"] == "disabled"
     assert rest.patch("triggers/web", {"enabled": True}).json["active"] is True

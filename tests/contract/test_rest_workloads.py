@@ -252,3 +252,12 @@ def test_limits_of_a_tenant(rest: Rest) -> None:
     limit("services", lambda name: rest.post("services", MINIMAL | {"name": f"s-{name}"}))
     limit("jobs", lambda name: rest.post("jobs", MINIMAL | {"name": f"j-{name}"}))
     limit("triggers", lambda name: rest.post("triggers", {"name": name, "type": "http", "function_ref": name}))
+
+
+def test_ready_is_shown_once_this_server_has_read_the_routes(rest: Rest) -> None:
+    rest.function()
+    rest.built()
+    assert rest.get("functions/hello").json["phase"] == "Ready"
+    rest.routes_settled = False
+    shown = [rest.get("functions/hello").json, *rest.get("functions").json]
+    assert [item["phase"] for item in shown] == ["Deploying"] * 2 and "routes" in shown[0]["message"]

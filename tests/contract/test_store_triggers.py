@@ -147,6 +147,8 @@ class TestObserved:
     def test_writes_nothing_else(self, store, insert):
         made = insert("t", EVENT)
         before = store.routes.revision()
-        store.triggers.set_observed(made.id, message="late\0", last_status="succeeded")
-        assert store.triggers.get(NAMESPACE, "t") == replace(made, observed_message="late\ufffd", last_status="succeeded")
+        store.triggers.set_observed(made.id, message="late\0", active=True, last_status="succeeded")
+        assert store.triggers.get(NAMESPACE, "t") == replace(
+            made, observed_message="late\ufffd", observed_active=True, last_status="succeeded"
+        )
         assert store.routes.revision() == before

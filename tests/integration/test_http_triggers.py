@@ -22,11 +22,13 @@ def test_it_waits_for_its_function_to_become_ready(tenant: Tenant) -> None:
     assert (made["active"], made["message"]) == (False, 'function "f" not found')
     assert call(tenant).status_code == 404
     tenant.create("f")
-    assert tenant.get("triggers/front").json()["active"] is True
+    shown = tenant.get("triggers/front").json()
+    assert (shown["active"], shown["message"]) == (False, 'function "f" has no ready version')
     refused = call(tenant)
     assert refused.status_code == 503 and refused.headers["X-Sless-Error"] == "not_ready" and int(refused.headers["Retry-After"]) > 0
     tenant.upload("f", HANDLER)
-    wait_until(lambda: call(tenant).status_code == 200, "it serves without anybody doing anything")
+    wait_until(lambda: call(tenant).status_code == 200, "it serves without another request")
+    assert tenant.get("triggers/front").json()["active"] is True
     assert tenant.get("functions/f").json()["url"] == f"{tenant.product.url}/fn/{tenant.namespace}/f"
 
 

@@ -112,6 +112,7 @@ def _create_triggers() -> None:
         sa.Column("last_schedule_time", sa.DateTime(timezone=True)),
         sa.Column("last_status", KEY),
         sa.Column("observed_message", sa.Text(), nullable=False, server_default=""),
+        sa.Column("observed_active", sa.Boolean(), nullable=False, server_default=sa.text("false")),
         sa.Column("scheduled_since", sa.DateTime(timezone=True)),
         sa.Column("warm", sa.Boolean(), nullable=False, server_default=sa.text("false")),
         sa.ForeignKeyConstraint(["namespace"], ["tenants.namespace"], name="fk_triggers_namespace"),
