@@ -32,6 +32,7 @@ class Code(StrEnum):
     UNSUPPORTED_MEDIA = "unsupported_media_type"
     REQUEST_TIMEOUT = "request_timeout"
     TOO_MANY_REQUESTS = "too_many_requests"
+    OVERLOADED = "overloaded"
     LIMIT_REACHED = "limit_reached"
     INTERNAL = "internal"
     NOT_IMPLEMENTED = "not_implemented"
@@ -70,6 +71,7 @@ STATUS: dict[Code, int] = {
     Code.UNSUPPORTED_MEDIA: 415,
     Code.REQUEST_TIMEOUT: 408,
     Code.TOO_MANY_REQUESTS: 429,
+    Code.OVERLOADED: 429,
     Code.LIMIT_REACHED: 403,
     Code.INTERNAL: 500,
     Code.NOT_IMPLEMENTED: 501,

@@ -23,6 +23,10 @@ run_attempts = Counter(
 callbacks = Counter("sless_callbacks", "Callbacks by result: delivered, retried, or failed.", ["result"], registry=REGISTRY)
 messages = Counter("sless_messages", "Attempts to process AMQP messages, by outcome.", ["status"], registry=REGISTRY)
 queue_depth = Gauge("sless_queue_depth", "Entries waiting in each queue.", ["queue"], registry=REGISTRY)
+waiting_calls = Gauge("sless_waiting_calls", "Calls that wait for an instance or a run slot.", registry=REGISTRY)
+overloaded_calls = Counter(
+    "sless_overloaded_calls", "Calls refused because too many were waiting, by limit: workload or process.", ["limit"], registry=REGISTRY
+)
 cron_firings = Counter(
     "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (no target).", ["result"], registry=REGISTRY
 )

@@ -13,6 +13,7 @@ from sless.errors import STATUS, Code, SlessError
 from sless.proxy.connection import UpstreamConnection
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.policy import Policy
+from sless.proxy.wait_queue import WaitQueue
 
 _RETRY_SEC = 0.1
 _Waiter = asyncio.Future[LiveEndpoint | None]
@@ -28,8 +29,9 @@ class Leased(NamedTuple):
 class LiveRoute:
     """A call that ends passes its slot to the call that has waited longest; new calls never overtake."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, queue: WaitQueue) -> None:
         self.route = route
+        self._queue = queue
         self.policy = Policy(route.http) if route.http else None
         self.instances: list[LiveEndpoint] = []
         self.removed = False
@@ -105,11 +107,14 @@ class LiveRoute:
         return best
 
     async def take(self, wait_sec: float, deadline: float | None = None) -> LiveEndpoint:
-        """Takes a slot on an instance. Raises SlessError: blocked, removed, or no slot within `wait_sec`. `deadline` is
+        """Takes a slot on an instance. Raises SlessError: blocked, removed, overloaded, or no slot within `wait_sec`. `deadline` is
         the end of that time if a part of it has passed."""
         if found := self.find_slot():
             return found
-        deadline = monotonic() + wait_sec if deadline is None else deadline
+        with self._queue.place(self.route):
+            return await self._take_in_turn(wait_sec, monotonic() + wait_sec if deadline is None else deadline)
+
+    async def _take_in_turn(self, wait_sec: float, deadline: float) -> LiveEndpoint:
         ticket = next(self._tickets)
         while (now := monotonic()) < deadline:
             found = await self._wait(ticket, min(deadline - now, _RETRY_SEC if self._some_suspended(now) else 60.0))

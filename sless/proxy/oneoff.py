@@ -12,6 +12,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.failure import code_of
 from sless.proxy.heads import Answer, answer_of
 from sless.proxy.request import CallRecord
+from sless.proxy.wait_queue import WaitQueue
 
 GRACE_SEC = 135.0
 """The backend ends runs that time out or cannot start; this long after the time-out, the run counts as lost. A cluster may need two
@@ -29,8 +30,9 @@ class RunBackend(Protocol):
 class OneOffRunner:
     """At most `max_runs` at once, shared fairly between tenants (`domain.slots`); further calls wait up to `wait_sec`."""
 
-    def __init__(self, backend: RunBackend, *, max_runs: int, wait_sec: float) -> None:
+    def __init__(self, backend: RunBackend, queue: WaitQueue, *, max_runs: int, wait_sec: float) -> None:
         self._backend = backend
+        self._queue = queue
         self._max_runs = max_runs
         self._wait_sec = wait_sec
         self._slots = Slots(free=max_runs)
@@ -40,7 +42,9 @@ class OneOffRunner:
     async def run(self, spec: RunSpec) -> ObservedRun:
         """Starts the run and waits for its end. Cancelling stops the run. Raises SlessError."""
         namespace = spec.revision.namespace
-        await self._take_slot(namespace)
+        if not self._slots.take(namespace):
+            with self._queue.place(spec.revision):
+                await self._wait_for_slot(namespace)
         try:
             return await self._run(spec)
         finally:
@@ -48,7 +52,7 @@ class OneOffRunner:
             async with self._freed:
                 self._freed.notify_all()
 
-    async def _take_slot(self, namespace: str) -> None:
+    async def _wait_for_slot(self, namespace: str) -> None:
         try:
             async with asyncio.timeout(self._wait_sec), self._freed:
                 await self._freed.wait_for(lambda: self._slots.take(namespace))

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sless import metrics
@@ -29,6 +29,7 @@ from sless.proxy.relay import Relays
 from sless.proxy.request import BodyLimit
 from sless.proxy.routes import RouteTable
 from sless.proxy.sweep import Sweep
+from sless.proxy.wait_queue import WaitQueue
 
 FRESH_LOGS_SEC = 1.0
 """How long a reader of logs waits for the newest lines of the instances."""
@@ -51,6 +52,7 @@ class PlaneParts:
     queue: AsyncQueue
     backend: PlaneBackend
     pull_logs: bool = True
+    waiting: WaitQueue = field(default_factory=WaitQueue)
 
 
 class DataPlane:
@@ -61,9 +63,9 @@ class DataPlane:
         """None before the start."""
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
-        self.routes = RouteTable(parts.routes, draining=self._draining)
+        self.routes = RouteTable(parts.routes, draining=self._draining, queue=parts.waiting)
         self.logs = LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
-        self.oneoff = OneOffRunner(parts.backend, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
+        self.oneoff = OneOffRunner(parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
         failures = InstanceFailures(self.sweep, parts.backend.why_gone, parts.backend.report_unresponsive)
         self.forwarder = Forwarder(_options(settings), self.sweep, failures)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneoff, max_result_bytes=settings.max_result_bytes)

@@ -11,6 +11,7 @@ from sless.domain.ports import RouteSnapshot, RouteSource
 from sless.errors import Code, SlessError
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
+from sless.proxy.wait_queue import WaitQueue
 
 _log = logging.getLogger(__name__)
 _FIRST_SEC = 5.0
@@ -21,9 +22,12 @@ _REST_SEC = 0.005
 class RouteTable:
     """Read and changed on the event loop; only the source is read in a thread. If the source fails, the old table stays."""
 
-    def __init__(self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], poll_sec: float = 1.0) -> None:
+    def __init__(
+        self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], queue: WaitQueue | None = None, poll_sec: float = 1.0
+    ) -> None:
         self._source = source
         self._draining = draining
+        self._queue = queue or WaitQueue()
         self._poll_sec = poll_sec
         self._revision = -1
         self._live_routes: dict[tuple[str, str], LiveRoute] = {}
@@ -116,7 +120,7 @@ class RouteTable:
         fresh: dict[tuple[str, str], LiveRoute] = {}
         by_id: dict[str, LiveRoute] = {}
         for route in snapshot.routes:
-            live = self._by_id.get(route.workload_id) or LiveRoute(route)
+            live = self._by_id.get(route.workload_id) or LiveRoute(route, self._queue)
             live.update(route, self._draining)
             fresh[route.namespace, route.name] = by_id[route.workload_id] = live
         gone = [live for workload_id, live in self._by_id.items() if workload_id not in by_id]

@@ -1,10 +1,15 @@
-"""Calls that wait for an instance or a run slot: callers who leave."""
+"""Calls that wait for an instance or a run slot: how many may, and callers who leave."""
 
+import json
+import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
+from sless import metrics
+from sless.proxy.wait_queue import WaitQueue
 from tests.proxykit.fakes import NAMESPACE, revision_of, route_of
 from tests.proxykit.plugin import Serve, UpstreamOf, serve, upstream_of
 from tests.proxykit.server import SETTINGS, Front, until
@@ -51,12 +56,12 @@ def test_a_call_whose_caller_left_while_it_waited_is_never_made(serve: Serve, up
 
 def test_a_call_whose_caller_left_in_the_queue_of_an_instance_is_never_made(serve: Serve) -> None:
     calls: list[str] = []
+    left = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         calls.append(first)
         if "slow" in first:
-            until(lambda: waiting(front) == 1)
-            until(lambda: waiting(front) == 0)
+            assert left.wait(20)
         peer.send(OK)
 
     front = serve(logs_or(handler), route={"revision": revision_of(concurrency=1)}, settings=replace(SETTINGS, instance_wait_sec=20))
@@ -66,6 +71,8 @@ def test_a_call_whose_caller_left_in_the_queue_of_an_instance_is_never_made(serv
         with front.connect() as client:
             client.send(b"GET %b/left HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
             until(lambda: waiting(front) == 1)
+        until(lambda: waiting(front) == 0)
+        left.set()
         assert slow.reply().status == 200
     assert front.call("/after").status == 200, "the slot of the call that was cancelled is free"
     assert [first.split()[1] for first in calls] == ["/slow", "/after"]
@@ -101,3 +108,45 @@ def test_a_call_whose_caller_left_while_it_waited_for_a_run_slot_is_never_made(s
         until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
     until(lambda: len(front.flush().invocations) == 2)
     assert len(front.fakes.backend.started) == 1
+
+
+class TestBounds:
+    """A call over a bound is refused at once, and a place in the queue becomes free with each call that ends waiting."""
+
+    @pytest.mark.parametrize(
+        ("bounds", "message"),
+        [
+            ({"per_workload": 2, "in_all": 9}, '2 calls of function "f" are waiting already'),
+            ({"per_workload": 9, "in_all": 2}, "2 calls of all functions and services are waiting already"),
+        ],
+        ids=["of a workload", "of the process"],
+    )
+    @pytest.mark.parametrize("instances", [True, False])
+    def test_a_call_over_a_bound_is_overloaded(self, serve: Serve, bounds: dict[str, int], message: str, instances: bool) -> None:
+        queue = WaitQueue(**bounds)
+        settings = replace(SETTINGS, max_runs=1, instance_wait_sec=20)
+        front = serve(route={"wants_instances": instances}, settings=settings, waiting=queue)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(front.connect()) for _ in range(2 if instances else 3)]
+            for client in clients:
+                client.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+            until(lambda: queue.total == 2)
+            refused = front.call()
+            error = json.loads(refused.body)
+            assert (refused.status, error["code"], refused.header("x-sless-error")) == (429, "overloaded", "overloaded")
+            assert (error["error"], refused.header("retry-after")) == (message, "5")
+            text = metrics.exposition().decode()
+            assert "sless_waiting_calls 2.0" in text and "sless_overloaded_calls_total{limit=" in text
+        until(lambda: queue.total == 0)
+
+    def test_other_workloads_are_not_refused(self, serve: Serve, upstream_of: UpstreamOf) -> None:
+        upstream = upstream_of(counting([]))
+        queue = WaitQueue(per_workload=1)
+        front = serve(settings=replace(SETTINGS, instance_wait_sec=20), waiting=queue)
+        front.set_routes(route_of(), route_of("g", addresses=[upstream.address]), route_of("h"))
+        with front.connect() as first, front.connect() as second:
+            first.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
+            second.send(b"GET /fn/%b/h HTTP/1.1\r\nhost: x\r\n\r\n" % NAMESPACE.encode())
+            until(lambda: queue.total == 2)
+            assert front.call().status == 429
+            assert front.call(name="g").status == 200

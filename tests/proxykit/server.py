@@ -19,6 +19,7 @@ from sless.domain.model import Run
 from sless.domain.ports import ObservedRun
 from sless.errors import NotFound
 from sless.proxy.plane import DataPlane, PlaneParts
+from sless.proxy.wait_queue import WaitQueue
 from sless.server.worker import FrontWorker
 from tests.proxykit.fakes import NAMESPACE, FakeBackend, FakeHistory, FakeQueue, FakeRoutes, FakeVerifier
 
@@ -49,11 +50,14 @@ class Fakes:
 class Front:
     """A running server. `fast_path` False: no call takes the fast path. `changes` replace fields of asgi.ApplicationParts."""
 
-    def __init__(self, *routes: Any, settings: Settings = SETTINGS, fast_path: bool = True, **changes: Any) -> None:
+    def __init__(
+        self, *routes: Any, settings: Settings = SETTINGS, fast_path: bool = True, waiting: WaitQueue | None = None, **changes: Any
+    ) -> None:
         self.fakes = Fakes(FakeRoutes(*routes), FakeHistory(), FakeQueue(), FakeBackend())
         self._settings = settings
         self._changes = changes
         self._fast_path = fast_path
+        self._waiting = waiting or WaitQueue()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.plane: DataPlane
@@ -110,9 +114,10 @@ class Front:
     async def _serve(self) -> None:
         fakes = self.fakes
         self._loop = asyncio.get_running_loop()
-        self.plane = DataPlane(
-            self._settings, PlaneParts(routes=fakes.routes, history=fakes.history, queue=fakes.queue, backend=fakes.backend)
-        )
+        plane_parts = PlaneParts(
+            routes=fakes.routes, history=fakes.history, queue=fakes.queue, backend=fakes.backend, waiting=self._waiting
+        )  # fmt: skip
+        self.plane = DataPlane(self._settings, plane_parts)
         parts = ApplicationParts(
             plane=self.plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,
             find_unready=lambda: None, start=lambda: None, stop=lambda: None,

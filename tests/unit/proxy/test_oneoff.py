@@ -10,6 +10,7 @@ from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import ObservedRun, RunSpec
 from sless.errors import SlessError
 from sless.proxy.oneoff import OneOffRunner
+from sless.proxy.wait_queue import WaitQueue
 from tests.proxykit.fakes import revision_of
 from tests.services.product import wait_until
 
@@ -41,7 +42,7 @@ async def until(check: Callable[[], bool]) -> None:
 def test_a_tenant_with_many_calls_leaves_slots_to_others() -> None:
     async def run() -> None:
         backend = Backend()
-        runner = OneOffRunner(backend, max_runs=4, wait_sec=30)
+        runner = OneOffRunner(backend, WaitQueue(), max_runs=4, wait_sec=30)
         greedy = [asyncio.create_task(runner.run(spec(f"g{number}", "greedy"))) for number in range(10)]
         await until(lambda: set(backend.going) == {"g0", "g1"})
         late = asyncio.create_task(runner.run(spec("late", "other")))
@@ -61,7 +62,7 @@ def test_a_tenant_with_many_calls_leaves_slots_to_others() -> None:
 def test_waiting_in_vain_raises_an_error_with_the_share() -> None:
     async def run() -> None:
         backend = Backend()
-        runner = OneOffRunner(backend, max_runs=2, wait_sec=0.05)
+        runner = OneOffRunner(backend, WaitQueue(), max_runs=2, wait_sec=0.05)
         first = asyncio.create_task(runner.run(spec("first", "one")))
         await until(lambda: "first" in backend.going)
         with pytest.raises(SlessError, match=r"no run slot became free within 0\.05 s \(this namespace may use 1 of 2\)"):
