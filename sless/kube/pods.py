@@ -145,6 +145,8 @@ def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
         "serviceAccountName": SERVICE_ACCOUNT,
+        # Makes the pause container process 1: it reaps what handlers leave behind, and signals that a handler sends itself have an effect.
+        "shareProcessNamespace": True,
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": TMP_SIZE}}, *volumes],
     }
     if placement.pull_secret:

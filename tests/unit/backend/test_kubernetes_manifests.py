@@ -132,6 +132,7 @@ def test_pods_are_locked_up():
         spec = item["spec"]["template"]["spec"]
         (container,) = spec["containers"]
         assert spec["automountServiceAccountToken"] is False and spec["enableServiceLinks"] is False
+        assert spec["shareProcessNamespace"] is True, "a runtime that is process 1 reaps no orphans"
         assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] and security["capabilities"] == {"drop": ["ALL"]}
