@@ -13,7 +13,8 @@ Json = dict[str, Any]
 
 LIMIT_SEC = 30
 """For the import itself, from the start of its container."""
-START_SEC = 120
+START_SEC = 600
+"""To start in, on top of that: longer than a build may take, since a used-up quota may delay the pod that long."""
 KEPT_SEC = 600
 
 

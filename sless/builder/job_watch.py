@@ -62,12 +62,14 @@ class JobWatch:
     _complete: set[tuple[str, str]] = field(default_factory=set)
     _stuck_since: float | None = None
     _begun_at: float | None = None
+    _waiting: str = ""
+    """Why the cluster gives no room yet."""
     _lost: int = 0
 
     def run(self) -> End:
         """Raises BuildCancelled, BuildFailed (timed out, cannot start, deleted)."""
         while True:
-            self.work.check_time()
+            self._check_time()
             try:
                 end = self._observe()
             except Unavailable as error:
@@ -81,6 +83,15 @@ class JobWatch:
                 return end
             if self.work.cancelled.wait(TICK_SEC):
                 raise BuildCancelled
+
+    def _check_time(self) -> None:
+        """Raises BuildCancelled, BuildFailed."""
+        try:
+            self.work.check_time()
+        except BuildFailed:
+            if self._waiting:
+                raise BuildFailed(self._waiting) from None
+            raise
 
     def _observe(self) -> End | None:
         job = self.kube.find("Job", self.ref.job, self.ref.namespace)
@@ -161,13 +172,20 @@ class JobWatch:
     def _check_start(self, pods: list[Json]) -> None:
         """Raises BuildFailed."""
         trouble = find_trouble(pods[-1:], self._events() if not pods else ())
-        if trouble is None:
+        if trouble is None or trouble.quota:
             self._stuck_since = None
+            self._wait_for_room(self._start_message_of(trouble) if trouble else "")
             return
         now = time.monotonic()
         self._stuck_since = self._stuck_since if self._stuck_since is not None else now
         if trouble.final or now - self._stuck_since >= PATIENCE_SEC:
             raise BuildFailed(self._start_message_of(trouble))
+
+    def _wait_for_room(self, reason: str) -> None:
+        """The cluster retries by itself; the build's time limit applies. Logs the reason once."""
+        if reason and not self._waiting:
+            self.work.log(f"{reason}; waiting")
+        self._waiting = reason
 
     def _start_message_of(self, trouble: PodTrouble) -> str:
         return f"{self.ref.what} cannot start: {trouble.text}"

@@ -8,7 +8,7 @@ from sless.domain.exits import exit_words_of
 from sless.kube.pod_state import (
     PodTrouble,
     exit_code_of,
-    refusal_words_of,
+    refusal_of,
     start_failure_of,
     unschedulable_trouble_of,
     waiting_trouble_of,
@@ -40,7 +40,7 @@ def find_trouble(pods: Iterable[Json], events: Iterable[Json]) -> PodTrouble | N
         refusals = [event for event in events if event.get("reason") == "FailedCreate"]
         if refusals:
             newest = max(refusals, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-            return PodTrouble(text=refusal_words_of(str(newest.get("message", ""))))
+            return refusal_of(str(newest.get("message", "")))
     return None
 
 

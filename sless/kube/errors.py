@@ -48,6 +48,10 @@ def error_of(status: int, body: bytes) -> KubeError:
     return KubeError(status, reason, message)
 
 
+def is_quota_refusal(message: str) -> bool:
+    return _QUOTA.search(message) is not None
+
+
 def plain(message: str) -> str:
     """The API's sentence as a user's: quota refusals say what was asked, used and allowed; `x "y" is forbidden:` is left away."""
     if quota := _QUOTA.search(message):

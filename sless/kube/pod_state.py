@@ -6,7 +6,7 @@ from typing import Any
 
 from sless.clock import parse_rfc3339
 from sless.domain.exits import exit_words_of
-from sless.kube.errors import plain
+from sless.kube.errors import is_quota_refusal, plain
 from sless.kube.names import MAIN_CONTAINER
 
 Json = dict[str, Any]
@@ -24,12 +24,13 @@ _MAX_CHARS = 600
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTrouble:
     """Why a pod does not serve. `rank`: of several troubles the highest is reported. `crashed`: the container ended by itself, so its last
-    log lines belong to the message. `final`: waiting does not help."""
+    log lines belong to the message. `final`: waiting does not help; `quota`: waiting helps once other pods have ended."""
 
     text: str
     rank: int = 0
     crashed: bool = False
     final: bool = False
+    quota: bool = False
 
 
 def container_status_of(pod: Json) -> Json:
@@ -109,13 +110,14 @@ def trouble_of_deployment(deployment: Json) -> PodTrouble | None:
     """Pods cannot be created: the quota is used up, or a policy of the cluster refuses them."""
     for condition in deployment.get("status", {}).get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            return PodTrouble(text=refusal_words_of(condition.get("message") or condition.get("reason", "")), rank=1)
+            return refusal_of(condition.get("message") or condition.get("reason", ""))
     return None
 
 
-def refusal_words_of(message: str) -> str:
+def refusal_of(message: str) -> PodTrouble:
     """`message` is `pods "hello-" is forbidden: …` or `Error creating: pods …`."""
-    return f"the cluster refuses a new pod: {_short(plain(message.removeprefix('Error creating: ')))}"
+    text = plain(message.removeprefix("Error creating: "))
+    return PodTrouble(text=f"the cluster refuses a new pod: {_short(text)}", rank=1, quota=is_quota_refusal(message))
 
 
 def created_at_of(item: Json) -> datetime:

@@ -1,5 +1,6 @@
 """What a builder in a cluster does beyond ports.Builder's suite: restarts, refusals, secrets, clean-up. On the stand-in."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -191,6 +192,28 @@ def test_a_build_that_begins_while_the_api_is_away_waits_for_it(harness):
     harness.start(spec)
     assert harness.wait(spec).ready
     assert any(line.startswith("waiting: the Kubernetes API does not answer") for line in harness.log[spec.id])
+
+
+def test_a_used_up_quota_delays_a_build_and_says_why(harness):
+    assert harness.build(HELLO)[1].ready, "the namespace exists"
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "full", "namespace": harness.tenant},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    harness.cluster.apply(quota)
+    spec = harness.spec(HELLO)
+    harness.start(spec)
+    words = "the quota of the namespace is used up (pods: 1 more asked, 0 of 0 in use); waiting"
+    wait_until(lambda: harness.poll(spec) or any(words in line for line in harness.log[spec.id]), "the reason")
+    patience = time.monotonic() + 2 * job_watch.PATIENCE_SEC
+    wait_until(lambda: harness.poll(spec) or time.monotonic() > patience, "longer than other troubles may last")
+    assert harness.poll(spec) is None, harness.poll(spec)
+    harness.cluster.delete("ResourceQuota", harness.tenant, "full")
+    status = harness.wait(spec)
+    assert status.ready, status.message
+    assert sum(words in line for line in harness.log[spec.id]) == 1
 
 
 def test_an_api_that_is_away_for_a_while_ends_no_build(harness):

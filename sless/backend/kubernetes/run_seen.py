@@ -11,7 +11,7 @@ from sless.kube.pod_state import (
     created_at_of,
     end_words_of,
     exit_code_of,
-    refusal_words_of,
+    refusal_of,
     time_of,
     trouble_of_pod,
 )  # fmt: skip
@@ -86,7 +86,7 @@ def _starting(job: Json, pod: Json | None, refusal: str, limit: tuple[datetime, 
     if waited < timedelta(seconds=refused_sec):
         return running
     if pod is None:
-        return RunState(status=CallStatus.FAILED, message=refusal_words_of(refusal), end_it=True, ended_at=now) if refusal else running
+        return RunState(status=CallStatus.FAILED, message=refusal_of(refusal).text, end_it=True, ended_at=now) if refusal else running
     trouble = trouble_of_pod(pod, now)
     return RunState(status=CallStatus.FAILED, message=trouble.text, end_it=True, ended_at=now) if trouble else running
 
