@@ -58,11 +58,13 @@ def dev(folder: Path, **options: Any) -> int:
 def _request_of(folder: Path, options: dict[str, Any]) -> Any:
     """Raises PackingError for a folder that cannot be served, Invalid that lists every wrong option."""
     from sless.client.guess import guess_runtime
-    from sless.client.packing import list_files
+    from sless.client.packing import list_files, notice_of
     from sless.dev import DevRequest
     from sless.domain.spec import parse_function
 
-    list_files(folder)
+    paths = list_files(folder)
+    if notice := notice_of(folder, paths):
+        click.echo(notice, err=True)
     root = folder.resolve()
     names = {"entrypoint": "entrypoint", "memory": "memory_mb", "timeout": "timeout_sec", "event_format": "event_format"}
     named = parse_function(

@@ -106,8 +106,9 @@ def create(
     if folder is None:
         fields["function_ref"] = function_ref
     else:
-        packed = pack_folder(folder)
-        fields.setdefault("runtime", guess_runtime(folder))
+        packed = _pack(folder)
+        if "runtime" not in fields:
+            fields["runtime"] = guess_runtime(folder)
         if "entrypoint" not in fields:
             check_entrypoint(folder, fields["runtime"])
     made = context.client.jobs.create(fields)
@@ -154,7 +155,7 @@ def update(context: CommandContext, name: str, folder: Path | None, unset: tuple
     fields = _fields_of(options)
     if not fields and not unset and folder is None:
         raise click.UsageError("nothing to change: give at least one option")
-    packed = None if folder is None else pack_folder(folder)
+    packed = None if folder is None else _pack(folder)
     changed, etag = context.client.jobs.fetch(name)
     if unset or "env_vars" in fields:
         kept = {key: value for key, value in changed["env_vars"].items() if key not in unset}
@@ -233,6 +234,13 @@ def _fields_of(options: dict[str, Any]) -> dict[str, Any]:
     if options.get("event") is not None:
         fields["event_json"] = json_of_option("--event", options["event"])
     return fields
+
+
+def _pack(folder: Path) -> PackedFolder:
+    packed = pack_folder(folder)
+    if packed.notice:
+        say(packed.notice)
+    return packed
 
 
 def _upload_first(client: Client, name: str, packed: PackedFolder) -> dict[str, Any]:

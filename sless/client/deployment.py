@@ -62,11 +62,14 @@ class DeployFailed(ClientError):
 def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResult:
     """Raises ClientError (with DeployFailed and WaitTimeout) and PackingError. A new workload is deleted if its upload is refused."""
     packed = pack_folder(request.folder)
+    if packed.notice:
+        report.step(packed.notice)
     workloads, old = find_workload(client, request.name, request.kind)
     request = replace(request, kind=workloads.kind)
     _put_spec(workloads, old, request, packed, report)
     try:
-        uploaded = _upload(workloads, request.name, packed, report)
+        uploaded = _upload(workloads, request.name, packed)
+        report.step(_upload_text(packed, uploaded, old))
     except ClientError as error:
         if old is None and delete_refused(workloads, request.name, error):
             report.step(f'Deleted {workloads.kind} "{request.name}": the server refused its code')
@@ -176,7 +179,8 @@ def delete_refused(resources: Resources, name: str, refusal: ClientError) -> boo
 def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, packed: PackedFolder, report: Report) -> None:
     fields = dict(request.fields)
     if old is None:
-        fields.setdefault("runtime", guess_runtime(request.folder))
+        if "runtime" not in fields:
+            fields["runtime"] = guess_runtime(request.folder)
         if "entrypoint" not in fields:
             check_entrypoint(request.folder, fields["runtime"])
         else:
@@ -198,12 +202,15 @@ def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, pa
         report.step(f'Changed {workloads.kind} "{request.name}": {", ".join(sorted(changed))}')
 
 
-def _upload(workloads: Workloads, name: str, packed: PackedFolder, report: Report) -> Json:
-    code_hash = hashlib.sha256(packed.data).hexdigest()
-    uploaded = workloads.upload(name, packed.data, code_hash)
-    count = len(packed.files)
-    report.step(f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(packed.data))}: version {uploaded['version']}")
-    return uploaded
+def _upload(workloads: Workloads, name: str, packed: PackedFolder) -> Json:
+    return workloads.upload(name, packed.data, hashlib.sha256(packed.data).hexdigest())
+
+
+def _upload_text(packed: PackedFolder, uploaded: Json, old: Json | None) -> str:
+    number, count = uploaded["version"], len(packed.files)
+    if old and old.get("latest_version") == number:
+        return f"Code is unchanged: version {number}"
+    return f"Uploaded {count} file{'s' if count != 1 else ''}, {_size_text(len(packed.data))}: version {number}"
 
 
 def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, shown: set[str]) -> None:

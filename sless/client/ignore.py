@@ -1,7 +1,9 @@
 """Decides which files of a folder are not uploaded: built-in patterns, then those of `.slessignore`, in the syntax of .gitignore."""
 
 FILE_NAME = ".slessignore"
-BUILT_IN = (".git/", ".hg/", ".svn/", ".venv/", "__pycache__/", "node_modules/", ".DS_Store", "*.pyc", FILE_NAME)
+SECRETS = ".env"
+"""Usually has passwords for local use. Left out with a notice, as some code expects it."""
+BUILT_IN = (".git/", ".hg/", ".svn/", ".venv/", "__pycache__/", "node_modules/", ".DS_Store", "*.pyc", SECRETS, FILE_NAME)
 """A negated pattern in .slessignore (`!node_modules/`) overrides one of these."""
 
 

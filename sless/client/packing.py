@@ -3,11 +3,11 @@
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sless.client.ignore import FILE_NAME, IgnoreRules
+from sless.client.ignore import FILE_NAME, SECRETS, IgnoreRules
 
 MAX_FILES = 100_000
 MAX_BYTES = 2**30
@@ -24,15 +24,16 @@ class PackedFolder:
     data: bytes
     files: tuple[str, ...]
     """Paths in the zip, sorted."""
+    notice: str = ""
+    """What was left out and may be missed, or ""."""
 
 
 def pack_folder(folder: Path, *, compress: bool = True) -> PackedFolder:
     """Raises PackingError: not a folder, empty, a link that leaves it, or an unreadable file."""
     paths = list_files(folder)
     try:
-        return PackedFolder(
-            data=_zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED), files=tuple(paths)
-        )
+        data = _zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
+        return PackedFolder(data=data, files=tuple(paths), notice=notice_of(folder, paths))
     except OSError as error:
         raise PackingError(f"cannot read {error.filename or folder}: {error.strerror}") from error
 
@@ -49,6 +50,16 @@ def list_files(folder: Path) -> list[str]:
     if not paths:
         raise PackingError(f"{folder}: no files to send ({FILE_NAME} and the built-in rules leave some out)")
     return paths
+
+
+def notice_of(folder: Path, paths: Sequence[str]) -> str:
+    """Names each .env file beside one of `paths` that is not among them."""
+    folders = {"", *(path.rpartition("/")[0] for path in paths)}
+    present = [name for name in (f"{parent}/{SECRETS}".lstrip("/") for parent in sorted(folders)) if (folder / name).is_file()]
+    left_out = [name for name in present if name not in paths]
+    if not left_out:
+        return ""
+    return f"Left out {', '.join(left_out)}; use --env NAME=VALUE, or add the line !{SECRETS} to {FILE_NAME} to send it"
 
 
 def _rules_of(root: Path) -> IgnoreRules:

@@ -191,8 +191,9 @@ class Handler(BaseHTTPRequestHandler):
         raise Problem(404, "not_found", "no such path")
 
     def upload(self, item: dict[str, Any], versions: list[dict[str, Any]], body: bytes) -> None:
-        boundary = self.headers["Content-Type"].partition("boundary=")[2].encode()
-        package = next(part.partition(b"\r\n\r\n")[2] for part in body.split(b"--" + boundary) if b'filename="code.zip"' in part)
+        package, boundary = body, self.headers["Content-Type"].partition("boundary=")[2].encode()
+        if boundary:
+            package = next(part.partition(b"\r\n\r\n")[2] for part in body.split(b"--" + boundary) if b'filename="code.zip"' in part)
         if versions and self.state.zips.get(item["name"]) == package:
             return self.answer_json({"version": item["latest_version"], "sha256": "0" * 64, "phase": item["phase"], "message": ""})
         self.state.zips[item["name"]] = package

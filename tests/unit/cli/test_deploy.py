@@ -78,6 +78,29 @@ def test_an_entrypoint_in_the_only_folder_is_there(run, state, hello):
     assert state.functions["hello"]["entrypoint"] == "app.run"
 
 
+@pytest.mark.parametrize("other", ["package.json", "main.go"])
+def test_a_given_runtime_is_not_guessed_over(run, state, hello, other):
+    (hello / other).write_text("{}")
+    assert run("deploy", "hello", str(hello)).code == 1
+    assert run("deploy", "hello", str(hello), "--runtime", "python3.11").code == 0
+    assert run("jobs", "create", "table", str(hello), "--runtime", "python3.11", "--no-run").code == 0
+
+
+def test_code_below_src_needs_a_runtime_only(run, state, hello):
+    (hello / "src").mkdir()
+    (hello / "handler.py").rename(hello / "src" / "handler.py")
+    (hello / "README.txt").write_text("")
+    assert run("deploy", "hello", str(hello), "--runtime", "python3.11", "--entrypoint", "src/handler.handle").code == 0
+
+
+def test_env_files_stay_here_and_unchanged_code_is_reported(run, state, hello):
+    (hello / ".env").write_text("PASSWORD=x")
+    assert "Left out .env; " in run("deploy", "hello", str(hello)).err
+    assert b"PASSWORD" not in state.zips["hello"]
+    again = run("deploy", "hello", str(hello)).err
+    assert "Code is unchanged: version 1\n" in again and "Uploaded" not in again
+
+
 def test_a_service_needs_no_trigger(run, state, hello):
     state.build_log = ""
     outcome = run("deploy", "hello", str(hello), "--service", "--replicas", "2", "--output", "json")

@@ -43,6 +43,16 @@ def test_what_never_belongs_to_the_code_stays_at_home(tmp_path):
     assert pack_folder(tmp_path).files == ("handler.py",)
 
 
+def test_env_files_are_left_out_with_a_notice(tmp_path):
+    make(tmp_path, "handler.py", ".env", "pkg/a.py", "pkg/.env", "prod.env")
+    packed = pack_folder(tmp_path)
+    assert packed.files == ("handler.py", "pkg/a.py", "prod.env")
+    assert packed.notice.startswith("Left out .env, pkg/.env; ")
+    (tmp_path / ".slessignore").write_text("!.env\n")
+    packed = pack_folder(tmp_path)
+    assert (packed.files, packed.notice) == ((".env", "handler.py", "pkg/.env", "pkg/a.py", "prod.env"), "")
+
+
 def test_slessignore_adds_and_takes_back(tmp_path):
     make(tmp_path, "handler.js", "secret.env", "docs/a.md", "node_modules/own/index.js", "keep.env")
     (tmp_path / ".slessignore").write_text("# comment\n*.env\n!keep.env\n/docs/\n!node_modules/\n")
