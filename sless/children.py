@@ -1,9 +1,12 @@
-"""Runs code of sless in a child process, where it holds another GIL and may run out of memory without harm."""
+"""Runs code of sless in a child process, where it holds another GIL and may run out of memory without harm; hides this process's memory
+from children."""
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
 
+_PR_SET_DUMPABLE = 4
 _PARENT_OF_PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -17,3 +20,9 @@ def run_child(module: str, given: bytes, timeout_sec: float) -> "subprocess.Comp
 def was_too_much(done: "subprocess.CompletedProcess[bytes]") -> bool:
     """Whether the child was killed by a signal or ran out of memory because of its input. Any other exit code is a bug."""
     return done.returncode < 0 or b"MemoryError" in done.stderr
+
+
+def hide_from_children() -> None:
+    """Makes memory and environment of this process, and of those it forks, unreadable to other processes of the same user: no ptrace, no
+    /proc/PID/environ, no core dump. Processes that it executes are not affected; root can still read everything."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from sless.children import hide_from_children
 from sless.config import Settings
 from sless.errors import ConfigError
 from sless.server.gunicorn_app import GunicornApp, Serving
@@ -19,6 +20,8 @@ STATE_FILE = "server.json"
 def serve(settings: Settings, application_factory: Callable[[Settings], object], on_listening: Callable[[int], None] | None = None) -> None:
     """Blocks; ends by SystemExit. `application_factory` is called in the worker, with the bound port in `settings`; `on_listening` in this
     process, once connections are accepted. Raises ConfigError when the port cannot be bound."""
+    if settings.backend == "local":
+        hide_from_children()  # functions run as the same user and would find secrets of all tenants
     listener = bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     settings = replace(settings, port=port)
