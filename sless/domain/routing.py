@@ -87,7 +87,7 @@ def route_of(
         http=http_policy_of(http) if http else None,
         wants_instances=calls_instances(workload.kind, triggers, endpoints),
         endpoints=tuple(endpoints),
-        blocked=blocked_of(workload, active, newest, http),
+        blocked=blocked_of(workload, active, newest, http) or _start_failure_of(workload, active, triggers, endpoints),
     )
 
 
@@ -103,6 +103,20 @@ def blocked_of(workload: Workload, active: Version | None, newest: Version | Non
     if http is not None and not http.enabled:
         return Code.DISABLED, f'{named} is disabled: its http trigger "{http.name}" is not enabled'
     return None
+
+
+def _start_failure_of(
+    workload: Workload, active: Version | None, triggers: Sequence[Trigger], endpoints: Sequence[Endpoint]
+) -> tuple[Code, str] | None:
+    """Of a workload whose instances have not started since its last change: calls need not wait for them. An instance that ends after it
+    has served is replaced soon, so calls wait for that."""
+    observed = workload.observed
+    if active is None or not keeps_instances(workload.kind, triggers) or any(not item.draining for item in endpoints):
+        return None
+    started = observed.generation == workload.generation and observed.version == active.number
+    if started or not observed.failing or not observed.message:
+        return None
+    return Code.NO_INSTANCES, f'{workload.kind} "{workload.name}" has no instances: {observed.message}'
 
 
 def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:

@@ -43,7 +43,8 @@ class SnapshotReader:
 def _marks(conn: Connection) -> dict[str, Mark]:
     """By workload id. A generation covers spec and active version, or a whole trigger; endpoints are compared by their whole row."""
     columns = workloads.c
-    query = select(columns.id, columns.generation, columns.deleted_at.is_(None), columns.namespace, columns.name)
+    observed = (columns.observed_generation, columns.observed_version, columns.observed_failing, columns.observed_message)
+    query = select(columns.id, columns.namespace, columns.name, columns.generation, columns.deleted_at.is_(None), *observed)
     newest = newest_query().with_only_columns(versions.c.workload_id, versions.c.number, versions.c.state)
     states = {key: (number, state) for key, number, state in conn.execute(newest)}
     by_target: dict[tuple[str, str], Mark] = {}
@@ -55,8 +56,8 @@ def _marks(conn: Connection) -> dict[str, Mark]:
     for row in conn.execute(_ordered_endpoints()):
         instances[row.workload_id] = (*instances.get(row.workload_id, ()), tuple(row))
     return {
-        key: (generation, alive, states.get(key), by_target.get((namespace, name)), instances.get(key))
-        for key, generation, alive, namespace, name in conn.execute(query.where(columns.kind.in_(_CALLABLE), is_shown()))
+        key: (*own, states.get(key), by_target.get((namespace, name)), instances.get(key))
+        for key, namespace, name, *own in conn.execute(query.where(columns.kind.in_(_CALLABLE), is_shown()))
     }
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from sless.domain.model import Kind, TriggerType, VersionState
+from sless.domain.model import Kind, Observed, TriggerType, VersionState
 from sless.errors import Code, NotFound
 from sless.store.routes import RouteStore
 from tests.builders import AT, NAMESPACE, make_endpoint, make_workload_spec
@@ -58,6 +58,15 @@ class TestSnapshot:
         assert blocked() is Code.DISABLED
         store.workloads.mark_deleted(workload.id)
         assert blocked() is Code.NOT_FOUND
+
+    def test_why_instances_do_not_start_is_known_at_once(self, store, workload):
+        build(store, workload)
+        trigger(store)
+        (before,) = store.routes.find_snapshot(0).routes
+        failing = Observed(generation=0, version=None, ready_instances=0, message="no module x", failing=True)
+        store.workloads.set_observed(workload.id, failing)
+        (after,) = store.routes.find_snapshot(0).routes
+        assert (before.blocked, after.blocked) == (None, (Code.NO_INSTANCES, 'function "hello" has no instances: no module x'))
 
     def test_no_jobs_and_no_cron_triggers(self, store, workload):
         store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sless.domain.model import Kind, TriggerType, VersionState
+from sless.domain.model import Kind, Observed, TriggerType, VersionState
 from sless.domain.routing import revision_of, route_of, wants_instances
 from sless.errors import STATUS, Code
 from tests.builders import AT, make_endpoint, make_trigger, make_version, make_workload
@@ -15,8 +15,8 @@ def failed(**changes):
     return make_version(**{"number": 2, "state": VersionState.FAILED, "message": "no module x"} | changes)
 
 
-def blocked(workload, *, active=ONE, newest=ONE, triggers=()):
-    return route_of(workload, active=active, newest=newest, triggers=triggers, endpoints=()).blocked
+def blocked(workload, *, active=ONE, newest=ONE, triggers=(), endpoints=()):
+    return route_of(workload, active=active, newest=newest, triggers=triggers, endpoints=endpoints).blocked
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,26 @@ class TestBlocked:
         stopped = make_workload(kind=Kind.SERVICE, spec={"replicas": 0})
         assert blocked(stopped) == (Code.NO_INSTANCES, 'service "hello" is scaled to 0; set replicas to 1 or more')
         assert blocked(make_workload(spec={"replicas": 0})) is None
+
+    def test_instances_that_do_not_start(self):
+        failing = Observed(generation=0, version=None, ready_instances=0, message="function exited with code 3", failing=True)
+        expected = (Code.NO_INSTANCES, 'function "hello" has no instances: function exited with code 3')
+        assert blocked(make_workload(observed=failing), triggers=[HTTP]) == expected
+
+    @pytest.mark.parametrize(
+        ("observed", "endpoints"),
+        [
+            ({"generation": 0, "version": None, "failing": False}, ()),
+            ({"generation": 0, "version": None, "message": ""}, ()),
+            ({"generation": 1, "version": 1}, ()),
+            ({"generation": 0, "version": None}, (make_endpoint(version=0),)),
+        ],
+        ids=["starting", "for an unknown reason", "ended after it served", "an older version serves"],
+    )
+    def test_instances_that_calls_wait_for(self, observed, endpoints):
+        values = {"ready_instances": 0, "message": "function exited with code 3", "failing": True} | observed
+        workload = make_workload(observed=Observed(**values), generation=1)
+        assert blocked(workload, triggers=[HTTP], endpoints=endpoints) is None
 
     def test_deleting_comes_first_and_disabled_last(self):
         off = make_trigger(enabled=False)
