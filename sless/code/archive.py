@@ -2,8 +2,11 @@
 
 import base64
 import binascii
+import errno
 import io
 import json
+import lzma
+import re
 import stat
 import struct
 import zipfile
@@ -21,6 +24,14 @@ _UTF8_FLAG = 0x800
 _ENCRYPTED_FLAG = 0x1
 _UNIX = 3
 _END = struct.Struct("<4s4H2LH")
+_CYRILLIC = re.compile(r"[\x00-\x7fА-Яа-яЁё№]+")
+_ERRORS = (
+    zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, IndexError, OverflowError, OSError,
+    struct.error, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+"""What zipfile raises for damaged archives."""
+_SEEK_ERRNOS = (errno.EINVAL, errno.EOVERFLOW)
+"""Of an offset outside the file; every other errno is a failure of this machine."""
 
 
 class Archive(Protocol):
@@ -45,7 +56,8 @@ class ZipArchive:
             raise Invalid(Detail(field="code", message=f"expected a zip archive, found {_looks_like(head)}"), code=Code.INVALID)
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
+        except _ERRORS as error:
+            _check_machine(error)
             raise _damaged("the archive", error) from error
         self._infos = self._zip.infolist()
 
@@ -57,16 +69,15 @@ class ZipArchive:
             with self._zip.open(self._infos[entry.index]) as file:
                 while chunk := file.read(CHUNK_BYTES):
                     yield chunk
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error, struct.error, OSError) as error:
-            if isinstance(error, OSError) and error.errno:
-                raise
+        except _ERRORS as error:
+            _check_machine(error)
             raise _damaged(entry.name, error) from error
 
     def _entry(self, index: int, info: zipfile.ZipInfo) -> ArchiveEntry:
         if info.flag_bits & _ENCRYPTED_FLAG:
             raise Invalid(Detail(field=printable(info.filename), message="is encrypted: expected a zip without a password"))
         mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
-        name = _name_of(info) + ("/" if info.is_dir() and not info.filename.endswith("/") else "")
+        name = _name_of(info)
         entry = ArchiveEntry(index=index, name=name, mode=mode, size_bytes=info.file_size)
         if not stat.S_ISLNK(mode):
             return entry
@@ -75,7 +86,7 @@ class ZipArchive:
             target += chunk
             if len(target) > MAX_LINK_BYTES:
                 raise Invalid(Detail(field=printable(name), message="is a link whose target is too long"))
-        return ArchiveEntry(index=index, name=name, mode=mode, link=target.decode("utf-8", "surrogateescape"))
+        return ArchiveEntry(index=index, name=name, mode=mode, link=_link_of(name, target))
 
 
 class JsonFiles:
@@ -139,13 +150,33 @@ def _content_of(value: Any) -> bytes:
 
 
 def _name_of(info: zipfile.ZipInfo) -> str:
-    """Without the UTF-8 flag zipfile assumes cp437, but most current tools write UTF-8 without the flag."""
+    """Without the UTF-8 flag zipfile assumes cp437, but most current tools write UTF-8 without the flag, and Russian Windows cp866."""
     if info.flag_bits & _UTF8_FLAG:
         return info.filename
+    raw = info.filename.encode("cp437")
+    for encoding in ("utf-8", "cp866"):
+        try:
+            name = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if encoding == "utf-8" or _CYRILLIC.fullmatch(name):
+            return name
+    raise Invalid(
+        Detail(field=printable(info.filename), message="the name is neither UTF-8 nor Cyrillic in cp866: use a zip with UTF-8 names")
+    )
+
+
+def _link_of(name: str, target: bytes) -> str:
     try:
-        return info.filename.encode("cp437").decode()
-    except UnicodeError:
-        return info.filename
+        return target.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(Detail(field=printable(name), message="is a link whose target is not UTF-8")) from error
+
+
+def _check_machine(error: Exception) -> None:
+    """Raises the error again when the disk failed and not the archive."""
+    if isinstance(error, OSError) and error.errno and error.errno not in _SEEK_ERRNOS:
+        raise error
 
 
 def _count_of(file: BinaryIO) -> int:

@@ -157,7 +157,7 @@ def _cleaned(entry: ArchiveEntry) -> ArchiveEntry | None:
     path = "/".join(parts)
     if len(path.encode()) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_PART_BYTES for part in parts):
         raise ValueError(f"path too long: expected at most {MAX_PATH_BYTES} bytes in all and {MAX_PART_BYTES} between slashes")
-    return replace(entry, name=path)
+    return replace(entry, name=path, link=entry.link.replace("\\", "/") if entry.link is not None else None)
 
 
 def _clashes(files: Sequence[ArchiveEntry]) -> list[Detail]:
@@ -209,7 +209,7 @@ def _stays_inside(name: str, links: Mapping[str, str]) -> bool:
             at.append(part)
             continue
         steps += 1
-        if steps > MAX_LINK_STEPS or target.startswith("/") or "\x00" in target or "\\" in target or not target:
+        if steps > MAX_LINK_STEPS or target.startswith("/") or "\x00" in target or not target:
             return False
         pending += target.split("/")[::-1]
     return True

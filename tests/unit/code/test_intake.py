@@ -105,6 +105,41 @@ def test_names_in_utf8_without_the_flag(intake: Intake) -> None:
     assert "ü.txt" in check(intake, flagged, look=names_and_modes)
 
 
+def zip_with_raw_name(name: bytes) -> bytes:
+    """A zip as old tools write it: the bytes of the name, without the UTF-8 flag."""
+    return zip_of({"handler.py": HANDLER, "N" * len(name): "x"}).replace(b"N" * len(name), name)
+
+
+def test_names_in_cp866(intake: Intake) -> None:
+    assert "Отчёт №1.txt" in check(intake, zip_with_raw_name("Отчёт №1.txt".encode("cp866")), look=names_and_modes)
+    error = refused(intake, zip_with_raw_name("½ ░.txt".encode("cp437")))
+    assert error.code is Code.INVALID and "neither UTF-8 nor Cyrillic" in error.details[0].message
+
+
+def test_an_entry_without_a_name(intake: Intake) -> None:
+    assert "expected a readable name" in refused(intake, zip_with_raw_name(b"\0")).details[0].message
+
+
+def test_back_slashes_in_a_link_as_in_names(intake: Intake) -> None:
+    data = zip_of({"handler.py": HANDLER, "pkg\\real.py": "", "alias.py": "pkg\\real.py"}, alias_py=stat.S_IFLNK | 0o777)
+
+    def target(package: CheckedUpload) -> bytes:
+        with zipfile.ZipFile(package.path) as archive:
+            return archive.read("alias.py")
+
+    assert check(intake, data, look=target) == b"pkg/real.py"
+    out = zip_of({"handler.py": HANDLER, "x": "..\\..\\etc"}, x=stat.S_IFLNK | 0o777)
+    assert "links out" in refused(intake, out).details[0].message
+
+
+def test_an_offset_behind_the_end(intake: Intake) -> None:
+    data = bytearray(zip_of({"handler.py": HANDLER}))
+    at = data.rfind(b"PK\x01\x02") + 42  # of the local header, in the directory
+    data[at : at + 4] = b"\xff\xff\xff\xfe"
+    error = refused(intake, bytes(data))
+    assert error.code is Code.INVALID and "damaged" in error.details[0].message
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
