@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,9 +16,16 @@ REQUIREMENTS = "requirements.txt"
 PACKAGE = "package.json"
 LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-_NAMES_FILES = re.compile(
-    r"^(-r|-c|-e|-f|--(requirement|constraint|editable|find-links)\b)|(^|@ ?)(\.{0,2}/|file:)|\.(whl|zip|tar\.gz)\b", re.MULTILINE
+_URL = re.compile(r"(git\+)?https?://\S+")
+_NAME = re.compile(r"([A-Za-z0-9][\w.-]*) ?(\[[\w, .-]*\])? ?")
+_ARCHIVE = re.compile(r"\.(whl|zip|tgz|tbz2?|txz|tlz|tar(\.\w+)?)$", re.IGNORECASE)
+_HASH = re.compile(r"--hash=\w+:[0-9a-f]+")
+_OPTION = re.compile(
+    r"(-i|--index-url|--extra-index-url)[ =]https?://\S+|--trusted-host[ =][\w.:-]+|--(only-binary|no-binary)[ =][\w.,:-]+"
+    r"|--(pre|prefer-binary|require-hashes|no-index)"
 )
+_PATH = re.compile(r"(file:|link:|[.~]{0,2}/|\.\.?$)|.*\.(tgz|tar(\.\w+)?)$")
+_SETTINGS = ("PIP_", "NPM_CONFIG_", "npm_config_")
 _HOOKS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
 
 
@@ -63,7 +71,8 @@ def _of_requirements(code_dir: Path, spec: BuildSpec) -> Installation | None:
     text = text_of(path.read_bytes()) if path.is_file() else ""
     if not text:
         return None
-    needs_code = _NAMES_FILES.search(text) is not None
+    lines = re.sub(r"\s*\\\n\s*", " ", text).splitlines()
+    needs_code = not all(map(_is_from_index, lines)) or _names_files(code_dir, spec.build_env)
     return Installation(tool=Tool.PIP, key=_key_of(spec, [text], needs_code), file=REQUIREMENTS, needs_code=needs_code)
 
 
@@ -78,15 +87,50 @@ def _of_package(code_dir: Path, spec: BuildSpec) -> Installation | None:
     lock = next((name for name in LOCKS if (code_dir / name).is_file()), None)
     lock_text = (code_dir / lock).read_text(errors="replace") if lock else ""
     hooks = [name for name in _HOOKS if name in _mapping_of(package, "scripts")]
-    needs_code = bool(hooks or package.get("workspaces")) or '"file:' in json.dumps(wanted) or '"link": true' in lock_text
+    needs_code = bool(hooks or package.get("workspaces")) or _wants_files(package) or '"link": true' in lock_text
+    needs_code = needs_code or _names_files(code_dir, spec.build_env)
     npmrc = code_dir / ".npmrc"
     parts = [json.dumps(package, sort_keys=True), lock_text, npmrc.read_text(errors="replace") if npmrc.is_file() else ""]
     tool = Tool.NPM_CI if lock else Tool.NPM_INSTALL
     return Installation(tool=tool, key=_key_of(spec, parts, needs_code), file=lock or PACKAGE, needs_code=needs_code)
 
 
+def _is_from_index(line: str) -> bool:
+    """Whether pip reads no file of the upload for this line. Unknown forms may name one: what pip accepts as a path changes."""
+    words = line.split()
+    if line.startswith("-"):
+        return _OPTION.fullmatch(" ".join(words)) is not None
+    while words and _HASH.fullmatch(words[-1]):
+        words.pop()
+    wanted, _, marker = " ".join(words).partition(";")
+    name = _NAME.match(wanted)
+    if _URL.fullmatch(wanted.strip()):
+        return True
+    if name is None or _ARCHIVE.search(name[1]) or set("/\\$") & set(marker):
+        return False
+    rest = wanted[name.end() :].strip()
+    if rest.startswith("@"):
+        return _URL.fullmatch(rest[1:].strip()) is not None
+    return not rest or (rest[0] in "(<>=!~" and not set("/\\$@") & set(rest) and "--" not in rest)
+
+
+def _wants_files(package: dict[str, Any]) -> bool:
+    """Whether a dependency of any kind is a path. npm also resolves those that it does not install."""
+    fields = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "overrides")
+    wanted = [value for field in fields for value in _mapping_of(package, field).values()]
+    return any(not isinstance(value, str) or _PATH.match(value) for value in wanted)
+
+
+def _names_files(code_dir: Path, build_env: dict[str, str]) -> bool:
+    """Whether a setting of the installer, such as PIP_FIND_LINKS, names a file of the upload."""
+    values = [value for name, value in build_env.items() if name.startswith(_SETTINGS)]
+    return any(os.path.exists(code_dir / part.removeprefix("file:")) for value in values for part in value.split())
+
+
 def _key_of(spec: BuildSpec, parts: list[str], needs_code: bool) -> str:
-    scope = [spec.namespace if spec.build_env else "", spec.code_key if needs_code else ""]
+    """Covers everything that the installer can read: without `needs_code` it runs in a folder with the manifests alone."""
+    environment = json.dumps([spec.namespace, sorted(spec.build_env.items())]) if spec.build_env else ""
+    scope = [environment, spec.code_key if needs_code else ""]
     return hashlib.sha256("\0".join([spec.runtime, *scope, *parts]).encode()).hexdigest()[:32]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sless.builder.check import ImportCheck
-from sless.builder.dependencies import Installation, Tool, WrongManifest, find_installation
+from sless.builder.dependencies import LOCKS, PACKAGE, REQUIREMENTS, Installation, Tool, WrongManifest, find_installation
 from sless.builder.failures import install_message_of
 from sless.builder.go import GoCompiler
 from sless.builder.go_again import GoAgain
@@ -177,9 +177,9 @@ class LocalBuilder:
         made.mkdir()
         home.tmp.mkdir()
         cwd = code_dir
-        if installation.tool is not Tool.PIP:
+        if installation.tool is not Tool.PIP or not installation.needs_code:
             cwd = home.root / "code"
-            _copy_for_npm(code_dir, cwd, whole=installation.needs_code)
+            _copy_for_installer(code_dir, cwd, whole=installation.needs_code)
         work.shorten(cwd, ".")
         work.shorten(home.root, "<build>")
         work.log(f"{installation.tool}: installing {installation.file}")
@@ -195,8 +195,8 @@ class LocalBuilder:
         work.log(f"{installation.tool}: done in {time.monotonic() - began:.1f} s")
 
 
-def _copy_for_npm(code_dir: Path, folder: Path, *, whole: bool) -> None:
-    """npm writes beside package.json, and the unpacked code is shared: it works on a copy."""
+def _copy_for_installer(code_dir: Path, folder: Path, *, whole: bool) -> None:
+    """npm writes beside package.json, but the unpacked code is shared. Files that are not in the key of the result are left out."""
     if whole:
         shutil.copytree(code_dir, folder, symlinks=True)
         for path in folder.rglob("*"):
@@ -204,6 +204,6 @@ def _copy_for_npm(code_dir: Path, folder: Path, *, whole: bool) -> None:
                 path.chmod(path.stat().st_mode | 0o200)
         return
     folder.mkdir()
-    for name in ("package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc"):
+    for name in (REQUIREMENTS, PACKAGE, *LOCKS, ".npmrc"):
         if (code_dir / name).is_file():
             shutil.copyfile(code_dir / name, folder / name)

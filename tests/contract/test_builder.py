@@ -63,6 +63,26 @@ def test_without_dependencies_it_is_ready(harness):
     assert harness.changes.acquire(timeout=1)
 
 
+def test_tenants_do_not_share_what_was_made_of_their_code(harness):
+    """The requirement is a path that is not marked as one."""
+    backend = "def build_wheel(folder, *_, **__):\n    import shutil, glob\n    file, = glob.glob('../../wheels/*.whl')\n"
+    backend += "    shutil.copy(file, folder)\n    return file.rpartition('/')[2]\n"
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project += '[project]\nname = "greeting"\ndynamic = ["version"]\n'
+    local = {"own/pkg/backend.py": backend, "own/pkg/pyproject.toml": project}
+    specs = [
+        harness.spec({**with_greeting("--no-index\nown/pkg\n", version), **local}, namespace=namespace)
+        for version, namespace in (("1.0", "sless-0000000000000001"), ("2.0", "sless-0000000000000002"))
+    ]
+    texts = []
+    for spec in specs:
+        harness.start(spec)
+        status = harness.wait(spec)
+        assert status.ready, (status.message, harness.log[spec.id])
+        texts.append((harness.deps_of(spec, status) / "greeting.py").read_text())
+    assert texts[0] != texts[1]
+
+
 @pytest.mark.parametrize("requirements", ["", "\n\n", "# nothing yet\n", b"\xef\xbb\xbf# nothing\r\n"])
 def test_an_empty_requirements_file_installs_nothing(harness, requirements):
     _, status = harness.build({**HELLO, "requirements.txt": requirements})

@@ -55,6 +55,20 @@ def test_a_fragment_is_no_comment():
         ("pkg @ file:pkg", True),
         ("wheels/x-1-py3-none-any.whl", True),
         ("x.tar.gz", True),
+        ("x.zip[extra]", True),
+        ("pkg/sub", True),
+        (".", True),
+        ("..", True),
+        ("name @ pkg/sub", True),
+        ("${HOME}/x", True),
+        ("-i file:///srv/simple", True),
+        ("--extra-index-url=./simple", True),
+        ("--some-new-option x", True),
+        ("x @ https://h/x-1.whl#sha256=abc", False),
+        ("git+https://h/x.git@main", False),
+        ("requests == 2.0 , < 3 --hash=sha256:0a --hash=sha256:0b", False),
+        ("requests==2 \\\n    --hash=sha256:0a", False),
+        ("--only-binary :all:\n--trusted-host h:80\n--pre", False),
     ],
 )
 def test_requirements_that_name_files_of_the_upload(tmp_path, line, names_files):
@@ -74,8 +88,16 @@ def test_the_key_follows_what_is_asked_for(tmp_path):
         "other files": found(tmp_path, {"requirements.txt": "a==1\n./b"}, code_key="k2").key,
     }
     assert keys["plain"] == keys["other code"] == keys["other tenant"]
-    assert keys["private"] == keys["private again"]
-    assert len({keys[name] for name in ("plain", "private", "private elsewhere", "files", "other files")}) == 5
+    assert len({keys[name] for name in ("plain", "private", "private again", "private elsewhere", "files", "other files")}) == 6
+
+
+def test_a_setting_that_names_a_file_of_the_upload(tmp_path):
+    files = {"requirements.txt": "a==1", "limits.txt": "b==1"}
+    for values, needs_code in (
+        ({"PIP_CONSTRAINT": "x limits.txt"}, True),
+        ({"PIP_INDEX_URL": "https://h/simple", "X": "limits.txt"}, False),
+    ):
+        assert found(tmp_path, files, build_env=values).needs_code is needs_code
 
 
 def package(**fields) -> dict[str, str]:
@@ -96,6 +118,10 @@ def test_node_with_and_without_a_lock(tmp_path):
     "fields",
     [
         {"dependencies": {"a": "file:./a"}},
+        {"dependencies": {"a": "../a"}},
+        {"dependencies": {"a": "a-1.0.0.tgz"}},
+        {"dependencies": {"a": "1"}, "devDependencies": {"b": "link:b"}},
+        {"dependencies": {"a": "1"}, "overrides": {"b": {"c": "1"}}},
         {"dependencies": {"a": "1"}, "scripts": {"postinstall": "node build.js"}},
         {"dependencies": {"a": "1"}, "workspaces": ["pkg/*"]},
     ],
