@@ -1,0 +1,10 @@
+// Package handler counts its own calls: `invocation_n` grows with each one, in parallel too.
+package handler
+
+import "sync/atomic"
+
+var calls atomic.Int64
+
+func Handle(event any) any {
+	return map[string]any{"invocation_n": calls.Add(1)}
+}

@@ -1,0 +1,3 @@
+module nil
+
+go 1.23

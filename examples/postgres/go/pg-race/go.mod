@@ -1,0 +1,3 @@
+module pgrace
+
+go 1.23

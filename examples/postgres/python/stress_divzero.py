@@ -1,0 +1,10 @@
+from values import bad_request, fields_of
+
+
+def run(event):
+    """Without a divisor it divides by zero: an exception, and so a 500."""
+    fields = fields_of(event)
+    n, d = fields.get("n", 1), fields.get("d", 0)
+    if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in (n, d)):
+        return bad_request("n and d: expected numbers")
+    return {"result": n / d}
