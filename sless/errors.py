@@ -98,6 +98,10 @@ class Detail:
     message: str
 
 
+MAX_DETAILS = 20
+"""Errors reported per request."""
+
+
 class SlessError(Exception):
     """An error whose text is meant for users. The code determines the status."""
 
@@ -128,13 +132,13 @@ class NotFound(SlessError):
 
 
 class Invalid(SlessError):
-    """400 that lists all errors; the sentence is the first one."""
+    """400 that lists the first MAX_DETAILS errors; the sentence is the first one."""
 
     def __init__(self, *details: Detail, code: Code = Code.INVALID) -> None:
         first = details[0]
         more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
         text = f"{first.field}: {first.message}" if first.field else first.message
-        super().__init__(code, text + more, details=details)
+        super().__init__(code, text + more, details=details[:MAX_DETAILS])
 
 
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

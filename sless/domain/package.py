@@ -19,7 +19,6 @@ JUNK = frozenset({"__MACOSX", ".DS_Store", ".git"})
 MAX_PATH_BYTES = 1024
 MAX_PART_BYTES = 255
 MAX_LINK_STEPS = 40
-MAX_DETAILS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ def plan_files(entries: Sequence[ArchiveEntry], *, runtime: str, entrypoint: str
         files = unwrapped(files, runtime, entrypoint)
         mistakes += _bad_links(files)
     if mistakes:
-        raise Invalid(*mistakes[:MAX_DETAILS])
+        raise Invalid(*mistakes)
     _check_entrypoint(files, runtime, entrypoint)
     return tuple(sorted(files, key=lambda entry: entry.name))
 

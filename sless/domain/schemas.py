@@ -16,6 +16,7 @@ ENTRYPOINT_PATTERN = r"^[A-Za-z0-9_@$-]+([./][A-Za-z0-9_@$-]+)*\.[A-Za-z_$][A-Za
 ENV_NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MAX_EVENT_BYTES = 256 * 1024
+MAX_ENV_NAMES = 1000
 
 NAME: Schema = {
     "type": "string",
@@ -59,7 +60,10 @@ def _words(text: str) -> Schema:
 def _env(text: str, **more: Any) -> Schema:
     names = {"pattern": ENV_NAME_PATTERN, "maxLength": 256, "x-expected": "letters, digits and _, not starting with a digit"}
     values = {"type": "string", "pattern": r"^[^\x00]*$", "x-expected": "text without NUL characters"}
-    return _or_null({"type": "object", "propertyNames": names, "additionalProperties": values}, {}, text) | more
+    return (
+        _or_null({"type": "object", "maxProperties": MAX_ENV_NAMES, "propertyNames": names, "additionalProperties": values}, {}, text)
+        | more
+    )
 
 
 def _object(properties: dict[str, Schema], *, required: tuple[str, ...] = (), read_only: tuple[str, ...] = ()) -> Schema:
@@ -161,7 +165,11 @@ TRIGGER_COMMON: dict[str, Schema] = {
 }
 TRIGGER_FIELDS: dict[TriggerType, dict[str, Schema]] = {
     TriggerType.HTTP: {
-        "methods": _or_null({"type": "array", "items": {"type": "string", "enum": list(METHODS)}, "uniqueItems": True}, [], "empty: all"),
+        "methods": _or_null(
+            {"type": "array", "maxItems": len(METHODS), "items": {"type": "string", "enum": list(METHODS)}, "uniqueItems": True},
+            [],
+            "empty: all",
+        ),
         "auth": _choice(
             ("none", "token", "key"), "none", "what callers must send: nothing, a token of the tenant, or an API key in X-Sless-Key"
         ),

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import chain, islice
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
@@ -12,10 +13,11 @@ from jsonschema.validators import extend
 
 from sless.domain.answer_schemas import Schema
 from sless.domain.schemas import REQUESTS, relatives_of
-from sless.errors import Detail
+from sless.errors import MAX_DETAILS, Detail
 
 HIDDEN = frozenset({"secret_env", "build_env", "amqp_url"})
 """Fields whose values never appear in messages."""
+_SHOWN_CHARS = 80
 _TYPES = {
     "object": "an object",
     "array": "an array",
@@ -28,20 +30,53 @@ _TYPES = {
 
 
 def mistakes_of(component: str, value: Any) -> list[Detail]:
-    """All errors, sorted by field, without duplicates."""
-    errors = sorted(_validator(component).iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
-    return list(dict.fromkeys(detail for error in errors for detail in _details_of(error, component)))
+    """The first MAX_DETAILS errors, sorted by field, without duplicates. A value with too many items or fields is not examined further."""
+    try:
+        too_many = list(islice(_excess_of(component, REQUESTS[component], value), MAX_DETAILS))
+        if too_many:
+            return too_many
+        found = islice(_validator(component).iter_errors(value), MAX_DETAILS)
+        errors = sorted(found, key=lambda error: [str(part) for part in error.absolute_path])
+        details = chain.from_iterable(_details_of(error, component) for error in errors)
+        return list(islice(dict.fromkeys(islice(details, 2 * MAX_DETAILS)), MAX_DETAILS))
+    except RecursionError:
+        return [Detail(field="", message="expected a JSON object, found one that is nested too deeply")]
 
 
 def found_of(value: Any) -> str:
-    """A value, shortened for a message."""
-    text = json.dumps(value, ensure_ascii=True)
-    return text if len(text) <= 80 else text[:80] + "…"
+    """A value, shortened for a message. Encodes no more of a long one than is shown."""
+    if isinstance(value, str):
+        value = value[:_SHOWN_CHARS]
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=True).iterencode(value):
+        text += piece[: _SHOWN_CHARS + 1]
+        if len(text) > _SHOWN_CHARS:
+            return text[:_SHOWN_CHARS] + "…"
+    return text
 
 
 def suggestion_of(name: str, known: Mapping[str, Any]) -> str:
+    if len(name) > _SHOWN_CHARS:  # comparing costs time in proportion to the length
+        return ""
     near = difflib.get_close_matches(name, [key for key in known if not known[key].get("readOnly")], n=1)
     return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _excess_of(component: str, schema: Schema, value: Any, path: str = "") -> Iterator[Detail]:
+    """Errors about lists and objects with too many entries, which would be slow to validate."""
+    match value:
+        case list() if len(value) > schema.get("maxItems", len(value)):
+            yield Detail(field=path, message=f"expected {expected_of(schema)}, found {len(value)}")
+        case dict() if len(value) > schema.get("maxProperties", len(value)):
+            yield Detail(field=path, message=f"expected {expected_of(schema)}, found {len(value)}")
+        case dict():
+            known = schema.get("properties", {})
+            if known and not schema.get("additionalProperties", True) and len(value) > len(known) + MAX_DETAILS:
+                for name in value.keys() - known.keys():
+                    yield Detail(field=_join(path, name), message=_unknown(component, path, name, known))
+                return
+            for name in known.keys() & value.keys():
+                yield from _excess_of(component, known[name], value[name], _join(path, name))
 
 
 @cache
@@ -52,7 +87,10 @@ def _validator(component: str) -> Draft202012Validator:
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Iterator[ValidationError]:
     """In JSON Schema `$` matches only at the very end; in Python also before a final newline."""
-    if isinstance(instance, str) and not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), instance):
+    # A text over its maximum length is an error already, and matching it may take a lot of memory.
+    if not isinstance(instance, str) or len(instance) > schema.get("maxLength", len(instance)):
+        return
+    if not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), instance):
         yield ValidationError("pattern")
 
 
@@ -67,7 +105,7 @@ def _unknown(component: str, path: str, name: str, known: Mapping[str, Any]) -> 
 
 
 def _details_of(error: ValidationError, component: str) -> Iterator[Detail]:
-    path = ".".join(str(part) for part in error.absolute_path)
+    path = ".".join(_shortened(str(part)) for part in error.absolute_path)
     value: Any = error.instance
     schema: Schema = dict(error.schema) if isinstance(error.schema, Mapping) else {}
     hidden = bool(HIDDEN.intersection(map(str, error.absolute_path)))
@@ -106,12 +144,16 @@ def expected_of(schema: Schema) -> str:
         words = words.replace("a whole number", f"a whole number from {schema['minimum']} to {schema.get('maximum', '…')}")
     if "maxLength" in schema:
         words = words.replace("text", f"text of {schema.get('minLength', 0)} to {schema['maxLength']} characters")
-    return words + (f" of at most {schema['maxItems']} items" if "maxItems" in schema else "")
+    words += f" of at most {schema['maxItems']} items" if "maxItems" in schema else ""
+    return words + (f" of at most {schema['maxProperties']} fields" if "maxProperties" in schema else "")
 
 
 def _join(path: str, name: str) -> str:
-    shown = name if len(name) <= 80 else name[:80] + "…"
-    return f"{path}.{shown}" if path else shown
+    return f"{path}.{_shortened(name)}" if path else _shortened(name)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…"
 
 
 def _kind_of(value: Any) -> str:

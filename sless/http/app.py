@@ -12,9 +12,9 @@ from sless import assets, ids
 from sless.config import Settings
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
-from sless.errors import Code, Detail, Invalid, NotFound, SlessError
+from sless.errors import MAX_DETAILS, Code, Detail, Invalid, NotFound, SlessError
 from sless.http.api_request import NOBODY, ApiRequest
-from sless.http.body import UploadRequest
+from sless.http.body import MAX_FORM_PARTS, MAX_FORM_TEXT_BYTES, UploadRequest
 from sless.http.errors import on_failure, on_http_error, on_sless_error
 from sless.http.openapi import NAMESPACE_PATTERN, document
 from sless.http.operation import Operation
@@ -37,7 +37,11 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
     app = Flask("sless", static_folder=str(assets.static_dir()), static_url_path="/static")
     app.request_class = UploadRequest
     app.config.update(
-        SEND_FILE_MAX_AGE_DEFAULT=_STATIC_SEC, PROPAGATE_EXCEPTIONS=False, PROVIDE_AUTOMATIC_OPTIONS=False, MAX_FORM_MEMORY_SIZE=512 * 1024
+        SEND_FILE_MAX_AGE_DEFAULT=_STATIC_SEC,
+        PROPAGATE_EXCEPTIONS=False,
+        PROVIDE_AUTOMATIC_OPTIONS=False,
+        MAX_FORM_MEMORY_SIZE=MAX_FORM_TEXT_BYTES,
+        MAX_FORM_PARTS=MAX_FORM_PARTS,
     )
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
@@ -88,6 +92,8 @@ def _check_query(row: Operation) -> None:
             mistakes.append(Detail(field=name[:80], message="unknown query parameter" + suggestion_of(name, known)))
         elif "enum" in known[name] and value not in known[name]["enum"]:
             mistakes.append(Detail(field=name, message=f"expected {expected_of(known[name])}, found {found_of(value)}"))
+        if len(mistakes) == MAX_DETAILS:
+            break
     if mistakes:
         raise Invalid(*mistakes)
 

@@ -1,10 +1,12 @@
 """Request bodies: JSON up to its limit, uploads to disk."""
 
 import json
+import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from flask import Request, g, request
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -21,6 +23,13 @@ _JSON = "application/json"
 _FORM_OVERHEAD_BYTES = 64 * 1024
 _CHUNK_BYTES = 256 * 1024
 MAX_CODE_HASH_CHARS = 200
+MAX_FORM_PARTS = 1000
+MAX_FORM_TEXT_BYTES = 512 * 1024
+MAX_JSON_VALUES = 20_000
+"""Bounds the time and memory for parsing a body: each value takes up to some 200 bytes."""
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[,\[{]', re.DOTALL)
+_QUOTE = ord('"')
+_HUGE_NUMBER = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{307})")
 
 
 class UploadRequest(Request):
@@ -32,8 +41,8 @@ class UploadRequest(Request):
         folder: Path | None = g.get("staging")
         if folder is None:
             return super()._get_file_stream(total_content_length, content_type, filename, content_length)
-        g.form_files = g.get("form_files", 0) + 1
-        return (folder / f"form-{g.form_files}").open("xb+")
+        g.form_files.append((folder / f"form-{len(g.form_files)}").open("xb+"))
+        return cast(IO[bytes], g.form_files[-1])
 
 
 def read_json(limit_bytes: int, *, required: bool) -> Any:
@@ -55,7 +64,10 @@ def parse_json(data: bytes) -> Any:
         raise _not_json("the body is empty")
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(text, parse_constant=_refuse_constant)
+        _check_count(data)
+        # A hook for each number is slow, and only these can overflow.
+        hooks: dict[str, Any] = {"parse_float": _finite} if _HUGE_NUMBER.search(text) else {}
+        value = json.loads(text, parse_constant=_refuse_constant, **hooks)
         if "\\u" in text:  # only an escape can produce a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -105,13 +117,26 @@ def _from_stream(folder: Path, limit_bytes: int) -> Path:
 
 
 def _from_form(folder: Path, limit_bytes: int, code_hash: str | None) -> tuple[Path, str | None]:
-    g.staging = folder
+    g.staging, g.form_files = folder, []
+    try:
+        return _read_form(limit_bytes, code_hash)
+    finally:
+        for file in g.form_files:
+            file.close()
+
+
+def _read_form(limit_bytes: int, code_hash: str | None) -> tuple[Path, str | None]:
     request.max_content_length = limit_bytes + _FORM_OVERHEAD_BYTES
     try:
         file = request.files.get("code")
         fields = request.form
     except RequestEntityTooLarge as error:
-        raise _too_large("the upload", limit_bytes, "max_zip_bytes") from error
+        if (request.content_length or 0) > request.max_content_length:
+            raise _too_large("the upload", limit_bytes, "max_zip_bytes") from error
+        message = f"expected a form with at most {MAX_FORM_PARTS} parts and {MAX_FORM_TEXT_BYTES} bytes of text"
+        raise Invalid(Detail(field="", message=message)) from error
+    if None in fields or None in request.files:
+        raise Invalid(Detail(field="", message="the form has a part without a name"))
     if file is None:
         found = ", ".join(sorted({*request.files, *fields})[:5]) or "none"
         raise Invalid(Detail(field="code", message=f"expected a file in the form field code, found the fields: {found[:120]}"))
@@ -128,6 +153,27 @@ def _too_large(what: str, limit_bytes: int, setting: str) -> SlessError:
 
 def _not_json(found: str) -> Invalid:
     return Invalid(Detail(field="", message=f"invalid JSON: {found}"), code=Code.INVALID_JSON)
+
+
+def _check_count(data: bytes) -> None:
+    """Raises TOO_LARGE. Counting needs no memory, unlike parsing."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= MAX_JSON_VALUES:
+        return
+    strings = separators = 0
+    for token in _TOKEN.finditer(data):
+        if data[token.start()] == _QUOTE:
+            strings += 1
+        else:
+            separators += 1
+        if separators > MAX_JSON_VALUES or strings > 2 * MAX_JSON_VALUES:
+            raise SlessError(Code.TOO_LARGE, f"the request body has too many values: expected at most {MAX_JSON_VALUES}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return number
 
 
 def _refuse_constant(name: str) -> Any:

@@ -143,6 +143,24 @@ def test_upload_over_each_limit_is_413_naming_it(make_store: Any, tmp_path: Path
     assert left_over(rest) == [] and stored(rest) == []
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([b"form-data"], "the form has a part without a name"),
+        ([b'form-data; filename="code.zip"'], "the form has a part without a name"),
+        ([b'form-data; name="a"'] * 1001, "at most 1000 parts"),
+        ([b'form-data; name="a"; filename="b"'] * 1001, "at most 1000 parts"),
+    ],
+)
+def test_a_form_with_nameless_or_too_many_parts_is_400(rest: Rest, parts: list[bytes], message: str) -> None:
+    rest.function()
+    whole = [*parts, b'form-data; name="code"; filename="code.zip"']
+    body = b"".join(b"--b\r\nContent-Disposition: %b\r\n\r\nx\r\n" % part for part in whole) + b"--b--\r\n"
+    response = rest.post("functions/hello/upload", data=body, content_type="multipart/form-data; boundary=b")
+    assert response.status_code == 400 and message in response.json["error"], response.text
+    assert left_over(rest) == []
+
+
 def test_full_disk_is_507_and_leaves_nothing(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     rest.function()
 

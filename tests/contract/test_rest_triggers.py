@@ -101,7 +101,7 @@ def test_on_the_shared_broker_a_tenant_names_its_own_queues(rest: Rest) -> None:
     shared = {key: value for key, value in EVENT.items() if key != "amqp_url"}
     refused = rest.post("triggers", shared | {"queue": "orders"})
     assert fields_of(refused) == {"queue"}
-    assert f'starts with "{rest.namespace}."' in refused.json["error"] and 'found "orders"' in refused.json["error"]
+    assert f'must start with "{rest.namespace}."' in refused.json["error"] and 'found "orders"' in refused.json["error"]
     assert fields_of(rest.post("triggers", shared | {"queue": f"{rest.namespace}x.orders"})) == {"queue"}
     made = rest.post("triggers", shared | {"queue": f"{rest.namespace}.orders"})
     assert made.status_code == 201 and made.json["max_attempts"] == 5

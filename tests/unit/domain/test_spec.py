@@ -115,13 +115,11 @@ def test_bad_entrypoints(entrypoint: Any) -> None:
 
 @pytest.mark.parametrize("field", ["env_vars", "build_env", "secret_env"])
 def test_environment_rules(field: str) -> None:
-    values = {"A": "1", "_b": "", "SLESS_MINE": "x", "ü": "1", "1A": "x", "": "x", "B": "a\x00b", "C": None} | {
-        f"SLESS_{name}": "x" for name in RUNTIME_NAMES
-    }
-    found = fields_of(MINIMAL | {field: values})
-    bad = {"ü", "1A", "", "B", "C"} | {f"SLESS_{name}" for name in RUNTIME_NAMES}
-    assert set(found) == {f"{field}.{name}" for name in bad}
-    assert "reserved" in found[f"{field}.SLESS_ENTRYPOINT"]
+    values = {"A": "1", "_b": "", "SLESS_MINE": "x", "ü": "1", "1A": "x", "": "x", "B": "a\x00b", "C": None}
+    assert set(fields_of(MINIMAL | {field: values})) == {f"{field}.{name}" for name in ("ü", "1A", "", "B", "C")}
+    for name in RUNTIME_NAMES:
+        found = fields_of(MINIMAL | {field: {f"SLESS_{name}": "x"}})
+        assert set(found) == {f"{field}.SLESS_{name}"} and "reserved" in found[f"{field}.SLESS_{name}"]
 
 
 def test_secret_values_are_not_in_messages() -> None:
