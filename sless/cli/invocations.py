@@ -145,7 +145,7 @@ def callback_key(context: CommandContext, rotate: bool) -> None:
     """Print the key that signs the callbacks of asynchronous calls.
 
     The printed text is the key. A genuine callback has the header X-Sless-Signature: v1=HEX, where HEX is the HMAC-SHA256 of the header
-    X-Sless-Timestamp, a dot and the body.
+    X-Sless-Timestamp, the callback URL and the body, with a dot after each of the first two.
 
     \b
     Examples:

@@ -127,7 +127,7 @@ def signing_keys_of(keys: Iterable[CallbackKey], now: datetime) -> list[Callback
     return found[:1] + [key for key in found[1:2] if now < found[0].created_at + KEY_OVERLAP]
 
 
-def signature_of(keys: Iterable[CallbackKey], timestamp_sec: int, body: bytes) -> str:
+def signature_of(keys: Iterable[CallbackKey], timestamp_sec: int, url: str, body: bytes) -> str:
     """`v1=` and the hex HMAC-SHA256 of `{timestamp}.{body}`, once per key, comma-separated."""
-    message = b"%d.%b" % (timestamp_sec, body)
+    message = b"%d.%b.%b" % (timestamp_sec, url.encode(), body)
     return ",".join("v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest() for key in keys)

@@ -23,6 +23,10 @@ def get(kind: Kind, req: ApiRequest) -> Response:
     return json_response(_view_json(req.usecases.invocations.get(req.namespace, kind, req.name, _wanted(req))))
 
 
+def get_in(req: ApiRequest) -> Response:
+    return json_response(_view_json(req.usecases.invocations.get_in(req.namespace, _wanted(req))))
+
+
 def cancel(kind: Kind, req: ApiRequest) -> Response:
     return json_response(_view_json(req.usecases.invocations.cancel(req.namespace, kind, req.name, _wanted(req))), 202)
 
@@ -133,6 +137,15 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
 
 _KEY = {200: Reply(text="the key", content={"application/json": "CallbackKey"})}
 OPERATIONS = (
+    Operation(
+        id="invocation",
+        method="GET",
+        path="/v1/namespaces/{ns}/invocations/{id}",
+        view=get_in,
+        tag="namespaces",
+        summary="One call of any function, service or job of the namespace, also of a deleted one as long as history is kept",
+        replies={200: shown("InvocationWithLogs", "the call")},
+    ),
     Operation(
         id="callbackKey",
         method="GET",

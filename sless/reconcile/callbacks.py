@@ -123,7 +123,7 @@ class CallbacksLoop:
         headers = {
             "Host": url.authority, "Content-Type": "application/json", "User-Agent": f"sless/{__version__}",
             "X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id, "X-Sless-Timestamp": str(now_sec),
-            "X-Sless-Signature": signature_of(keys, now_sec, body), "Connection": "close",
+            "X-Sless-Signature": signature_of(keys, now_sec, due.url, body), "Connection": "close",
         }  # fmt: skip
         return _post(self._connection_of(url, address), url, body, headers, self.whole_sec)
 

@@ -12,7 +12,7 @@ from sless.store.bulk import BulkInsert
 from sless.store.cleaning import Cleaner, Retention
 from sless.store.engine import Database
 from sless.store.stats import StatsStore
-from sless.store.tables import invocations, log_lines
+from sless.store.tables import invocations, log_lines, workloads
 
 _LINES_LOCK = 0x736C6573_6C6F6773
 """Key of a PostgreSQL advisory lock."""
@@ -73,6 +73,17 @@ class HistoryStore:
         columns = invocations.c
         by_id = select(invocations).where(columns.id == id_or_request_id, columns.workload_id == workload_id)
         by_request = select(invocations).where(columns.workload_id == workload_id, columns.request_id == id_or_request_id)
+        by_request = by_request.order_by(columns.started_at.desc(), columns.id.desc()).limit(1)
+        with self._db.read() as conn:
+            row = conn.execute(by_id).mappings().one_or_none() or conn.execute(by_request).mappings().one_or_none()
+            return _invocation_of(row) if row else None
+
+    def find_in(self, namespace: str, id_or_request_id: str) -> Invocation | None:
+        """By id, also of a deleted workload; else the newest with that request id among the existing workloads."""
+        columns = invocations.c
+        by_id = select(invocations).where(columns.id == id_or_request_id, columns.namespace == namespace)
+        living = select(workloads.c.id).where(workloads.c.namespace == namespace)
+        by_request = select(invocations).where(columns.workload_id.in_(living), columns.request_id == id_or_request_id)
         by_request = by_request.order_by(columns.started_at.desc(), columns.id.desc()).limit(1)
         with self._db.read() as conn:
             row = conn.execute(by_id).mappings().one_or_none() or conn.execute(by_request).mappings().one_or_none()

@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, exists, or_, select, update
 
 from sless import clock, ids
-from sless.domain.model import Kind, Observed, Workload, WorkloadSpec
+from sless.domain.lifecycle import OPEN_CALL_STATUSES
+from sless.domain.model import CallStatus, Kind, Observed, Workload, WorkloadSpec
 from sless.errors import Code, NotFound, SlessError
 from sless.store import codec, discards, revision
 from sless.store.engine import Database
@@ -122,19 +123,20 @@ class WorkloadStore:
                 revision.bump(conn)
 
     def remove(self, workload_id: str) -> None:
-        """The row with its versions, build logs, runs, endpoints, invocations and log lines; `call_stats` stay. Idempotent.
+        """The row with its versions, build logs, runs and endpoints. Idempotent.
 
-        Deletes history first and in steps, so that other writers do not wait long; after an interruption the next call continues.
+        Invocations with their log lines, and `call_stats`, stay until the clean-up of history; open invocations end as cancelled. Log
+        lines outside of calls are deleted first and in steps, so that other writers do not wait long.
         """
-        for table in (log_lines, invocations):
-            some = select(table.c.id).where(table.c.workload_id == workload_id).limit(_REMOVE_BATCH)
-            removed = _REMOVE_BATCH
-            while removed == _REMOVE_BATCH:
-                with self._db.write() as conn:
-                    removed = conn.execute(delete(table).where(table.c.id.in_(some))).rowcount
+        outside = select(log_lines.c.id).where(log_lines.c.workload_id == workload_id, log_lines.c.invocation_id == "")
+        removed = _REMOVE_BATCH
+        while removed == _REMOVE_BATCH:
+            with self._db.write() as conn:
+                removed = conn.execute(delete(log_lines).where(log_lines.c.id.in_(outside.limit(_REMOVE_BATCH)))).rowcount
         with self._db.write() as conn:
             discards.add(self._db, conn, versions.c.workload_id == workload_id)
             if conn.execute(delete(workloads).where(workloads.c.id == workload_id)).rowcount:
+                _cancel_open_invocations(conn, workload_id)
                 revision.bump(conn)
 
     def set_observed(self, workload_id: str, observed: Observed) -> None:
@@ -151,6 +153,12 @@ class WorkloadStore:
         with self._db.read() as conn:
             row = conn.execute(_newest_named(namespace, scope, name)).mappings().one_or_none()
             return workload_of(row) if row else None
+
+
+def _cancel_open_invocations(conn: Connection, workload_id: str) -> None:
+    still_open = and_(invocations.c.workload_id == workload_id, invocations.c.status.in_(OPEN_CALL_STATUSES))
+    values = {"status": CallStatus.CANCELLED, "error": "cancelled: the workload was deleted", "finished_at": clock.now()}
+    conn.execute(update(invocations).where(still_open).values(values))
 
 
 def lock(conn: Connection, workload_id: str) -> Workload:

@@ -38,7 +38,16 @@ class Invocations:
         self._store = parts.store
 
     def get(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> InvocationView:
-        call = self._call(namespace, kind, name, id_or_request_id)
+        return self._view(self._call(namespace, kind, name, id_or_request_id))
+
+    def get_in(self, namespace: str, id_or_request_id: str) -> InvocationView:
+        """Of any workload of the namespace, also of a deleted one as long as history is kept. Raises NotFound."""
+        call = self._store.history.find_in(namespace, id_or_request_id)
+        if call is None:
+            raise NotFound("invocation", id_or_request_id)
+        return self._view(call)
+
+    def _view(self, call: Invocation) -> InvocationView:
         run = self._store.runs.find(call.id)
         return InvocationView(
             call=call,

@@ -6,6 +6,7 @@ import pytest
 
 from sless import clock
 from sless.domain.model import CallStatus, Run
+from sless.ids import namespace_of
 from tests.builders import make_invocation, make_run
 from tests.contract.rest_harness import Rest
 from tests.contract.store_steps import claim_run, requeue_run
@@ -56,7 +57,7 @@ def test_a_synchronous_call_has_none(hello: Rest) -> None:
     hello.store.history.add_history([call], [], [])
     body = hello.get(f"functions/hello/invocations/{call.id}").json
     assert (body["attempts_detail"], body["max_attempts"], body["callback"]) == ([], None, None)
-    assert "only asynchronous calls" in hello.post(f"functions/hello/invocations/{call.id}/retry").json["error"]
+    assert "only those of asynchronous calls" in hello.post(f"functions/hello/invocations/{call.id}/retry").json["error"]
     refused = hello.delete(f"functions/hello/invocations/{call.id}")
     assert refused.status_code == 409 and "it is failed" in refused.json["error"]
 
@@ -117,3 +118,20 @@ def test_the_key_of_callbacks(rest: Rest) -> None:
     assert rest.get("callback-key").json == second
     assert rest.get("callback-key", sub=None).status_code == 401
     assert rest.get("callback-key", sub="stranger").status_code == 403
+
+
+def test_a_call_of_a_deleted_function_stays_visible(rest: Rest) -> None:
+    rest.function()
+    rest.built()
+    run = accept(rest)
+    claim_run(rest.store, run.id, "h", 1)
+    rest.store.runs.finish(run.id, status=CallStatus.SUCCEEDED, result='{"n": 1}')
+    assert rest.get(f"invocations/{run.id}").json == rest.get(f"functions/hello/invocations/{run.id}").json
+    rest.delete("functions/hello")
+    rest.gone("hello")
+    assert rest.get(f"functions/hello/invocations/{run.id}").status_code == 404
+    shown = rest.get(f"invocations/{run.id}").json
+    assert (shown["status"], shown["result"], shown["name"]) == ("succeeded", '{"n": 1}', "hello")
+    assert rest.get("invocations/unknown").status_code == 404
+    other = namespace_of("mallory")
+    assert rest.get(f"/v1/namespaces/{other}/invocations/{run.id}", sub="mallory").status_code == 404

@@ -236,7 +236,11 @@ class TestDeleting:
         assert store.versions.list_of(workload.id) == [] and store.versions.log(version.id) == []
         assert store.routes.endpoints(workload.id) == []
         assert store.runs.find(run.id) is None and store.runs.count(CallStatus.QUEUED) == 0
-        assert store.history.list_invocations(workload.id) == [] and store.history.log_tail(workload.id) == []
+        kept = {call.id: store.history.find_in(NAMESPACE, call.id) for call in calls}
+        assert kept == {call.id: call for call in calls} and store.history.find_in("other", calls[0].id) is None
+        assert [line.seq for line in store.history.lines_of(workload.id, calls[0].id)] == [0, 1, 2, 3, 4]
+        cancelled = store.history.find_in(NAMESPACE, run.id)
+        assert cancelled is not None and cancelled.status is CallStatus.CANCELLED and "deleted" in cancelled.error
         assert store.history.list_invocations("other") == [other]
         assert store.history.stats(workload.id, AT - timedelta(hours=1), AT + timedelta(hours=1)) == [stats]
         store.workloads.remove(workload.id)

@@ -181,7 +181,7 @@ def test_a_callback_that_a_kill_interrupts_is_sent_again_and_signed(product: Pro
     assert first == second and first["result"] == '{"n": 1}'
     key = tenant.get("callback-key").json()["key"]
     for headers, body in receiver.sent[call_id]:
-        signed = f"{headers['X-Sless-Timestamp']}.".encode() + body
+        signed = f"{headers['X-Sless-Timestamp']}.{receiver.url}.".encode() + body
         assert headers["X-Sless-Signature"] == "v1=" + hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 

@@ -218,7 +218,7 @@ async def test_a_channel_that_the_broker_closes_begins_anew(rabbit_server: Rabbi
         listener = await desk.listening(max_concurrency=1)
         await desk.publish(b"running", b"waiting")
         await until(lambda: desk.function.running == 1)
-        (session,) = listener._sessions
+        (session,) = listener._consumers
         await session.channel.ack(999)  # a tag that was never given: the broker closes the channel
         await until(lambda: "unknown delivery tag" in listener.message, lambda: listener.message)
         go.set()

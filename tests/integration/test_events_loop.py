@@ -128,7 +128,7 @@ async def test_a_flood_waits_in_the_broker(rabbit_server: RabbitServer) -> None:
         before_mb, most = peak_mb(), 0
         listener = await desk.listening(prefetch=10, max_concurrency=5)
         while function.calls_made < 3000 + 600:
-            most = max(most, sum(len(session.tasks) for session in listener._sessions))
+            most = max(most, sum(len(session.tasks) for session in listener._consumers))
             await asyncio.sleep(0.005)
         assert 10 <= most <= 30  # the queue's own, and those of two retry queues
         assert peak_mb() - before_mb < 20
@@ -147,7 +147,7 @@ async def test_large_messages_wait_in_the_broker_whatever_the_prefetch(rabbit_se
         for _ in range(40):
             await desk.publish(b"x" * 2**17)
         listener = await desk.listening(prefetch=100, max_concurrency=1)
-        (session,) = listener._sessions
+        (session,) = listener._consumers
         await until(lambda: session.connection.budget.full)
         await asyncio.sleep(0.5)
         assert 8 < len(session.tasks) <= 16  # over 1 MB, and what had been read already

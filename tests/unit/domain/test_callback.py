@@ -101,8 +101,8 @@ def test_the_body_tells_the_end():
 
 def test_signatures():
     keys = [CallbackKey(secret="one", created_at=NOW), CallbackKey(secret="two", created_at=NOW)]
-    one, two = (hmac.new(secret, b'1700000000.{"a": 1}', hashlib.sha256).hexdigest() for secret in (b"one", b"two"))
-    assert signature_of(keys, 1_700_000_000, b'{"a": 1}') == f"v1={one},v1={two}"
+    one, two = (hmac.new(secret, b'1700000000.https://a.example/x.{"a": 1}', hashlib.sha256).hexdigest() for secret in (b"one", b"two"))
+    assert signature_of(keys, 1_700_000_000, "https://a.example/x", b'{"a": 1}') == f"v1={one},v1={two}"
 
 
 def test_the_key_before_signs_for_a_day():
