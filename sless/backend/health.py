@@ -1,4 +1,4 @@
-"""Control requests to an instance on its unix socket (runtimes/README.md, "Server mode")."""
+"""Health checks of an instance over its Unix socket (runtimes/README.md, "Server mode")."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ class Health:
 
 
 def listens(path: Path) -> bool:
-    """Whether someone accepts connections there. Never waits: a full backlog counts as listening."""
+    """Whether a server listens there. Never blocks: a full backlog counts as listening."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:
             probe.connect(str(path))
@@ -28,7 +28,7 @@ def listens(path: Path) -> bool:
 
 
 def find_instance_health(path: Path, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
-    """None when there is no proper answer within the time."""
+    """None without a valid answer in time."""
     connection = _UnixConnection(path, timeout_sec)
     try:
         connection.request("GET", "/_sless/health", headers={"X-Sless-Control": "1", "Connection": "close"})

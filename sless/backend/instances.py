@@ -1,4 +1,4 @@
-"""Instances and deployments as the local backend keeps them in memory; changed only under the supervisor's lock."""
+"""In-memory state of instances and their groups in the local backend. Changed only under the supervisor's lock."""
 
 import time
 from collections import OrderedDict
@@ -23,8 +23,8 @@ REASONS_KEPT = 2_000
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Instance:
-    """`child` None: it is being started. `end_reason` is set before a kill of ours, so that the exit is explained by it. `end_expected`:
-    the exit is no crash."""
+    """`child` is None while it is being started. `end_reason` is set before sless kills it and explains the exit. `end_expected`: the
+    exit is not a crash."""
 
     id: str
     revision: Revision
@@ -41,7 +41,7 @@ class Instance:
     overdue_since: float | None = None
     unresponsive_since: float | None = None
     watched: bool = False
-    """Its health is asked every second since a call hung in it."""
+    """A call hung in it, so its health is checked every second."""
     asking: bool = False
     probe_sec: float = _FIRST_PROBE_SEC
     probe_at: float = 0.0
@@ -80,7 +80,7 @@ class Instance:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class InstanceGroup:
-    """One deployment. `desired` None: it is being removed."""
+    """The instances of one workload. `desired` None: the workload is being removed."""
 
     workload_id: str
     durations: Durations
@@ -90,7 +90,7 @@ class InstanceGroup:
     not_before: float = 0.0
     message: str = ""
     could_not_start: bool = False
-    """The last crash came before readiness."""
+    """The last crash happened before it became ready."""
     generation: int = 0
     due: float = 0.0
 
@@ -103,7 +103,7 @@ class InstanceGroup:
         return DesiredInstances(revision=self.desired.revision, replicas=self.desired.replicas, not_before=self.not_before)
 
     def set_desired(self, desired: Deployment) -> None:
-        """A new revision starts without the back-off of the old one."""
+        """A new revision does not inherit the back-off of the old one."""
         if self.desired is None or self.desired.revision != desired.revision:
             self.restarts = Restarts(durations=self.durations)
             self.not_before, self.message, self.could_not_start = 0.0, "", False
@@ -146,7 +146,7 @@ class InstanceGroup:
 
 
 class Reasons:
-    """Why instances ended, the newest ones."""
+    """Why the most recent instances ended."""
 
     def __init__(self) -> None:
         self._by_id: OrderedDict[str, str] = OrderedDict()

@@ -1,4 +1,4 @@
-"""LocalBackend: user code as child processes of this server."""
+"""LocalBackend: runs user code in child processes of this server."""
 
 import time
 from collections.abc import Callable, Collection
@@ -19,8 +19,8 @@ from sless.host.rundir import RunDir
 def make_local_backend(
     settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, durations: Durations | None = None
 ) -> "LocalBackend":
-    """`on_lines` takes log lines from the thread that serves all children: it must only put them somewhere. `changed` is called whenever
-    `observe` or `observe_runs` would show something new."""
+    """`on_lines` receives log lines in the one thread that serves all children, so it must return at once. `changed` is called whenever
+    `observe` or `observe_runs` would report something new."""
     durations = durations or Durations()
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
@@ -51,7 +51,7 @@ class LocalBackend:
         self._supervisor.remove(workload_id)
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:
-        """A tenant's namespace is nothing of its own on this machine."""
+        """Nothing on this machine belongs to a namespace as such."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         self._runs.start(run, done)
@@ -69,7 +69,7 @@ class LocalBackend:
         self._supervisor.report_unresponsive(endpoint_id)
 
     def close(self, grace_sec: float | None = None) -> None:
-        """Calls and runs get `grace_sec` to end."""
+        """Gives calls and runs `grace_sec` to end."""
         grace_sec = self._close_sec if grace_sec is None else grace_sec
         if self._closed:
             return

@@ -1,4 +1,4 @@
-"""What a run left behind: the runtime's result file → an Outcome, within the limits."""
+"""Reads the result file of a run into an Outcome, within limits."""
 
 import json
 import re
@@ -16,11 +16,11 @@ from sless.domain.model import Kind
 from sless.domain.ports import Outcome
 
 MAX_CALL_RESULT_BYTES = 32 * 2**20
-"""Of a function called once; a job's limit is a setting."""
+"""Limit for a one-off call of a function; the limit for jobs is a setting."""
 SMALL_BYTES = 1 * 2**20
-"""A result file up to this size is parsed here, a larger one by a child."""
+"""Larger result files are parsed in a child process."""
 MAX_FILE_BYTES = 512 * 2**20
-"""Larger result files are not even opened."""
+"""Larger result files are not opened at all."""
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -30,12 +30,12 @@ class ResultTooLarge(Exception):
 
 
 class NoOutcome(Exception):
-    """The process left no result, or one that is not what runtimes/README.md says."""
+    """The process left no result, or one that violates runtimes/README.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """Bytes of a result. `stop_sec`: from SIGTERM to SIGKILL for a run over its time limit."""
+    """Maximum result sizes in bytes. `stop_sec`: from SIGTERM to SIGKILL for a run over its time limit."""
 
     job: int
     call: int = MAX_CALL_RESULT_BYTES
@@ -46,7 +46,7 @@ class RunLimits:
 
 
 def read_outcome(path: Path, limit_bytes: int) -> Outcome:
-    """Raises NoOutcome, ResultTooLarge. The file is the tenant's: it may hold, and be, anything."""
+    """Raises NoOutcome, ResultTooLarge. The tenant controls the file: it may contain, and be, anything."""
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
@@ -82,7 +82,7 @@ def _check_size(head: dict[str, Any], limit_bytes: int) -> None:
 
 
 def _outcome_of(head: dict[str, Any], body: bytes) -> Outcome:
-    """Judged as the same answer of an instance is."""
+    """By the same rules as an instance's answer."""
     status = _status_of(head["status"])
     own_failure = own_failure_of(status, body)
     return Outcome(
@@ -102,7 +102,7 @@ def _status_of(value: Any) -> int:
 
 
 def _header_of(name: Any, value: Any) -> tuple[str, str]:
-    """As it may stand in an answer's head: no line break, which would let a function say what only sless may."""
+    """Refuses line breaks: they would let a function set headers reserved for sless."""
     if not (isinstance(name, str) and _NAME.fullmatch(name) and isinstance(value, str) and _VALUE.fullmatch(value)):
         raise ValueError("headers: expected pairs of a name and a value without control characters")
     return name, value

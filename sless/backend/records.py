@@ -1,6 +1,6 @@
-"""`data_dir/runs/<id>/`: what a run was given and what it left, so that its outcome survives this process.
+"""`data_dir/runs/<id>/`: input and output of a run, so that its outcome survives this process.
 
-`spec.json` (no environment, so no secrets), `event.json`, `result.json` (the runtime writes it), `log` (stdout lines as they came),
+`spec.json` (without environment, so without secrets), `event.json`, `result.json` (written by the runtime), `log` (raw stdout lines),
 `end.json` (how it ended, written by the server).
 """
 
@@ -36,7 +36,7 @@ class RunRecord:
         return self.path / "event.json"
 
     def create(self, run: RunSpec, owner: str, source: str) -> datetime:
-        """`source` names this attempt among those of the run, for its log lines. Raises FileExistsError when the run is known."""
+        """`source` tells the log lines of this attempt from those of others. Raises FileExistsError when the run is known."""
         self.path.mkdir(mode=0o700)
         started_at = clock.now()
         revision = run.revision
@@ -50,7 +50,7 @@ class RunRecord:
         return started_at
 
     def append_log(self, lines: Sequence[bytes]) -> None:
-        # Removed while it ran, or on a disk that is full: what is here only matters when this server does not live to see the run's end.
+        # The run was removed, or the disk is full. This log matters only if the server dies before the run ends.
         with contextlib.suppress(OSError), (self.path / "log").open("ab") as log:
             log.write(b"".join(line + b"\n" for line in lines))
 
@@ -60,7 +60,7 @@ class RunRecord:
         _write_whole(self.path / "end.json", item)
 
     def set_aside(self) -> Path | None:
-        """Takes the folder out of sight at once, so that the id is free again; the caller removes what is returned."""
+        """Renames the folder, so that the id is free at once; the caller removes the returned path."""
         aside = self.path.with_name(f".gone-{new_id(12)}")
         try:
             return self.path.rename(aside)
@@ -71,7 +71,7 @@ class RunRecord:
         return str((_read(self.path / "spec.json") or {}).get("owner", ""))
 
     def observe(self, limits: RunLimits, *, owner_lives: bool) -> ObservedRun | None:
-        """What the folder alone tells. None: the run was interrupted by a stop of its server, and has no outcome."""
+        """What the folder shows. None: the run was interrupted when its server stopped, and has no outcome."""
         spec, end = _read(self.path / "spec.json"), _read(self.path / "end.json")
         if spec is None:
             return None
@@ -97,8 +97,8 @@ class RunRecord:
         return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=clock.now())
 
     def replay_log(self, sink: Sink) -> None:
-        """Hands the lines over once more: the last ones may not have been stored when the server stopped, and one that was is known by
-        its number."""
+        """Delivers the log lines again: the last ones may not have been stored when the server stopped; stored ones are recognised by their
+        number."""
         spec = _read(self.path / "spec.json") or {}
         log = self.path / "log"
         if spec and log.exists():

@@ -1,4 +1,4 @@
-"""Things that run once: jobs and calls of functions without instances."""
+"""One-off runs: jobs, and calls of functions without instances."""
 
 import logging
 import signal
@@ -38,20 +38,20 @@ class _Run:
     record: RunRecord
     reader: LineReader
     home: str
-    """Name of its home folder, and of its log lines: not the run's id, since the same run may begin again while this one is cleared away,
-    and its lines count from the beginning again."""
+    """Name of its home folder and source of its log lines. Not the run's id: a retry may start while this attempt is being cleaned up, and
+    its lines are numbered from the start again."""
     started_at: datetime = field(default_factory=clock.now)
     child: Child | None = None
     ended: ObservedRun | None = None
     forced: tuple[CallStatus, str] | None = None
-    """Why we ended it; wins over what the process left."""
+    """Why sless ended it; takes precedence over the process's result."""
     removed: bool = False
     interrupted: bool = False
-    """The server stops: the run shall begin again under the next one, so nothing of it is kept."""
+    """The server is stopping: nothing is kept, and the next server starts the run again."""
 
 
 class LocalRuns:
-    """`changed` is called when a run has ended."""
+    """`changed` is called after each run."""
 
     def __init__(self, starter: Starter, folder: Path, limits: RunLimits, changed: Callable[[], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,7 +61,7 @@ class LocalRuns:
         self._changed = changed
         self._runs: dict[str, _Run] = {}
         self._foreign: dict[str, ObservedRun] = {}
-        """Ended ones that an earlier server began."""
+        """Ended runs of an earlier server."""
         self._lock = threading.Condition()
         self._closing = False
         for aside in folder.glob(".gone-*"):
@@ -69,17 +69,17 @@ class LocalRuns:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-runs")
 
     def start(self, spec: RunSpec, done: Done) -> None:
-        """Raises BackendUnavailable when the server is stopping, or a run of this id has been removed and has not ended yet; SlessError
-        when the disk is full."""
+        """Raises BackendUnavailable when the server is stopping or a removed run with this id has not ended yet; SlessError when the disk
+        is full."""
         if is_full(self._folder):
-            raise storage_full("no run can begin")
+            raise storage_full("no run can start")
         record = RunRecord(path=self._folder / spec.id)
         with self._lock:
             if self._closing:
                 raise BackendUnavailable("the server is stopping")
             known = self._runs.get(spec.id)
             if known is not None and known.removed:
-                raise BackendUnavailable("what is left of the attempt before is being ended")
+                raise BackendUnavailable("the previous attempt is still being stopped")
             if known is not None or record.path.exists():
                 return
             source = new_id()
@@ -101,7 +101,7 @@ class LocalRuns:
         return known
 
     def _observe_foreign(self, record: RunRecord) -> ObservedRun | None:
-        """A run of another server. One that a stop interrupted is not shown, so that it is begun again; its folder goes."""
+        """A run of another server. An interrupted one is removed and not reported, so that it is started again."""
         run_id = record.path.name
         if run_id not in self._foreign:
             owner = record.owner()
@@ -129,7 +129,7 @@ class LocalRuns:
         self._set_aside(RunRecord(path=self._folder / run_id))
 
     def close(self, grace_sec: float) -> None:
-        """Lets what runs end within `grace_sec`, then ends it."""
+        """Waits up to `grace_sec` for runs to end, then kills them."""
         with self._lock:
             self._closing = True
             self._lock.wait_for(lambda: not self._going(), grace_sec)
@@ -142,7 +142,7 @@ class LocalRuns:
     # --- one run --------------------------------------------------------------------------------------------------------------------
 
     def _guard(self, run: _Run, step: Callable[[_Run], None]) -> None:
-        """The top of a pool thread: whatever goes wrong ends the run with a message."""
+        """Top of a pool thread: any error ends the run with a message."""
         try:
             step(run)
         except Exception as error:
@@ -198,13 +198,13 @@ class LocalRuns:
             self._force(run, CallStatus.FAILED, out_of_memory_words_of(used_mb, run.spec.revision.memory_mb))
 
     def _force(self, run: _Run, status: CallStatus, message: str) -> None:
-        """Ends it now; under the lock."""
+        """Kills it. The caller holds the lock."""
         run.forced = run.forced or (status, message)
         if run.child is not None:
             run.child.signal_group(signal.SIGKILL)
 
     def _on_exit(self, run: _Run, code: int) -> None:
-        """In the children's thread, so the reading is left to the pool."""
+        """Runs in the children's thread, so a pool thread reads the result."""
         self._pool.submit(self._guard, run, lambda run: self._conclude(run, self._outcome_of(run, code)))
 
     def _outcome_of(self, run: _Run, code: int) -> ObservedRun:
@@ -221,7 +221,7 @@ class LocalRuns:
         except NoOutcome:
             return self._ended(run, CallStatus.FAILED, exit_words_of(code), exit_code=code)
         tail = run.reader.tail()
-        said = [] if tail == [outcome.error] else tail  # one line that is the error itself is not said twice
+        said = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
         message = "" if outcome.ok else "\n".join([outcome.error or "", *said])
         return ObservedRun(
             id=run.spec.id, status=status_of(outcome.ok), outcome=outcome, message=message, exit_code=code,
@@ -249,7 +249,7 @@ class LocalRuns:
         try:
             run.done(end)
         except Exception:
-            _log.exception("the end of run %s could not be handed over", run.spec.id)
+            _log.exception("the callback of run %s failed", run.spec.id)
         self._changed()
         remove_tree(self._starter.run_dir.home_root(run.home))
 
@@ -257,8 +257,8 @@ class LocalRuns:
         try:
             if run.record.path.is_dir():
                 run.record.write_end(end)
-        except OSError as error:  # who waits for it hears of it all the same; after a stop of this server it begins again
-            _log.warning("the end of run %s cannot be written down: %s", run.spec.id, error)
+        except OSError as error:  # the caller is still notified; after a restart the run would start again
+            _log.warning("cannot record the end of run %s: %s", run.spec.id, error)
 
     def _set_aside(self, record: RunRecord) -> None:
         aside = record.set_aside()

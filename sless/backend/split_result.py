@@ -1,7 +1,7 @@
-"""Takes a large result file apart. A program of its own, `python split_result.py RESULT FOLDER`, standard library only: parsing 32 MB of
-JSON holds the interpreter's lock for a quarter of a second, and that must not be the server's.
+"""Splits a large result file. A standalone program, `python split_result.py RESULT FOLDER`, standard library only: parsing 32 MB of JSON
+holds the GIL for a quarter of a second, which the server cannot afford.
 
-Leaves in FOLDER: `head.json` (the outcome without its body, with its size in bytes instead) and `body` (raw bytes).
+Writes to FOLDER: `head.json` (the outcome with the body's size in bytes instead of the body) and `body` (raw bytes).
 """
 
 import base64

@@ -15,7 +15,7 @@ from sless.ids import new_id
 
 
 class Starter:
-    """What an instance and a run need of the machine; `sink` takes their log lines."""
+    """What instances and runs need to start; `sink` receives their log lines."""
 
     def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink) -> None:
         self.material = material
@@ -35,7 +35,7 @@ class Starter:
         )
 
     def launch(self, instance: Instance, on_exit: Callable[[Instance, int], None], on_over: Callable[[Instance, int], None]) -> None:
-        """Raises what `reason_of` explains."""
+        """Raises errors that `reason_of` explains."""
         revision = instance.revision
         unpacked = self.material.ensure(material_key_of(revision))
         argv = self.commands.command_of(revision.runtime, unpacked.program)
@@ -52,7 +52,7 @@ class Starter:
         )
         self.memory.add(child.pid, revision.memory_mb, lambda used_mb: on_over(instance, used_mb))
         instance.child = child
-        if child.reaped:  # it was faster than these lines
+        if child.reaped:  # it has ended already
             self.memory.remove(child.pid)
 
     def clean(self, instance: Instance) -> None:
@@ -63,7 +63,7 @@ class Starter:
         remove_tree(self.run_dir.home_root(instance.id))
 
     def reason_of(self, error: Exception) -> str:
-        """Why a start failed, for the user; what is no user's business is named only by its type."""
+        """Why a start failed, for the user; internal errors are named only by type."""
         match error:
             case RuntimeMissing() | MaterialLost():
                 return str(error)
@@ -76,7 +76,7 @@ class Starter:
         return f"function could not be started: internal error ({type(error).__name__})"
 
     def message_of(self, instance: Instance, reason: str) -> str:
-        """The reason; with the last lines when it never became ready, since then they say what is wrong with the code."""
+        """The reason, followed by the last log lines if it never became ready: they say what is wrong with the code."""
         tail = instance.reader.tail() if instance.ready_since is None else []
         return "\n".join([reason, *tail])
 

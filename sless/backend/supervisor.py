@@ -1,4 +1,4 @@
-"""The thread that makes `plan.decide` true: starts instances, asks for their health, ends them."""
+"""The control loop of the local backend: starts instances, checks their health and stops them as `plan` decides."""
 
 import logging
 import random
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Holds all deployments. `changed` is called without the lock, after something that `observe` shows has changed."""
+    """Manages all instance groups. `changed` is called without the lock whenever `observe` would report something new."""
 
     def __init__(self, starter: Starter, changed: Callable[[], None], durations: Durations) -> None:
         self._starter = starter
@@ -36,7 +36,7 @@ class Supervisor:
         self._poked = False
         self._news = False
         self._closing = False
-        # Two pools: instances that answer nothing hold a thread for a second each, and must not keep others from starting.
+        # Two pools: an unresponsive instance occupies a thread for a second, which must not delay the start of others.
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-instances")
         self._asking = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-health")
         self._thread = threading.Thread(target=self._serve, name="sless-supervisor", daemon=True)
@@ -79,7 +79,7 @@ class Supervisor:
                 self._poke(self._groups[instance.revision.workload_id])
 
     def close(self, grace_sec: float) -> None:
-        """Tells every instance to end and waits; kills what is left after `grace_sec`."""
+        """Stops every instance; kills those still running after `grace_sec`."""
         deadline = time.monotonic() + grace_sec
         with self._wakeup:
             self._closing = True
@@ -141,7 +141,7 @@ class Supervisor:
         return min(due, group.not_before) if group.not_before > now else due
 
     def _probe(self, instance: Instance, now: float) -> None:
-        """Asks for health when it is time: while it starts, drains, or is suspected."""
+        """Checks its health when due: while it starts, drains or is suspect."""
         if now < instance.probe_at:
             return
         match instance.state:
@@ -190,7 +190,7 @@ class Supervisor:
             case Drain(id=instance_id):
                 instance = group.instances[instance_id]
                 instance.enter(State.DRAINING)
-                instance.active = None  # what it told earlier says nothing about now
+                instance.active = None  # earlier reports are stale
                 instance.probe_at = 0.0
             case Terminate(id=instance_id):
                 self._end(group.instances[instance_id], signal.SIGTERM, "instance was drained and stopped")
@@ -216,7 +216,7 @@ class Supervisor:
             self._on_exit(instance, 0)
             return
         with self._wakeup:
-            if instance.end_reason and instance.child:  # ended while it was being started
+            if instance.end_reason and instance.child:  # stopped while it was starting
                 instance.child.signal_group(signal.SIGKILL)
             self._poke(self._groups.get(instance.revision.workload_id))
 
@@ -250,7 +250,7 @@ class Supervisor:
     def _submit(self, pool: ThreadPoolExecutor, task: Callable[[Instance], None], instance: Instance) -> None:
         try:
             pool.submit(task, instance)
-        except RuntimeError:  # shut down: the whole run folder goes next
+        except RuntimeError:  # the server is stopping and removes the whole run folder
             pass
 
     # --- small ----------------------------------------------------------------------------------------------------------------------

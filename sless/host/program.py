@@ -92,10 +92,10 @@ def runtime_environment_of(revision: Revision | BuildSpec, home: Home, code_dir:
             "SLESS_CONCURRENCY": str(revision.concurrency),
             "SLESS_EVENT_FORMAT": revision.event_format,
         }
-    return {**_base_of(home), **_heap_of(revision), **user, **fixed}
+    return {**_base_of(home), **_heap_at_limit_of(revision), **user, **fixed}
 
 
-def _heap_of(revision: Revision | BuildSpec) -> Mapping[str, str]:
+def _heap_at_limit_of(revision: Revision | BuildSpec) -> Mapping[str, str]:
     """The memory limit as the language's own collector understands it: by default V8 lets garbage grow to gigabytes and Go to twice what is
     alive, and the memory watch would end a function that is only untidy."""
     known = RUNTIMES.get(revision.runtime)

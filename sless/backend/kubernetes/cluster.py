@@ -1,4 +1,4 @@
-"""KubernetesBackend: the modules of this package behind ports.Backend."""
+"""KubernetesBackend: puts the modules of this package behind ports.Backend."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -29,12 +29,12 @@ _log = logging.getLogger(__name__)
 
 WHY_AGE_SEC = 0.1
 WHY_WAIT_SEC = 2.0
-"""How long a broken call waits for the cluster to say why; the kubelet itself needs about a second."""
+"""How long a broken call waits for an explanation by the cluster; the kubelet needs about a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterParts:
-    """`installation` is the id under which everything is labelled."""
+    """`installation` is the id in the labels of all objects."""
 
     settings: Settings
     kube: Kube
@@ -46,10 +46,10 @@ class ClusterParts:
 
 
 class KubernetesBackend:
-    """See ports.Backend. Several replicas may have one each: `observe`, `apply`, `remove` and `keep_namespaces` are the leader's."""
+    """See ports.Backend. Each replica has one; only the leader calls `observe`, `apply`, `remove` and `keep_namespaces`."""
 
     def __init__(self, given: ClusterParts) -> None:
-        """Raises ConfigError. Nothing is asked of the cluster before somebody wants to know."""
+        """Raises ConfigError. Makes no API call until something is asked of it."""
         kube = given.kube
         self._changed_outside = given.changed
         cache, durations = ObjectCache(given.installation), given.durations
@@ -107,11 +107,11 @@ class KubernetesBackend:
         return self._instances.reasons.get(endpoint_id)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
-        """Any replica's call may hang, also one whose server does not look at the cluster otherwise."""
+        """Called on any replica, including those that do not list the cluster otherwise."""
         self._stuck.report(endpoint_id, lambda: self._find_pod(endpoint_id))
 
     def close(self) -> None:
-        """What runs in the cluster goes on: the next server finds it."""
+        """Pods keep running; the next server finds them."""
         if self._closed:
             return
         self._closed = True
@@ -134,7 +134,7 @@ class KubernetesBackend:
             return None
 
     def _wrote(self) -> None:
-        """Something was written, refused or read: look what came of it."""
+        """Lists again after a write or a refusal."""
         self._look.active()
 
     def _replaced(self, instance_id: str, reason: str) -> None:
@@ -154,15 +154,15 @@ class KubernetesBackend:
             self._changed_outside()
 
     def _on_cache(self, view: View) -> None:
-        """The leader's housekeeping."""
+        """Clean-up by the leader."""
         self._tenants.read_source()
         for namespace in self._tenants.outdated(self._in_use):
             self._writer.put(f"tenant:{namespace}", partial(self._tenants.ensure, namespace))
         for cached in (*self._instances.orphans(view), *self._runs.orphans(view)):
-            _log.info("%s is not used any more: removed", cached.key)
+            _log.info("removing %s: no longer used", cached.key)
             self._writer.put(f"orphan:{cached.key}", partial(self._objects.delete, cached.key))
         homes = {item["metadata"]["namespace"] for item in (*view.deployments.values(), *view.jobs.values(), *view.run_pods.values())}
         homes |= {pod["metadata"]["namespace"] for pods in view.pods.values() for pod in pods}
         for cached in self._tenants.unused(self._in_use, lambda name: name in homes):
-            _log.info("namespace %s holds nothing any more: removed", cached.name)
+            _log.info("removing namespace %s: empty", cached.name)
             self._writer.put(f"namespace:{cached.name}", partial(self._tenants.remove, cached))

@@ -1,4 +1,4 @@
-"""The log of containers that ended: their last lines belong to the message, all of them to the history."""
+"""Logs of ended containers: the last lines go into the message, all of them into history."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ THREADS = 2
 
 
 class CrashLogs:
-    """Each ended container is read once. `changed` is called when a message gained its last lines."""
+    """Reads each ended container's log once. `changed` is called after each."""
 
     def __init__(self, kube: Kube, instances: Instances, sink: Sink, changed: Callable[[], None]) -> None:
         self._kube = kube
@@ -48,8 +48,8 @@ class CrashLogs:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _read(self, instance: str, pod: Json) -> None:
-        """The top of a pool thread."""
-        # Where a container runs or waits to run again, the one that ended is the previous one.
+        """Top of a pool thread."""
+        # If the container runs again or waits to, the ended one is the previous one.
         previous = "terminated" not in (container_status_of(pod).get("state") or {})
         try:
             text = self._kube.pod_logs(

@@ -1,4 +1,4 @@
-"""What of the settings shapes the objects of functions."""
+"""Settings that shape the objects of functions."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,12 +10,12 @@ from sless.kube.pods import Placement, placement_of
 from sless.kube.stamp import hash_of
 
 FORMAT = 1
-"""Raise it when objects of a running installation are to be written anew although no setting changed."""
+"""Increase it to have all objects rewritten although no setting changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngressFit:
-    """Ingresses live beside sless's own Service, as an Ingress reaches Services of its own namespace only."""
+    """Ingresses live in the namespace of sless's own Service, since an Ingress reaches only Services of its namespace."""
 
     host: str
     class_name: str
@@ -27,7 +27,7 @@ class IngressFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """`images` by runtime: what small code runs on. `address`: what runtimes listen on, "" for their default, IPv4 alone."""
+    """`images`: by runtime, for small code. `address`: where runtimes listen; "" is their default, IPv4 only."""
 
     installation: str
     placement: Placement = field(default_factory=Placement)
@@ -35,7 +35,7 @@ class Fit:
     ingress: IngressFit | None = None
     address: str = ""
     template_hash: str = field(init=False)
-    """Changes when the same function would become other objects."""
+    """Changes when the same function would result in different objects."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "template_hash", "")
@@ -43,13 +43,13 @@ class Fit:
 
 
 def fit_of(settings: Settings, installation: str) -> Fit:
-    """Raises ConfigError naming the setting that is wrong."""
+    """Raises ConfigError naming the wrong setting."""
     return Fit(
         installation=installation,
         placement=placement_of(settings),
         images={name: image_of(settings, name) for name in RUNTIMES},
         ingress=_ingress_of(settings),
-        # Where sless itself has to listen on IPv6 to be reached, pods have no other addresses.
+        # If sless itself must listen on IPv6, pods have only IPv6 addresses.
         address="::" if ":" in settings.host else "",
     )
 

@@ -1,4 +1,4 @@
-"""Deployments of functions and services: what is written for a wish, what is removed, what is seen of them."""
+"""Deployments of functions and services: writes, removes and observes them."""
 
 import threading
 from collections.abc import Callable
@@ -38,12 +38,12 @@ Json = dict[str, Any]
 
 KEPT_REASONS = 2_000
 CODE_ORPHAN_AFTER = timedelta(minutes=15)
-"""A ConfigMap with code is made before anything uses it, and again when it is missing."""
+"""A ConfigMap with code is created before anything uses it, and again when it is missing."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Objects:
-    """What writes of instances and of runs have in common."""
+    """What writing instances and runs has in common."""
 
     kube: Kube
     fit: Fit
@@ -53,7 +53,7 @@ class Objects:
     durations: Durations
 
     def in_tenant(self, namespace: str, write: Callable[[], None]) -> None:
-        """`write` in the tenant's namespace, which is made first; once more when it turns out to be gone. Raises KubeError."""
+        """Calls `write` after ensuring the tenant's namespace; once more if the namespace turns out to be gone. Raises KubeError."""
         self.tenants.ensure(namespace)
         try:
             write()
@@ -65,13 +65,13 @@ class Objects:
             write()
 
     def apply(self, manifest: Json) -> None:
-        """Unless it is there as it should be."""
+        """Does nothing if the object is up to date."""
         if not self.cache.holds(manifest):
             self.cache.put(manifest["kind"], self.kube.apply(manifest))
 
     def ensure_code(self, revision: Revision, code_map: str | None) -> None:
-        """The ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version that another backend
-        built."""
+        """Creates the ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version built for another
+        backend."""
         if not revision.artifact:
             compiled = RUNTIMES[revision.runtime].language == "go"
             how = f"compiled for {revision.runtime}" if compiled else "built for Kubernetes"
@@ -81,20 +81,20 @@ class Objects:
             return
         with self.code.open(revision.code_key) as code:
             manifest = code_map_manifest(self.fit.installation, namespace, revision.workload_id, archive_of(code))
-        # The artifact's name holds, as that is what the pods ask for.
+        # Pods refer to it by the name in the artifact.
         manifest["metadata"]["name"] = code_map
         try:
             made = self.kube.create(manifest)
         except Exists:
             if not (ours := self._listed(manifest)):
-                # Its labels are gone, and with them it; what has mounted it keeps its content.
+                # Somebody removed its labels, so replace it; pods that have mounted it keep its content.
                 self.kube.delete("ConfigMap", code_map, namespace)
                 ours = [self.kube.create(manifest)]
             made = ours[0]
         self.cache.put("ConfigMap", made)
 
     def _listed(self, manifest: Json) -> list[Json]:
-        """The object of this name, if our labels find it."""
+        """The object of this name, if it has our labels."""
         selector, fields = selector_of(self.fit.installation), f"metadata.name={manifest['metadata']['name']}"
         return self.kube.list(
             manifest["kind"], namespace=manifest["metadata"]["namespace"], selector=selector, fields=fields, metadata_only=True
@@ -108,17 +108,17 @@ class Objects:
 
 @dataclass(slots=True, kw_only=True)
 class Instances:
-    """`seen` is recomputed by `on_view`. What is kept in memory here is only what makes messages better."""
+    """`seen` is recomputed by `on_view`. Other state only improves messages."""
 
     objects: Objects
     writer: Writer
     seen: dict[str, ObservedDeployment] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why instances ended, by id, the newest."""
+    """Why the most recent instances ended, by id."""
     tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _reached: dict[str, int] = field(default_factory=dict)
     _tried: dict[str, str] = field(default_factory=dict)
-    """Hash of the wish that was last put to the writer."""
+    """Hash of the desired Deployment last passed to the writer, by workload."""
     _known: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -129,7 +129,7 @@ class Instances:
         if all(cache.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
             return
         if self._tried.get(workload_id) != stamp_of(wanted.deployment):
-            # Another wish than the one that was refused.
+            # Differs from the one that was refused.
             self._tried[workload_id] = stamp_of(wanted.deployment)
             self.writer.drop(workload_id)
         self.writer.put(workload_id, lambda: self._write(desired, wanted))
@@ -143,11 +143,11 @@ class Instances:
         elif loose := [pod for pod in view.pods.get(workload_id, ()) if not pod["metadata"].get("deletionTimestamp")]:
             self.writer.put(workload_id, lambda: self._delete_pods(loose))
         else:
-            # Nothing was ever made: what was refused is forgotten.
+            # Nothing exists; forget the refusal.
             self.writer.drop(workload_id)
 
     def drop_stuck(self, view: View) -> None:
-        """Ends stuck pods whose successors are ready."""
+        """Deletes stuck pods whose replacements are ready."""
         for workload_id, pods in view.pods.items():
             if gone := replaced_pods(view.deployments.get(workload_id), pods):
                 self.writer.put(
@@ -155,7 +155,7 @@ class Instances:
                 )
 
     def on_view(self, view: View) -> bool:
-        """True when `seen` has changed."""
+        """Returns whether `seen` has changed."""
         now = clock.now()
         self._remember(view)
         failures = {key: failure.message for key, failure in self.writer.failures().items() if failure.message and ":" not in key}
@@ -201,7 +201,7 @@ class Instances:
         self.objects.in_tenant(desired.revision.namespace, write)
 
     def _delete(self, live: Json) -> None:
-        """Pods that end still take calls for a moment, so what they need beside themselves may go at once."""
+        """Terminating pods still take calls for a moment, but no longer need the other objects."""
         self.objects.delete(object_key_of({**live, "kind": "Deployment"}))
         for key in needs_of(live):
             if not key.startswith("ConfigMap/"):
@@ -214,7 +214,7 @@ class Instances:
     # --- seeing, in the looking thread ---
 
     def _reach(self, workload_id: str, deployment: Json | None) -> int:
-        """The newest generation that was once ready; 0 as soon as something of it is missing or was edited, so that it is wished again."""
+        """The newest generation that became ready; 0 if something is missing or was edited, so that it is applied again."""
         if deployment is None:
             self._reached.pop(workload_id, None)
         elif self._is_off(workload_id, deployment) or not self._has_needs(deployment):
@@ -224,7 +224,7 @@ class Instances:
         return self._reached.get(workload_id, 0)
 
     def _is_off(self, workload_id: str, deployment: Json) -> bool:
-        """Somebody edited it, or what was last written did not get through."""
+        """Somebody edited it, or the last write did not get through."""
         failure = self.writer.find_failure(workload_id)
         return self.objects.cache.is_edited(object_key_of({**deployment, "kind": "Deployment"})) or (
             failure is not None and not failure.message
@@ -249,7 +249,7 @@ class Instances:
 
 
 def _code_in_use(view: View) -> set[str]:
-    """`namespace/name` of ConfigMaps that pods, Deployments or Jobs name as a volume."""
+    """`namespace/name` of ConfigMaps used as volumes by pods, Deployments or Jobs."""
     specs = [item["spec"]["template"]["spec"] | {"namespace": item["metadata"]["namespace"]}
              for item in (*view.deployments.values(), *view.jobs.values())]  # fmt: skip
     specs += [pod["spec"] | {"namespace": pod["metadata"]["namespace"]}

@@ -1,4 +1,4 @@
-"""Looking at the cluster: a thread that lists while somebody wants to know, faster while something happens."""
+"""The thread that lists the cluster while anybody asks, more often while something changes."""
 
 import logging
 import threading
@@ -14,18 +14,17 @@ _log = logging.getLogger(__name__)
 
 MAX_BACK_OFF_SEC = 5.0
 ACTIVE_SEC = 15.0
-"""How long after a change the looks stay fast."""
+"""How long after a change the cluster is listed at the faster rate."""
 WANTED_SEC = 30.0
-"""How long after the last question it goes on looking: other replicas than the leader ask only while they have runs."""
+"""How long after the last request it keeps listing: replicas other than the leader ask only while they have runs."""
 STALE_SEC = 15.0
 SETTLE_SEC = 15.0
-"""How long after an outage, but no longer than that was, nothing is judged by the time that has passed."""
+"""How long after an outage (at most as long as the outage) elapsed time is ignored."""
 FIRST_SEC = 2.0
 
 
 class Look:
-    """`on_view` and `on_cache` are called in the looking thread, `on_cache` only on the leader. They may raise KubeError, which counts as a
-    failed look."""
+    """Calls `on_view` and, on the leader only, `on_cache` in its thread. They may raise KubeError, which counts as a failed look."""
 
     def __init__(
         self, kube: Kube, cache: ObjectCache, durations: Durations, *, on_view: Callable[[View], None], on_cache: Callable[[View], None]
@@ -36,7 +35,7 @@ class Look:
         self._on_view = on_view
         self._on_cache = on_cache
         self._view: View | None = None
-        self._error = "the cluster has not been looked at yet"
+        self._error = "the cluster has not been listed yet"
         self._looked_at = float("-inf")
         self._cached_at = float("-inf")
         self._wanted_until = self._leading_until = self._active_until = float("-inf")
@@ -59,16 +58,16 @@ class Look:
             self._thread.join(timeout=10)
 
     def view(self, *, leading: bool = False) -> View:
-        """What was last seen. `leading`: who asks is the leader, so all kinds are to be watched. Raises BackendUnavailable when the last
-        look failed or is too old."""
+        """The last view. `leading`: the leader asks, so all kinds are listed. Raises BackendUnavailable when the last look failed or is too
+        old."""
         self.want(leading=leading)
         if not self._asked:
-            # A server that begins waits a moment for its first look, rather than to say that it is blind.
+            # A new server waits a moment for its first look instead of failing.
             self._asked = True
             self.refresh(0.0, FIRST_SEC)
         if self._view is None or self._error or time.monotonic() - self._looked_at > STALE_SEC or (leading and not self._cache.complete):
             self._wake.set()
-            raise BackendUnavailable(self._error or "the cluster has not been looked at for a while")
+            raise BackendUnavailable(self._error or "the cluster has not been listed for a while")
         return self._view
 
     def is_leading(self) -> bool:
@@ -81,18 +80,18 @@ class Look:
             self._leading_until = now + WANTED_SEC
 
     def active(self) -> None:
-        """Something changes: look often, and now."""
+        """Something changes: list now, and often."""
         self._active_until = time.monotonic() + ACTIVE_SEC
         self.want()
         self._wake.set()
 
     def active_soon(self) -> None:
-        """The same, from the looking thread itself: it need not be woken."""
+        """The same, called from the looking thread itself."""
         self._active_until = time.monotonic() + ACTIVE_SEC
         self.want()
 
     def refresh(self, max_age_sec: float, timeout_sec: float) -> None:
-        """Waits until a look that is not older has ended, or the time is over. From any thread but the looking one."""
+        """Waits for a look at most `max_age_sec` old. Must not be called from the looking thread."""
         self.active()
         deadline = time.monotonic() + timeout_sec
         with self._turn:
@@ -107,13 +106,13 @@ class Look:
 
     def _pause_sec(self) -> float:
         if self._failed:
-            # Who waits for a failing API wakes us each second; that is often enough.
+            # Callers waiting for a failing API would wake the thread constantly, so it sleeps.
             time.sleep(min(MAX_BACK_OFF_SEC, 0.25 * 2.0**self._failed))
             return 0.0
         return self._durations.busy_look_sec if time.monotonic() < self._active_until else self._durations.idle_look_sec
 
     def _look(self) -> None:
-        """The edge of the thread's loop."""
+        """Edge of the thread's loop."""
         began = time.monotonic()
         try:
             view = read_view(self._kube, self._cache)
@@ -129,7 +128,7 @@ class Look:
         except KubeError as error:
             self._trouble(error.message)
         except Exception as error:
-            _log.exception("looking at the cluster failed")
+            _log.exception("listing the cluster failed")
             self._trouble(f"internal error: {error}")
         with self._turn:
             self._turn.notify_all()
@@ -150,4 +149,4 @@ class Look:
         if self._failed == 1:
             self._blind_since = self._looked_at
         if self._failed == 1:
-            _log.warning("the cluster cannot be seen, nothing is changed: %s", message)
+            _log.warning("cannot list the cluster; nothing is changed: %s", message)

@@ -1,4 +1,4 @@
-"""A wish for instances → the objects that make it true: pure."""
+"""Desired instances → Kubernetes objects: pure."""
 
 import base64
 import json
@@ -28,24 +28,24 @@ from sless.kube.stamp import hash_of, stamp_of, stamped
 Json = dict[str, Any]
 
 NEEDS = "sless.dev/needs"
-"""Annotation of a Deployment: JSON of `Kind/namespace/name` → hash of all that has to be there beside it."""
+"""Annotation of a Deployment: JSON of the other objects it needs, `Kind/namespace/name` → hash."""
 TEMPLATE = "sless.dev/template"
 """Annotation of a Deployment: `Fit.template_hash` when it was written."""
 ENV_HASH = "sless.dev/env-hash"
 
 PRE_STOP_SEC = 5
-"""A pod that is to end still takes calls this long: until every proxy has read that it is leaving."""
+"""How long a terminating pod still takes calls: until every proxy has read that it is leaving."""
 START_SEC = 60
 UNLIMITED_GRACE_SEC = 60
-"""What calls get to end in when the revision has no time limit."""
+"""Time for running calls to end when the revision has no time limit."""
 GRACE_MARGIN_SEC = 5
 HEALTH = {"path": "/_sless/health", "port": PORT, "httpHeaders": [{"name": "X-Sless-Control", "value": "1"}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """`before` are applied before the Deployment and `after` behind it; `code_map` names the ConfigMap of small code, whose content is
-    read only when it is missing."""
+    """`before` is applied before the Deployment, `after` after it. `code_map` names the ConfigMap of small code, whose content is read only
+    when it is missing."""
 
     deployment: Json
     before: tuple[Json, ...]
@@ -77,7 +77,7 @@ def labels_of_revision(fit: Fit, revision: Revision, role: str) -> dict[str, str
 
 
 def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[str, str] | None = None) -> Json:
-    """All of `env`: secret_env and env_vars are not told apart, so that nothing secret can end up in a pod's description."""
+    """All of `env`: secret_env and env_vars are not distinguished, so that no secret can end up in a pod spec."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -87,13 +87,13 @@ def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[st
             "labels": dict(sorted({**labels_of_revision(fit, revision, role), **(more or {})}.items())),
         },
         "type": "Opaque",
-        # Not stringData: of that, server-side apply never removes a name again.
+        # Not stringData: server-side apply would never remove a key of it.
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(revision.env.items())},
     }
 
 
 def pod_environment_of(revision: Revision) -> dict[str, str]:
-    """What may be seen by anybody who sees the pod. The user's own names win over those that are not the runtime's."""
+    """Variables that anybody who can read the pod may see. The user's take precedence, except over those the runtime reads."""
     ours = {
         "SLESS_ENTRYPOINT": revision.entrypoint,
         "SLESS_CODE_DIR": CODE_DIR,
@@ -106,14 +106,14 @@ def pod_environment_of(revision: Revision) -> dict[str, str]:
         "SLESS_EVENT_FORMAT": revision.event_format,
         "SLESS_PORT": str(PORT),
     }
-    usual = {"HOME": "/tmp", "TMPDIR": "/tmp", **_heap_of(revision)}
+    usual = {"HOME": "/tmp", "TMPDIR": "/tmp", **_heap_below_limit_of(revision)}
     return {**{name: value for name, value in usual.items() if name not in revision.env}, **ours}
 
 
 def container_of_revision(
     fit: Fit, revision: Revision, secret: str, more: Json, env: dict[str, str] | None = None
 ) -> tuple[Json, list[Json]]:
-    """The container that runs this revision, and the volumes it needs. Image: what was built, or the runtime's for small code."""
+    """The container of a revision and the volumes it needs. The image is the built one, or the runtime's for small code."""
     code_map = find_code_map(revision.artifact)
     volumes, mounts, code_env = small_code_of(code_map) if code_map else ([], {}, {})
     container = Container(
@@ -128,7 +128,7 @@ def container_of_revision(
 
 
 def grace_sec_of(revision: Revision) -> int:
-    """What running calls get to end in, from SIGTERM."""
+    """Time for running calls to end after SIGTERM."""
     return revision.timeout_sec or UNLIMITED_GRACE_SEC
 
 
@@ -161,7 +161,7 @@ def _pod_spec(fit: Fit, revision: Revision, secret: str) -> Json:
     more = {
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "startupProbe": {"httpGet": HEALTH, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": START_SEC},
-        # Generous: a handler that keeps the processor for itself is slow, not ill.
+        # Generous: a handler that uses all of the CPU is slow, not unhealthy.
         "readinessProbe": {"httpGet": HEALTH, "periodSeconds": 5, "timeoutSeconds": 3, "failureThreshold": 6},
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SEC}}},
     }
@@ -180,7 +180,7 @@ def _pod_spec(fit: Fit, revision: Revision, secret: str) -> Json:
 
 
 def _service(fit: Fit, revision: Revision) -> Json:
-    """Nothing of sless needs it, as the proxy calls pods; it is a name for what a provider runs beside: meshes, metrics, kubectl."""
+    """The proxy calls pods directly; the Service is for other tools of a provider: meshes, metrics, kubectl."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -212,7 +212,7 @@ def _ingress(fit: Fit, revision: Revision, ingress: IngressFit) -> Json:
             "name": f"fn-{label}"[:253],
             "namespace": ingress.namespace,
             "labels": labels_of_revision(fit, revision, ROLE_INSTANCE),
-            # Calls may take 900 s and be 32 MB; other controllers than nginx do not read these.
+            # Calls may take 900 s and carry 32 MB. Only ingress-nginx reads these annotations.
             "annotations": {
                 "nginx.ingress.kubernetes.io/proxy-body-size": "0",
                 "nginx.ingress.kubernetes.io/proxy-buffering": "off",
@@ -225,8 +225,8 @@ def _ingress(fit: Fit, revision: Revision, ingress: IngressFit) -> Json:
     }
 
 
-def _heap_of(revision: Revision) -> dict[str, str]:
-    """The memory limit as the language's own collector understands it, with room for the interpreter itself below the cgroup's limit."""
+def _heap_below_limit_of(revision: Revision) -> dict[str, str]:
+    """Memory limit for the language's garbage collector, leaving room for the interpreter below the cgroup limit."""
     known = RUNTIMES.get(revision.runtime)
     match known.language if known else None:
         case "node":

@@ -29,17 +29,17 @@ _log = logging.getLogger(__name__)
 
 MARK = b'{"sless_outcome":'
 KEPT_BYTES = 10 * 2**20
-"""What a node keeps of a container's log unless it is told otherwise: a longer outcome loses its beginning."""
+"""Default size of a container's log on a node; a longer outcome loses its beginning."""
 CALL_RESULT_BYTES = 4 * 2**20
-"""Of a call without instances: result and body both stand in the log, as JSON."""
+"""Limit for a one-off call: the log holds result and body, both as JSON."""
 LIVE_SEC = 2.0
-"""How often the lines of a run that goes on are fetched."""
+"""How often log lines of a running run are fetched."""
 RETRY_SEC = 1.0
 THREADS = 4
 
 
 class RunLogs:
-    """`conclude` ends in its callback unless the server stops; `follow` is cheap to call at every look."""
+    """`conclude` calls back unless the server stops; `follow` is cheap to call at every look."""
 
     def __init__(self, kube: Kube, limits: RunLimits, sink: Sink) -> None:
         self._kube = kube
@@ -50,7 +50,7 @@ class RunLogs:
         self._stopping = threading.Event()
 
     def follow(self, run_id: str, pod: Json) -> None:
-        """Hands the lines over that are there so far."""
+        """Delivers the log lines written so far."""
         now = time.monotonic()
         if now - self._read_at.get(run_id, 0.0) >= LIVE_SEC:
             self._read_at[run_id] = now
@@ -76,25 +76,25 @@ class RunLogs:
         except KubeError as error:
             _log.debug("no log lines of run %s: %s", run_id, error)
             return
-        # All of it each time: a line that was handed over before is known by its number, and a log has 256 KB at most.
+        # The whole log each time: lines delivered before are recognised by their number, and a log has at most 256 KB.
         self._reader(pod).take("stdout", raw.split(b"\n")[:-1])
 
     def _conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
-        """The top of a pool thread; `ended` is called unless the server stops."""
+        """Top of a pool thread; calls `ended` unless the server stops."""
         try:
             raw = self._last_raw(pod) if state.read_log and pod is not None else b""
             if raw is None:
                 return
             ended(self._outcome(job, pod, state, raw))
             if state.end_it:
-                # The Job ends in the cluster too, so that who looks at it later does not find it running.
+                # End the Job in the cluster too, so that it does not show as running.
                 age_sec = int((clock.now() - created_at_of(job)).total_seconds())
                 self._kube.patch("Job", job["metadata"]["name"], job["metadata"]["namespace"], end_of_job(age_sec))
         except KubeError as error:
             _log.warning("the Job of run %s could not be ended: %s", label_of(job, RUN), error)
         except Exception:
-            _log.exception("run %s cannot be concluded", label_of(job, RUN))
-            ended(_observed(job, state, None, "internal error; the server's log says more"))
+            _log.exception("concluding run %s failed", label_of(job, RUN))
+            ended(_observed(job, state, None, "internal error; see the server's log"))
 
     def _outcome(self, job: Json, pod: Json | None, state: RunState, raw: bytes) -> ObservedRun:
         reader = self._reader(pod or job)
@@ -112,17 +112,17 @@ class RunLogs:
             text = f"result is over what the cluster keeps of a log ({KEPT_BYTES // 2**20} MB)" if lost else ""
             found = _observed(job, state, None, text or "\n".join([state.message, *tail]))
             return _non_retryable(found) if lost else found
-        said = [] if tail == [outcome.error] else tail  # one line that is the error itself is not said twice
+        said = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
 
     def _last_raw(self, pod: Json) -> bytes | None:
-        """The whole log of a container that has ended; b"" when it is gone. Waits while the API is away; None when this server stops
-        meanwhile: then the next one reads it."""
+        """The whole log of an ended container; b"" when it is gone. Waits while the API is away; None when this server stops meanwhile, and
+        the next one reads it."""
         while True:
             try:
                 return self._raw(pod)
             except Unavailable as error:
-                _log.debug("the log of %s has to wait: %s", pod["metadata"]["name"], error)
+                _log.debug("waiting for the log of %s: %s", pod["metadata"]["name"], error)
                 if self._stopping.wait(RETRY_SEC):
                     return None
             except KubeError as error:
@@ -133,7 +133,7 @@ class RunLogs:
         return self._kube.pod_logs(pod["metadata"]["namespace"], pod["metadata"]["name"], container=MAIN_CONTAINER).encode()
 
     def _reader(self, item: Json) -> LineReader:
-        """Of a Job or its pod. Lines are counted per Job: a run that begins again has one of its own, and its lines count from 1 again."""
+        """For a Job or its pod. Lines are numbered per Job: a retry has its own Job, and its lines start from 1."""
         metadata = item["metadata"]
         owners = metadata.get("ownerReferences") or ()
         source = next((str(owner["uid"]) for owner in owners if owner.get("kind") == "Job"), str(metadata.get("uid") or ""))
@@ -141,7 +141,7 @@ class RunLogs:
 
 
 def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
-    """Of the marked line; through a file, as a large one is taken apart by a child process. Raises NoOutcome, ResultTooLarge."""
+    """From the marked line, through a file, since a large outcome is split by a child process. Raises NoOutcome, ResultTooLarge."""
     marked = next((line for line in reversed(lines) if line.startswith(MARK)), None)
     if marked is None:
         raise NoOutcome("no marked line in the log")
@@ -152,7 +152,7 @@ def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
 
 
 def _non_retryable(observed: ObservedRun) -> ObservedRun:
-    """The result would be as large the next time."""
+    """A retry would produce a result of the same size."""
     return replace(observed, non_retryable=True)
 
 

@@ -1,4 +1,4 @@
-"""One run → a Job and the Secret with its event and environment: pure."""
+"""One run → a Job and Secrets with its event and environment: pure."""
 
 import base64
 from typing import Any
@@ -12,23 +12,23 @@ from sless.kube.pods import pod_spec_of
 Json = dict[str, Any]
 
 MAX_EVENT_BYTES = 700 * 1024
-"""An object may hold 1 MiB with everything in it, and base64 makes a third more of these."""
+"""An object holds at most 1 MiB in all, and base64 adds a third."""
 EVENT_DIR = "/app/event"
 EVENT_KEY = "event.json"
 START_SEC = 120
-"""What a Job gets to start in (pull, schedule) on top of its own time, if nobody of sless looks at it meanwhile."""
+"""Time for a Job to start (schedule, pull) in addition to its own, should no server watch it meanwhile."""
 KEPT_SEC = 24 * 3600
-"""How long an ended Job waits for a server to fetch its outcome."""
+"""How long an ended Job is kept for a server to fetch its outcome."""
 END_GRACE_SEC = 2
 TIMEOUT = "sless.dev/timeout-sec"
 MEMORY = "sless.dev/memory-mb"
-"""Annotations of a Job: what its messages need, also for a server that did not start it."""
+"""Annotations of a Job: used in messages, also by servers that did not start it."""
 ATTEMPT = "sless.dev/attempt"
-"""Annotation of a Job: which start of the run made it."""
+"""Annotation of a Job: the attempt that created it."""
 
 
 def event_secret(fit: Fit, run: RunSpec) -> Json:
-    """The event alone: as a file, since a variable holds 128 KB at most."""
+    """Only the event, mounted as a file: a variable holds at most 128 KB."""
     secret = env_secret(fit, run.revision, f"{run_of(run.id)}-event", ROLE_RUN, {RUN: run.id})
     return {**secret, "data": {EVENT_KEY: base64.b64encode(run.event.encode()).decode()}}
 
@@ -75,5 +75,5 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
 
 
 def end_of_job(seconds: int) -> Json:
-    """A patch that makes the cluster end the Job now: so that this is known to whoever looks at it later. `seconds`: its age."""
+    """A patch that makes the cluster end the Job now, so that its state says so. `seconds`: its age."""
     return {"spec": {"activeDeadlineSeconds": max(1, seconds)}}

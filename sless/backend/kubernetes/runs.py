@@ -1,4 +1,4 @@
-"""Runs as Jobs: started, followed, ended. What is kept here of a run is what its Job does not tell: who waits for it, what its log said."""
+"""Runs as Jobs: starts, follows and ends them. Keeps of a run only what its Job does not show: its callback and what its log said."""
 
 import logging
 import threading
@@ -29,17 +29,17 @@ Done = Callable[[ObservedRun], None]
 _log = logging.getLogger(__name__)
 
 START_WITHIN = timedelta(seconds=25)
-"""A run whose Job cannot be made for that long has failed."""
+"""A run whose Job cannot be created for that long has failed."""
 SEEN_WITHIN = timedelta(seconds=10)
 NO_POD_AFTER = timedelta(seconds=3)
-"""A Job that has no pod by then: the cluster's events are asked why."""
+"""A Job without a pod by then is looked up in the cluster's events."""
 ORPHAN_AFTER = timedelta(minutes=10)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Record:
-    """One run. `uid` of the Job that we made (the one before may still be in a list), "" while it is being made; None for a run that
-    another process began."""
+    """One run. `uid` of the Job created here (its predecessor may still be listed), "" while it is being created; None for a run that
+    another process started."""
 
     id: str
     namespace: str
@@ -48,7 +48,7 @@ class Record:
     done: Done | None = None
     since: datetime = field(default_factory=clock.now)
     attempt: str = field(default_factory=new_id)
-    """By which a Job that was made although the answer was lost is known for ours, rather than for what is left of an earlier one."""
+    """Identifies our Job even if the answer to its creation was lost, as opposed to one of an earlier attempt."""
     seen: bool = False
     ending: bool = False
     ended: ObservedRun | None = None
@@ -56,7 +56,7 @@ class Record:
 
 
 class KubernetesRuns:
-    """`ended` of a record is set by `_end` alone, once. `changed` is called when a run has ended."""
+    """Only `_end` sets `ended` of a record, once. `changed` is called when a run has ended."""
 
     def __init__(self, objects: Objects, writer: Writer, logs: RunLogs, changed: Callable[[], None]) -> None:
         self._objects = objects
@@ -90,7 +90,7 @@ class KubernetesRuns:
                 record = self._records[run_id] = _foreign(run_id, view.jobs[run_id])
             if record is None or record.removing:
                 return
-        # Whoever waits for it is told.
+        # Notifies whoever waits for it.
         self._end(record, _ended_as(record, CallStatus.CANCELLED, "cancelled"))
         with self._lock:
             record.removing = True
@@ -146,7 +146,7 @@ class KubernetesRuns:
         self._logs.conclude(job, pod, state, lambda ended: self._end(record, ended))
 
     def _press_start(self, record: Record, now: datetime) -> None:
-        """Tries again what the cluster refused, until START_WITHIN."""
+        """Retries what the cluster refused, until START_WITHIN."""
         failure = self._writer.find_failure(_key(record.id))
         if failure is None or record.spec is None or self._writer.is_busy(_key(record.id)):
             return
@@ -157,7 +157,7 @@ class KubernetesRuns:
         self._writer.put(_key(record.id), lambda: self._create(record, spec, again=True))
 
     def _miss(self, record: Record, now: datetime) -> None:
-        """Its Job is not in the list."""
+        """Its Job is not listed."""
         if record.ended is not None or record.ending or not (record.seen or now - record.since > SEEN_WITHIN):
             return
         if record.spec is None:
@@ -178,7 +178,7 @@ class KubernetesRuns:
             self._writer.drop(_key(record.id))
 
     def _refusals(self, view: View, now: datetime) -> dict[str, str]:
-        """What the cluster said last to Jobs without a pod, by name of the Job. One call, if there is any such Job. Raises KubeError."""
+        """The cluster's last refusal of a pod, by name of the Job. At most one call. Raises KubeError."""
         if not any(_lacks_pod(job, now) for run_id, job in view.jobs.items() if run_id not in view.run_pods):
             return {}
         events = self._objects.kube.list("Event", fields="reason=FailedCreate,involvedObject.kind=Job")
@@ -194,13 +194,13 @@ class KubernetesRuns:
             try:
                 done(ended)
             except Exception:
-                _log.exception("the end of run %s could not be handed over", record.id)
+                _log.exception("the callback of run %s failed", record.id)
         self._changed()
 
     # --- writing, in the writer's threads ---
 
     def _create(self, record: Record, run: RunSpec, *, again: bool) -> None:
-        """`again`: what is left of an earlier attempt of the same run goes first. Raises KubeError, SlessError."""
+        """`again`: remains of an earlier attempt are deleted first. Raises KubeError, SlessError."""
         if len(run.event.encode()) > MAX_EVENT_BYTES:
             text = f"event is {len(run.event.encode())} bytes, over the limit of {MAX_EVENT_BYTES} for a run without instances"
             raise SlessError(Code.TOO_LARGE, text + "; an http trigger gives the function instances")
@@ -212,7 +212,7 @@ class KubernetesRuns:
             return
         if found is not None:
             self._delete(record)
-            raise Conflict(409, "Deleting", "what is left of the attempt before is being deleted")
+            raise Conflict(409, "Deleting", "the previous attempt is still being deleted")
 
         def write() -> None:
             self._objects.ensure_code(run.revision, find_code_map(run.revision.artifact))

@@ -1,4 +1,4 @@
-"""What the cluster shows → what ports.Backend speaks of: pure."""
+"""Objects of the cluster → values of ports.Backend: pure."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,13 +25,13 @@ from sless.kube.pods import PORT
 Json = dict[str, Any]
 
 FindStamp = Callable[[str], str | None]
-"""The hash that an object (`Kind/namespace/name`) carries, None when it is not there."""
+"""Hash in the annotation of an object (`Kind/namespace/name`), None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is known of a workload beside the lists: `reached`, the newest generation that was once ready; `tails` the last log lines of
-    containers that ended, by instance id; `failure`, why the last write was refused."""
+    """What is known of a workload besides the lists. `reached`: the newest generation that became ready; `tails`: last log lines of ended
+    containers, by instance id; `failure`: why the last write was refused."""
 
     reached: int = 0
     tails: Mapping[str, tuple[str, ...]]
@@ -41,7 +41,7 @@ class Memory:
 def observed_deployment(
     workload_id: str, deployment: Json | None, pods: list[Json], memory: Memory, now: datetime
 ) -> ObservedDeployment | None:
-    """`memory.reached` is believed for `generation`; see `reached_of`. None: nothing of it is there, and nothing was refused."""
+    """`generation` is taken from `memory.reached`. None: nothing of it exists and nothing was refused."""
     if deployment is None and not pods and not memory.failure:
         return None
     living = deployment is not None and not deployment["metadata"].get("deletionTimestamp")
@@ -57,7 +57,7 @@ def observed_deployment(
 
 
 def is_complete(deployment: Json, template_hash: str, stamp_of: FindStamp) -> bool:
-    """Whether it was written by these settings, and all that it needs beside itself is there as it was written."""
+    """Whether it was written with the current settings and all objects it needs exist as written."""
     annotations = deployment["metadata"].get("annotations") or {}
     if annotations.get(TEMPLATE) != template_hash:
         return False
@@ -65,7 +65,7 @@ def is_complete(deployment: Json, template_hash: str, stamp_of: FindStamp) -> bo
 
 
 def _matches(found: str | None, wanted: str) -> bool:
-    """A need without a hash is there or not: its name says what it holds."""
+    """A need without a hash only has to exist: its name identifies its content."""
     return found is not None and (not wanted or found == wanted)
 
 
@@ -78,7 +78,7 @@ def needs_of(deployment: Json) -> dict[str, str]:
 
 
 def replaced_pods(deployment: Json | None, pods: list[Json]) -> list[Json]:
-    """Stuck pods that may go: there is nothing to replace them for, or their successors are ready."""
+    """Stuck pods that can be deleted: no replacement is needed, or it is ready."""
     stuck = [pod for pod in pods if is_stuck(pod) and not pod["metadata"].get("deletionTimestamp")]
     if deployment is None or not stuck:
         return stuck
@@ -95,7 +95,7 @@ def generation_of(deployment: Json) -> int:
 
 
 def is_rolled_out(deployment: Json) -> bool:
-    """All replicas are of the newest template and available, and none of an older one is left."""
+    """All replicas have the newest template and are available, and no older one is left."""
     status, wanted = deployment.get("status") or {}, int(deployment["spec"].get("replicas", 1))
     current = int(status.get("observedGeneration") or 0) >= int(deployment["metadata"].get("generation") or 0)
     counts = [int(status.get(name) or 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
@@ -103,7 +103,7 @@ def is_rolled_out(deployment: Json) -> bool:
 
 
 def endpoint_of(pod: Json) -> Endpoint | None:
-    """A pod that can be called; one that is to end is draining as long as its container runs."""
+    """The endpoint of a pod that takes calls; a terminating pod is draining while its container runs."""
     status = container_status_of(pod)
     address = pod.get("status", {}).get("podIP")
     leaving = bool(pod["metadata"].get("deletionTimestamp"))
@@ -120,12 +120,12 @@ def endpoint_of(pod: Json) -> Endpoint | None:
 
 
 def instance_id_of(pod: Json, restarts: int | None = None) -> str:
-    """A container that starts again in its pod is another instance: its log lines are counted from 1 again."""
+    """A restarted container is another instance: its log lines are numbered from 1 again."""
     return f"{pod['metadata']['uid']}-{restarts_of(pod) if restarts is None else restarts}"
 
 
 def ended_instances_of(pod: Json) -> dict[str, str]:
-    """Instances of this pod that have ended, with the reason: the container that runs no more, and the one before it."""
+    """Ended instances of this pod with the reason: of the container and of its previous run."""
     status, found = container_status_of(pod), {}
     restarts = int(status.get("restartCount") or 0)
     ended = (status.get("state") or {}).get("terminated")
@@ -133,14 +133,14 @@ def ended_instances_of(pod: Json) -> dict[str, str]:
     if ended:
         found[instance_id_of(pod, restarts)] = end_words_of(ended, memory_mb_of(pod))
     if before:
-        # The count rises with the next start: while it waits for that, the one that ended still has this number.
+        # The count rises at the next start; while the container waits for it, the ended one still has this number.
         waiting = "waiting" in (status.get("state") or {})
         found[instance_id_of(pod, restarts if waiting else restarts - 1)] = end_words_of(before, memory_mb_of(pod))
     return found
 
 
 def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datetime) -> PodTrouble | None:
-    # Of a crash nothing is told before its log has been asked for: a message that gains a traceback a moment later is read too early.
+    # A crash is reported only once its log was read; otherwise users would see a message without its traceback.
     troubles = [
         trouble
         for pod in pods

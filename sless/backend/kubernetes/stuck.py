@@ -1,7 +1,7 @@
-"""Instances in which a call went over its time: asked for their health, replaced when calls hang in them or they do not answer.
+"""Checks the health of instances in which a call timed out, and replaces them when calls hang or they do not answer.
 
-A stuck pod loses the label by which its ReplicaSet knows it, so that another one is made at once; it goes when that one is ready (see
-`seen.replaced_pods`).
+A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created at once; it is deleted when the replacement is
+ready (see `seen.replaced_pods`).
 """
 
 import http.client
@@ -28,7 +28,7 @@ ASK_EVERY_SEC = 0.5
 
 
 class Stuck:
-    """`ended` is told the instance and the reason as soon as it is known to be stuck."""
+    """Calls `ended(instance_id, reason)` as soon as an instance is known to be stuck."""
 
     def __init__(self, kube: Kube, ended: Callable[[str, str], None], durations: Durations) -> None:
         self._kube = kube
@@ -40,7 +40,7 @@ class Stuck:
         self._stopping = threading.Event()
 
     def report(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
-        """`find_pod` may take its time: it is called in a thread of this object."""
+        """`find_pod` may block: it is called in a thread of this object."""
         with self._lock:
             if instance_id in self._looking or self._stopping.is_set():
                 return
@@ -52,7 +52,7 @@ class Stuck:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _look(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
-        """The top of a pool thread."""
+        """Top of a pool thread."""
         try:
             pod = find_pod()
             endpoint = endpoint_of(pod) if pod is not None else None
@@ -62,13 +62,13 @@ class Stuck:
                 self._kube.patch("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], {"metadata": {"labels": {ROLE: ROLE_STUCK}}})
                 self._ended(instance_id, reason)
         except KubeError as error:
-            _log.warning("instance %s could not be replaced: %s", instance_id, error)
+            _log.warning("replacing instance %s failed: %s", instance_id, error)
         finally:
             with self._lock:
                 self._looking.discard(instance_id)
 
     def _find_reason(self, address: str) -> str | None:
-        """None: it answers, and nothing hangs in it."""
+        """None: it answers and no call hangs."""
         overdue_since = unresponsive_since = None
         while not self._stopping.wait(ASK_EVERY_SEC):
             now = time.monotonic()
@@ -85,7 +85,7 @@ class Stuck:
 
 
 def find_pod_health(address: str, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
-    """None when there is no proper answer within the time. `address` is `host:port`."""
+    """None without a valid answer in time. `address` is `host:port`."""
     connection = http.client.HTTPConnection(address, timeout=timeout_sec)
     try:
         connection.request("GET", "/_sless/health", headers={"X-Sless-Control": "1", "Connection": "close"})

@@ -1,4 +1,4 @@
-"""Tenants' namespaces: made when first needed, mended when something of them is missing, removed when they have been empty for a while."""
+"""Tenant namespaces: created when first needed, repaired when something is missing, deleted after they have been empty for a while."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class TenantNamespaces:
-    """`in_use` holds the tenants that have workloads, as the leader last said; None while this server does not lead."""
+    """The objects of every tenant namespace."""
 
     def __init__(self, kube: Kube, policy: TenantPolicy, cache: ObjectCache, empty_sec: float) -> None:
         self._kube = kube
@@ -37,7 +37,7 @@ class TenantNamespaces:
             if namespace not in self._ensured:
                 if self._source is None:
                     self.read_source()
-                self.mend(namespace)
+                self.repair(namespace)
                 self._ensured.add(namespace)
 
     def forget(self, namespace: str) -> None:
@@ -49,8 +49,8 @@ class TenantNamespaces:
         self.forget(namespace)
         self._cache.drop_namespace(namespace_of(namespace))
 
-    def mend(self, namespace: str) -> None:
-        """Applies what is not there as it should be. Raises KubeError, also when the namespace is another installation's."""
+    def repair(self, namespace: str) -> None:
+        """Applies missing and outdated objects. Raises KubeError, also when the namespace belongs to another installation."""
         home = namespace_of(namespace)
         if self._cache.find(f"Namespace//{home}") is None:
             check_owner(self._kube, home, self._policy.installation)
@@ -59,14 +59,14 @@ class TenantNamespaces:
                 self._cache.put(manifest["kind"], self._kube.apply(manifest))
 
     def read_source(self) -> None:
-        """Looks whether the pull secret has changed. Raises KubeError."""
+        """Reads the pull secret again, in case it has changed. Raises KubeError."""
         if self._policy.pull_secret:
             self._source = self._kube.find("Secret", self._policy.pull_secret, self._policy.pod_namespace)
             if self._source is None:
                 _log.warning("the pull secret %r does not exist in namespace %r", self._policy.pull_secret, self._policy.pod_namespace)
 
     def outdated(self, in_use: Collection[str]) -> list[str]:
-        """Tenants in use whose namespace is there and lacks something, or has not been written by this process yet."""
+        """Tenants in use whose namespace exists but lacks something or has not been written by this process yet."""
         found = []
         for namespace in sorted(in_use):
             if self._cache.find(f"Namespace//{namespace_of(namespace)}") is None:
@@ -77,7 +77,7 @@ class TenantNamespaces:
         return found
 
     def unused(self, in_use: Collection[str], holds: Callable[[str], bool]) -> list[CachedObject]:
-        """Namespaces of ours that may go: no workload of the tenant for `empty_sec`, and nothing runs in them (`holds`)."""
+        """Our namespaces that can be deleted: no workload of the tenant for `empty_sec`, and nothing runs in them (`holds`)."""
         now = time.monotonic()
         empty = {
             cached.name: cached

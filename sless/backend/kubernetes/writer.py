@@ -1,4 +1,4 @@
-"""Changes to the cluster, made behind the port's calls: by a small pool, one at a time per key, the newest wish wins."""
+"""Background writes to the cluster by a small pool: one at a time per key, the newest replaces those that wait."""
 
 import logging
 import threading
@@ -21,17 +21,17 @@ Work = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """`until`: end of the back-off, monotonic. `message` is for the user; "" when the API was merely away."""
+    """`until`: end of the back-off (monotonic). `message` is for the user; "" when the API was only unavailable."""
 
     message: str
     attempts: int
     until: float
     final: bool = False
-    """Trying again cannot help."""
+    """A retry cannot help."""
 
 
 class Writer:
-    """`changed` is called after each piece of work, from its thread."""
+    """Calls `changed` after each write, from its thread."""
 
     def __init__(self, changed: Callable[[], None], flush_sec: float) -> None:
         self._changed = changed
@@ -45,7 +45,7 @@ class Writer:
         self._until = float("inf")
 
     def put(self, key: str, work: Work) -> None:
-        """Does it soon; replaces what waits under this key, also a back-off's end is kept."""
+        """Runs `work` soon, in place of waiting work of this key. Does nothing during the key's back-off."""
         with self._lock:
             if self._closed or self._rests(key):
                 return
@@ -55,7 +55,7 @@ class Writer:
                 self._pool.submit(self._run, key)
 
     def drop(self, key: str) -> bool:
-        """Forgets what waits and what failed. True when something is being done right now."""
+        """Forgets waiting work and failures of the key. Returns whether a write is in progress."""
         with self._lock:
             self._waiting.pop(key, None)
             self._failures.pop(key, None)
@@ -85,7 +85,7 @@ class Writer:
         return failure is not None and time.monotonic() < failure.until
 
     def _run(self, key: str) -> None:
-        """The top of a pool thread."""
+        """Top of a pool thread."""
         while True:
             with self._lock:
                 work = self._waiting.pop(key, None)
@@ -105,7 +105,7 @@ class Writer:
             self._failed(key, error.message, final=error.code is not Code.UNAVAILABLE)
         except Exception:
             _log.exception("%s failed", key)
-            self._failed(key, "internal error; the server's log says more", final=True)
+            self._failed(key, "internal error; see the server's log", final=True)
         else:
             with self._lock:
                 self._failures.pop(key, None)
@@ -114,17 +114,17 @@ class Writer:
         with self._lock:
             known = self._failures.get(key)
             attempts = (known.attempts if known else 0) + 1
-            # The first two tries follow each other: a conflict is over at once.
+            # The second attempt follows soon: a conflict is over at once.
             wait_sec = backoff_sec(attempts, first_sec=1.0, max_sec=MAX_BACK_OFF_SEC) if attempts > 1 else 0.5
             self._failures[key] = Failure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
 
 
 def words_of(error: KubeError) -> str:
-    """For the user; "" for what passes by itself: no answer, or somebody else's change at the same moment."""
+    """For the user; "" for errors that pass by themselves: no answer, or a concurrent change."""
     if isinstance(error, Unavailable | Conflict):
         return ""
     if "because it is being terminated" in error.message:
-        return "the namespace in the cluster is still being deleted; this begins when that has ended"
+        return "the namespace in the cluster is still being deleted; this starts when that has ended"
     if isinstance(error, Refused):
         return f"the cluster refuses it: {error.message}"
     return f"the cluster: {error.message}"

@@ -10,7 +10,7 @@ from sless.proxy.failure import code_of
         ("out of memory: used 140 of 128 MB", Code.OUT_OF_MEMORY),
         ("function exited with code 3", Code.FUNCTION_EXITED),
         ("function was ended by SIGSEGV (segmentation fault)", Code.FUNCTION_BROKE_OFF),
-        (storage_full("no run can begin").message, Code.STORAGE_FULL),
+        (storage_full("no run can start").message, Code.STORAGE_FULL),
         ("function exited with code 3\nmy disk is full, I am out of memory", Code.FUNCTION_EXITED),
         ("function was ended by SIGKILL (killed)\nchild exited", Code.FUNCTION_BROKE_OFF),
     ],
