@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Response, current_app, render_template_string, request
 
-from sless import metrics
+from sless import assets, metrics
 from sless._version import __version__
 from sless.errors import Code, NotFound, SlessError
 from sless.http.api_request import ApiRequest
@@ -35,6 +35,7 @@ _FRAME = """<!doctype html>
 <main><h1>{{ title }}</h1>{% block main %}{% endblock %}</main>{{ script }}</body></html>"""
 _HOME = """<p>Serverless functions: upload code, get a URL. Version {{ version }}.</p>
 <ul><li><a href="/funcs">Functions</a>: everything in your namespace</li><li><a href="/docs">API</a>: all operations, to read and try</li>
+<li><a href="/docs/handlers">Handlers</a>: how to write one</li>
 <li><a href="/openapi.json">OpenAPI document</a></li></ul>"""
 _LOGIN = """{% if reason %}<p class="bad">{{ reason }}</p>{% endif %}
 <form method="post" action="/funcs/login"><label>Token <input type="password" name="token" autocomplete="off" required></label>
@@ -59,8 +60,15 @@ def home(req: ApiRequest) -> Response:
 
 def docs(req: ApiRequest) -> Response:
     script = '<script type="module" src="/static/docs.js"></script>'
-    body = '<div id="docs"><p>This page needs JavaScript. The document is at <a href="/openapi.json">/openapi.json</a>.</p></div>'
+    body = '<p><a href="/docs/handlers">How to write a handler</a></p>'
+    body += '<div id="docs"><p>This page needs JavaScript. The document is at <a href="/openapi.json">/openapi.json</a>.</p></div>'
     return page("API", body, script=script)
+
+
+def handlers(req: ApiRequest) -> Response:
+    """The guide in the package, so that it describes this version."""
+    guide = (assets.examples_dir() / "README.md").read_text(encoding="utf-8")
+    return page("Writing a handler", "<pre>{{ guide }}</pre>", guide=guide.partition("\n")[2].strip())
 
 
 def openapi(req: ApiRequest) -> Response:
@@ -173,6 +181,7 @@ _LISTING = Reply(text="the list", content={TEXT: "", HTML: ""})
 OPERATIONS = (
     _row("GET", "/", home, "Landing page", _PAGE),
     _row("GET", "/docs", docs, "This document, as a page", _PAGE),
+    _row("GET", "/docs/handlers", handlers, "How to write a handler, as a page", _PAGE),
     _row("GET", "/openapi.json", openapi, "This document", Reply(text="OpenAPI 3.1", content={JSON: "Document"})),
     _row("GET", "/metrics", exposition, "Prometheus metrics", Reply(text="the metrics", content={TEXT: ""})),
     _row("GET", "/funcs", funcs, "Functions, services and jobs of a namespace, as text or as a page", _LISTING),

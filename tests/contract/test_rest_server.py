@@ -34,7 +34,7 @@ def test_who_am_i(rest: Rest) -> None:
 
 
 def test_every_path_but_the_open_ones_asks_for_a_token(rest: Rest) -> None:
-    open_paths = {"/", "/docs", "/openapi.json", "/metrics", "/funcs/login", "/funcs/logout"}
+    open_paths = {"/", "/docs", "/docs/handlers", "/openapi.json", "/metrics", "/funcs/login", "/funcs/logout"}
     for row in OPERATIONS:
         if row.view is None:
             continue
@@ -310,7 +310,7 @@ def test_openapi_document_is_valid_and_names_every_path(rest: Rest) -> None:
 
 
 def test_pages_need_nothing_from_elsewhere(rest: Rest, repository: Path) -> None:
-    for path in ("/", "/docs", "/funcs"):
+    for path in ("/", "/docs", "/docs/handlers", "/funcs"):
         text = rest.get(path, sub=None, headers={"Accept": "text/html"}).text
         assert "http://" not in text and "https://" not in text
     for name in ("docs.js", "pages.css"):
@@ -391,3 +391,10 @@ def test_funcs_page_escapes_what_users_wrote(rest: Rest) -> None:
     rest.built(state=VersionState.FAILED, message="<script>alert(1)</script>")
     text = rest.get("/funcs", headers={"Accept": "text/html"}).text
     assert "<script>alert" not in text and "&lt;script&gt;alert" in text
+
+
+def test_docs_link_to_the_guide_for_handlers(rest: Rest) -> None:
+    for path in ("/", "/docs"):
+        assert 'href="/docs/handlers"' in rest.get(path, sub=None).text
+    guide = rest.get("/docs/handlers", sub=None).text
+    assert "def handle(event, context):" in guide and "func Handle(" in guide
