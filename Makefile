@@ -9,9 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
-# One more than the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
+# Twice the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
 # is passed to pytest: make unit ARGS='-k zip'
-WORKERS ?= 3
+WORKERS ?= 4
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
@@ -117,7 +117,8 @@ soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 ca
 	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py tests/integration/test_schemathesis.py \
 		tests/integration/test_async.py::test_accepted_calls_all_end_though_everything_is_killed_half_way \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
-		tests/integration/test_replicas.py tests/integration/test_kube_away.py
+		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_package.py \
+		tests/unit/code/test_intake.py::test_far_too_many_entries
 
 .PHONY: test-kube
 test-kube: $(VENV)/.dev-stamp ## run the cluster suites on the cluster of SLESS_TEST_KUBECONFIG, see CONTRIBUTING.md

@@ -27,6 +27,9 @@ LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
 LONGEST_FIRST = ("minutes", "replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events")
 """Groups of tests of a minute or more; then what is marked as slow, then folder by folder."""
+SLOW_FOLDERS = frozenset({"e2e", "conformance"})
+SERVERS = frozenset({"product", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server"})
+"""Fixtures that start a server or a broker: `make quick` leaves out what needs them."""
 FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
 ONE_WORKER_EACH = frozenset({"test_bad_input_handlers.py", "test_front_door.py", "test_function_hosts.py", "test_schemathesis.py"})
 
@@ -45,6 +48,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files whose tests share expensive fixtures are a group each. What takes longest starts first, or the run would wait for it alone."""
     for item in items:
+        if _folder_of(item) in SLOW_FOLDERS or SERVERS & set(getattr(item, "fixturenames", ())) or item.path.name.startswith("test_build"):
+            item.add_marker(pytest.mark.slow)
         if item.path.name in ONE_WORKER_EACH and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=_rank)
@@ -53,11 +58,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _rank(item: pytest.Item) -> tuple[int, int]:
     group = item.get_closest_marker("xdist_group")
     name = str(group.args[0]) if group else ""
-    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    folder = _folder_of(item)
     return (
         LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(LONGEST_FIRST) + (item.get_closest_marker("slow") is None),
         FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS),
     )
+
+
+def _folder_of(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT / "tests").parts[0]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -147,7 +156,7 @@ def go_toolchain() -> Toolchain:
 
 @pytest.fixture(scope="session")
 def warm_go(go_toolchain: Toolchain) -> None:
-    """Go's own library is compiled: that takes half a minute, once for all runs."""
+    """Go's standard library is compiled: half a minute of one worker; the others wait for it."""
     go_program(ROOT / "tests" / "bench" / "functions" / "go", "handler.Handle")
 
 

@@ -1,5 +1,7 @@
 """Compiles Go handlers as the local builder does; programs are kept in `build/`, by what they were made of."""
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -7,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from sless.builder.go import failure_of
@@ -63,14 +66,25 @@ def _content_of(folder: Path) -> str:
 def _program(source: GoSource, code: str, runtime: str, hooks: bool) -> Path:
     key = hashlib.sha256("\0".join([source.entrypoint, code, runtime, find_toolchain().version, str(hooks)]).encode()).hexdigest()[:24]
     program = KEPT / f"{re.sub(r'[^a-zA-Z]', '-', source.entrypoint)}-{key}"
-    if not program.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=KEPT))
-        try:
-            _compile(folder, source, hooks).rename(program)
-        finally:
-            shutil.rmtree(folder)
+    if program.exists():
+        return program
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time():
+        if not program.exists():
+            folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=KEPT))
+            try:
+                _compile(folder, source, hooks).rename(program)
+            finally:
+                shutil.rmtree(folder)
     return program
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Among all workers: go uses every core anyway, and its cache lets two processes compile the standard library twice."""
+    with (KEPT / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _compile(folder: Path, source: GoSource, hooks: bool) -> Path:

@@ -45,7 +45,7 @@ def fronts() -> Iterator[Fronts]:
 
 def case_parameters() -> list[Any]:
     return [
-        pytest.param(runtime, way, case, id=f"{runtime}-{way}-{case.id}")
+        pytest.param(runtime, way, case, id=f"{runtime}-{way}-{case.id}", marks=pytest.mark.xdist_group(f"conformance-{runtime}"))
         for case in CASES
         for way in case.ways
         for runtime in RUNTIMES

@@ -107,6 +107,9 @@ async def test_one_leader_listens_and_hands_over(store: Store, rabbit_server: Ra
         assert await desk.counts() == (0, 0)
 
 
+FLOOD = 1000
+
+
 class Forgetful(Function):
     """Keeps nothing of a call; every tenth message fails until its last attempt."""
 
@@ -123,11 +126,11 @@ async def test_a_flood_waits_in_the_broker(rabbit_server: RabbitServer) -> None:
     async with open_desk(rabbit_server) as desk:
         desk.function = function = Forgetful()
         await desk.make_queue()
-        for start in range(0, 3000, 500):
-            await desk.publish(*(b"%05d" % number + b"x" * 20_000 for number in range(start, start + 500)))
+        for start in range(0, FLOOD, 200):
+            await desk.publish(*(b"%05d" % number + b"x" * 60_000 for number in range(start, start + 200)))
         before_mb, most = peak_mb(), 0
         listener = await desk.listening(prefetch=10, max_concurrency=5)
-        while function.calls_made < 3000 + 600:
+        while function.calls_made < FLOOD + FLOOD // 10 * 2:
             most = max(most, sum(len(session.tasks) for session in listener._consumers))
             await asyncio.sleep(0.005)
         assert 10 <= most <= 30  # the queue's own, and those of two retry queues

@@ -1,5 +1,5 @@
 """Many messages, a function that fails every fifth time, and a broker that dies and is restarted meanwhile: nothing is lost, and what is
-dead is exactly what was poisoned. 1,000 messages here, 10,000 with `make soak`."""
+dead is exactly what was poisoned. 400 messages here, 10,000 with `make soak`."""
 
 import os
 import time
@@ -14,7 +14,7 @@ from tests.integration.test_events_product import await_message, listen, on_brok
 from tests.services.product import Product, wait_until
 from tests.services.rabbitmq import RabbitServer
 
-MESSAGES = int(os.environ.get("TEST_SOAK_MESSAGES", "1000"))
+MESSAGES = int(os.environ.get("TEST_SOAK_MESSAGES", "400"))
 pytestmark = [pytest.mark.xdist_group("events-soak"), pytest.mark.slow, pytest.mark.timeout(120 + MESSAGES // 10)]
 
 HANDLER = """
@@ -85,7 +85,7 @@ def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer
     assert Counter(reason for reason, _ in set(dead)) <= begun
 
 
-BACKLOG = 10 * MESSAGES if "TEST_SOAK_MESSAGES" in os.environ else 3000
+BACKLOG = 10 * MESSAGES if "TEST_SOAK_MESSAGES" in os.environ else 1000
 BODY_BYTES = 60_000_000 // BACKLOG
 GROWTH_MB = 50
 COUNTING = """import os

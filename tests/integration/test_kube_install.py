@@ -11,10 +11,10 @@ import requests
 
 from sless import ids
 from sless.kube.names import namespace_of
+from tests.integration.helm.chart import CHART
 from tests.kube.chart_rights import rights_of_chart
 from tests.kube.cluster import ROOT, KubeCluster, running_cluster
 from tests.services.product import free_port
-from tests.unit.helm.chart import CHART
 
 pytestmark = [pytest.mark.xdist_group("kube-install"), pytest.mark.slow]
 NAMESPACE = "cloud"

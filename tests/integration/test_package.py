@@ -17,15 +17,17 @@ from pathlib import Path
 import pytest
 
 from sless import _version
+from tests.integration.helm.chart import one, render
 from tests.services import unavailable
 from tests.services.product import free_port
-from tests.unit.helm.chart import one, render
 
 # One process makes the wheel and the zipapp, for all tests here.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA_FOLDERS = ("static", "runtimes", "examples")
+ZIPAPP_BUILDER = ROOT / ".ci" / "release" / "build_zipapp.py"
+COPY_LOCKED = "import pathlib, runpy, sys; runpy.run_path(sys.argv[1])['_copy_dependencies'](pathlib.Path(sys.argv[2]))"
 LOCKS = ("requirements.txt", ".ci/release/requirements.txt", "tests/requirements.txt", "tests/node.txt", ".ci/release/provider.txt")
 
 
@@ -112,11 +114,17 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def locked_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """`python3 -m venv` and `pip install -r requirements.txt`, as the README has it."""
+    """What the lock names and nothing else. `make soak` makes it as the README has it, with `pip install -r requirements.txt`; `make test`
+    copies the same versions from the environment that the tests run in."""
     environment = Environment(tmp_path_factory.mktemp("venv"))
     run_well(sys.executable, "-m", "venv", environment.folder)
     (environment.folder / "home").mkdir()
-    run_well(environment.python, "-m", "pip", "install", "-qq", "--no-compile", "-r", ROOT / "requirements.txt")
+    if "TEST_SOAK_MESSAGES" in os.environ:
+        run_well(environment.python, "-m", "pip", "install", "-qq", "--no-compile", "-r", ROOT / "requirements.txt")
+    else:
+        site = environment.folder / "lib" / "python3.11" / "site-packages"
+        shutil.rmtree(site)  # pip is in the lock
+        run_well(sys.executable, "-c", COPY_LOCKED, ZIPAPP_BUILDER, site)
     return environment
 
 
@@ -162,8 +170,18 @@ class TestInstalled:
 @pytest.fixture(scope="module")
 def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("zipapp")
-    run_well(sys.executable, ROOT / ".ci" / "release" / "build_zipapp.py", "--output", folder / "sless.pyz", "--work", folder / "work")
+    run_well(sys.executable, ZIPAPP_BUILDER, "--output", folder / "sless.pyz", "--work", folder / "work")
     return folder / "sless.pyz"
+
+
+@pytest.fixture(scope="module")
+def zipapp_home(zipapp: Path) -> Iterator[Path]:
+    """The zipapp has unpacked itself here, despite PYTHONDONTWRITEBYTECODE. A short path: a server puts sockets below it."""
+    folder = Path(tempfile.mkdtemp(prefix="sless-", dir="/tmp"))
+    variables = {"PATH": os.defpath, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    run_well(bare_python(), "-s", zipapp, "version", cwd=folder, env=variables)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -193,28 +211,25 @@ class TestZipapp:
         assert [name for name in names if "/tests/" in name or name.endswith(".pyi")] == []
         assert {name for name in names if name.startswith("site-packages/sless/runtimes/")}
 
-    def test_needs_python_alone(self, zipapp: Path, tmp_path: Path):
-        variables = {"PATH": os.defpath, "HOME": str(tmp_path)}
+    def test_needs_python_alone(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
+        variables = {"PATH": os.defpath, "HOME": str(zipapp_home)}
         assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
-        assert (tmp_path / ".cache" / "sless").is_dir()
 
-    def test_bytecode_is_kept_whatever_the_environment_says(self, zipapp: Path, tmp_path: Path):
-        variables = {"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-        run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
-        assert list((tmp_path / ".cache" / "sless").rglob("sless/cli/__pycache__/main.*.pyc"))
+    def test_bytecode_is_kept_whatever_the_environment_says(self, zipapp_home: Path):
+        assert list((zipapp_home / ".cache" / "sless").rglob("sless/cli/__pycache__/main.*.pyc"))
 
-    def test_s3_and_kubernetes_libraries_work_unpacked(self, zipapp: Path, tmp_path: Path):
+    def test_s3_and_kubernetes_libraries_work_unpacked(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
         code = (
             "import boto3, kubernetes, pip, alembic.command, psycopg; "
             "boto3.client('s3', region_name='x', aws_access_key_id='x', aws_secret_access_key='x'); "
             "kubernetes.client.CoreV1Api(); print(pip.__version__)"
         )
-        variables = {"PATH": os.defpath, "HOME": str(tmp_path), "SHIV_INTERPRETER": "1"}
+        variables = {"PATH": os.defpath, "HOME": str(zipapp_home), "SHIV_INTERPRETER": "1"}
         run_well(bare_python(), "-s", zipapp, "-c", code, cwd=tmp_path, env=variables)
 
-    def test_demo(self, zipapp: Path, short_folder: Path):
-        variables = {"PATH": os.defpath, "HOME": str(short_folder), "SLESS_PORT": "0"}
-        output = run_well(bare_python(), "-s", zipapp, "demo", "--exit", cwd=short_folder, env=variables)
+    def test_demo(self, zipapp: Path, zipapp_home: Path):
+        variables = {"PATH": os.defpath, "HOME": str(zipapp_home), "SLESS_PORT": "0"}
+        output = run_well(bare_python(), "-s", zipapp, "demo", "--exit", cwd=zipapp_home, env=variables)
         assert "hello-python" in output
 
     def test_home_that_cannot_be_written(self, zipapp: Path, short_folder: Path):

@@ -192,15 +192,18 @@ def test_a_bomb_is_refused_by_what_comes_out_not_by_what_headers_say(intake: Int
     assert "max_unpacked_bytes" in refused(intake, data).message
 
 
-def test_a_hundred_thousand_entries(intake: Intake) -> None:
+ENTRIES = 100_000 if "TEST_SOAK_MESSAGES" in os.environ else 20_000
+
+
+def test_far_too_many_entries(intake: Intake) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for number in range(100_000):
+        for number in range(ENTRIES):
             archive.writestr(zipfile.ZipInfo(f"f{number}"), b"")
     data = buffer.getvalue()
     tracemalloc.start()
     error = refused(intake, data)
-    assert tracemalloc.get_traced_memory()[1] < 60 << 20
+    assert tracemalloc.get_traced_memory()[1] < 600 * ENTRIES
     tracemalloc.stop()
     assert error.code is Code.TOO_LARGE and "max_code_files" in error.message
 

@@ -28,4 +28,4 @@ def test_what_is_mounted_is_found(text: str, expected: str):
 def test_a_checkout_below_a_mounted_path_is_no_path_of_the_container():
     below = {path.rsplit("/", 1)[0]: "/pods/a" for path in HERE}
     for path in HERE:
-        assert translated(f"{path}/bin/python /tmp/x", {**PATHS, **below}) == f"{path}/bin/python /pods/a/tmp/x"
+        assert translated(f"{path}/bin/python /app/function/x", {**PATHS, **below}) == f"{path}/bin/python /pods/a/code/x"

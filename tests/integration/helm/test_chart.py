@@ -15,7 +15,7 @@ import yaml
 from sless._version import __version__
 from sless.config import PREFIX, Settings, load
 from sless.kube.names import SERVER_LABEL
-from tests.unit.helm.chart import (
+from tests.integration.helm.chart import (
     CHART,
     DATABASE,
     EXISTING,
