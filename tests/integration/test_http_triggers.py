@@ -81,3 +81,19 @@ def test_it_fires_by_hand_also_while_disabled(tenant: Tenant) -> None:
     assert tenant.post("triggers/nothing/fire").status_code == 404
     tenant.post("triggers", {"name": "lost", "type": "cron", "function_ref": "nothing", "schedule": "@daily"})
     assert tenant.post("triggers/lost/fire").json()["error"] == 'function "nothing" not found'
+
+
+def test_a_call_does_not_wait_for_instances_that_cannot_start(tenant: Tenant) -> None:
+    """The module ends the process only where EXIT is set, which it is not yet while the version is built."""
+    tenant.create("f")
+    tenant.upload("f", f"import os\nif os.environ.get('EXIT'):\n    os._exit(3)\n{HANDLER}")
+    assert tenant.settled("f")["phase"] == "Ready"
+    assert tenant.patch("functions/f", {"env_vars": {"EXIT": "1"}}).status_code == 200
+    trigger(tenant)
+    wait_until(lambda: tenant.get("functions/f").json()["phase"] == "Failed", "no instance can start")
+    refused = call(tenant)
+    assert (refused.status_code, refused.headers["X-Sless-Error"], "Retry-After" in refused.headers) == (503, "no_instances", True)
+    assert "function exited with code 3" in refused.json()["error"]
+    assert refused.elapsed.total_seconds() < 5
+    assert tenant.patch("functions/f", {"env_vars": {"EXIT": ""}}).status_code == 200
+    wait_until(lambda: call(tenant).status_code == 200, "it serves again")
