@@ -44,7 +44,9 @@ _CONTEXTS = b"/internal/contexts/"
 
 
 def path_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
-    """Raises SlessError INVALID for dot segments under /fn."""
+    """Raises SlessError NOT_FOUND for two leading slashes, and as `call_of` does."""
+    if raw_path.startswith(b"//"):
+        raise SlessError(Code.NOT_FOUND, "the path starts with two slashes; send it with one")
     if raw_path.startswith(b"/fn/"):
         return call_of(raw_path)
     if raw_path in _FIXED and method in ("GET", "HEAD"):
@@ -67,11 +69,14 @@ def path_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
 
 
 def call_of(raw_path: bytes) -> FoundPath:
-    """`/fn/{ns}/{name}[/…]`. Raises SlessError INVALID for a path with dot segments."""
+    """`/fn/{ns}/{name}[/…]`. Raises SlessError INVALID for dot segments, NOT_FOUND without a namespace or a name."""
     if has_dot_segment(raw_path):
         raise SlessError(Code.INVALID, "the path has a segment . or .. (possibly percent-encoded); send the resolved path")
     namespace, _, after = raw_path[4:].partition(b"/")
     name, slash, rest = after.partition(b"/")
+    if not namespace or not name:
+        missing = "name of a function or service" if namespace else "namespace"
+        raise SlessError(Code.NOT_FOUND, f"the path has no {missing}: expected /fn/{{namespace}}/{{name}}")
     return FoundPath(PathKind.CALL, namespace.decode("latin-1"), name.decode("latin-1"), rest=slash + rest or b"/")
 
 

@@ -23,6 +23,7 @@ _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0
 _LINE_END = re.compile(r"\r\n?|\n")
 """Line ends of server-sent events; the text of a progress bar contains some within one log line."""
+_NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0{0,3})?")
 _CURSOR = re.compile(r"[0-9]{1,18}")
 """Possible ids of rows. Any other Last-Event-ID is ignored."""
 
@@ -53,7 +54,7 @@ class Streams:
             gone = loop.create_task(_gone(receive))
             stop = loop.create_task(self._stopping.wait())
             try:
-                await self._follow(send, follower, (gone, stop), events=_wants_events(headers))
+                await self._follow(send, follower, (gone, stop), events=wants_events(headers))
             finally:
                 gone.cancel()
                 stop.cancel()
@@ -119,8 +120,13 @@ def _request_of(scope: Scope, found: FoundPath) -> FollowRequest:
     )  # fmt: skip
 
 
-def _wants_events(headers: Headers) -> bool:
-    return "text/event-stream" in (_header(headers, b"accept") or "")
+def wants_events(headers: Headers) -> bool:
+    """Whether Accept names text/event-stream with a weight over 0, as RFC 9110 reads it; wildcards get plain text."""
+    ranges = ",".join(value.decode("latin-1") for name, value in headers if name == b"accept").lower().split(",")
+    for media_type, *parameters in ([part.strip() for part in item.split(";")] for item in ranges):
+        if media_type == "text/event-stream":
+            return not any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+    return False
 
 
 def _header(headers: Headers, name: bytes) -> str | None:

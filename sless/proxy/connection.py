@@ -14,6 +14,10 @@ import httptools
 from sless.proxy.request import Headers
 
 _FRESH_SEC = 0.002
+MAX_HEAD_BYTES = 64 * 1024
+MAX_FIELDS = 100
+"""The limits of request heads (`server.head`) hold for answers as well: code of tenants writes them."""
+_HEAD_TOO_LARGE = f"the head is over the limit of {MAX_HEAD_BYTES} bytes or {MAX_FIELDS} fields"
 
 
 class Receiver(Protocol):
@@ -44,6 +48,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers: Headers = []
         self._head_only = False
         self._status = 0
+        self._head_bytes = self._unfinished_bytes = 0
         self._framed = False
         self._ended = False
         self._transport: asyncio.Transport | None = None
@@ -71,6 +76,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_only = head_only
         self._headers = []
         self._status = 0
+        self._head_bytes = self._unfinished_bytes = 0
         self._framed = False
         self._ended = False
         self.reusable = False
@@ -122,6 +128,10 @@ class UpstreamConnection(asyncio.Protocol):
             if self._ended:
                 self._end()
             elif self._receiver is not None:
+                self._unfinished_bytes += 0 if self._status else len(data)
+                if self._unfinished_bytes > MAX_HEAD_BYTES:
+                    self._break(_HEAD_TOO_LARGE)
+                    return
                 self._receiver.answer_pause()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -150,9 +160,13 @@ class UpstreamConnection(asyncio.Protocol):
         if self._ended:
             raise ValueError("it sent more than one answer")
         self._headers = []
+        self._head_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > MAX_HEAD_BYTES or len(self._headers) > MAX_FIELDS:
+            raise ValueError(_HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

@@ -18,6 +18,8 @@ _ANSWER_DROPPED = HOP_BY_HOP | {b"x-request-id"}
 _USUAL = (b"keep-alive", b"close", b"Keep-Alive", b"Close")
 _FUNCTION_ERROR = b"x-sless-function-error"
 _SLESS = b"x-sless-"
+_REFUSALS = {"bad_result": 502, "invalid_json": 400}
+"""Refusals by the runtime that become X-Sless-Error. All others are the proxy's, and user code can write to the instance's socket too."""
 
 
 class Trust:
@@ -114,7 +116,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
-    """Drops headers that a function may not set; translates X-Sless-Fault and X-Sless-Error-Message."""
+    """Drops headers that a function may not set and the length of a 204; translates X-Sless-Fault and X-Sless-Error-Message."""
     named = named_by_connection(headers)
     kept, fault, error = [], None, None
     for pair in headers:
@@ -126,9 +128,9 @@ def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
                 fault = pair[1].decode("latin-1")
             elif name == b"x-sless-error-message":
                 error = unquote(pair[1].decode("latin-1"))
-        elif not (name in _ANSWER_DROPPED or name in named or b"_" in name):
+        elif not (name in _ANSWER_DROPPED or name in named or b"_" in name or (status == 204 and name == b"content-length")):
             kept.append(pair)
-    if fault and status in (400, 502):
+    if fault and _REFUSALS.get(fault) == status:
         kept.append((b"x-sless-error", fault.encode("latin-1")))
     kept.append((b"x-request-id", request_id))
     return Answer(status=status, headers=kept, fault=fault, error=error)

@@ -72,7 +72,9 @@ class Invocations:
 
     async def _preflight(self, live: LiveRoute, incoming: IncomingCall) -> int:
         assert live.policy is not None and live.policy.cors is not None
-        await incoming.caller.start(204, live.policy.cors.preflight(incoming.request, live.policy.http.methods))
+        headers = live.policy.cors.preflight(incoming.request, live.policy.http.methods)
+        request_id = incoming.request.request_id or new_call_id()
+        await incoming.caller.start(204, [*headers, (b"x-request-id", request_id.encode("latin-1"))])
         await incoming.caller.write(b"", False)
         return 204
 

@@ -20,10 +20,12 @@ def check_head(method: bytes, version: str, headers: Headers) -> None:
     """Raises SlessError for a head that parses but is not accepted. The application checks methods other than CONNECT."""
     if version not in ("1.1", "1.0"):
         raise SlessError(Code.INVALID, f"unsupported HTTP version {version}; use HTTP/1.1 or 1.0")
-    hosts = 0
+    hosts = authorizations = 0
     for name, value in headers:
         if name == b"host":
             hosts += 1
+        elif name == b"authorization":
+            authorizations += 1
         elif name == b"transfer-encoding":
             if version == "1.0":
                 raise SlessError(Code.INVALID, "HTTP/1.0 has no Transfer-Encoding")
@@ -31,6 +33,8 @@ def check_head(method: bytes, version: str, headers: Headers) -> None:
                 raise SlessError(Code.NOT_IMPLEMENTED, "unsupported Transfer-Encoding; only chunked is supported")
     if hosts != 1 and not (hosts == 0 and version == "1.0"):
         raise SlessError(Code.INVALID, f"expected exactly one Host header, found {hosts}")
+    if authorizations > 1:
+        raise SlessError(Code.INVALID, f"expected at most one Authorization header, found {authorizations}")
     if method == b"CONNECT":
         raise SlessError(Code.METHOD_NOT_ALLOWED, "CONNECT is not supported")
 

@@ -11,7 +11,7 @@ import pytest
 
 from sless import metrics
 from sless.asgi import FollowPage, FollowRequest
-from sless.asgi.streams import MOST_PER_NAMESPACE
+from sless.asgi.streams import MOST_PER_NAMESPACE, wants_events
 from sless.errors import NotFound
 from tests.proxykit.fakes import NAMESPACE, route_of
 from tests.proxykit.plugin import UpstreamOf, upstream_of
@@ -139,6 +139,25 @@ def test_as_server_sent_events() -> None:
     assert reply.header("content-type") == "text/event-stream; charset=utf-8"
     assert reply.body == b'data: one\n\nid: 2\ndata: two\n\nid: 3\ndata: three\n\nevent: end\ndata: {"state": "ready"}\n\n'
     assert (lines.asked[0].after, lines.asked[0].query, lines.asked[0].kind) == (7, {"tail": "5", "follow": "1"}, "service")
+
+
+@pytest.mark.parametrize(
+    ("accept", "events"),
+    [
+        (["text/event-stream"], True),
+        (["Text/Event-Stream"], True),
+        (["text/plain, text/event-stream;q=0.5"], True),
+        (["text/plain", "text/event-stream"], True),
+        (["text/event-stream; q=0.001"], True),
+        (["text/event-stream;q=0"], False),
+        (["text/event-stream; Q=0.000, text/plain"], False),
+        (["*/*"], False),
+        (["text/event-streams"], False),
+        ([], False),
+    ],
+)
+def test_accept_is_read_by_the_rules(accept: list[str], events: bool) -> None:
+    assert wants_events([(b"accept", value.encode()) for value in accept]) is events
 
 
 def test_a_line_with_carriage_returns_is_one_event() -> None:

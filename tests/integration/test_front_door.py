@@ -51,6 +51,7 @@ REFUSED = {
     "no host": (400, GET + "\r\n"),
     "two hosts": (400, GET + HOST + "host: y\r\n\r\n"),
     "two hosts in HTTP/1.0": (400, f"GET {PATH} HTTP/1.0\r\n" + HOST + HOST + "\r\n"),
+    "two Authorization headers": (400, GET + HOST + "authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"),
     "bare LF": (400, GET.replace("\r", "") + "host: x\n\n"),
     "bare LF between fields": (400, GET + "host: x\nx-a: 1\r\n\r\n"),
     "bare CR in a field": (400, GET + HOST + "x-a: 1\rx-b: 2\r\n\r\n"),

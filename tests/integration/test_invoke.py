@@ -265,11 +265,27 @@ def test_cors(serve: Serve) -> None:
     headers = dict(preflight.headers)
     assert headers["access-control-allow-origin"] == "https://a.test" and headers["access-control-allow-credentials"] == "true"
     assert headers["access-control-allow-methods"] == "GET, POST" and headers["access-control-allow-headers"] == "x-q"
-    assert headers["access-control-max-age"] == "60"
+    assert headers["access-control-max-age"] == "60" and headers["x-request-id"]
     refused = front.call(head="origin: https://a.test\r\n")
     assert refused.status == 401 and refused.header("access-control-allow-origin") == "https://a.test"
     other = front.call(method="OPTIONS", head="origin: https://b.test\r\naccess-control-request-method: POST\r\n")
     assert other.header("access-control-allow-origin") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        (f"/fn/{NAMESPACE}", "the path has no name of a function or service: expected /fn/{namespace}/{name}"),
+        (f"/fn/{NAMESPACE}/", "the path has no name of a function or service: expected /fn/{namespace}/{name}"),
+        (f"/fn/{NAMESPACE}//f", "the path has no name of a function or service: expected /fn/{namespace}/{name}"),
+        ("/fn/", "the path has no namespace: expected /fn/{namespace}/{name}"),
+        (f"//fn/{NAMESPACE}/f", "the path starts with two slashes; send it with one"),
+        ("//v1/whoami", "the path starts with two slashes; send it with one"),
+    ],
+)
+def test_what_is_wrong_with_a_path_is_said(serve: Serve, path: str, error: str) -> None:
+    reply = request(serve(answering()), "GET", path)
+    assert (reply.status, json.loads(reply.body)["error"]) == (404, error)
 
 
 # --- invoke ------------------------------------------------------------------------------------------------------------------------------
