@@ -1,9 +1,9 @@
-"""What every runtime must answer, as a table: request in → status, headers, body, log lines out.
+"""Requests and the answers that every runtime must give: status, headers, body, log lines.
 
 A case names the handler as `group.function`; each runtime has that function in `handlers/<runtime>/<group>.<suffix>`.
-Cases that only make sense in one language say so in `only`. Each runs straight against the runtime and through the proxy, except those that
-say otherwise in `ways`; an answer that differs there says so in `proxied_has`. What needs timing or several connections is in
-`test_connections.py` and, through the proxy, in `test_proxied.py`; what needs builds and a backend, in `test_product.py`.
+`only` limits a case to some languages, `ways` to some of: directly against the runtime, through the proxy. `proxied_has` lists what differs
+there. Tests of timing and of several connections are in `test_connections.py` and `test_proxied.py`; tests that need builds and a backend
+are in `test_product.py`.
 """
 
 import base64
@@ -24,15 +24,15 @@ class Way(StrEnum):
     DIRECT = "direct"
     """Over the runtime's socket, as the proxy speaks to it."""
     PROXIED = "proxied"
-    """As a caller of /fn."""
-    LONG = "long-way"
-    """The same, with the proxy's fast path for small calls switched off."""
+    """Over /fn."""
+    SLOW = "slow-path"
+    """Over /fn, with the proxy's fast path for small calls disabled."""
 
 
 DIRECT_ONLY = (Way.DIRECT,)
-"""For what only sless says to a runtime: no caller of /fn can."""
-THROUGH = (Way.PROXIED, Way.LONG)
-"""For what the proxy does to a request on its way."""
+"""For headers that only sless sends to a runtime."""
+THROUGH = (Way.PROXIED, Way.SLOW)
+"""For changes that the proxy makes to a request."""
 
 JSON_TYPE = ("Content-Type", "application/json")
 FORM_TYPE = ("Content-Type", "application/x-www-form-urlencoded")
@@ -43,7 +43,7 @@ BINARY = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One request and what must come back.
+    """One request and the expected answer.
 
     `event` is sent as a JSON body (instead of `body`); `raw` replaces the whole request by bytes. `has` maps dotted paths into the JSON
     answer to values (UNSET: nothing there); `headers_out` maps names to the value, to a tuple of values (repeated header), to `str` (any
@@ -51,7 +51,7 @@ class Case:
     X-Sless-Error-Message; `logs` are (stream, text) pairs, exactly, `log_has` regular expressions.
 
     Through the proxy, `proxied_has` replaces items of `has` (`{fn}` in its texts is the function's path), a `fault` of 400 or 502 is the
-    answer's X-Sless-Error, and what X-Sless-Error-Message says is in the call's record instead.
+    answer's X-Sless-Error, and the text of X-Sless-Error-Message is in the call's record instead.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Compiles Go handlers as the local builder does; programs are kept in `build/`, by what they were made of."""
+"""Compiles Go handlers as the local builder does; caches programs in `build/` by a hash of their sources."""
 
 import contextlib
 import fcntl
@@ -24,11 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNTIME_DIR = ROOT / "runtimes" / GO
 KEPT = ROOT / "build" / "go-programs"
 HOOKS = True
-"""Whether package os gets its hooks; without, a program is as if the toolchain's sources were not as expected."""
+"""Whether package os gets its hooks; False behaves like a toolchain with unexpected sources."""
 
 
 def require_go() -> None:
-    """Raises LookupError when there is no Go here."""
+    """Raises LookupError when Go is not installed."""
     try:
         find_toolchain()
     except BuildFailed as missing:

@@ -47,7 +47,7 @@ RUNTIMES = (*COMMANDS, GO)
 
 
 def require_runtime(runtime: str) -> None:
-    """When this machine cannot run it: a skip on a laptop, a failure in CI."""
+    """Skips on a laptop, or fails in CI, when this machine cannot run the runtime."""
     try:
         if runtime == GO:
             require_go()
@@ -59,7 +59,7 @@ def require_runtime(runtime: str) -> None:
 
 def command_of(runtime: str, entrypoint: str, code_dir: Path | None = None) -> list[str]:
     """The command line that runs a handler; for Go it is compiled first. Raises LookupError when this machine cannot run the runtime,
-    BuildFailed when there is nothing to be compiled."""
+    BuildFailed when compiling fails."""
     if runtime == GO:
         return [str(go_program(code_dir or handlers_dir(GO), go_entrypoint_of(entrypoint)))]
     command = COMMANDS[runtime]()
@@ -74,7 +74,7 @@ def handlers_dir(runtime: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One HTTP answer as read off the wire; `chunks` are the chunks of a chunked body, `complete` is false when it was cut off."""
+    """One HTTP answer; `chunks` are the chunks of a chunked body, `complete` is false when it was cut off."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -248,7 +248,7 @@ class RuntimeProcess:
         return lines
 
     def wait_for_lines(self, wanted: Callable[[list[dict[str, Any]]], bool], invocation_id: str | None = None) -> list[dict[str, Any]]:
-        """Log lines (of one call, if named) as soon as they satisfy `wanted`."""
+        """Waits until the log lines (of one call, if named) satisfy `wanted`, and returns them."""
         found: list[dict[str, Any]] = []
 
         def look() -> bool:
@@ -259,7 +259,7 @@ class RuntimeProcess:
         return found
 
     def stop(self) -> int:
-        """Ends the process the hard way and returns its exit code."""
+        """Kills the process and returns its exit code."""
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -333,7 +333,7 @@ def _collect(pipe: Any, lines: list[str]) -> None:
 
 
 def wait_listening(started: RuntimeProcess) -> None:
-    """Returns once the runtime accepts a connection; AssertionError with its output when it ends or takes too long."""
+    """Returns once the runtime accepts a connection; raises AssertionError with its output when it ends or takes too long."""
 
     def listening() -> bool:
         if started.process.poll() is not None:
@@ -362,7 +362,7 @@ def running(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a runtime in job or check mode left behind."""
+    """Result of a runtime in job or check mode."""
 
     exit_code: int
     outcome: dict[str, Any] | None
@@ -372,13 +372,13 @@ class Outcome:
 
 
 def _result_of(outcome: dict[str, Any]) -> str | None:
-    """As sless makes it."""
+    """The result as sless derives it."""
     body = base64.b64decode(outcome["body_base64"]) if "body_base64" in outcome else outcome["body"].encode()
     return result_of(outcome["status"], [(name, value) for name, value in outcome["headers"]], body) if outcome["ok"] else None
 
 
 def run_once(runtime: str, entrypoint: str, env: dict[str, str], *, mode: str = "job", result_file: bool = True) -> Outcome:
-    """Runs job or check mode to its end. What cannot be compiled is what cannot be imported."""
+    """Runs job or check mode to its end. A compile error counts as an import failure."""
     try:
         command = command_of(runtime, entrypoint, _code_dir_of(env))
     except BuildFailed as failed:

@@ -1,4 +1,4 @@
-"""Calls of a runtime through the real front door and proxy, which run in this process; and what the proxy must make of an answer."""
+"""Calls a runtime through the real front door and proxy, which run in this process, and checks what the proxy changes."""
 
 import contextlib
 import re
@@ -16,12 +16,12 @@ from tests.proxykit.server import Front, until
 SETTINGS = Settings(instance_wait_sec=5)
 VERSION = 7
 TIMEOUT_SEC = 25
-"""Not what the runtimes' environment says: what counts is what the proxy tells with each call."""
+"""Differs from the runtimes' environment, because the value that the proxy sends with each call counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FnPath:
-    """A function as its callers see it: `/fn/{namespace}/{name}` of a front."""
+    """A function behind `/fn/{namespace}/{name}` of a front door."""
 
     front: Front
     name: str
@@ -38,7 +38,7 @@ class FnPath:
 
 
 class Fronts:
-    """One front for each way, started when it is first asked for; the functions behind it get names of their own."""
+    """One front door per way, started on first use; every function gets its own name."""
 
     def __init__(self, stack: contextlib.ExitStack) -> None:
         self._stack = stack
@@ -64,20 +64,20 @@ def _route(name: str, address: str, timeout_sec: int) -> Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxiedCall:
-    """A call that is over. `invocation` is its record; None: it was refused before it was one."""
+    """A finished call. `invocation` is its record, or None when the request was refused earlier."""
 
     fn: FnPath
     answer: Answer
     invocation: Invocation | None
 
     def expected_of(self, case: Case) -> dict[str, Any]:
-        """`case.has` as it looks through the proxy."""
+        """`case.has` with the values expected through the proxy."""
         changed = {key: value.replace("{fn}", self.fn.path) for key, value in case.proxied_has.items()}
         return {**case.has, **changed}
 
 
 def call_through(fn: FnPath, case: Case) -> ProxiedCall:
-    """Sends the case's request to /fn and finds the one record that it left."""
+    """Sends the case's request to /fn and finds its record."""
     before = len(fn.front.flush().invocations)
     with fn.connect() as connection:
         if case.raw is not None:
@@ -93,7 +93,7 @@ def call_through(fn: FnPath, case: Case) -> ProxiedCall:
 
 
 def check_call(call: ProxiedCall, case: Case) -> None:
-    """What the proxy adds to an answer, takes out of it and remembers of it."""
+    """Checks what the proxy adds to an answer, removes from it and records."""
     answer, invocation = call.answer, call.invocation
     own = [name for name, _ in answer.headers if name.lower().startswith("x-sless-")]
     expected = (["x-sless-function-error"] if case.function_error else []) + (

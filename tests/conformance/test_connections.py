@@ -1,4 +1,4 @@
-"""What needs time or several connections: keep-alive, slots, deadlines, streams, leaving."""
+"""Tests that need time or several connections: keep-alive, slots, deadlines, streams, callers that leave."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ from tests.conformance.harness import (
 )
 from tests.conformance.harness import wait_listening as wait_for_listening
 
-pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
+pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
 PYTHON_ONLY = pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
 JSON_TYPE = ("Content-Type", "application/json")
 
@@ -46,7 +46,7 @@ def json_request(body: str, *headers: tuple[str, str]) -> bytes:
 
 
 class Background:
-    """A call whose answer is awaited later."""
+    """A call whose answer is read later."""
 
     def __init__(self, process: RuntimeProcess, event: Any, headers: list[tuple[str, str]] | None = None) -> None:
         self.answer: Answer | None = None
@@ -132,7 +132,7 @@ def test_large_body(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [10, 60, -3])
-def test_client_that_leaves_in_the_middle_harms_nobody(echo: RuntimeProcess, cut: int) -> None:
+def test_client_that_leaves_early_does_not_affect_others(echo: RuntimeProcess, cut: int) -> None:
     for _ in range(5):
         with echo.connect() as connection:
             connection.send(json_request('{"name": "somebody"}')[:cut])
@@ -155,7 +155,7 @@ def test_one_slot_makes_calls_wait_but_not_control(runtime: str, gate: Path) -> 
         assert texts == ["started a", "finished a", "started b", "finished b"]
 
 
-def test_calls_run_at_once_and_keep_their_log_lines_apart(runtime: str, gate: Path) -> None:
+def test_concurrent_calls_keep_their_log_lines_apart(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         calls = [Background(process, {"gate": str(gate), "name": str(n)}, [("X-Sless-Invocation-Id", f"i{n}")]) for n in range(8)]
         wait_active(process, 8)
@@ -168,7 +168,7 @@ def test_calls_run_at_once_and_keep_their_log_lines_apart(runtime: str, gate: Pa
 
 
 @PYTHON_ONLY
-def test_work_of_a_pool_belongs_to_the_call_that_gave_it(runtime: str) -> None:
+def test_work_in_a_pool_belongs_to_the_call_that_submitted_it(runtime: str) -> None:
     with running(runtime, "logs.write") as process:
         for number in range(3):
             process.call_json({"kind": "pool"}, [("X-Sless-Invocation-Id", f"i{number}")])
@@ -188,8 +188,8 @@ def test_blocking_calls_run_at_once(runtime: str, gate: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["python3.11", "go1.23"], indirect=True)
-def test_blocked_calls_hold_up_nobody(runtime: str, gate: Path) -> None:
-    """All the calls that may run at once but one are blocked; what comes then is answered while they are."""
+def test_blocked_calls_do_not_delay_others(runtime: str, gate: Path) -> None:
+    """Blocks all slots but one; later calls are answered meanwhile."""
     with running(runtime, "waits.block") as process:
         calls = [Background(process, {"gate": str(gate), "name": str(n)}) for n in range(49)]
         wait_active(process, 49)
@@ -202,7 +202,7 @@ def test_blocked_calls_hold_up_nobody(runtime: str, gate: Path) -> None:
         assert [call.result().json()["name"] for call in calls] == [str(n) for n in range(49)]
 
 
-def test_answers_keep_their_order_behind_a_blocked_call(runtime: str, gate: Path) -> None:
+def test_pipelined_answers_stay_in_order_after_a_blocked_call(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block" if runtime != "nodejs20" else "waits.pause") as process, process.connect() as connection:
         open_gate = gate.parent / "open"
         open_gate.touch()
@@ -216,7 +216,7 @@ def test_answers_keep_their_order_behind_a_blocked_call(runtime: str, gate: Path
 
 
 @pytest.mark.parametrize("size", [2000, 1_000_000])
-def test_body_that_comes_slowly_holds_up_nobody(runtime: str, size: int) -> None:
+def test_slow_body_does_not_delay_others(runtime: str, size: int) -> None:
     with running(runtime, "waits.size") as process, process.connect() as slow:
         body = b"a" * size
         request = request_bytes("POST", "/", [("Content-Type", "text/plain")], body)
@@ -227,7 +227,7 @@ def test_body_that_comes_slowly_holds_up_nobody(runtime: str, size: int) -> None
         assert slow.read_answer().json()["size"] == size
 
 
-def test_answer_that_nobody_reads_holds_up_nobody(runtime: str) -> None:
+def test_unread_answer_does_not_delay_others(runtime: str) -> None:
     body = bytes(20 * 1024 * 1024)
     with running(runtime, "waits.mirror") as process, process.connect() as slow:
         slow.send(request_bytes("POST", "/", [("Content-Type", "application/octet-stream")], body))
@@ -238,14 +238,14 @@ def test_answer_that_nobody_reads_holds_up_nobody(runtime: str) -> None:
 
 
 @PYTHON_ONLY
-def test_context_variables_are_not_for_the_next_call(runtime: str) -> None:
+def test_context_variables_do_not_leak_into_the_next_call(runtime: str) -> None:
     with running(runtime, "waits.remember") as process, process.connect() as connection:
         for _ in range(3):
             assert connection.request("POST", "/", [JSON_TYPE], b"{}").body == b"nothing"
 
 
 @PYTHON_ONLY
-def test_stuck_thread_is_overdue_and_gives_its_slot_away(runtime: str, gate: Path) -> None:
+def test_stuck_thread_counts_as_overdue_and_frees_its_slot(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
         with process.connect() as stuck:
             stuck.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "150")))
@@ -260,7 +260,7 @@ def test_stuck_thread_is_overdue_and_gives_its_slot_away(runtime: str, gate: Pat
 
 
 @PYTHON_ONLY
-def test_call_that_waits_for_a_slot_past_its_deadline_never_starts(runtime: str, gate: Path) -> None:
+def test_call_whose_deadline_passes_in_the_queue_never_starts(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process:
         first = Background(process, {"gate": str(gate), "name": "first"})
         wait_active(process, 1)
@@ -310,7 +310,7 @@ def test_coroutine_that_refuses_to_be_cancelled_stays_active_until_it_ends(runti
 
 
 @PYTHON_ONLY
-def test_exit_in_a_task_of_its_own_ends_nothing(runtime: str) -> None:
+def test_exit_in_a_background_task_ends_only_that_task(runtime: str) -> None:
     with running(runtime, "waits.after_exit_in_a_task") as process:
         assert process.call_json({}).text_body() == "still here"
         assert process.call_json({}).text_body() == "still here"
@@ -360,7 +360,7 @@ def test_crash_of_the_interpreter_leaves_a_trace(runtime: str) -> None:
 
 @PYTHON_ONLY
 @pytest.mark.parametrize("kind", ["processes", "own_loop"])
-def test_concurrency_of_the_users_own(runtime: str, kind: str) -> None:
+def test_handlers_may_start_processes_and_event_loops(runtime: str, kind: str) -> None:
     with running(runtime, "waits.own_concurrency") as process:
         answer = process.call_json({"kind": kind}, [("X-Sless-Invocation-Id", "i1")])
         assert answer.json() == [0, 1, 4]
@@ -369,13 +369,13 @@ def test_concurrency_of_the_users_own(runtime: str, kind: str) -> None:
 
 
 @PYTHON_ONLY
-def test_forked_child_ends_when_told(runtime: str) -> None:
+def test_forked_child_ends_on_sigterm(runtime: str) -> None:
     with running(runtime, "waits.end_child") as process:
         assert process.call_json({}).json() == -signal.SIGTERM
 
 
 @PYTHON_ONLY
-def test_signals_of_a_forked_child_are_its_own(runtime: str) -> None:
+def test_forked_child_has_its_own_signal_handlers(runtime: str) -> None:
     with running(runtime, "waits.signal_in_child") as process:
         assert process.call_json({}).json() == 0
         assert process.call_json({}).json() == 0
@@ -400,7 +400,7 @@ def test_traceback_starts_in_the_users_code(runtime: str) -> None:
         assert not any("sless_runtime" in line for line in lines)
 
 
-def test_traceback_does_not_say_where_the_platform_keeps_the_code(runtime: str) -> None:
+def test_traceback_hides_the_path_of_the_code_folder(runtime: str) -> None:
     with running(runtime, "errors.fail") as process:
         process.call_json({"kind": "raise"}, [("X-Sless-Invocation-Id", "i1")])
         lines = process.wait_for_lines(lambda seen: any("errors." in line["text"] for line in seen))
@@ -418,7 +418,7 @@ def test_stream_may_take_longer_than_the_time_between_chunks(runtime: str, handl
 
 
 @PYTHON_ONLY
-def test_forked_process_does_not_hold_the_connection(runtime: str, gate: Path) -> None:
+def test_forked_process_does_not_keep_the_connection_open(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.leave_child_behind") as process, process.connect() as connection:
         connection.send(json_request(f'{{"gate": "{gate}"}}', ("Connection", "close")))
         assert connection.read_answer().status == 200
@@ -440,7 +440,7 @@ def test_time_between_chunks_is_limited(runtime: str, gate: Path, early: int) ->
         wait_text(process, "closed")
 
 
-def test_stream_that_fails_is_broken_off(runtime: str) -> None:
+def test_failing_stream_is_aborted(runtime: str) -> None:
     with running(runtime, "streams.stream") as process:
         answer = process.call_json({"kind": "fails_later"}, [("X-Sless-Invocation-Id", "i1")])
         assert answer.chunks == [b"first"]
@@ -466,7 +466,7 @@ def test_process_that_ends_itself(runtime: str) -> None:
         assert process.finish() == 7
 
 
-def test_sigterm_finishes_what_runs(runtime: str, gate: Path) -> None:
+def test_sigterm_finishes_running_calls(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         idle = process.connect()
         call = Background(process, {"gate": str(gate), "name": "last"})
@@ -504,7 +504,7 @@ def test_sigterm_gives_up_after_ten_seconds(runtime: str, gate: Path) -> None:
             call.result()
 
 
-def test_sigterm_gives_up_when_it_is_told_to(runtime: str, gate: Path) -> None:
+def test_sigterm_gives_up_after_the_grace_time(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.pause", {"SLESS_GRACE_SEC": "1"}) as process:
         Background(process, {"gate": str(gate), "name": "endless"})
         wait_active(process, 1)
@@ -530,7 +530,7 @@ def test_lifeline_ends_the_process_group(runtime: str) -> None:
         assert process.finish() == -signal.SIGKILL
 
 
-def test_left_over_socket_is_replaced(runtime: str) -> None:
+def test_stale_socket_is_replaced(runtime: str) -> None:
     with running(runtime, "events.echo") as first:
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait()
@@ -556,7 +556,7 @@ def test_tcp(runtime: str) -> None:
         process.stop()
 
 
-def test_tcp_on_an_address_of_its_own(runtime: str) -> None:
+def test_tcp_on_a_given_address(runtime: str) -> None:
     address = "127.9.8.7"
     with socket.create_server((address, 0)) as probe:
         port = probe.getsockname()[1]

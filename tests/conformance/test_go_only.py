@@ -1,4 +1,4 @@
-"""What only Go has: signatures, panics, iterators and readers, contexts, its own ways to write and to exit."""
+"""Features of Go only: signatures, panics, iterators and readers, contexts, output and exit."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from sless.builder.work import BuildFailed
 from tests.conformance.go_programs import GO
 from tests.conformance.harness import RuntimeProcess, command_of, request_bytes, require_runtime, run_once, running, wait_until
 
-pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
+pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -109,7 +109,7 @@ def test_wrong_signature_fails_the_check(signatures: dict[str, str], function: s
         ("Typed", {"lines": "none"}, "the event does not fit handler.Order: json: cannot unmarshal string"),
     ],
 )
-def test_event_that_does_not_fit_is_the_callers_mistake(signatures: dict[str, str], function: str, event: Any, error: str) -> None:
+def test_event_that_does_not_fit_is_a_400(signatures: dict[str, str], function: str, event: Any, error: str) -> None:
     with running(GO, f"handler.{function}", signatures) as process:
         answer = process.call_json(event)
         assert (answer.status, answer.header("X-Sless-Fault"), answer.header("X-Sless-Function-Error")) == (400, "invalid_json", None)
@@ -153,7 +153,7 @@ def test_header_that_is_a_time(results: RuntimeProcess) -> None:
 
 
 @pytest.mark.parametrize(("form", "place"), [("channel", "$.c is a channel"), ("struct_nan", "$.Ratio is NaN")])
-def test_what_has_no_json_form(results: RuntimeProcess, form: str, place: str) -> None:
+def test_values_without_a_json_form(results: RuntimeProcess, form: str, place: str) -> None:
     answer = results.call_json({"form": form})
     assert (answer.status, answer.header("X-Sless-Fault")) == (500, "result_not_serializable")
     assert answer.json()["error"].endswith(place)
@@ -166,7 +166,7 @@ def test_result_that_is_100_000_levels_deep_does_not_end_the_process(results: Ru
     assert results.call_json({"form": "separators"}).status == 200
 
 
-def test_number_out_of_range_is_the_callers_mistake(signatures: dict[str, str]) -> None:
+def test_number_out_of_range_is_a_400(signatures: dict[str, str]) -> None:
     with running(GO, "handler.Any", signatures) as process:
         answer = process.call("POST", "/", [("Content-Type", "application/json")], b"[1e400]")
         assert (answer.status, answer.header("X-Sless-Fault")) == (400, "invalid_json")
@@ -192,7 +192,7 @@ def test_error(kind: str, error: str, error_type: str) -> None:
         assert (answer.status, answer.json()["error"], answer.json()["type"]) == (500, error, error_type)
 
 
-def test_stack_of_a_panic_shows_the_users_frames_alone() -> None:
+def test_stack_of_a_panic_shows_only_the_users_frames() -> None:
     with running(GO, "errors.fail") as process:
         process.call_json({"kind": "index"}, [("X-Sless-Invocation-Id", "i1")])
         texts = [line["text"] for line in process.wait_for_lines(lambda lines: len(lines) > 3, "i1")]
@@ -202,7 +202,7 @@ def test_stack_of_a_panic_shows_the_users_frames_alone() -> None:
         assert not any("sless.internal" in text or str(Path(__file__).parent) in text for text in texts)
 
 
-def test_goexit_ends_the_call_and_nothing_else() -> None:
+def test_goexit_ends_only_the_call() -> None:
     with running(GO, "errors.fail") as process:
         with process.connect() as connection, pytest.raises(ConnectionError):
             connection.request("POST", "/", [("Content-Type", "application/json")], b'{"kind": "goexit"}')
@@ -210,7 +210,7 @@ def test_goexit_ends_the_call_and_nothing_else() -> None:
         assert process.call_json({"kind": "raise"}).status == 500
 
 
-def test_panic_in_a_goroutine_ends_the_process_and_says_so() -> None:
+def test_panic_in_a_goroutine_ends_the_process_with_a_message() -> None:
     with running(GO, "errors.fail") as process:
         with process.connect() as connection, pytest.raises(ConnectionError):
             connection.request("POST", "/", [("Content-Type", "application/json")], b'{"kind": "goroutine"}')
@@ -218,7 +218,7 @@ def test_panic_in_a_goroutine_ends_the_process_and_says_so() -> None:
         assert any("panic: nobody catches this" in line for line in process.errors)
 
 
-def test_os_exit_ends_the_process_with_what_was_written() -> None:
+def test_os_exit_keeps_written_output() -> None:
     with running(GO, "errors.fail") as process:
         with process.connect() as connection, pytest.raises(ConnectionError):
             connection.request("POST", "/", [("Content-Type", "application/json"), ("X-Sless-Invocation-Id", "i1")], b'{"kind": "exit"}')
@@ -251,7 +251,7 @@ def test_lines(kind: str, lines: list[tuple[str, str]]) -> None:
         assert [(line["stream"], line["text"]) for line in found] == lines
 
 
-def test_goroutines_of_calls_at_once_keep_their_lines_apart() -> None:
+def test_lines_of_concurrent_goroutines_belong_to_their_calls() -> None:
     with running(GO, "logs.write") as process:
 
         def call(number: int) -> None:
@@ -297,13 +297,13 @@ def test_stream(kind: str, status: int, body: bytes, content_type: str) -> None:
         assert answer.chunks
 
 
-def test_stream_whose_first_piece_is_an_error() -> None:
+def test_stream_whose_first_chunk_is_an_error() -> None:
     with running(GO, "streams.stream") as process:
         answer = process.call_json({"kind": "first_is_error"})
         assert (answer.status, answer.json()["error"]) == (500, "no first")
 
 
-def test_reader_that_fails_later_is_broken_off() -> None:
+def test_reader_that_fails_later_aborts_the_answer() -> None:
     with running(GO, "streams.stream") as process:
         answer = process.call_json({"kind": "reader_fails"}, [("X-Sless-Invocation-Id", "i1")])
         assert (answer.chunks, answer.complete) == ([b"first"], False)
@@ -338,7 +338,7 @@ def test_deadline_and_leaving_cancel_the_context(tmp_path: Path) -> None:
         wait_until(lambda: process.health()["active"] == 0, "the calls to end")
 
 
-def test_handler_that_listens_to_nobody_is_overdue_and_gives_its_place_away(tmp_path: Path) -> None:
+def test_handler_that_ignores_its_context_is_overdue_and_frees_its_slot(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(GO, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as stuck, process.connect() as late:
         send_event(stuck, {"gate": str(gate), "name": "stuck"}, ("X-Sless-Timeout-Ms", "300"))
@@ -355,7 +355,7 @@ def test_handler_that_listens_to_nobody_is_overdue_and_gives_its_place_away(tmp_
         assert texts == ["started stuck", "started next", "finished next", "finished stuck"]
 
 
-def test_caller_that_leaves_while_it_waits_is_never_started(tmp_path: Path) -> None:
+def test_call_whose_caller_leaves_the_queue_never_starts(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(GO, "waits.block", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as first:
         send_event(first, {"gate": str(gate), "name": "first"})
@@ -363,7 +363,7 @@ def test_caller_that_leaves_while_it_waits_is_never_started(tmp_path: Path) -> N
         with process.connect() as gone:
             send_event(gone, {"name": "gone"})
             process.health()
-        threading.Event().wait(0.2)  # the runtime looks after its callers every 20 ms
+        threading.Event().wait(0.2)  # the runtime checks its callers every 20 ms
         gate.touch()
         assert first.read_answer().status == 200
         assert process.call_json({"name": "last"}).status == 200
@@ -377,7 +377,7 @@ def test_sigterm_belongs_to_the_runtime_in_a_job(tmp_path: Path) -> None:
     assert job("handler.handle", {}, **env)["body"] == "finished"
 
 
-def test_lifeline_that_does_not_block_is_one_too() -> None:
+def test_non_blocking_lifeline_works() -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     with running(GO, "events.echo", {"SLESS_LIFELINE_FD": str(reading)}, pass_fds=(reading,)) as process:
@@ -387,7 +387,7 @@ def test_lifeline_that_does_not_block_is_one_too() -> None:
         assert process.finish() == -signal.SIGKILL
 
 
-def test_paths_arrive_as_they_came() -> None:
+def test_paths_arrive_unchanged() -> None:
     with running(GO, "events.show") as process:
         http = process.call("GET", "/a%zz/%2e%2e//%?b=%&c=%zz&d;e").json()["http"]
         assert (http["raw_path"], http["path"]) == ("/a%zz/%2e%2e//%", "/a%zz/..//%")
@@ -397,7 +397,7 @@ def test_paths_arrive_as_they_came() -> None:
 # --- the program --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_program_needs_nothing_of_the_machine() -> None:
+def test_program_is_static() -> None:
     program = Path(command_of(GO, "events.echo")[0])
     assert program.stat().st_size < 5_000_000
     text = program.read_bytes()
@@ -406,8 +406,8 @@ def test_program_needs_nothing_of_the_machine() -> None:
     assert "not a dynamic executable" in linked.stdout + linked.stderr
 
 
-def test_without_hooks_lines_of_single_calls_are_still_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A toolchain whose package os is not as expected: the runtime goes on with what the descriptors tell."""
+def test_without_hooks_lines_of_single_calls_are_still_attributed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an unexpected package os, the runtime falls back to the descriptors."""
     monkeypatch.setattr("tests.conformance.go_programs.HOOKS", False)
     env = code_env(tmp_path, 'package handler\n\nimport "fmt"\n\nfunc Handle(event any) any { fmt.Println("one"); return nil }\n')
     with running(GO, "handler.handle", env) as process:
@@ -418,7 +418,7 @@ def test_without_hooks_lines_of_single_calls_are_still_told(tmp_path: Path, monk
         assert process.finish() == 0
 
 
-def test_what_cannot_be_compiled_is_told_with_file_and_line(tmp_path: Path) -> None:
+def test_compile_errors_name_file_and_line(tmp_path: Path) -> None:
     env = code_env(tmp_path, "package handler\n\nfunc Handle(event any) any {\n\treturn missing\n}\n")
     with pytest.raises(BuildFailed, match=r"^go build failed: handler/handler\.go:4:9: undefined: missing"):
         command_of(GO, "handler.handle", Path(env["SLESS_CODE_DIR"]))

@@ -1,4 +1,4 @@
-"""Job and check mode, starts that fail, exit codes, and what reaches the real stdout."""
+"""Job and check mode, failing starts, exit codes, and output on the real stdout."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tests.conformance.harness import (
     wait_until,
 )
 
-pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
+pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
 PYTHON_ONLY = pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
 
 
@@ -160,7 +160,7 @@ def test_job_without_result_file_ends_with_the_outcome(runtime: str) -> None:
 
 def test_job_whose_handler_cannot_be_imported(runtime: str) -> None:
     done = run_once(runtime, "broken_raise.handle", {})
-    if runtime == GO:  # a panic before main cannot be caught: it ends the process as Go does it
+    if runtime == GO:  # a panic before main cannot be caught: Go ends the process
         assert (done.exit_code, done.outcome) == (2, None)
         assert "broken while imported" in done.stderr
         return
@@ -338,7 +338,7 @@ def test_job_with_processes_of_its_own(runtime: str) -> None:
 
 
 @PYTHON_ONLY
-def test_forked_child_of_a_job_ends_when_told(runtime: str) -> None:
+def test_forked_child_of_a_job_ends_on_sigterm(runtime: str) -> None:
     assert json.loads(job(runtime, "waits.end_child")["result"]) == -signal.SIGTERM
 
 

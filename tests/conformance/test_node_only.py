@@ -1,4 +1,4 @@
-"""What only Node has: module forms, callbacks, event-loop errors, its own ways to write, to return and to exit."""
+"""Features of Node only: module forms, callbacks, event-loop errors, output, results and exit."""
 
 import json
 import os
@@ -120,7 +120,7 @@ IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("files", "expected"), [pytest.param(*failure[1:], id=failure[0]) for failure in IMPORT_FAILURES])
-def test_import_failure_is_told(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+def test_import_failure_is_reported(tmp_path: Path, files: dict[str, str], expected: str) -> None:
     env = code_env(tmp_path, files)
     checked = run_once(NODE, "handler.handle", env, mode="check")
     assert checked.exit_code == 1
@@ -205,7 +205,7 @@ exports.handle = () => { Promise.reject(new Error('nobody caught this')); return
         process.wait_for_lines(lambda lines: any(line["text"] == "seen nobody caught this" for line in lines), "i1")
 
 
-def test_traces_show_the_users_code_alone(errors: RuntimeProcess) -> None:
+def test_traces_show_only_the_users_code(errors: RuntimeProcess) -> None:
     errors.call_json({"kind": "raise"}, [("X-Sless-Invocation-Id", "i-trace")])
     lines = errors.wait_for_lines(lambda found: len(found) >= 2, "i-trace")
     text = "\n".join(line["text"] for line in lines)
@@ -213,7 +213,7 @@ def test_traces_show_the_users_code_alone(errors: RuntimeProcess) -> None:
     assert "nodejs20/lib" not in text
 
 
-def test_exit_is_real_and_loses_no_line() -> None:
+def test_exit_ends_the_process_and_loses_no_line() -> None:
     with running(NODE, "errors.fail") as process:
         with pytest.raises(ConnectionError):
             process.call_json({"kind": "exit"}, [("X-Sless-Invocation-Id", "i-exit")])
@@ -249,7 +249,7 @@ def test_log(logs: RuntimeProcess, kind: str, expected: list[tuple[str, str]]) -
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("warning", "Warning: careful"), ("worker", "from a worker")])
-def test_log_of_no_certain_call(logs: RuntimeProcess, kind: str, expected: str) -> None:
+def test_log_outside_a_known_call(logs: RuntimeProcess, kind: str, expected: str) -> None:
     assert logs.call_json({"kind": kind}).body == b"done"
     logs.wait_for_lines(lambda found: any(expected in line["text"] for line in found))
 
@@ -273,7 +273,7 @@ export const handle = () => {
         assert [line["text"] for line in lines] == ["by writeSync", "by spawnSync", "by execFileSync", "by stdout"]
 
 
-def test_interleaved_calls_keep_their_lines_apart(tmp_path: Path) -> None:
+def test_lines_of_interleaved_calls_belong_to_their_calls(tmp_path: Path) -> None:
     source = """
 exports.handle = async (event) => {
   for (let i = 0; i < 5; i++) {
@@ -374,7 +374,7 @@ def test_stream_that_fails_later_is_cut_off(streams: RuntimeProcess) -> None:
 
 
 @pytest.mark.parametrize("kind", ["generator", "readable"])
-def test_stream_stops_when_the_caller_goes(kind: str) -> None:
+def test_stream_stops_when_the_caller_leaves(kind: str) -> None:
     with running(NODE, "streams.endless") as process:
         with process.connect() as connection:
             connection.send(f"GET /?kind={kind} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
@@ -385,7 +385,7 @@ def test_stream_stops_when_the_caller_goes(kind: str) -> None:
         assert process.health()["active"] == 0
 
 
-def test_stream_that_waits_for_ever_gives_its_slot_back_when_the_caller_goes(tmp_path: Path) -> None:
+def test_stream_that_waits_for_ever_frees_its_slot_when_the_caller_leaves(tmp_path: Path) -> None:
     source = "exports.handle = async function* (e) { yield 'a'; if (!e.end) await new Promise(() => {}); };"
     env = {**code_env(tmp_path, {"handler.js": source}), "SLESS_CONCURRENCY": "1"}
     with running(NODE, "handler.handle", env) as process:
@@ -401,7 +401,7 @@ def send_event(connection: Connection, event: Any, *headers: tuple[str, str]) ->
     connection.send(request_bytes("POST", "/", [("Content-Type", "application/json"), *headers], json.dumps(event).encode()))
 
 
-def test_call_past_its_deadline_gives_its_place_away_and_is_not_answered(tmp_path: Path) -> None:
+def test_call_past_its_deadline_frees_its_slot_and_is_not_answered(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as stuck, process.connect() as late:
         send_event(stuck, {"gate": str(gate), "name": "stuck"}, ("X-Sless-Timeout-Ms", "300"))
@@ -437,25 +437,25 @@ def test_deadlines_of_many_calls_pass_one_by_one(tmp_path: Path) -> None:
         assert process.health()["active"] == 3
 
 
-def test_caller_that_leaves_while_it_waits_is_never_started(tmp_path: Path) -> None:
+def test_call_whose_caller_leaves_the_queue_never_starts(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(NODE, "waits.pause", {"SLESS_CONCURRENCY": "1"}) as process, process.connect() as first:
         send_event(first, {"gate": str(gate), "name": "first"})
         wait_until(lambda: process.health()["active"] == 1, "the first call to run")
         with process.connect() as gone:
             send_event(gone, {"name": "gone"})
-        process.health()  # its own round trip: the process has seen the other connection end
+        process.health()  # a round trip: the process has noticed that the other connection closed
         gate.touch()
         assert first.read_answer().status == 200
         assert process.call_json({"name": "last"}).status == 200
         assert not any("gone" in line["text"] for line in process.log_lines())
 
 
-def test_request_that_broke_off_does_not_hold_up_the_end() -> None:
+def test_aborted_request_does_not_delay_the_drain() -> None:
     with running(NODE, "events.echo") as process:
         with process.connect() as connection:
             connection.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nonly a part")
-            process.health()  # a round trip: it has seen the part
+            process.health()  # a round trip: the process has read the part
         process.health()  # and now the end
         process.process.send_signal(signal.SIGTERM)
         assert_ends_undelayed(process)
@@ -516,7 +516,7 @@ def job(folder: Path, source: str) -> Outcome:
     return run_once(NODE, "handler.handle", {**code_env(folder, {"handler.js": source}), "SLESS_EVENT": '{"a": 1}'})
 
 
-def test_connections_without_a_request_do_not_hold_up_the_end() -> None:
+def test_idle_connections_do_not_delay_the_drain() -> None:
     process = start_process(NODE, "events.echo")
     wait_listening(process)
     with process.connect(), process.connect() as used:
@@ -526,7 +526,7 @@ def test_connections_without_a_request_do_not_hold_up_the_end() -> None:
 
 
 def assert_ends_undelayed(process: RuntimeProcess) -> None:
-    """The process ends by itself and not because the 10 s are over that it gives to what runs."""
+    """The process ends by itself, before the grace time of 10 s."""
     began_at = time.monotonic()
     assert process.finish() == 0
     assert time.monotonic() - began_at < 9

@@ -1,4 +1,4 @@
-"""What takes the whole product to show: handlers that cannot be imported, and instances that need too much memory."""
+"""Tests that need the whole product: handlers that cannot be imported, and instances that need too much memory."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def tenant(product: Product, request: pytest.FixtureRequest) -> Tenant:
 
 
 def files_of(runtime: str, group: str) -> dict[str, str]:
-    """The file of a group of handlers, as it is uploaded."""
+    """The uploaded file of a group of handlers."""
     folder = handlers_dir(runtime)
     path = folder / group / f"{group}.go" if runtime == GO else folder / (group + {"python3.11": ".py", "nodejs20": ".js"}[runtime])
     return {str(path.relative_to(folder)): path.read_text()}
@@ -89,7 +89,7 @@ FORMS = {
 
 
 def ends_of(tenant: Tenant, form: str) -> dict[str, dict[str, Any]]:
-    """The end of one call of each way: an instance, a run of its own, a job."""
+    """Results of one call each: of an instance, as a one-off run, as a job."""
     once = {"Prefer": "respond-async", "X-Sless-Max-Attempts": "1"}
     calls = {}
     for name in ("standing", "single"):
@@ -103,8 +103,8 @@ def ends_of(tenant: Tenant, form: str) -> dict[str, dict[str, Any]]:
     return seen | {"job": {"status": ended["phase"].lower(), "result": ended["result"], "message": ended["message"]}}
 
 
-def test_a_result_is_the_same_whichever_way_the_call_went(tenant: Tenant, runtime: str) -> None:
-    """Of an instance, of a run of its own, of a job: result, status of the answer, and whether it succeeded."""
+def test_a_result_is_the_same_for_instance_run_and_job(tenant: Tenant, runtime: str) -> None:
+    """Instance, one-off run and job give the same result, status of the answer, and success."""
     for name in ("standing", "single"):
         entrypoint = entrypoint_of(runtime, "results.form")
         tenant.deploy(name, files_of(runtime, "results"), http=name == "standing", runtime=runtime, entrypoint=entrypoint)

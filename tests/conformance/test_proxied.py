@@ -1,4 +1,4 @@
-"""What the table cannot say of calls through the proxy: time, size, several calls at once, calls that end badly."""
+"""Calls through the proxy that the table cannot express: time, size, concurrency, aborted calls."""
 
 import contextlib
 import os
@@ -18,9 +18,9 @@ from tests.conformance.harness import RUNTIMES, Answer, Connection, require_runt
 from tests.conformance.proxied import FnPath, Fronts
 from tests.proxykit.server import until
 
-pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
+pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
 FIRST_BYTE_SEC = 2.0
-"""Far below the time after which a held-back answer would come (never: the gate is shut), far above what a busy machine takes."""
+"""Long enough for a busy machine; a held-back answer would never arrive, because the gate is closed."""
 
 
 @pytest.fixture(params=RUNTIMES)
@@ -58,7 +58,7 @@ def gated(gate: Path, name: str = "") -> bytes:
 
 
 def record_of(fn: FnPath, count: int = 1) -> Invocation:
-    """The newest record of the function, once it has `count` of them."""
+    """Waits until the function has `count` records and returns the newest."""
     found: list[Invocation] = []
 
     def look() -> bool:
@@ -111,7 +111,7 @@ def test_twenty_megabytes_both_ways(fronts: Fronts, runtime: str, chunked: bool)
         assert (invocation.request_bytes, invocation.response_bytes) == (len(body), len(body))
 
 
-def test_one_connection_carries_calls_of_every_kind(fronts: Fronts, runtime: str, way: Way) -> None:
+def test_one_connection_serves_calls_of_every_kind(fronts: Fronts, runtime: str, way: Way) -> None:
     with running(runtime, "results.form") as process:
         fn = fronts.path_to(way, process)
         with fn.connect() as connection:
@@ -154,7 +154,7 @@ def test_log_lines_reach_the_history_with_their_call(fronts: Fronts, runtime: st
                 assert [line.text for line in lines if line.invocation_id == invocation.id] == [f"started {name}", f"finished {name}"]
 
 
-def test_five_megabytes_printed_are_cut_and_harm_nobody(fronts: Fronts, runtime: str, way: Way) -> None:
+def test_five_megabytes_of_output_are_cut_and_do_not_affect_others(fronts: Fronts, runtime: str, way: Way) -> None:
     with running(runtime, "logs.flood") as process:
         fn = fronts.path_to(way, process)
         assert call(fn, b'{"count": 50000}', ("X-Request-Id", f"{fn.name}-flood")).text_body() == "done"
@@ -168,7 +168,7 @@ def test_five_megabytes_printed_are_cut_and_harm_nobody(fronts: Fronts, runtime:
         assert sum(len(text) + 1 for text in texts[:-1]) <= 256 * 1024
 
 
-def test_stream_that_fails_is_broken_off_for_the_caller(fronts: Fronts, runtime: str, way: Way) -> None:
+def test_failing_stream_is_aborted_for_the_caller(fronts: Fronts, runtime: str, way: Way) -> None:
     with running(runtime, "streams.stream") as process:
         fn = fronts.path_to(way, process)
         answer = call(fn, b'{"kind": "fails_later"}')
@@ -188,7 +188,7 @@ def test_process_that_ends_itself_is_a_502(fronts: Fronts, runtime: str, way: Wa
         assert process.finish() == 3
 
 
-def test_call_that_runs_when_its_instance_is_told_to_go_is_answered(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
+def test_call_on_a_draining_instance_is_answered(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         fn = fronts.path_to(way, process)
         gate.touch()
@@ -202,7 +202,7 @@ def test_call_that_runs_when_its_instance_is_told_to_go_is_answered(fronts: Fron
             gate.touch()
             answer = connection.read_answer()
         assert (answer.status, answer.json()) == (200, {"name": "last"})
-        assert answer.header("Connection") in (None, "keep-alive")  # that of the caller to sless goes on
+        assert answer.header("Connection") in (None, "keep-alive")  # the caller's connection to sless stays open
         assert record_of(fn, 2).status is CallStatus.SUCCEEDED
         assert process.finish() == 0
 
@@ -228,7 +228,7 @@ def test_caller_that_leaves_cancels_its_call(fronts: Fronts, runtime: str, way: 
         process.wait_for_lines(lambda lines: any(line["text"] == "closed" for line in lines))
 
 
-def test_call_over_its_time_is_a_504_and_harms_no_other(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
+def test_call_over_its_time_is_a_504_and_does_not_affect_others(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
     with running(runtime, "waits.pause") as process:
         fn = fronts.path_to(way, process, timeout_sec=1)
         gate.touch()

@@ -1,4 +1,4 @@
-"""What only Python has: the main thread, event loops of threads, logging without set-up, and user modules with standard names."""
+"""Features of Python only: the main thread, event loops of threads, logging without set-up, and user modules with standard names."""
 
 import signal
 from pathlib import Path

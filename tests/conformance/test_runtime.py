@@ -1,4 +1,4 @@
-"""Runs the table of `cases.py` against every runtime, straight and through the proxy."""
+"""Runs the table of `cases.py` against every runtime, directly and through the proxy."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ from tests.conformance.cases import CASES, UNSET, Case, Way
 from tests.conformance.harness import RUNTIMES, Answer, RuntimeProcess, require_runtime, running
 from tests.conformance.proxied import TIMEOUT_SEC, Fronts, call_through, check_call
 
-pytestmark = pytest.mark.timeout(300)  # a first program compiles Go's own library
+pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
 Start = Callable[..., RuntimeProcess]
 
 
@@ -139,7 +139,7 @@ def check_logs(process: RuntimeProcess, case: Case, invocation_id: str) -> None:
     if case.logs is not None:
         expected = list(case.logs)
         lines = process.wait_for_lines(lambda found: len(found) >= len(expected), invocation_id)
-        # In order within a stream: two descriptors that are written past the runtime are two pipes, and who reads them may be late.
+        # In order within a stream: descriptors written past the runtime are two pipes, which may be read late.
         found = [(line["stream"], line["text"]) for line in lines]
         assert sorted(found, key=itemgetter(0)) == sorted(expected, key=itemgetter(0))
     for pattern in case.log_has:

@@ -1,4 +1,4 @@
-"""Makes the runtime's parts importable, as its launcher does."""
+"""Makes the runtime's modules importable, as its launcher does."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which calls make way for others before they begin."""
+"""Which calls hand over the lead before they begin."""
 
 import select
 from collections.abc import Iterator

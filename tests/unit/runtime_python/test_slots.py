@@ -1,4 +1,4 @@
-"""Who runs and who waits."""
+"""Slots: running and waiting calls."""
 
 import threading
 
@@ -10,7 +10,7 @@ def call(timeout_sec: float | None = None) -> Call:
 
 
 def entering(slots: Slots, one: Call) -> tuple[threading.Thread, list[bool]]:
-    """A thread that waits for a slot, and where its answer will be."""
+    """A thread that waits for a slot, with its result."""
     answers: list[bool] = []
     waiting = len(slots._waiting)
     thread = threading.Thread(target=lambda: answers.append(slots.enter(one)))

@@ -1,4 +1,4 @@
-"""Forms, log lines and JSON of the Python runtime: the parts that only compute."""
+"""Forms, log lines and JSON of the Python runtime: the pure parts."""
 
 import json
 from typing import Any

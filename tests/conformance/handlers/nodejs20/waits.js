@@ -1,4 +1,4 @@
-// Calls that take their time. `gate` is a file: the handler goes on when it exists.
+// Slow calls. `gate` is a file: the handler continues when it exists.
 const fs = require('node:fs');
 const { setTimeout: sleep } = require('node:timers/promises');
 

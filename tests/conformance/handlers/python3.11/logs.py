@@ -1,4 +1,4 @@
-"""Every way to write to stdout and stderr, by name. That this module is called `logs` tells whether the runtime's own stay apart."""
+"""Every way to write to stdout and stderr, by name. The name `logs` checks that the runtime's own modules are not importable."""
 
 import concurrent.futures
 import io

@@ -1,4 +1,4 @@
-"""Results that are sent piece by piece."""
+"""Streamed results."""
 
 import asyncio
 import tempfile

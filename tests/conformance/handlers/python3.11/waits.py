@@ -1,4 +1,4 @@
-"""Calls that take their time. `gate` is a file: the handler goes on when it exists."""
+"""Slow calls. `gate` is a file: the handler continues when it exists."""
 
 import asyncio
 import contextvars
@@ -26,7 +26,7 @@ async def gate_opens(gate):
 
 
 async def pause(event, context):
-    """Waits for the gate without blocking; says when it is cancelled."""
+    """Waits for the gate without blocking; logs its cancellation."""
     print("started", event.get("name", ""))
     try:
         await gate_opens(event["gate"])
@@ -89,7 +89,7 @@ def eat(event):
 
 
 def die(event):
-    """Ends the process the hard way."""
+    """Kills the process."""
     os._exit(event["code"])
 
 
@@ -172,7 +172,7 @@ async def ticks_async(event):
 
 
 def end_child(event):
-    """How a forked child ends that is told to: minus the number of the signal."""
+    """How a terminated forked child ends: minus the number of the signal."""
     pid = os.fork()
     if pid == 0:
         wait_gate("/never")
@@ -191,7 +191,7 @@ def signal_in_child(event):
 
 
 class Closable:
-    """An iterator that wants to be closed and is kept alive by others."""
+    """An iterator that must be closed and is referenced elsewhere."""
 
     kept: ClassVar = []
 

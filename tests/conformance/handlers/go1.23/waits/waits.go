@@ -1,4 +1,4 @@
-// Package waits has calls that take their time. `gate` is a file: the handler goes on when it exists.
+// Package waits has slow calls. `gate` is a file: the handler continues when it exists.
 package waits
 
 import (
