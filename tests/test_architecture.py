@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # file:function → why any exception may end here. Everything else names what it expects.
 BLIND_EXCEPTS: dict[str, str] = {
+    "sless/app/shutdown.py:run_steps": "a step that fails must not skip the others",
     "sless/asgi/application.py:Application._http": "edge of a request: becomes a 500 with a request id, logged",
     "sless/asgi/application.py:Application._lifespan": "edge of start and stop: told to the server, which ends",
     "sless/backend/kubernetes/look.py:Look._look": "loop's edge: a failed look changes nothing, logged",

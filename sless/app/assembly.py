@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sless import ids
 from sless.app.adapters import RunQueue
 from sless.app.database import database_url_of, holder_of
+from sless.app.shutdown import run_steps
 from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend
 from sless.builder import make_local_builder
@@ -180,14 +181,7 @@ class Assembly:
             is_leader=self.leader.is_leader,
             loop=lambda: self.plane.loop,
         )
-        collector = Collector(
-            store=self.store,
-            code=self.code,
-            builder=self.builder,
-            settings=self.settings,
-            sweep=self._sweep,
-            stopping=lambda: self.stopping.is_set(),
-        )
+        collector = self._make_collector()
         tick_sec = self.durations.tick_sec
         return Loops(
             [
@@ -199,8 +193,19 @@ class Assembly:
                 Loop(topic="events", tick=self.events.tick, interval_sec=tick_sec, leader_only=False),
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
                 Loop(topic="collect", tick=collector.tick, interval_sec=self.durations.collect_sec),
+                Loop(topic="prune", tick=collector.prune, interval_sec=self.durations.prune_sec),
             ],
             self.leader.is_leader,
+        )
+
+    def _make_collector(self) -> Collector:
+        return Collector(
+            store=self.store,
+            code=self.code,
+            builder=self.builder,
+            settings=self.settings,
+            sweep=self._sweep,
+            stopping=lambda: self.stopping.is_set(),
         )
 
     def _lead(self) -> None:
@@ -223,19 +228,18 @@ class Assembly:
     def _drain(self) -> None:
         """Messages that are not handled in time are requeued; the next leader starts asynchronous calls again."""
         deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - self.durations.drain_margin_sec)
-        self.runs.begin_no_more()
-        self.events.stop(deadline - monotonic())
-        self.runs.drain(max(0.0, deadline - monotonic()))
+        run_steps(
+            self.runs.begin_no_more,
+            lambda: self.events.stop(deadline - monotonic()),
+            lambda: self.runs.drain(max(0.0, deadline - monotonic())),
+        )
 
     def _stop(self) -> None:
         self.stopping.set()
-        self.loops.stop()
-        self.callbacks.stop()
-        self.cron.stop()
-        self.builder.close()
-        self.backend.close()
-        self.leader.resign()
-        self.store.close()
+        run_steps(
+            self.loops.stop, self.callbacks.stop, self.cron.stop, self.builder.close, self.backend.close, self.leader.resign,
+            self.store.close,
+        )  # fmt: skip
 
 
 def _connect_kube(settings: Settings) -> "Kube":

@@ -21,6 +21,8 @@ class Durations:
     """Interval of the control loops; a wake makes a tick sooner."""
     collect_sec: float = 60.0
     """Interval of the clean-up."""
+    prune_sec: float = 20.0
+    """Interval at which versions beyond the limit are removed."""
     drain_margin_sec: float = 10.0
     """Part of the time for the shutdown that is kept for history, instances and the store."""
     routes_sec: float = 0.5

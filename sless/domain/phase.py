@@ -24,6 +24,8 @@ class PhaseView:
     code_hash: str | None
     image_ref: str | None
     last_built_at: datetime | None
+    changed_at: datetime
+    """Newest change of the spec, the newest version or the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def job_phase_of(workload: Workload, newest: Version | None, run: Run | None, *,
     return JobPhaseView(
         phase=phase,
         message=message,
-        **_facts_of(workload, newest, active),
+        **_facts_of(workload, newest, active, current),
         run=current,
         result=current.result if current else None,
         run_name=current.id if current else None,
@@ -121,7 +123,7 @@ def _waiting_phase(workload: Workload, newest: Version | None, run: Run | None) 
     return Phase.PENDING, run.message if run and run.message else "waiting to start"
 
 
-def _facts_of(workload: Workload, newest: Version | None, active: Version | None) -> dict[str, Any]:
+def _facts_of(workload: Workload, newest: Version | None, active: Version | None, run: Run | None = None) -> dict[str, Any]:
     shown = active or newest
     built = newest if newest and newest.state in (VersionState.READY, VersionState.FAILED) else active
     return {
@@ -132,4 +134,13 @@ def _facts_of(workload: Workload, newest: Version | None, active: Version | None
         "code_hash": shown.code_hash if shown else None,
         "image_ref": (shown.artifact or None) if shown else None,
         "last_built_at": built.ended_at if built else None,
+        "changed_at": _newest_of(workload.updated_at, workload.deleted_at, *_moments_of(newest), *_moments_of(run)),
     }
+
+
+def _moments_of(item: Version | Run | None) -> tuple[datetime | None, ...]:
+    return (item.created_at, item.started_at, item.ended_at) if item else ()
+
+
+def _newest_of(*moments: datetime | None) -> datetime:
+    return max(moment for moment in moments if moment is not None)

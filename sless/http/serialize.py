@@ -58,7 +58,7 @@ def workload_json(view: WorkloadView, settings: Settings) -> Json:
         "last_built_at": _time(view.phase.last_built_at),
         "url": url,
         **service,
-        **_times_of(workload),
+        **_times_of(workload, view.phase),
     }
 
 
@@ -85,7 +85,7 @@ def job_json(view: JobView, settings: Settings) -> Json:
         "start_time": _time(phase.start_time),
         "completion_time": _time(phase.completion_time),
         "exit_code": phase.exit_code,
-        **_times_of(job),
+        **_times_of(job, phase),
     }
 
 
@@ -216,8 +216,8 @@ def _image_of(artifact: str | None, settings: Settings) -> str | None:
     return artifact if artifact and settings.backend == "kubernetes" and "/" in artifact else None
 
 
-def _times_of(workload: Workload) -> Json:
-    return {"created_at": rfc3339_of(workload.created_at), "updated_at": rfc3339_of(workload.updated_at)}
+def _times_of(workload: Workload, phase: PhaseView) -> Json:
+    return {"created_at": rfc3339_of(workload.created_at), "updated_at": rfc3339_of(phase.changed_at)}
 
 
 def _time(moment: datetime | None) -> str | None:

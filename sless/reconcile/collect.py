@@ -32,8 +32,8 @@ class Collector:
     stopping: Callable[[], bool]
 
     def tick(self) -> None:
+        self.prune()
         self._history()
-        self._versions()
         kept = self.store.versions.list_kept()
         self.sweep(kept)
         self._built()
@@ -45,7 +45,8 @@ class Collector:
         ):
             time.sleep(PAUSE_SEC)
 
-    def _versions(self) -> None:
+    def prune(self) -> None:
+        """Removes versions beyond the limit. Also a loop of its own, as `tick` may take minutes."""
         for version in self.store.versions.prunable(self.settings.versions_kept):
             # The row first: a blob without a row only takes space, a row without a blob would be a version that cannot start.
             key = self.store.versions.remove(version.id)

@@ -123,3 +123,24 @@ def test_what_was_read_can_be_sent_back(rest: Rest) -> None:
         rest.post("jobs", body)
         read = rest.get(f"jobs/{body['name']}").json
         assert rest.patch(f"jobs/{body['name']}", read).json == read
+
+
+def test_updated_at_moves_with_builds_and_runs(rest: Rest) -> None:
+    def updated_at(path: str) -> str:
+        return str(rest.get(path).json["updated_at"])
+
+    rest.function()
+    moments = [updated_at("functions/hello")]
+    rest.built(state=VersionState.FAILED, message="no module x")
+    moments.append(updated_at("functions/hello"))
+    assert moments[0] < moments[1]
+    rest.post("jobs", {"name": "job", "runtime": "python3.11", "run_id": 1})
+    rest.built("job", "job")
+    moments = [updated_at("jobs/job")]
+    job = rest.store.workloads.get(rest.namespace, Kind.JOB, "job")
+    run = rest.store.runs.newest_of([job.id])[job.id]
+    claim_run(rest.store, run.id, "h")
+    moments.append(updated_at("jobs/job"))
+    rest.store.runs.finish(run.id, status=CallStatus.SUCCEEDED)
+    moments.append(updated_at("jobs/job"))
+    assert moments[0] < moments[1] < moments[2]

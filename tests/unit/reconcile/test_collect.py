@@ -112,3 +112,10 @@ def test_images_of_a_deleted_function_are_removed(store, workload, tmp_path):
     elsewhere = Elsewhere()
     collector(store, tmp_path, elsewhere, keep=10).tick()
     assert elsewhere.gone == ["host/a:1"]
+
+
+def test_versions_beyond_the_limit_go_without_the_rest_of_the_clean_up(store, workload, tmp_path):
+    for number in range(1, 4):
+        built(store, workload, f"host/a:{number}")
+    collector(store, tmp_path, Elsewhere(), keep=1).prune()
+    assert [version.number for version in store.versions.list_of(workload.id)] == [3]

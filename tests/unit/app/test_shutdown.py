@@ -1,0 +1,15 @@
+import logging
+
+from sless.app.shutdown import run_steps
+
+
+def test_a_failing_step_skips_no_other(caplog):
+    done = []
+
+    def broken() -> None:
+        raise OSError("disk gone")
+
+    with caplog.at_level(logging.ERROR):
+        run_steps(lambda: done.append("loops"), broken, lambda: done.append("store"))
+    assert done == ["loops", "store"]
+    assert "broken failed" in caplog.text and "disk gone" in caplog.text
