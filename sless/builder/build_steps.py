@@ -71,6 +71,8 @@ class Steps:
     def _make_new(self, work: Work) -> str:
         spec = work.spec
         with packed(self.code, spec, self.fit.images[spec.runtime], small_bytes=self.small_bytes) as context:
+            for note in context.notes:
+                work.log(note)
             if context.form == "code":
                 return self._keep_code(work, context)
             reference = self._reference_of(spec, context)

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from sless.builder.context import ImageRecipe, build_args_of, dockerfile_of, write_context
-from sless.builder.dependencies import LOCKS, PACKAGE, REQUIREMENTS, Installation, Tool, WrongManifest, find_installation
+from sless.builder.dependencies import (
+    LOCKS,
+    PACKAGE,
+    REQUIREMENTS,
+    Installation,
+    Tool,
+    WrongManifest,
+    decoded_of,
+    find_installation,
+    unread_notes_of,
+)
 from sless.builder.go_sources import prepare
 from sless.builder.work import BuildFailed
 from sless.domain.code_archive import archive_of
@@ -56,11 +66,12 @@ def make_context(order: Order) -> dict[str, Any]:
     unzip.unpack(order.package, str(code))
     compiled = RUNTIMES[order.runtime].language == "go"
     installation = None if compiled else find_installation(code, _spec_of(order))
+    notes = unread_notes_of(code, order.runtime, order.entrypoint)
     if order.small_bytes and not compiled and installation is None:
         with open(order.package, "rb") as package:
             target.write_bytes(archive := archive_of(package))
         if len(archive) <= order.small_bytes:
-            return {"form": "code", **_described(target)}
+            return {"form": "code", "notes": notes, **_described(target)}
     functions: tuple[str, ...] = ()
     if compiled:
         recipe, functions = _go_recipe(order, code)
@@ -69,9 +80,10 @@ def make_context(order: Order) -> dict[str, Any]:
     runtime_dockerfile = Path(order.runtimes) / order.runtime / "Dockerfile"
     dockerfile = dockerfile_of(recipe, runtime_dockerfile.read_text() if compiled else "")
     write_context(target, dockerfile, code)
-    text = (code / installation.file).read_text(errors="replace")[:_MAX_TEXT_CHARS] if installation else ""
+    text = decoded_of((code / installation.file).read_bytes())[:_MAX_TEXT_CHARS] if installation else ""
     return {
         "form": "image",
+        "notes": notes,
         **_described(target),
         "dockerfile": dockerfile,
         "build_args": build_args_of(recipe),

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,9 @@ from sless.domain.runtimes import RUNTIMES
 REQUIREMENTS = "requirements.txt"
 PACKAGE = "package.json"
 LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
+_PYPROJECT = "pyproject.toml"
+_UNREAD_PYTHON = (_PYPROJECT, "uv.lock", "poetry.lock", "Pipfile", "Pipfile.lock")
+_UNREAD_NODE = ("pnpm-lock.yaml", "yarn.lock")
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _URL = re.compile(r"(git\+)?https?://\S+")
 _NAME = re.compile(r"([A-Za-z0-9][\w.-]*) ?(\[[\w, .-]*\])? ?")
@@ -59,11 +63,50 @@ def find_installation(code_dir: Path, spec: BuildSpec) -> Installation | None:
     return None
 
 
+def decoded_of(raw: bytes) -> str:
+    """A manifest as text: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "utf-8")
+    return raw.decode(encoding, "replace")
+
+
 def text_of(raw: bytes) -> str:
     """A requirements file without byte order mark, CRLF, comments and blank lines."""
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "utf-8")
-    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in raw.decode(encoding, "replace").splitlines())
+    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in decoded_of(raw).splitlines())
     return "\n".join(line for line in lines if line)
+
+
+def unread_notes_of(code_dir: Path, runtime: str, entrypoint: str) -> list[str]:
+    """Lines for the build log about manifests that no installer reads."""
+    others: tuple[str, ...]
+    read_instead: tuple[str, ...]
+    match RUNTIMES[runtime].language:
+        case "python":
+            manifest, others, read_instead = REQUIREMENTS, _UNREAD_PYTHON, (REQUIREMENTS,)
+            advice = f"list the packages in {REQUIREMENTS}"
+        case "node":
+            manifest, others, read_instead = PACKAGE, _UNREAD_NODE, LOCKS
+            advice = f"npm takes the versions from {LOCKS[-1]}, else from {PACKAGE}"
+        case _:
+            return []
+    notes = []
+    if not any((code_dir / name).is_file() for name in read_instead):
+        notes = [f"note: {name} is not read: {advice}" for name in others if _lists_packages(code_dir / name)]
+    beside = Path(*entrypoint.rpartition(".")[0].replace(".", "/").split("/")[:-1], manifest)
+    if not (code_dir / manifest).is_file() and (code_dir / beside).is_file():
+        notes.append(f"note: {beside} is not read: expected {manifest} in the top folder")
+    return notes
+
+
+def _lists_packages(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    if path.name != _PYPROJECT:
+        return True
+    try:
+        project = tomllib.loads(path.read_text(errors="replace")).get("project")
+    except tomllib.TOMLDecodeError:
+        return False
+    return isinstance(project, dict) and bool(project.get("dependencies"))
 
 
 def _of_requirements(code_dir: Path, spec: BuildSpec) -> Installation | None:

@@ -20,10 +20,10 @@ PASSED_ON = (
 """Variables of the server's environment that an installer gets: paths, indexes, proxies, certificates."""
 
 
-def command_of(tool: Tool, site: Path) -> tuple[str, ...]:
+def command_of(tool: Tool, site: Path, home: Home) -> tuple[str, ...]:
     """`site` is the folder for pip; npm installs beside package.json. Raises BuildFailed or RuntimeMissing when the tool is missing."""
     if tool is Tool.PIP:
-        return (sys.executable, "-I", str(_pip_folder()), "install", "--target", str(site), "--requirement", "requirements.txt")
+        return (sys.executable, "-I", "-S", str(_lone_pip(home)), "install", "--target", str(site), "--requirement", "requirements.txt")
     return (_npm_path(), *tool.value.split()[1:], "--omit=dev")
 
 
@@ -35,6 +35,14 @@ def installer_environment_of(home: Home, build_env: dict[str, str]) -> dict[str,
         "npm_config_logs_max": "0", "TMPDIR": str(home.tmp),
     }  # fmt: skip
     return {"HOME": str(home.home), "LANG": "C.UTF-8", **config.passed_on(PASSED_ON), **build_env, **fixed}
+
+
+def _lone_pip(home: Home) -> Path:
+    """pip in a folder of its own: pip reports conflicts with every package that is beside it, which are the server's."""
+    folder = home.root / "pip"
+    folder.mkdir()
+    (folder / "pip").symlink_to(_pip_folder())
+    return folder / "pip"
 
 
 def _pip_folder() -> Path:

@@ -8,7 +8,17 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sless.builder.check import ImportCheck
-from sless.builder.dependencies import LOCKS, PACKAGE, REQUIREMENTS, Installation, Tool, WrongManifest, find_installation
+from sless.builder.dependencies import (
+    LOCKS,
+    PACKAGE,
+    REQUIREMENTS,
+    Installation,
+    Tool,
+    WrongManifest,
+    decoded_of,
+    find_installation,
+    unread_notes_of,
+)
 from sless.builder.failures import install_message_of
 from sless.builder.go import GoCompiler
 from sless.builder.go_again import GoAgain
@@ -149,6 +159,8 @@ class LocalBuilder:
 
     def _ensure_dependencies(self, work: Work, code_dir: Path, home: Home) -> str:
         installation = find_installation(code_dir, work.spec)
+        for note in unread_notes_of(code_dir, work.spec.runtime, work.spec.entrypoint):
+            work.log(note)
         if installation is None:
             return ""
         self._ensure_installed(work, installation, code_dir, home)
@@ -183,10 +195,10 @@ class LocalBuilder:
         work.shorten(cwd, ".")
         work.shorten(home.root, "<build>")
         work.log(f"{installation.tool}: installing {installation.file}")
-        command = Command(argv=command_of(installation.tool, made), cwd=cwd, env=installer_environment_of(home, work.spec.build_env))
+        command = Command(argv=command_of(installation.tool, made, home), cwd=cwd, env=installer_environment_of(home, work.spec.build_env))
         code = work.run(self._check.processes, command)
         if code:
-            tool, text = installation.tool.split()[0], (code_dir / installation.file).read_text(errors="replace")
+            tool, text = installation.tool.split()[0], decoded_of((code_dir / installation.file).read_bytes())
             raise BuildFailed(install_message_of(tool, installation.file, work.tail(), code, text=text))
         if installation.tool is not Tool.PIP:
             # Including the copy of the upload when there is one: node_modules then links into it.

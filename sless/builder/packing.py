@@ -34,6 +34,8 @@ class Context:
     manifest: str = ""
     manifest_text: str = ""
     functions: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    """For the build log."""
 
 
 @contextmanager

@@ -216,6 +216,24 @@ def test_a_requirement_that_does_not_exist_is_named_with_pips_own_lines(harness)
     assert len(lines) <= 51
 
 
+def test_a_wrong_line_of_a_file_in_utf16_is_named(harness):
+    _, status = harness.build({**HELLO, "requirements.txt": "--no-index\r\nnosuch==9\r\n".encode("utf-16")})
+    assert message_lines(status)[0] == 'pip could not install "nosuch==9" from requirements.txt, line 2'
+
+
+def test_a_lock_that_is_not_read_is_named_in_the_log(harness):
+    spec, status = harness.build({**HELLO, "uv.lock": "version = 1\n"})
+    assert status.ready and "note: uv.lock is not read: list the packages in requirements.txt" in harness.log[spec.id]
+
+
+@here
+def test_pip_does_not_see_the_servers_own_packages(harness):
+    wheel = wheel_of("urllib3", "0.0.1", "")
+    files = {**HELLO, "requirements.txt": OFFLINE + "urllib3==0.0.1\n", "wheels/urllib3-0.0.1-py3-none-any.whl": wheel}
+    spec, status = harness.build(files)
+    assert status.ready and not [line for line in harness.log[spec.id] if "requires urllib3" in line or "incompatible" in line]
+
+
 def test_a_wrong_requirements_file_is_named(harness):
     _, status = harness.build({**HELLO, "requirements.txt": "this is ; not a requirement\n"})
     assert message_lines(status)[0].startswith('pip could not install "this is')

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from sless.builder.dependencies import Tool, WrongManifest, find_installation, text_of
+from sless.builder.dependencies import Tool, WrongManifest, find_installation, text_of, unread_notes_of
 from sless.domain.model import Kind
 from sless.domain.ports import BuildSpec
 
@@ -89,6 +89,48 @@ def test_the_key_follows_what_is_asked_for(tmp_path):
     }
     assert keys["plain"] == keys["other code"] == keys["other tenant"]
     assert len({keys[name] for name in ("plain", "private", "private again", "private elsewhere", "files", "other files")}) == 6
+
+
+@pytest.mark.parametrize(
+    ("files", "entrypoint", "unread"),
+    [
+        (["handler.py"], "handler.handle", []),
+        (["uv.lock", "poetry.lock"], "handler.handle", ["uv.lock", "poetry.lock"]),
+        (["uv.lock", "requirements.txt"], "handler.handle", []),
+        (["src/requirements.txt"], "src.handler.handle", ["src/requirements.txt"]),
+        (["src/requirements.txt"], "src/handler.handle", ["src/requirements.txt"]),
+        (["src/requirements.txt", "requirements.txt"], "src.handler.handle", []),
+    ],
+)
+def test_manifests_that_are_not_read_are_named(tmp_path, files, entrypoint, unread):
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [note.split()[1] for note in unread_notes_of(tmp_path, "python3.11", entrypoint)] == unread
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ('[project]\nname = "x"\ndependencies = ["a"]\n', True),
+        ("[tool.ruff]\n", False),
+        ("[project]\ndependencies = []\n", False),
+        ("[", False),
+    ],
+)
+def test_a_pyproject_is_named_when_it_lists_packages(tmp_path, text, is_named):
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert bool(unread_notes_of(tmp_path, "python3.11", "handler.handle")) is is_named
+
+
+def test_locks_of_other_installers_are_named(tmp_path):
+    (tmp_path / "package.json").touch()
+    (tmp_path / "yarn.lock").touch()
+    assert unread_notes_of(tmp_path, "nodejs20", "handler.handle") == [
+        "note: yarn.lock is not read: npm takes the versions from package-lock.json, else from package.json"
+    ]
+    (tmp_path / "package-lock.json").touch()
+    assert unread_notes_of(tmp_path, "nodejs20", "handler.handle") == []
 
 
 def test_a_setting_that_names_a_file_of_the_upload(tmp_path):
