@@ -86,11 +86,26 @@ def argument_count(function, name):
         least = len(names) - len(function.__defaults__ or ())
         if code.co_flags & WITH_VARARGS:
             names += ("context",) * 2
+    refuse_application(names, name)
     if least > 2:
         raise CannotLoad(f"{name}: expected a function of (event) or (event, context), found one that needs {least} arguments")
     if least < 2 <= len(names) and not any(word in names[1].lower() for word in ("context", "ctx")):
         return 1
     return min(len(names), 2)
+
+
+def refuse_application(names, name):
+    """WSGI and ASGI applications can be called, too, but with other arguments. Raises CannotLoad."""
+    if names[1:2] == ("start_response",):
+        kind, wrapped = "a WSGI", "apig_wsgi.make_lambda_handler(app)"
+    elif names[1:3] == ("receive", "send"):
+        kind, wrapped = "an ASGI", "mangum.Mangum(app)"
+    else:
+        return
+    raise CannotLoad(
+        f"{name}: expected a function of (event) or (event, context), found {kind} application; set handle = {wrapped}, the entrypoint to"
+        ' handle and event_format to "aws-http-v2"'
+    )
 
 
 def positional_by_signature(function, name):
