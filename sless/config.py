@@ -23,6 +23,8 @@ RUNTIME_NAMES = frozenset(
         "REQUEST_ID", "TRIGGER", "RESULT_FILE",
     }
 )  # fmt: skip
+CONSOLE_COOKIE_PREFIX = "sless_"
+"""Functions on the console's host cannot set cookies with this prefix."""
 LATER_PREFIXES = ("LLM_",)
 """Prefixes of settings that are defined but not implemented yet. Accepted, so that one environment fits several releases."""
 
@@ -100,6 +102,9 @@ class Settings:
     ingress_host: str = _setting("", "if set and EXTERNAL_URL is not, each function gets an Ingress at {name}-{ns}.INGRESS_HOST")
     ingress_class: str = _setting("", "ingressClassName of those Ingresses")
     ingress_tls_secret: str = _setting("", "TLS secret of those Ingresses")
+    functions_sandbox: bool = _setting(
+        True, "sandbox functions' pages on the console's host (own origin, no cookies); only with BACKEND=kubernetes"
+    )
     egress_allow: tuple[str, ...] = _setting((), "comma-separated CIDR[:port] in private ranges that functions may reach")
     tenant_pods: int = _setting(20, "ResourceQuota of a tenant: pods", least=1)
     tenant_memory: str = _setting("4Gi", "ResourceQuota of a tenant: memory limits")

@@ -11,6 +11,7 @@ from flask import Response, current_app, render_template_string, request
 
 from sless import assets, metrics
 from sless._version import __version__
+from sless.config import CONSOLE_COOKIE_PREFIX
 from sless.errors import Code, NotFound, SlessError
 from sless.http.api_request import ApiRequest
 from sless.http.errors import error_response
@@ -19,7 +20,7 @@ from sless.http.operation import JSON, Operation, Parameter, Reply, View
 from sless.tokens import Caller, TokenVerifier
 
 TEXT, HTML = "text/plain", "text/html"
-COOKIE = "sless_token"
+COOKIE = CONSOLE_COOKIE_PREFIX + "token"
 COOKIE_SEC = 24 * 3600
 CONTENT_POLICY = "default-src 'none'; " + "; ".join(
     [

@@ -14,6 +14,7 @@ from sless.proxy.connection import UpstreamConnection
 from sless.proxy.exchange import BrokenOff, Exchange, OverTime
 from sless.proxy.failure import InstanceFailures, status_of
 from sless.proxy.heads import Trust, answer_of, request_head
+from sless.proxy.isolation import isolated
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
 from sless.proxy.request import BodyLimit, CallerGone, CallerStream, CallRecord, Headers, Request
@@ -26,6 +27,8 @@ class ForwardOptions:
     instance_wait_sec: float
     body_limit: BodyLimit
     trust: Trust
+    sandbox: bool = False
+    """Whether pages on the console's host are sandboxed (`isolation`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,7 +195,10 @@ class _OneExchange:
         answer = answer_of(exchange.status, exchange.headers, call.request_id.encode("latin-1"))
         call.note_answer(answer.status, answer.error, answer.fault)
         self.begun = True
-        await caller.start(answer.status, answer.headers + forwarding.extra_headers)
+        headers = answer.headers
+        if not forwarding.request.on_own_host:
+            headers = isolated(headers, sandbox=self._forwarder.options.sandbox)
+        await caller.start(answer.status, headers + forwarding.extra_headers)
         more = True
         while more:
             data = await exchange.read()

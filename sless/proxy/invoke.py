@@ -10,6 +10,7 @@ from sless.errors import Code, NotFound, SlessError
 from sless.ids import new_call_id
 from sless.proxy.accepting import Acceptor, AsyncSettings, accepted_answer, run_of, wants_async
 from sless.proxy.forward import Forwarder, Forwarding
+from sless.proxy.isolation import check_isolated, isolated
 from sless.proxy.large_event import EventReader
 from sless.proxy.live_route import LiveRoute
 from sless.proxy.oneoff import OneOffRunner, outcome_answer, run_failure, run_spec
@@ -58,6 +59,7 @@ class Invocations:
             if extra is not None and is_preflight(live, incoming):
                 return await self._preflight(live, incoming)
             if incoming.kind is None:
+                check_isolated(incoming.request)
                 await check_trigger(live, incoming)
         except SlessError as error:
             await refuse(incoming.caller, error, incoming.request.request_id or new_call_id(), extra_of(incoming, self._parts.table))
@@ -132,7 +134,10 @@ class Invocations:
         error = answer.error or (observed.outcome.error if observed.outcome.error_type else None)
         call.note_answer(answer.status, error, answer.fault)
         call.response_bytes = len(observed.outcome.body)
-        await incoming.caller.start(answer.status, answer.headers + extra)
+        headers = answer.headers
+        if not incoming.request.on_own_host:
+            headers = isolated(headers, sandbox=self._parts.forwarder.options.sandbox)
+        await incoming.caller.start(answer.status, headers + extra)
         await incoming.caller.write(b"" if incoming.request.method == "HEAD" else observed.outcome.body, False)
         call.finish_answered()
 

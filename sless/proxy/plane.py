@@ -123,7 +123,12 @@ def _options(settings: Settings) -> ForwardOptions:
     except ValueError as error:
         raise ConfigError(f"SLESS_TRUSTED_PROXIES: expected addresses or CIDRs, found {error}") from error
     limit = BodyLimit(settings.max_call_body_bytes, "max_call_body_bytes")
-    return ForwardOptions(instance_wait_sec=settings.instance_wait_sec, body_limit=limit, trust=trust)
+    return ForwardOptions(
+        instance_wait_sec=settings.instance_wait_sec,
+        body_limit=limit,
+        trust=trust,
+        sandbox=settings.functions_sandbox and settings.backend == "kubernetes",
+    )
 
 
 def _async_settings(settings: Settings) -> AsyncSettings:

@@ -16,6 +16,7 @@ from sless.proxy.exchange import NEVER, broken_at
 from sless.proxy.failure import status_of
 from sless.proxy.forward import Forwarder
 from sless.proxy.heads import answer_of, request_head
+from sless.proxy.isolation import isolated
 from sless.proxy.live_route import Leased
 from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import error_answer
@@ -68,8 +69,8 @@ class Relay:
     """One call on the fast path: receives from the connection; the sweep enforces its time-out."""
 
     __slots__ = (
-        "_caller", "_chunked", "_connection", "_head_only", "_instance", "_live", "_pieces", "_relays", "_started", "_timeout_sec", "call",
-        "deadline", "over",
+        "_caller", "_chunked", "_connection", "_head_only", "_instance", "_live", "_own_host", "_pieces", "_relays", "_started",
+        "_timeout_sec", "call", "deadline", "over",
     )  # fmt: skip
 
     def __init__(self, relays: Relays, leased: Leased, request: Request, caller: CallerSocket) -> None:
@@ -90,6 +91,7 @@ class Relay:
         """Of the packet being parsed: one system call per packet instead of one per piece."""
         self._chunked = False
         self._head_only = request.method == "HEAD"
+        self._own_host = request.on_own_host
 
     def start(self, request: Request, body: bytes) -> None:
         forwarder, connection, call = self._relays.forwarder, self._connection, self.call
@@ -126,7 +128,8 @@ class Relay:
         call.note_answer(answer.status, answer.error, answer.fault)
         lines = [STATUS_LINES[status]]
         framed = self._head_only or status in (204, 304)
-        for name, value in answer.headers:
+        shared = self._relays.forwarder.options
+        for name, value in answer.headers if self._own_host else isolated(answer.headers, sandbox=shared.sandbox):
             if name == b"content-length":
                 framed = True
             lines.append(name + b": " + value + b"\r\n")

@@ -62,6 +62,11 @@ class Request:
                 self.request_id = valid_request_id(value.decode("latin-1"))
 
     @property
+    def on_own_host(self) -> bool:
+        """Whether the call came to a host of the function, not to one shared with the console."""
+        return self.shown_path != self.full_path
+
+    @property
     def has_body(self) -> bool:
         return self.streamed or self.length > 0
 

@@ -16,8 +16,8 @@ _FAST_BODY_BYTES = 64 * 1024
 _BODY_SEC = 60.0
 _LAST_REQUEST_SEC = 1.0
 _CALL = b"/fn/"
-# `prefer` may request an asynchronous call.
-_SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer"})
+# `prefer` may request an asynchronous call, `service-worker` is checked there.
+_SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer", b"service-worker"})
 
 
 class Relay(Protocol):

@@ -290,6 +290,7 @@ def test_answers_carry_security_headers(rest: Rest) -> None:
     for path in ("/", "/v1/whoami", "/nope", "/docs"):
         headers = rest.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
+        assert headers["Cross-Origin-Opener-Policy"] == "same-origin" and "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert headers["Cache-Control"] == "no-store"
     assert "script-src 'self'" in rest.get("/docs").headers["Content-Security-Policy"]
 
