@@ -10,9 +10,9 @@ from sless.cli.connection import CommandContext, client_command
 from sless.cli.options import EVENT_HELP, bytes_of_option, since_of
 from sless.cli.output import print_json, say
 from sless.cli.waiting import await_invocation, print_ended_invocation
-from sless.client import CallAnswer
+from sless.client import CallAnswer, ClientError
 from sless.client.client import Jobs, Workloads
-from sless.client.deployment import get_workload
+from sless.client.deployment import find_resources, get_workload
 
 
 @click.command()
@@ -79,15 +79,29 @@ def invoke(context: CommandContext, name: str, data: str | None, content_type: s
 @click.option("--job", is_flag=True, help="NAME is a job.")
 @client_command
 def logs(context: CommandContext, name: str, follow: bool, tail: int | None, since: str | None, service: bool, job: bool) -> None:
-    """Print the log lines of a function, service or job.
+    """Print the log lines of a function, service or job; NAME is looked up in this order.
 
     \b
     Examples:
       sless logs hello --tail 20
       sless logs hello -f --since 10m
     """
-    source = context.client.jobs if job else get_workload(context.client, name, "service" if service else None)[0]
+    client = context.client
+    candidates = (client.jobs,) if job else (client.services,) if service else (client.functions, client.services, client.jobs)
+    found = find_resources(client, name, candidates)
+    if found is None:
+        raise ClientError(message=f'no {" or ".join(item.kind for item in candidates)} "{name}" in {client.namespace}', status=404)
+    source, resource = found
+    assert isinstance(source, Workloads | Jobs)
     print_logs(context, source, name, follow=follow, tail=tail, since=since)
+    if isinstance(source, Workloads):
+        _point_to_failed_build(resource)
+
+
+def _point_to_failed_build(workload: dict[str, Any]) -> None:
+    if workload.get("latest_state") == "failed":
+        number, name = workload["latest_version"], workload["name"]
+        say(f"The build of version {number} failed; `sless versions {name} {number}` shows its log")
 
 
 def print_logs(context: CommandContext, source: Workloads | Jobs, name: str, *, follow: bool, tail: int | None, since: str | None) -> None:

@@ -2,13 +2,15 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
-from sless.client import Client, Profile, connect
+from sless.cli.output import say
+from sless.client import Client, ClientError, Profile, Unreachable, connect
 from sless.client.profiles import resolve
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -20,6 +22,34 @@ class CommandContext:
 
     client: Client
     as_json: bool
+
+
+def for_each(names: Sequence[str], work: Callable[[str], Any]) -> tuple[list[Any], list[str]]:
+    """Results and errors of `work` for every name: one failure does not stop the others. Raises Unreachable."""
+    results, errors = [], []
+    for name in dict.fromkeys(names):
+        try:
+            results.append(work(name))
+        except Unreachable:
+            raise
+        except ClientError as error:
+            errors.append(error.message)
+    return results, errors
+
+
+def fail_with(errors: Sequence[str]) -> None:
+    """Prints the errors and exits with 1, if there are any."""
+    for text in errors:
+        say(f"Error: {text}")
+    if errors:
+        raise click.exceptions.Exit(1)
+
+
+def given_token(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """An explicitly empty token is a mistake, such as an unset variable: never use another one instead."""
+    if not value.strip() and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("expected a token, found an empty text", ctx, param)
+    return value
 
 
 def client_command(command: Command) -> Command:
@@ -38,7 +68,7 @@ def client_command(command: Command) -> Command:
 
     options = (
         click.option("--url", default="", metavar="URL", help="Server; default: SLESS_URL, the profile, http://127.0.0.1:9090."),
-        click.option("--token", default="", metavar="TOKEN", help="Token; default: SLESS_TOKEN, the profile."),
+        click.option("--token", default="", callback=given_token, metavar="TOKEN", help="Token; default: SLESS_TOKEN, the profile."),
         click.option("--profile", default="", metavar="NAME", help="Saved profile; default: SLESS_PROFILE, the current one."),
         click.option("--namespace", default="", metavar="NS", help="Namespace; default: the profile's, your own."),
         click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format."),

@@ -6,22 +6,45 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import CommandContext, client_command
-from sless.cli.options import EnvPair
+from sless.cli.connection import CommandContext, client_command, fail_with, for_each
+from sless.cli.options import EnvPair, with_options
 from sless.cli.output import TerminalReport, print_json, say
 from sless.cli.waiting import explained_interrupt
 from sless.client import Client, ClientError, DeployRequest
 from sless.client import deploy as deploy_folder
 from sless.client.client import Resources
-from sless.client.deployment import get_workload
+from sless.client.deployment import find_resources, get_workload
 from sless.client.errors import WaitTimeout
 
 DELETE_SEC = 120.0
 FIELDS = {
     "runtime": "runtime", "entrypoint": "entrypoint", "memory": "memory_mb", "timeout": "timeout_sec", "replicas": "replicas",
-    "event_format": "event_format", "build_env": "build_env",
+    "event_format": "event_format", "build_env": "build_env", "secret_env": "secret_env", "concurrency": "concurrency",
+    "description": "description", "min_instances": "min_instances", "max_instances": "max_instances",
 }  # fmt: skip
 """option → field of the resource"""
+
+
+SPEC_OPTIONS = (
+    click.option(
+        "--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Set an environment variable; repeatable. Others are kept."
+    ),
+    click.option("--unset", multiple=True, metavar="K", help="Remove an environment variable; repeatable."),
+    click.option(
+        "--secret-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable that is never shown; repeatable. Replaces all."
+    ),
+    click.option(
+        "--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable. Replaces all."
+    ),
+    click.option("--event-format", metavar="F", help="sless, aws-http-v1 or aws-http-v2."),
+    click.option("--memory", type=int, metavar="MB", help="Memory of an instance."),
+    click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call in seconds."),
+    click.option("--concurrency", type=int, metavar="N", help="Calls that an instance runs at the same time."),
+    click.option("--min-instances", type=int, metavar="N", help="Instances that always run."),
+    click.option("--max-instances", type=int, metavar="N", help="Limit of instances."),
+    click.option("--replicas", type=int, metavar="N", help="Number of instances of a service."),
+    click.option("--description", metavar="TEXT", help="Description."),
+)
 
 
 @click.command()
@@ -30,15 +53,7 @@ FIELDS = {
 @click.option("--runtime", metavar="R", help="python3.11, nodejs20 or go1.23; default: guessed from the files.")
 @click.option("--entrypoint", metavar="MODULE.FUNCTION", help="Function to call; default: handler.handle.")
 @click.option("--service", is_flag=True, help="Deploy a service: always running, with a URL and no trigger.")
-@click.option(
-    "--env", "env_vars", type=EnvPair(), multiple=True, metavar="K=V", help="Set an environment variable; repeatable. Others are kept."
-)
-@click.option("--unset", multiple=True, metavar="K", help="Remove an environment variable; repeatable.")
-@click.option("--build-env", type=EnvPair(), multiple=True, metavar="K=V", help="Variable for pip or npm only; repeatable. Replaces all.")
-@click.option("--event-format", metavar="F", help="sless, aws-http-v1 or aws-http-v2.")
-@click.option("--memory", type=int, metavar="MB", help="Memory of an instance.")
-@click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call in seconds.")
-@click.option("--replicas", type=int, metavar="N", help="Number of instances of a service.")
+@with_options(*SPEC_OPTIONS)
 @click.option("--no-http", is_flag=True, help="Do not create an http trigger, and so no URL.")
 @click.option("--no-wait", is_flag=True, help="Return after the upload.")
 @click.option("--wait-sec", type=float, default=600.0, show_default=True, metavar="SEC", help="Time to wait for Ready.")
@@ -57,12 +72,11 @@ def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> 
     """
     if options["replicas"] is not None and not options["service"]:
         raise click.UsageError("--replicas: only a service has replicas; add --service")
-    options["build_env"] = dict(options["build_env"]) or None
     request = DeployRequest(
         name=name,
         folder=folder,
         kind="service" if options["service"] else None,
-        fields={field: options[option] for option, field in FIELDS.items() if options[option] is not None},
+        fields=_fields_of(options),
         env_vars=dict(options["env_vars"]),
         unset_env=options["unset"],
         http=not options["no_http"],
@@ -82,6 +96,41 @@ def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> 
     click.echo(result.url or f"no URL, as it has no http trigger; call it with `sless invoke {name}`", err=result.url is None)
 
 
+@click.command("set")
+@click.argument("name")
+@click.option("--service", is_flag=True, help="NAME is a service.")
+@with_options(*SPEC_OPTIONS)
+@client_command
+def set_fields(context: CommandContext, name: str, service: bool, **options: Any) -> None:
+    """Change settings of a function or service without its code; options that are not given keep their values.
+
+    Instances are replaced without a failed call.
+
+    \b
+    Examples:
+      sless set hello --env GREETING=Hello --memory 256
+      sless set hello --unset GREETING --concurrency 10
+    """
+    workloads, found = get_workload(context.client, name, "service" if service else None)
+    fields = _fields_of(options)
+    if options["env_vars"] or options["unset"]:
+        kept = {key: value for key, value in found.get("env_vars", {}).items() if key not in options["unset"]}
+        fields["env_vars"] = kept | dict(options["env_vars"])
+    if not fields:
+        raise click.UsageError("nothing to change: give at least one option")
+    changed = workloads.merge(name, fields)
+    if context.as_json:
+        print_json(changed)
+    else:
+        say(f'Changed {workloads.kind} "{name}": {", ".join(sorted(fields))}')
+
+
+def _fields_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The JSON fields for the given options, without env_vars."""
+    given = {field: options[option] for option, field in FIELDS.items() if options.get(option) not in (None, ())}
+    return {field: dict(value) if isinstance(value, tuple) else value for field, value in given.items()}
+
+
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--service", is_flag=True, help="NAMEs are services.")
@@ -92,7 +141,8 @@ def deploy(context: CommandContext, name: str, folder: Path, **options: Any) -> 
 def delete(context: CommandContext, names: tuple[str, ...], service: bool, job: bool, trigger: bool, no_wait: bool) -> None:
     """Delete functions and services, or jobs or triggers, and wait until nothing of them runs.
 
-    The http trigger that `deploy` created for a function (same name) is deleted too; other triggers stay.
+    Without an option, NAME may be a function, service, job or trigger, in this order. The http trigger that `deploy` created for a function
+    (same name) is deleted too; other triggers stay.
 
     \b
     Examples:
@@ -102,18 +152,21 @@ def delete(context: CommandContext, names: tuple[str, ...], service: bool, job: 
     """
     if service + job + trigger > 1:
         raise click.UsageError("--service, --job and --trigger exclude each other")
-    deleted = []
-    for name in names:
+
+    def delete_one(name: str) -> dict[str, str]:
         resources = _resources_of(context.client, name, service=service, job=job, trigger=trigger)
         resources.delete(name)
         if resources.kind == "function":
             _delete_own_trigger(context.client, name)
         if not no_wait:
             await_gone(resources, name)
-        deleted.append({"name": name, "kind": resources.kind})
         say(f'{resources.kind} "{name}" {"is being deleted" if no_wait else "deleted"}')
+        return {"name": name, "kind": resources.kind}
+
+    deleted, errors = for_each(names, delete_one)
     if context.as_json:
         print_json(deleted)
+    fail_with(errors)
 
 
 def _resources_of(client: Client, name: str, *, service: bool, job: bool, trigger: bool) -> Any:
@@ -121,7 +174,10 @@ def _resources_of(client: Client, name: str, *, service: bool, job: bool, trigge
         return client.jobs
     if trigger:
         return client.triggers
-    return get_workload(client, name, "service" if service else None)[0]
+    if service:
+        return get_workload(client, name, "service")[0]
+    found = find_resources(client, name, (client.functions, client.services, client.jobs, client.triggers))
+    return found[0] if found else get_workload(client, name)[0]
 
 
 def _delete_own_trigger(client: Client, name: str) -> None:

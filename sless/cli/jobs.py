@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sless.cli.calling import print_logs
-from sless.cli.connection import CommandContext, client_command
+from sless.cli.connection import CommandContext, client_command, fail_with, for_each
 from sless.cli.deploying import await_gone
 from sless.cli.options import EVENT_HELP, EnvPair, json_of_option, with_options
 from sless.cli.output import print_json, print_resource, print_table, say
@@ -214,13 +214,18 @@ def delete(context: CommandContext, names: tuple[str, ...], no_wait: bool) -> No
     Example:
       sless jobs delete table
     """
-    for name in names:
+
+    def delete_one(name: str) -> dict[str, str]:
         context.client.jobs.delete(name)
         if not no_wait:
             await_gone(context.client.jobs, name)
         say(f'job "{name}" {"is being deleted" if no_wait else "deleted"}')
+        return {"name": name, "kind": "job"}
+
+    deleted, errors = for_each(names, delete_one)
     if context.as_json:
-        print_json([{"name": name, "kind": "job"} for name in names])
+        print_json(deleted)
+    fail_with(errors)
 
 
 def _found(folder: Path | None) -> str:

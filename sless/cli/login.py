@@ -5,14 +5,15 @@ import sys
 
 import click
 
-from sless.cli.output import print_json, say
+from sless.cli.connection import CommandContext, client_command, given_token
+from sless.cli.output import print_json, print_resource, say
 from sless.client import Profile, connect
 from sless.client.profiles import DEFAULT_NAME, DEFAULT_URL, file_of, save_profile
 
 
 @click.command()
 @click.option("--url", default="", metavar="URL", help=f"Server; default: SLESS_URL, {DEFAULT_URL}.")
-@click.option("--token", default="", metavar="TOKEN|-", help="Token, or - for stdin; default: SLESS_TOKEN, a prompt.")
+@click.option("--token", default="", callback=given_token, metavar="TOKEN|-", help="Token, or - for stdin; default: SLESS_TOKEN, a prompt.")
 @click.option("--profile", default="", metavar="NAME", help="Profile to write; default: SLESS_PROFILE, default.")
 @click.option("--namespace", default="", metavar="NS", help="Namespace, for operators; default: your own.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
@@ -35,6 +36,19 @@ def login(url: str, token: str, profile: str, namespace: str, output: str) -> No
         print_json({"profile": profile, "file": str(path), "url": url, "namespace": namespace or caller["namespace"]})
     else:
         say(f'Profile "{profile}" written to {path}: {url}, namespace {namespace or caller["namespace"]}')
+
+
+@click.command()
+@client_command
+def whoami(context: CommandContext) -> None:
+    """Show the server, the subject of the token and its namespace.
+
+    \b
+    Example:
+      sless whoami
+    """
+    found = {"url": context.client.transport.url} | context.client.whoami()
+    print_json(found) if context.as_json else print_resource(found, ("url", "sub", "namespace"))
 
 
 def _token_of(given: str) -> str:

@@ -1,20 +1,22 @@
 """The group `sless`: where each command lives, and how errors become exit codes."""
 
+import difflib
 import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import get_completion_class
 
 from sless._version import __version__
 
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "version"),
+    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "version", "completion"),
     "Write": ("init", "dev"),
-    "Deploy and call": ("deploy", "invoke", "logs", "invocations", "list", "describe", "delete"),
+    "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
-    "More": ("trigger", "triggers", "jobs", "callback-key", "terraform", "login"),
+    "More": ("whoami", "trigger", "triggers", "jobs", "callback-key", "terraform", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -46,6 +48,9 @@ HOMES: dict[str, str] = {
     "callback-key": "invocations:callback_key",
     "terraform": "terraform_commands:terraform",
     "login": "login:login",
+    "whoami": "login:whoami",
+    "completion": "main:completion",
+    "set": "deploying:set_fields",
 }
 """command → module of this package : object"""
 
@@ -75,6 +80,11 @@ class LazyGroup(click.Group):
         module, _, attribute = home.partition(":")
         return getattr(import_module(f"sless.cli.{module}"), attribute)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in HOMES and (close := difflib.get_close_matches(args[0], HOMES, 1)):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in COMMANDS.items():
             rows = [(name, command.get_short_help_str(90)) for name in names if (command := self.get_command(ctx, name))]
@@ -83,6 +93,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, help=HELP, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def group(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
@@ -101,6 +112,22 @@ def version(output: str) -> None:
       sless version
     """
     click.echo(f'{{"version": "{__version__}"}}' if output == "json" else __version__)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands and options in SHELL.
+
+    `sless` must be a program on the PATH, not an alias: `install -D dist/sless.pyz ~/.local/bin/sless`.
+
+    \b
+    Example:
+      echo 'eval "$(sless completion bash)"' >> ~/.bashrc
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(group, {}, "sless", "_SLESS_COMPLETE").source())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -136,6 +163,8 @@ def _text_for_user(error: Exception) -> str:
         lines += [f"  {item['field']}: {item['message']}" for item in details if isinstance(item, dict) and "field" in item]
     if getattr(error, "code", "") == "unreachable":
         lines.append("  `sless serve` starts a server; --url or SLESS_URL selects another")
+    if getattr(error, "code", "") == "token_expired":
+        lines.append("  get a new one: `sless token --sub NAME` on the server's machine, or from your provider; `sless login` saves it")
     request_id = getattr(error, "request_id", "")
     if request_id and getattr(error, "status", 0) >= 500:
         lines.append(f"  request id: {request_id}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from sless.cli.connection import CommandContext, client_command
+from sless.cli.connection import CommandContext, client_command, fail_with, for_each
 from sless.cli.options import EVENT_HELP, json_of_option, with_options
 from sless.cli.output import print_json, print_resource, say
 from sless.cli.trigger_options import CRON, EVENT, HTTP, fields_of
@@ -249,11 +249,16 @@ def delete(context: CommandContext, names: tuple[str, ...]) -> None:
     Example:
       sless trigger delete nightly
     """
-    for name in names:
+
+    def delete_one(name: str) -> dict[str, str]:
         context.client.triggers.delete(name)
         say(f'trigger "{name}" deleted')
+        return {"name": name, "kind": "trigger"}
+
+    deleted, errors = for_each(names, delete_one)
     if context.as_json:
-        print_json([{"name": name, "kind": "trigger"} for name in names])
+        print_json(deleted)
+    fail_with(errors)
 
 
 def _create(context: CommandContext, body: dict[str, Any]) -> None:
@@ -261,10 +266,11 @@ def _create(context: CommandContext, body: dict[str, Any]) -> None:
 
 
 def _switch(context: CommandContext, names: tuple[str, ...], enabled: bool) -> None:
-    changed = [context.client.triggers.merge(name, {"enabled": enabled}) for name in names]
+    changed, errors = for_each(names, lambda name: context.client.triggers.merge(name, {"enabled": enabled}))
     if context.as_json:
         print_json(changed)
-        return
-    for item in changed:
-        following = f"; next at {item['next_schedule_time']}" if item.get("next_schedule_time") else ""
-        say(f'trigger "{item["name"]}" {"enabled" if enabled else "disabled"}{following}')
+    else:
+        for item in changed:
+            following = f"; next at {item['next_schedule_time']}" if item.get("next_schedule_time") else ""
+            say(f'trigger "{item["name"]}" {"enabled" if enabled else "disabled"}{following}')
+    fail_with(errors)

@@ -2,11 +2,12 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sless.cli.connection import CommandContext, client_command
-from sless.cli.output import age_of, print_json, print_table, say
+from sless.cli.output import age_of, print_json, print_resource, print_table, say
 from sless.client.deployment import get_workload, wait_ready
 from sless.client.sources import unpack_source
 
@@ -15,16 +16,21 @@ ROLLBACK_SEC = 120.0
 
 @click.command()
 @click.argument("name")
+@click.argument("number", metavar="[N]", type=click.IntRange(min=1), required=False)
 @click.option("--service", is_flag=True, help="NAME is a service.")
 @client_command
-def versions(context: CommandContext, name: str, service: bool) -> None:
-    """List the versions of a function or service, newest first; `*` marks the active one.
+def versions(context: CommandContext, name: str, number: int | None, service: bool) -> None:
+    """List the versions of a function or service, newest first; `*` marks the active one. With N, show version N and its build log.
 
     \b
-    Example:
+    Examples:
       sless versions hello
+      sless versions hello 2
     """
     workloads, resource = get_workload(context.client, name, "service" if service else None)
+    if number is not None:
+        _show(context, workloads.version(name, number))
+        return
     found = list(workloads.versions(name))
     if context.as_json:
         print_json(found)
@@ -42,6 +48,15 @@ def versions(context: CommandContext, name: str, service: bool) -> None:
         for version in found
     ]
     print_table(("VERSION", "STATE", "RUNTIME", "ENTRYPOINT", "AGE", "SHA256", "MESSAGE"), rows)
+
+
+def _show(context: CommandContext, version: dict[str, Any]) -> None:
+    if context.as_json:
+        print_json(version)
+        return
+    print_resource(version, ("version", "state", "message", "runtime", "entrypoint"), left_out=("build_log",))
+    if log := version.get("build_log", "").rstrip("\n"):
+        click.echo(f"\n{log}")
 
 
 @click.command()

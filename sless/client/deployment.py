@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,6 +108,17 @@ def get_workload(client: Client, name: str, kind: str | None = None) -> tuple[Wo
     if resource is None:
         raise ClientError(message=f'no {kind or "function or service"} "{name}" in {client.namespace}', status=404, code="not_found")
     return workloads, resource
+
+
+def find_resources(client: Client, name: str, candidates: Sequence[Resources]) -> tuple[Resources, Json] | None:
+    """The first of `candidates` that has this name, and what it has there. Functions and services never share a name."""
+    for resources in candidates:
+        try:
+            return resources, resources.get(name)
+        except ClientError as error:
+            if error.status != 404:
+                raise
+    return None
 
 
 def follow_build(workloads: Workloads, name: str, number: int, report: Report) -> set[str]:
