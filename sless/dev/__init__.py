@@ -1,21 +1,19 @@
-"""Dev: one folder served at /fn/dev/NAME and loaded anew when it is saved, without a server, a token or a database.
+"""Dev: serves one folder at /fn/dev/NAME and reloads it on every save, without a server, token or database.
 
-`folder` what lies in it: changes, and its code as a store · `routes` the one route and the history of its calls · `reloads` from a save to
-an instance that answers, or to the reason why there is none · `serving` puts it together and serves · `screen` what the terminal shows.
+`folder` detects changes and packs the code · `routes` the one route and the history of its calls · `reloads` from a save to a ready
+instance, or to the reason why there is none · `serving` assembles the parts and serves · `screen` the protocol of the terminal output.
 
-Decision: a second, small composition root beside `app`, over the same parts: builder, backend, data plane, ASGI application and front
-door. So headers, errors, time-outs, memory and streaming are the product's, because they are the same lines; what is left out (store,
-loops, REST) is what a single folder has no use for.
+Decision: a second, small composition root beside `app`, with the same parts: builder, backend, data plane, ASGI application and front
+door. So headers, errors, time-outs, memory and streaming are those of the server. Store, control loops and REST are left out.
 
-Decision: a function runs from a copy of its folder, as it would after an upload: what is ignored is not there, and what it writes beside
-its code does not look like a save. Consequence: such files are gone after the next save. Paths in log lines are turned back into those of
-the folder.
+Decision: a function runs from a copy of its folder, as after an upload. Ignored files are missing, and files it writes beside its code do
+not look like a save. Consequence: those files are gone after the next save. Paths in log lines are translated back to the folder.
 
-Decision: changes are found by looking at the files every 40 ms. Notifications of the kernel would need a library, miss saves on network
-and container file systems, and save 20 ms.
+Decision: files are polled every 40 ms. Kernel notifications would need a library, miss saves on network and container file systems, and
+gain 20 ms.
 
-Decision: a save that changes no dependency skips the builder and its trial import; the instance's own start is the trial. A failed one
-takes the old instance away, unlike in the product: who edits code wants to see the mistake, not the code before it.
+Decision: a save that changes no dependency skips the builder and its trial import; the start of the instance is the trial. If it fails,
+the old instance is removed, unlike on a server: whoever edits code wants to see the error, not the previous version.
 """
 
 from sless.dev.screen import Screen

@@ -1,4 +1,4 @@
-"""The folder that is served: what changed in it, and its code as domain.ports.CodeStore."""
+"""The served folder: detects changes, and keeps its code as domain.ports.CodeStore."""
 
 import hashlib
 import io
@@ -13,9 +13,9 @@ from sless.errors import NotFound
 
 LOOK_SEC = 0.04
 SETTLE_SEC = 0.01
-"""A save may be several writes: it is over when two looks this far apart see the same."""
+"""A save may consist of several writes: it is complete when two looks this far apart are equal."""
 _WORK_SHARE = 0.05
-"""Of a folder with very many files, looking takes at most this share of the time."""
+"""Maximum share of time spent on looking, for folders with very many files."""
 _RECENT_SEC = 5.0
 _KEPT = 2
 
@@ -24,7 +24,7 @@ Marks = dict[str, tuple[int, int, int]]
 
 
 class Watcher:
-    """Tells saves. Files that would not be sent do not count."""
+    """Detects saves of files that an upload would contain."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,8 +37,8 @@ class Watcher:
         return max(0.0, self._due - time.monotonic())
 
     def find_change(self) -> list[str] | None:
-        """Paths that changed since the last answer, once the save is over; None: nothing new. Raises PackingError once for each new
-        reason why the folder cannot be read."""
+        """Paths that changed since the last result, once the save is complete; None if there are none. Raises PackingError once per reason
+        why the folder cannot be read."""
         began = time.monotonic()
         if began < self._due:
             return None
@@ -61,7 +61,7 @@ class Watcher:
         return sorted(changed)
 
     def saved_at(self) -> float:
-        """Unix time of the newest save: that of the newest file, unless it was not written but moved here or removed."""
+        """Unix time of the newest save: that of the newest file, unless files were only moved or removed."""
         newest, now = max((mark[0] for mark in self._taken.values()), default=0) / 1e9, time.time()
         return newest if 0 <= now - newest <= _RECENT_SEC else now
 
@@ -72,20 +72,20 @@ def marks_of(folder: Path) -> Marks:
     for path in list_files(folder):
         try:
             found = os.stat(folder / path)
-        except FileNotFoundError:  # replaced while we look
+        except FileNotFoundError:  # replaced meanwhile
             continue
         marks[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
     return marks
 
 
 class FolderCode:
-    """The newest packed states of the folder, in memory."""
+    """The latest packed versions of the folder, in memory."""
 
     def __init__(self) -> None:
         self._zips: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, data: bytes) -> str:
-        """The key of these bytes; equal bytes have equal keys."""
+        """Returns the key of these bytes; equal bytes have equal keys."""
         key = f"dev/{hashlib.sha256(data).hexdigest()}.zip"
         self._zips[key] = data
         self._zips.move_to_end(key)

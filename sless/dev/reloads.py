@@ -1,4 +1,4 @@
-"""From a save to an instance that answers: one thread that looks, builds, starts, and shows what came of it."""
+"""From a save to a ready instance: one thread that detects changes, builds, starts and shows the result."""
 
 import logging
 import queue
@@ -30,9 +30,9 @@ from sless.proxy.plane import DataPlane
 _log = logging.getLogger(__name__)
 ROUTE_SEC = 1.0
 _COPIES_KEPT = 3
-"""Unpacked copies of the folder: the newest, and those whose instances may still answer calls."""
+"""Unpacked copies of the folder to keep: the newest, and those whose instances may still handle calls."""
 _CANNOT_IMPORT = exit_words_of(1)
-"""How a runtime ends that could not import the handler (runtimes/README.md)."""
+"""Exit of a runtime that could not import the handler (runtimes/README.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class ReloadParts:
     ended: EndedCalls
     screen: Screen
     shown: Callable[[str], str]
-    """Turns paths of a copy into those of the folder."""
+    """Translates paths of a copy into those of the folder."""
 
 
 class Reloads:
-    """`revision` is what is run, but for its version, code and artifact. `wake` and `take_lines` are called from other threads."""
+    """`revision` lacks version, code and artifact. `wake` and `take_lines` are called from other threads."""
 
     def __init__(self, revision: Revision, build_env: dict[str, str]) -> None:
         self._revision = revision
@@ -63,9 +63,9 @@ class Reloads:
         self._build: BuildSpec | None = None
         self._saved_at = time.time()
         self._running = False
-        """The newest save has had an instance that was ready."""
+        """An instance of the newest save has become ready."""
         self._failed = ""
-        self._told = ""
+        self._reported = ""
         self._copies: deque[Path] = deque()
 
     @property
@@ -98,7 +98,7 @@ class Reloads:
             try:
                 self._turn()
             except Exception:
-                _log.exception("reloading failed; the next save is another try")
+                _log.exception("reloading failed; the next save tries again")
         self._show_output()
 
     def _turn(self) -> None:
@@ -134,7 +134,7 @@ class Reloads:
             self._saved_at = self._watcher.saved_at()
         self._cancel_build()
         self._revision = replace(self._revision, version=self._revision.version + 1, code_key=key, artifact="")
-        self._running, self._failed, self._told = False, "", ""
+        self._running, self._failed, self._reported = False, "", ""
         spec = self._build_spec()
         try:
             artifact = find_artifact(parts.material, spec)
@@ -186,7 +186,7 @@ class Reloads:
     # --- what came of it ------------------------------------------------------------------------------------------------------------
 
     def _follow_instances(self) -> None:
-        """Also while a build goes on: until it has ended the instances of the save before answer."""
+        """Also during a build: until it ends, instances of the previous save handle calls."""
         observed = self._parts.backend.observe().get(self._revision.workload_id)
         if observed is None or self._failed:
             return
@@ -199,31 +199,31 @@ class Reloads:
             self._running = True
             took_ms = (time.time() - self._saved_at) * 1000
             self._parts.screen.note(f"{'reloaded' if self._revision.version > 1 else 'ready'} in {took_ms:.0f} ms")
-        elif observed.message and observed.message != self._told and self._running:
-            self._parts.screen.problem(f"the instance is gone, another one is started: {observed.message}")
-        self._told = observed.message
+        elif observed.message and observed.message != self._reported and self._running:
+            self._parts.screen.problem(f"the instance has ended, starting another one: {observed.message}")
+        self._reported = observed.message
 
     def _reason_of(self, observed: ObservedDeployment) -> str:
         reason, *tail = observed.message.splitlines()
         return import_message_of(self._revision.entrypoint, tail) if tail and reason == _CANNOT_IMPORT else observed.message
 
     def _fail(self, message: str) -> None:
-        """Nothing of the newest save can be called: callers are told why until the next one."""
+        """The newest save cannot serve: calls are answered with the reason until the next one."""
         parts = self._parts
         self._cancel_build()
         self._failed = parts.shown(message)
         parts.backend.remove(self._revision.workload_id)
         self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._revision.name}" cannot be loaded: {self._failed}'))
-        # The other lines are the tool's or the handler's own, and have been shown as they came.
+        # The other lines are from the tool or the handler and have been shown already.
         parts.screen.problem(f"{self._failed.partition(chr(10))[0]}; calls are answered with 503 until the next save")
 
     def _route(self, changed: bool) -> None:
         if changed:
-            # What the terminal says next is true of the next call.
+            # So that what the terminal shows next holds for the next call.
             self._parts.plane.routes.sync(ROUTE_SEC)
 
     def _remember_copies(self) -> None:
-        """Removes copies that nothing runs from any more."""
+        """Removes copies that no instance uses."""
         revision, material = self._revision, self._parts.material
         keys = [
             MaterialKey(code_key=revision.code_key, artifact=artifact, runtime=revision.runtime) for artifact in {"", revision.artifact}

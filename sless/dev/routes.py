@@ -1,4 +1,4 @@
-"""The one route, and what becomes of its calls: fills domain.ports.RouteSource, HistorySink and AsyncQueue."""
+"""The one route and the history of its calls: domain.ports.RouteSource, HistorySink and AsyncQueue."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ NAMESPACE = "dev"
 
 
 class OneRoute:
-    """Changed by one thread, read by another: what is read is one immutable snapshot. At first calls wait."""
+    """Changed by one thread and read by another, as an immutable snapshot. Calls wait until the first change."""
 
     def __init__(self, workload_id: str, name: str) -> None:
         route = Route(
@@ -27,11 +27,11 @@ class OneRoute:
         return snapshot if snapshot.revision != since_revision else None
 
     def show(self, revision: Revision, endpoints: Sequence[Endpoint]) -> bool:
-        """Calls go to these instances, and wait while there are none. Returns whether that is new."""
+        """Sends calls to these instances; they wait while there are none. Returns whether that is a change."""
         return self._change(replace(self._route, revision=revision, endpoints=tuple(endpoints), blocked=None))
 
     def block(self, code: Code, sentence: str) -> bool:
-        """Calls are answered with this error."""
+        """Answers calls with this error."""
         return self._change(replace(self._route, endpoints=(), blocked=(code, sentence)))
 
     def serves(self) -> bool:
@@ -49,7 +49,7 @@ class OneRoute:
 
 
 class EndedCalls:
-    """Calls that have ended and were not shown yet. Lines are dropped here: they come sooner from the instance's own pipe."""
+    """Calls that have ended but were not shown yet. Log lines are dropped: the instance's pipe delivers them sooner."""
 
     def __init__(self) -> None:
         self._ended: deque[Invocation] = deque()
@@ -63,4 +63,4 @@ class EndedCalls:
 
 class NoQueue:
     def accept_all(self, calls: Sequence[Run]) -> None:
-        raise SlessError(Code.NOT_IMPLEMENTED, "sless dev answers calls at once; asynchronous ones need a server (sless serve)")
+        raise SlessError(Code.NOT_IMPLEMENTED, "sless dev answers calls directly; asynchronous calls need a server (sless serve)")

@@ -1,4 +1,4 @@
-"""What is shown while a folder is served. All calls come from one thread."""
+"""Terminal output while a folder is served. All methods are called from one thread."""
 
 from typing import Protocol
 
@@ -10,12 +10,12 @@ class Screen(Protocol):
         """Progress: ready, changed, reloaded."""
 
     def problem(self, text: str) -> None:
-        """Why calls cannot be answered now; may have several lines."""
+        """Why calls cannot be answered now; may contain several lines."""
 
     def build_line(self, text: str) -> None: ...
 
     def log_line(self, line: LogLine) -> None:
-        """A line that the function wrote."""
+        """A log line of the function."""
 
     def call(self, invocation: Invocation) -> None:
         """A call that has ended."""

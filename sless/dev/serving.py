@@ -1,4 +1,4 @@
-"""Puts the parts together over one folder and serves it until it is told to stop."""
+"""Assembles the parts for one folder and serves it until stopped."""
 
 import json
 import re
@@ -31,12 +31,12 @@ from sless.server.here import serve_here
 
 _CLOSE_SEC = 2.0
 _UNUSED_SEC = 30 * 86400.0
-"""Installed dependencies that no folder asked for in this time are removed."""
+"""Installed dependencies unused for this long are removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevRequest:
-    """`spec` has a runtime and an entrypoint. `cache_dir` keeps what is installed, and the compiler's cache, from one time to the next."""
+    """`spec` has a runtime and an entrypoint. `cache_dir` keeps installed dependencies and the compiler's cache between runs."""
 
     folder: Path
     name: str
@@ -46,7 +46,7 @@ class DevRequest:
 
 
 def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -> None:
-    """Blocks until a signal asks for the end; then nothing is left but the cache. Raises ConfigError."""
+    """Blocks until a signal; leaves nothing behind but the cache. Raises ConfigError."""
     with _workshop(request) as (data_dir, deps):
         settings = Settings(data_dir=data_dir, port=listener.getsockname()[1])
         dev = _Dev(request, settings, Material(data_dir, code := FolderCode(), deps=deps))
@@ -58,8 +58,8 @@ def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -
 
 @contextmanager
 def _workshop(request: DevRequest) -> Iterator[tuple[Path, Path]]:
-    """A temporary folder for copies of the code, and the folder of installed dependencies. Of a compiled language each save makes a
-    program: those are kept as long as the copies, and the compiler's own cache from one time to the next."""
+    """A temporary folder for copies of the code, and the folder of installed dependencies. With a compiled language, each save makes a
+    program, kept as long as its copy; the compiler's cache is kept between runs."""
     data_dir = Path(tempfile.mkdtemp(prefix="sless-dev-")).resolve()
     compiled = is_compiled(request.spec.runtime or "")
     kept = request.cache_dir / ("go" if compiled else "deps")
@@ -86,7 +86,7 @@ def _remove_unused(deps: Path) -> None:
 
 
 class _Dev:
-    """The parts; they name each other in a circle, which is closed by `application`."""
+    """The parts, which refer to each other; `application` closes the circle."""
 
     def __init__(self, request: DevRequest, settings: Settings, material: Material) -> None:
         self._request = request
@@ -143,7 +143,7 @@ def _shown_of(data_dir: Path, folder: Path) -> Callable[[str], str]:
 
 
 class _OpenDoor:
-    """asgi.types.Verifier: whoever reaches this machine's loopback may call."""
+    """asgi.types.Verifier: whoever can reach the loopback interface may call."""
 
     def verify(self, authorization: str | None) -> "_OpenDoor":
         return self
@@ -153,7 +153,7 @@ class _OpenDoor:
 
 
 class _Nothing:
-    """In the place of the REST interface: says what there is instead."""
+    """Replaces the REST interface: says what is served instead."""
 
     def __init__(self, name: str) -> None:
         self._text = f"this is sless dev: only /fn/{NAMESPACE}/{name} is served, without the REST interface and the console"

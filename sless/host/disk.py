@@ -1,14 +1,14 @@
-"""Room on this machine's disks."""
+"""Free disk space."""
 
 import os
 from pathlib import Path
 
 LEAST_FREE_BYTES = 1 * 2**20
-"""With less, files that are just being written are about to break off."""
+"""With less, files being written are about to be cut off."""
 
 
 def is_full(folder: Path) -> bool:
-    """Whether its disk has no room for another file worth speaking of. Quotas are not seen here."""
+    """Whether the folder's disk is full. Does not see quotas."""
     found = os.statvfs(folder)
     blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
     return blocks * found.f_frsize < LEAST_FREE_BYTES or (found.f_files > 0 and found.f_ffree == 0)

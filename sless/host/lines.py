@@ -1,4 +1,4 @@
-"""Pipe bytes of a runtime → log lines (runtimes/README.md, "Log lines"), with a short tail for messages."""
+"""Pipe bytes of a runtime → log lines (runtimes/README.md, "Log lines"), and a short tail for messages."""
 
 import json
 from collections import deque
@@ -9,8 +9,8 @@ from sless.domain.log_line import cut, log_line_of
 from sless.domain.model import LogLine
 
 OUTSIDE_SEQ = 1 << 30
-"""Lines that came past the runtime (a crash report, an interpreter's own error) count from here, since the numbers below are the runtime's;
-the sum still fits 32 bits."""
+"""Lines not written through the runtime (a crash report, an error of the interpreter) are numbered from here; the runtime uses the numbers
+below. The sum still fits 32 bits."""
 TAIL_LINES = 20
 _MAX_TAIL_CHARS = 2_000
 
@@ -18,7 +18,7 @@ Sink = Callable[[list[LogLine]], None]
 
 
 class LineReader:
-    """Reads the lines of one source. `take` is what `Launch.on_lines` wants; lines go to `sink` as they come."""
+    """Parses the lines of one source. `take` has the signature of `Launch.on_lines`; lines go to `sink` at once."""
 
     def __init__(self, source_id: str, workload_id: str, sink: Sink, *, invocation_id: str = "") -> None:
         self._source_id = source_id
@@ -35,7 +35,7 @@ class LineReader:
             self._sink(lines)
 
     def tail(self) -> list[str]:
-        """The last texts, oldest first."""
+        """The last lines, oldest first."""
         return list(self._tail)
 
     def _line_of(self, stream: str, raw: bytes) -> LogLine | None:

@@ -1,6 +1,6 @@
-"""Unpacked code and installed dependencies on this machine's disk: `data_dir/versions/<hash>/function`, `data_dir/deps/<hash>`.
+"""Unpacked code and installed dependencies on disk: `data_dir/versions/<hash>/function`, `data_dir/deps/<hash>`.
 
-Both are made in a folder beside and renamed into place, so a half-made one is never seen and two makers cannot disturb each other.
+Both are built in a temporary folder and renamed, so nobody sees half of one and concurrent builders do not disturb each other.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from sless.host.rundir import remove_tree
 from sless.ids import new_id
 
 PROGRAM = "program"
-"""Name of the compiled program in the folder that a build of a compiled language made."""
+"""Name of the compiled program in the folder made by a build of a compiled language."""
 _YOUNG_SEC = 3600.0
-"""Younger folders are never collected: a build makes them before the store knows what it made."""
+"""Younger folders are never collected: a build creates them before the store knows about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterialKey:
-    """What an unpacked folder is made of: the three fields of a model.Version with these names."""
+    """Identifies an unpacked folder: the fields of model.Version with these names."""
 
     code_key: str
     artifact: str
@@ -38,8 +38,8 @@ class MaterialKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """`deps_dir` is for SLESS_DEPS_DIR; None when nothing was installed or the runtime finds it by itself. `program`: runtime and code
-    compiled into one, for languages that are."""
+    """`deps_dir` is the value for SLESS_DEPS_DIR; None when nothing was installed or the runtime finds it by itself. `program`: for
+    compiled languages, runtime and code in one."""
 
     code_dir: Path
     deps_dir: Path | None
@@ -48,7 +48,7 @@ class Unpacked:
 
 class Material:
     def __init__(self, data_dir: Path, code: CodeStore, *, deps: Path | None = None) -> None:
-        """`deps`: a folder of installed dependencies that lies elsewhere and outlives this one."""
+        """`deps`: a folder of installed dependencies outside `data_dir`, which outlives it."""
         self._versions = data_dir / "versions"
         self._deps = deps or data_dir / "deps"
         self._code = code
@@ -61,7 +61,7 @@ class Material:
         """Raises errors.NotFound when the code is gone, MaterialLost when its dependencies are, OSError when the disk is full."""
         deps = self.deps_dir(key.artifact) if key.artifact else None
         if deps is not None and not deps.is_dir():
-            raise MaterialLost("what was built of this version is gone from this server: upload it again")
+            raise MaterialLost("the build of this version is no longer on this server: upload it again")
         language = RUNTIMES[key.runtime].language
         modules = deps / "node_modules" if deps is not None and language == "node" else None
         code_dir = self._ensure_folder(_folder_name_of(key), key.code_key, modules)
@@ -72,7 +72,7 @@ class Material:
         return self._deps / artifact
 
     def keep_deps(self, made: Path, artifact: str) -> None:
-        """Makes `made`, a folder inside `staging`, the dependency folder of this name, unless another server was first."""
+        """Moves `made`, a folder inside `staging`, to the dependency folder of this name, unless another server was faster."""
         _rename_unless_there(made, self.deps_dir(artifact))
 
     def unpack_into(self, code_key: str, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Material:
 
     @contextlib.contextmanager
     def staging(self) -> Iterator[Path]:
-        """A folder on the disk of the dependencies, gone at the end unless it was renamed."""
+        """A temporary folder on the disk of the dependencies; removed at the end unless it was renamed."""
         folder = self._deps / f".tmp-{new_id(12)}"
         folder.mkdir(mode=0o700)
         try:
@@ -100,13 +100,12 @@ class Material:
             remove_tree(folder)
 
     def lock_of(self, name: str) -> threading.Lock:
-        """One lock per thing that is made once."""
+        """The lock for building the thing of this name."""
         with self._locks_lock:
             return self._locks.setdefault(name, threading.Lock())
 
     def collect(self, keep: set[MaterialKey], *, young_sec: float = _YOUNG_SEC) -> int:
-        """Removes the folders of versions and dependencies that nothing in `keep` names. Returns how many. Running instances must be
-        among `keep`."""
+        """Removes folders of versions and dependencies not named in `keep`, which must include running instances. Returns how many."""
         names = {_folder_name_of(key) for key in keep}
         artifacts = {key.artifact for key in keep}
         removed = 0
@@ -137,12 +136,12 @@ class Material:
 
 
 class MaterialLost(Exception):
-    """Something that a build made is not on this disk any more; the text is for the user."""
+    """The result of a build is no longer on this disk. The text is for the user."""
 
 
 def _folder_name_of(key: MaterialKey) -> str:
-    """Only Node's folder depends on what was installed (its node_modules is a link); a Python version has the same folder before and
-    after, so the builder's and the backend's are one."""
+    """Only Node's folder depends on what was installed (node_modules is a link). A Python version has the same folder before and after its
+    build, so builder and backend share it."""
     artifact = key.artifact if RUNTIMES[key.runtime].language == "node" else ""
     return hashlib.sha256("\0".join((key.runtime, key.code_key, artifact)).encode()).hexdigest()[:24]
 
@@ -151,7 +150,7 @@ def _rename_unless_there(staged: Path, folder: Path) -> None:
     try:
         staged.rename(folder)
     except OSError:
-        if not folder.is_dir():  # otherwise another process was first, and its folder is as good
+        if not folder.is_dir():  # otherwise another process was faster, and its folder is equal
             raise
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 INTERVAL_SEC = 0.5
 _NEAR = 0.5
 _NEAR_INTERVAL_SEC = 0.1
-"""A group that uses over half of its limit is looked at more often: two seconds of page faults fill gigabytes."""
+"""Groups above half of their limit are checked more often: page faults can fill gigabytes in two seconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -20,7 +20,7 @@ class _Watched:
 
 
 class MemoryWatch:
-    """Calls `on_over(used_mb)` once, from its thread, for a group over its limit, and watches it no more."""
+    """Calls `on_over(used_mb)` once, from its thread, when a group exceeds its limit, then stops watching it."""
 
     def __init__(self) -> None:
         self._watched: dict[int, _Watched] = {}
@@ -78,7 +78,7 @@ def out_of_memory_words_of(used_mb: int, limit_mb: int) -> str:
 
 
 def used_bytes_by_group(groups: set[int]) -> dict[int, int]:
-    """RssAnon + RssShmem of each group. Page cache and program text are not counted: an empty Node has 42 MB resident, 7 MB of its own."""
+    """RssAnon + RssShmem of each group, without page cache and program text: an idle Node has 42 MB resident but 7 MB of its own."""
     used: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -1,4 +1,4 @@
-"""Children: started in their own process group with a lifeline, pipes drained and ends noticed by one thread for all of them."""
+"""Child processes, each in its own process group with a lifeline. One thread drains the pipes and reaps all of them."""
 
 import contextlib
 import fcntl
@@ -21,16 +21,16 @@ from sless.host.rundir import RunDir
 
 _READ_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 128 * 1024
-"""A runtime cuts its lines at 16 KB (JSON escapes make up to six times as much of it); what is longer came past it, and is broken up."""
+"""Runtimes cut lines at 16 KB, which JSON escapes can make six times as long. Longer lines did not come from a runtime; they are split."""
 _LAST_WORDS_BYTES = 4 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start. `on_lines(stream, lines)` and `on_exit(returncode)` are called from the one thread: they must be quick.
+    """What to start. `on_lines(stream, lines)` and `on_exit(returncode)` are called from the one thread and must return quickly.
 
-    `returncode` is negative for a signal. When `on_exit` is called every line has been handed over and the whole group is dead.
+    `returncode` is negative for a signal. By the time of `on_exit` all lines have been delivered and the whole group is dead.
     """
 
     argv: tuple[str, ...]
@@ -46,20 +46,20 @@ class Child:
     _popen: "subprocess.Popen[bytes]"
     launch: Launch
     streams: dict[int, str] = field(default_factory=dict)
-    """Open descriptors of its pipes: "stdout", "stderr"."""
+    """Open pipe descriptors → "stdout" or "stderr"."""
     partial: dict[str, bytes] = field(default_factory=dict)
     pidfd: int = -1
     reaped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def signal_group(self, number: int) -> None:
-        """Signals every process of the group; nothing when it has ended."""
+        """Signals every process of the group, unless it has ended."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if not self.reaped:
                 os.killpg(self.pid, number)
 
     def find_exit(self) -> int | None:
-        """The return code if the leader has ended, even if that has not been noticed yet."""
+        """The return code if the leader has ended, even before it was reaped."""
         with self._lock:
             if self.reaped:
                 return self._popen.returncode
@@ -69,7 +69,7 @@ class Child:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def reap(self) -> int:
-        """Kills what is left of the group, then takes the leader's code. A zombie keeps its pid, so no stranger can be hit."""
+        """Kills the rest of the group, then reaps the leader. The zombie keeps its pid, so no unrelated process can be hit."""
         with self._lock:
             if not self.reaped:
                 with contextlib.suppress(ProcessLookupError):
@@ -104,7 +104,7 @@ class Processes:
         if self._closing:
             raise OSError("the server is stopping")
         self._ensure_guard()
-        # Opened anew for each child: a flag such as O_NONBLOCK, which Node sets, would else hold for every other child's end, too.
+        # Reopened for each child: flags such as O_NONBLOCK, which Node sets, would otherwise affect all children.
         lifeline = os.open(f"/proc/self/fd/{self._lifeline_read}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             popen = subprocess.Popen(
@@ -124,7 +124,7 @@ class Processes:
             _take_pipes(popen, child.streams)
             child.pidfd = os.pidfd_open(popen.pid)
             self._run_dir.note_pid(popen.pid)
-        except OSError:  # out of descriptors, or the disk is full: it must not run on unwatched
+        except OSError:  # out of descriptors, or the disk is full: it must not run unwatched
             child.reap()
             for descriptor in child.streams:
                 os.close(descriptor)
@@ -135,13 +135,13 @@ class Processes:
         return child
 
     def call_later(self, delay_sec: float, call: Callable[[], None]) -> None:
-        """Calls it from the one thread, once. There is no taking it back: the callee looks whether it is still wanted."""
+        """Calls it once, from the one thread. Cannot be cancelled: the callee checks whether it is still needed."""
         with self._timers_lock:
             heapq.heappush(self._timers, (time.monotonic() + delay_sec, next(self._order), call))
         self._wake()
 
     def close(self) -> None:
-        """Kills what still runs, and ends the thread."""
+        """Kills all children and ends the thread."""
         self._closing = True
         for child in [*self._children, *self._arrived]:
             child.signal_group(signal.SIGKILL)
@@ -192,7 +192,7 @@ class Processes:
                 self._selector.register(descriptor, selectors.EVENT_READ, child)
 
     def _run_timers(self) -> float | None:
-        """Runs what is due; seconds until the next, None if there is none."""
+        """Runs due timers. Returns the seconds until the next one, None if there is none."""
         while True:
             with self._timers_lock:
                 if not self._timers:
@@ -204,7 +204,7 @@ class Processes:
             call()
 
     def _read(self, child: Child, descriptor: int) -> int:
-        """Hands the whole lines of one read over. Returns the bytes read; 0 at the end or when nothing is there."""
+        """Reads once and delivers complete lines. Returns the bytes read; 0 at EOF or when nothing is available."""
         try:
             chunk = os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
@@ -244,7 +244,7 @@ class Processes:
 
 
 def _take_pipes(popen: "subprocess.Popen[bytes]", streams: dict[int, str]) -> None:
-    """Popen's own pipe objects would buffer, and warn when they are not closed: ours are plain descriptors."""
+    """Replaces Popen's pipe objects, which buffer and warn when not closed, by plain descriptors."""
     for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
         assert pipe is not None
         with pipe:
@@ -254,6 +254,6 @@ def _take_pipes(popen: "subprocess.Popen[bytes]", streams: dict[int, str]) -> No
 
 
 def _offer_to_oom_killer(pid: int) -> None:
-    """When the machine runs out of memory, the kernel shall take a function and not the server."""
+    """Out of memory, the kernel should kill a function, not the server."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("700")

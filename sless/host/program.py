@@ -1,4 +1,4 @@
-"""How a runtime is started on this machine: its command and its environment."""
+"""Command and environment of a runtime on this machine."""
 
 import functools
 import os
@@ -20,21 +20,21 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class RuntimeMissing(Exception):
-    """This machine cannot run the runtime; the text says what is missing, for the user."""
+    """This machine cannot run the runtime. The text tells the user what is missing."""
 
 
 class Commands:
-    """Commands by runtime name; `folder` holds the runtimes (default: those that come with sless)."""
+    """Commands by runtime name; `folder` holds the runtimes (default: the bundled ones)."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
     def command_of(self, runtime: str, program: Path | None = None) -> tuple[str, ...]:
-        """`program`: what a compiled language was compiled to; it needs nothing else of this machine. Raises RuntimeMissing."""
+        """`program`: the executable of a compiled language. Raises RuntimeMissing."""
         known = RUNTIMES.get(runtime)
         match known.language if known else None:
             case "python":
-                # No environment, no user's site, no site-packages: neither the server's libraries nor the machine's are visible.
+                # No environment, user site or site-packages: hides the libraries of the server and of the machine.
                 return (sys.executable, "-E", "-s", "-S", self._script(runtime, "runtime.py"))
             case "node":
                 return (node_path(), self._script(runtime, "runtime.mjs"))
@@ -64,7 +64,7 @@ def node_path() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _node_version(path: str, _changed_at: int) -> int:
-    """The major version; asked again when the file changes."""
+    """The major version; read again when the file changes."""
     try:
         answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -74,7 +74,7 @@ def _node_version(path: str, _changed_at: int) -> int:
 
 
 def runtime_environment_of(revision: Revision | BuildSpec, home: Home, code_dir: Path, deps_dir: Path | None) -> dict[str, str]:
-    """What a child of this revision sees in every mode. The user's names win over ours, except those the runtime itself reads."""
+    """Environment of a child in every mode. The user's variables take precedence, except over those the runtime reads."""
     user = revision.env
     fixed = {
         "SLESS_ENTRYPOINT": revision.entrypoint,
@@ -96,8 +96,8 @@ def runtime_environment_of(revision: Revision | BuildSpec, home: Home, code_dir:
 
 
 def _heap_at_limit_of(revision: Revision | BuildSpec) -> Mapping[str, str]:
-    """The memory limit as the language's own collector understands it: by default V8 lets garbage grow to gigabytes and Go to twice what is
-    alive, and the memory watch would end a function that is only untidy."""
+    """Memory limit for the language's garbage collector. By default V8 lets garbage grow to gigabytes and Go to twice the live heap, and
+    the memory watch would kill functions that only produce garbage."""
     known = RUNTIMES.get(revision.runtime)
     match known.language if known else None:
         case "node":

@@ -1,4 +1,4 @@
-"""The folder of sockets, homes and temporary files of one server process: `<run_dir>/<owner>/…`, 0700, locked while the process lives."""
+"""Sockets, homes and temporary files of one server process: `<run_dir>/<owner>/…`, mode 0700, locked while the process lives."""
 
 import contextlib
 import fcntl
@@ -18,14 +18,14 @@ from sless.errors import ConfigError
 from sless.ids import new_id
 
 MAX_SOCKET_PATH_BYTES = 100
-"""sockaddr_un holds 107 bytes; Node cuts a longer path without a word, and two sockets could become one."""
+"""sockaddr_un holds 107 bytes. Node silently truncates longer paths, so two sockets could become one."""
 _SOCKET_NAME_BYTES = len("/12345678/12345678.sock")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """Folders of one child: `home` and `tmp` lie in `root`, which goes with it."""
+    """Folders of one child: `home` and `tmp` in `root`, which is removed with it."""
 
     root: Path
     home: Path
@@ -33,7 +33,7 @@ class Home:
 
 
 class RunDir:
-    """`owner` is the name of this process's folder; `is_alive(owner)` tells of another's."""
+    """`owner` is the name of this process's folder."""
 
     def __init__(self, base: Path, data_dir: Path) -> None:
         self._base = base if base != Path() else default_base(data_dir)
@@ -61,14 +61,14 @@ class RunDir:
         return self.path / "homes" / name
 
     def note_pid(self, pid: int) -> None:
-        """Writes down a group leader, so that a later server can end what this one left."""
+        """Records a group leader, so that it can be killed should this server die."""
         (self.path / "pids" / str(pid)).write_text(str(start_ticks_of(pid) or 0))
 
     def forget_pid(self, pid: int) -> None:
         (self.path / "pids" / str(pid)).unlink(missing_ok=True)
 
     def is_alive(self, owner: str) -> bool:
-        """Whether the process of this owner's folder still runs."""
+        """Whether the server that owns this folder still runs."""
         if owner == self.owner:
             return True
         lock = _try_lock(self._base / owner)
@@ -78,7 +78,7 @@ class RunDir:
         return False
 
     def clean_leftovers(self) -> int:
-        """Ends the children of dead servers and removes their folders. Returns how many processes were ended."""
+        """Kills the children of dead servers and removes their folders. Returns how many processes were killed."""
         ended = 0
         for folder in self._base.iterdir():
             if folder.name == self.owner or not folder.is_dir():
@@ -90,11 +90,11 @@ class RunDir:
             remove_tree(folder)
             os.close(lock)
         if ended:
-            _log.warning("ended %d process(es) that an earlier server left behind", ended)
+            _log.warning("killed %d process(es) left behind by an earlier server", ended)
         return ended
 
     def end_strays(self) -> int:
-        """Ends processes that left their group and outlived it: their home is gone. Returns how many."""
+        """Kills processes that left their group and outlived it: their home is gone. Returns how many."""
         homes = self.path / "homes"
         return _end_marked(homes, lambda name: not (homes / name).exists())
 
@@ -107,14 +107,14 @@ class RunDir:
 
 
 def default_base(data_dir: Path) -> Path:
-    """One folder per user and data folder, so that two servers on one machine do not meet."""
+    """One folder per user and data folder, so that servers on one machine do not collide."""
     name = f"sless-{os.getuid()}-{hashlib.sha256(os.fsencode(data_dir.absolute())).hexdigest()[:8]}"
     base = Path(tempfile.gettempdir()) / name
     return base if len(os.fsencode(base)) + _SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES else Path("/tmp") / name
 
 
 def start_ticks_of(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot; with the pid this names one process for ever. None: there is none."""
+    """Start time of a process in clock ticks since boot, which together with the pid is unique. None: no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -123,7 +123,7 @@ def start_ticks_of(pid: int) -> int | None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder although user code took write permission away somewhere in it; an absent one is no error."""
+    """Removes a folder even if user code removed write permissions in it. A missing folder is not an error."""
 
     def unlock(function, path, error_info):
         if not isinstance(error_info[1], FileNotFoundError):
@@ -153,7 +153,7 @@ def _check_length(base: Path) -> None:
 
 
 def _ensure_private(base: Path) -> None:
-    """The folder may lie in /tmp, where others can put one first: it must be ours alone."""
+    """In /tmp others could create the folder first: it must belong to us alone."""
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = os.lstat(base)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -163,7 +163,7 @@ def _ensure_private(base: Path) -> None:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """The locked descriptor if nobody holds the folder."""
+    """The locked descriptor, None if another process holds the lock."""
     try:
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -188,8 +188,8 @@ def _end_noted(pids: Path) -> int:
 
 
 def _end_marked(homes: Path, applies: Callable[[str], bool] = lambda name: True) -> int:
-    """Ends what left its group: a descendant still has its HOME or TMPDIR in this folder, unless it took pains to hide. `applies` gets
-    the name of the home."""
+    """Kills processes that left their group: descendants still have HOME or TMPDIR in this folder, unless they hide on purpose. `applies`
+    gets the name of the home."""
     mark = re.compile(rb"(?:^|\0)(?:HOME|TMPDIR)=" + re.escape(os.fsencode(homes)) + rb"/([^/\0]+)")
     ended = 0
     for entry in os.listdir("/proc"):

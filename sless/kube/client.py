@@ -1,4 +1,4 @@
-"""The Kubernetes API over plain dicts: apply, create, find, list, delete, logs. Raises KubeError alone, within the time-outs below."""
+"""The Kubernetes API with plain dicts: apply, create, find, list, delete, logs. Raises only KubeError, within the time-outs below."""
 
 import json
 from collections import deque
@@ -19,8 +19,8 @@ from sless.kube.kinds import KindOf, Use, kind_of
 CONNECT_SEC = 5.0
 READ_SEC = 30.0
 LOG_BYTES = 16 * 2**20
-"""What is kept in memory of a container's log. A node keeps about 10 MB of it, but looks at its size only each few seconds, and a container
-may write hundreds of megabytes in that time."""
+"""Maximum size of a container's log in memory. A node keeps about 10 MB, but checks only every few seconds, in which a container can write
+hundreds of megabytes."""
 CHUNK_BYTES = 1 << 16
 _JSON = "application/json, */*"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
@@ -32,18 +32,18 @@ Manifests = list[Manifest]  # inside the class below, `list` is a method
 
 
 class Kube:
-    """One API server, thread-safe. `on_use` is told what right each request needs."""
+    """One API server. Thread-safe. `on_use` is called with the right that each request needs."""
 
     def __init__(self, api: Any, on_use: Callable[[Use], None] | None = None) -> None:
-        """`api`: a `kubernetes.client.ApiClient`; of it only the configuration, the credentials and the connection pool are used."""
+        """`api`: a `kubernetes.client.ApiClient`; only its configuration, credentials and connection pool are used."""
         self._api = api
         self.on_use = on_use
 
     @classmethod
     def connect(cls, settings: Settings) -> "Kube":
-        """SLESS_KUBECONFIG, else the service account of the pod, else ~/.kube/config. Raises ConfigError when none can be read; asks
-        the API nothing yet."""
-        # 0.7 s and 40 MB that a server without Kubernetes does not pay.
+        """Uses SLESS_KUBECONFIG, else the pod's service account, else ~/.kube/config. Makes no request. Raises ConfigError when none can be
+        read."""
+        # Imported here: it costs 0.7 s and 40 MB.
         from kubernetes import client, config
 
         configuration = client.Configuration()
@@ -62,8 +62,8 @@ class Kube:
         self._api.rest_client.pool_manager.clear()
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply: what the manifest names becomes so, what it no longer names is removed. So is what somebody else has added;
-        only metadata of others stay."""
+        """Server-side apply: sets what the manifest names and removes what it no longer names, including fields that others added (except
+        metadata)."""
         made = self._apply(manifest)
         if (taken_over := find_taken_over(made)) is None:
             return made
@@ -73,31 +73,33 @@ class Kube:
         return self._apply(manifest)
 
     def _apply(self, manifest: Manifest) -> Manifest:
-        kind, name, namespace = _place_of(manifest)
-        # The API asks for both rights, as an apply may create.
+        kind, name, namespace = _target_of(manifest)
+        # An apply may create, so the API requires both rights.
         self._used(kind, "create", namespace)
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._json("PATCH", kind.path(namespace, name), Use(verb="patch", group=kind.group, resource=kind.plural,
                           namespace=namespace or ""), query=query, body=manifest, content_type="application/apply-patch+yaml")  # fmt: skip
 
     def create(self, manifest: Manifest) -> Manifest:
-        """Raises Exists when it is there."""
-        kind, _, namespace = _place_of(manifest)
+        """Raises Exists."""
+        kind, _, namespace = _target_of(manifest)
         use = Use(verb="create", group=kind.group, resource=kind.plural, namespace=namespace or "")
         return self._json("POST", kind.path(namespace), use, query={"fieldManager": FIELD_MANAGER}, body=manifest)
 
     def patch(self, kind: str, name: str, namespace: str | None, changes: Manifest) -> Manifest:
-        """JSON merge patch of an object that is there: null removes, lists are replaced whole. Raises KubeError 404 when it is not."""
-        place = kind_of(kind)
-        use = Use(verb="patch", group=place.group, resource=place.plural, namespace=namespace or "")
+        """JSON merge patch of an existing object: null removes, lists are replaced. Raises KubeError 404 if it does not exist."""
+        target = kind_of(kind)
+        use = Use(verb="patch", group=target.group, resource=target.plural, namespace=namespace or "")
         query = {"fieldManager": FIELD_MANAGER}
-        return self._json("PATCH", place.path(namespace, name), use, query=query, body=changes, content_type="application/merge-patch+json")
+        return self._json(
+            "PATCH", target.path(namespace, name), use, query=query, body=changes, content_type="application/merge-patch+json"
+        )
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
-        place = kind_of(kind)
-        use = Use(verb="get", group=place.group, resource=place.plural, namespace=namespace or "")
+        target = kind_of(kind)
+        use = Use(verb="get", group=target.group, resource=target.plural, namespace=namespace or "")
         try:
-            return self._json("GET", place.path(namespace, name), use)
+            return self._json("GET", target.path(namespace, name), use)
         except KubeError as error:
             if error.status == 404:
                 return None
@@ -106,30 +108,30 @@ class Kube:
     def list(
         self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = "", metadata_only: bool = False
     ) -> Manifests:
-        """All objects of a kind that the label selector takes, over all namespaces unless one is given. `fields`: a field selector;
-        `metadata_only`: their metadata alone, which spares the content of Secrets and ConfigMaps."""
-        place = kind_of(kind)
-        use = Use(verb="list", group=place.group, resource=place.plural, namespace=namespace or "")
+        """All objects of a kind that match the label selector, in all namespaces unless one is given. `fields`: a field selector;
+        `metadata_only`: without the content, for example of Secrets."""
+        target = kind_of(kind)
+        use = Use(verb="list", group=target.group, resource=target.plural, namespace=namespace or "")
         query = {"limit": str(PAGE_ITEMS), "labelSelector": selector, "fieldSelector": fields}
-        path = place.path(namespace)
+        path = target.path(namespace)
         try:
             return self._pages(path, use, query, _METADATA if metadata_only else _JSON)
         except KubeError as error:
             if error.status != 410:
                 raise
-            # The snapshot behind a page's token has expired: from the start, once.
+            # The snapshot behind the page token has expired: start over once.
             return self._pages(path, use, query, _METADATA if metadata_only else _JSON)
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background",
                grace_sec: int | None = None) -> None:  # fmt: skip
-        """Asks for the deletion; what it owns follows. Absent is no error. `grace_sec` instead of the pod's own."""
-        place = kind_of(kind)
-        use = Use(verb="delete", group=place.group, resource=place.plural, namespace=namespace or "")
+        """Requests the deletion, including owned objects. A missing object is not an error. `grace_sec` replaces the pod's own."""
+        target = kind_of(kind)
+        use = Use(verb="delete", group=target.group, resource=target.plural, namespace=namespace or "")
         body: Manifest = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_sec is not None:
             body["gracePeriodSeconds"] = grace_sec
         try:
-            self._json("DELETE", place.path(namespace, name), use, body=body)
+            self._json("DELETE", target.path(namespace, name), use, body=body)
         except KubeError as error:
             if error.status != 404:
                 raise
@@ -138,8 +140,8 @@ class Kube:
         self, namespace: str, pod: str, *, container: str | None = None, previous: bool = False,
         tail_lines: int | None = None, since_sec: int | None = None, timestamps: bool = False,
     ) -> str:  # fmt: skip
-        """Text of one container's log, of a longer one the last LOG_BYTES; raises KubeError 400 while it has not started, 404 when the pod
-        is gone."""
+        """The log of one container, at most its last LOG_BYTES. Raises KubeError 400 before the container has started, 404 when the pod is
+        gone."""
         query = _log_query(container=container, previous=previous, tailLines=tail_lines, sinceSeconds=since_sec, timestamps=timestamps)
         response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query, stream=True)
         try:
@@ -170,7 +172,7 @@ class Kube:
 
     def _send(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
               content_type: str = "application/json", accept: str = _JSON, stream: bool = False) -> Any:  # fmt: skip
-        """The one place that talks to the API. Answers are whole unless `stream`; raises KubeError for every other status than 2xx."""
+        """Sends every request. Reads the whole answer unless `stream`. Raises KubeError for any status other than 2xx."""
         if self.on_use:
             self.on_use(use)
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "sless"}
@@ -181,7 +183,7 @@ class Kube:
                 self._api.configuration.host.rstrip("/") + path + _query_of(query or {}),
                 headers=headers,
                 body=None if body is None else json.dumps(body).encode(),
-                # A request may have been done although its answer was lost, so only a connection that never stood is tried again.
+                # A request may have been executed although its answer was lost, so only failed connections are retried.
                 retries=urllib3.Retry(total=None, connect=1, read=False, redirect=0, status=0, other=0),
                 timeout=urllib3.Timeout(connect=CONNECT_SEC, read=READ_SEC),
                 preload_content=not stream,
@@ -191,7 +193,7 @@ class Kube:
         if not 200 <= response.status < 300:
             with suppress(urllib3.exceptions.HTTPError, OSError):
                 raise error_of(response.status, bytes(response.data))
-            raise Unavailable(response.status, "NoAnswer", f"the Kubernetes API broke off its answer {response.status}")
+            raise Unavailable(response.status, "NoAnswer", f"the Kubernetes API cut off its answer {response.status}")
         return response
 
     def _used(self, kind: KindOf, verb: str, namespace: str | None) -> None:
@@ -206,7 +208,7 @@ def _load_found(config: Any, configuration: Any) -> None:
         config.load_kube_config(client_configuration=configuration)
 
 
-def _place_of(manifest: Manifest) -> tuple[KindOf, str, str | None]:
+def _target_of(manifest: Manifest) -> tuple[KindOf, str, str | None]:
     kind = kind_of(str(manifest.get("kind")))
     metadata = manifest["metadata"]
     if manifest.get("apiVersion") != kind.api_version:

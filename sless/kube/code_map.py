@@ -1,4 +1,4 @@
-"""Small code: a normalised zip → a tar.gz in an immutable ConfigMap, which the runtime image unpacks at start."""
+"""Small code: packed as tar.gz in an immutable ConfigMap, which the runtime image unpacks at start."""
 
 import base64
 import hashlib
@@ -10,16 +10,16 @@ from sless.kube.pods import ARCHIVE_KEY
 from sless.kube.stamp import stamped
 
 MAX_ARCHIVE_BYTES = 700 * 1024
-"""An object may hold 1 MiB; base64 makes a third more of these."""
+"""An object holds at most 1 MiB, and base64 adds a third."""
 
 
 def code_map_name_of(archive: bytes) -> str:
-    """Named by its content: it never changes, and equal code is one object."""
+    """Named by content: it never changes, and equal code shares one object."""
     return code_map_of(hashlib.sha256(archive).hexdigest()[:20])
 
 
 def code_map_manifest(installation: str, namespace: str, workload_id: str, archive: bytes) -> dict[str, Any]:
-    """`namespace`: the tenant's in the cluster; `workload_id`: whose code it was first."""
+    """`namespace`: the tenant's in the cluster; `workload_id`: the first workload with this code."""
     return stamped(
         {
             "apiVersion": "v1",

@@ -1,7 +1,7 @@
-"""Whether somebody else has written to an object of ours, from what the API server keeps of who owns which field (managedFields): pure.
+"""Whether somebody else has changed an object of ours, from the API server's record of field owners (managedFields): pure.
 
-Who changes or removes a field that we applied takes it away from our entry there; who adds one (a variable, a rule, a key) gets an entry
-of his own. Metadata that others add, and what controllers write into `status`, is theirs.
+Whoever changes or removes a field that we applied takes it out of our entry; whoever adds one (a variable, a rule, a key) gets their own
+entry. Metadata that others add, and `status`, which controllers write, belong to them.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ _THEIRS = ("f:metadata", "f:status")
 
 
 def mark_of(item: Json) -> str:
-    """Changes as soon as somebody else changes, adds or removes something that an apply of ours is to decide."""
+    """Changes when somebody else changes, adds or removes a field that our apply controls."""
     mine, others = _parted(item)
     return hash_of([mine.get("fieldsV1"), [fields for entry in others if (fields := _without_metadata(entry["fieldsV1"]))]])
 
 
 def find_taken_over(item: Json) -> list[Json] | None:
-    """managedFields in which all that others have added is ours, so that the next apply removes it; None when there is nothing."""
+    """managedFields that make us the owner of all fields added by others, so that the next apply removes them; None if there are none."""
     mine, others = _parted(item)
     added: Json = {}
     for entry in others:
@@ -41,14 +41,14 @@ def find_taken_over(item: Json) -> list[Json] | None:
 
 
 def _parted(item: Json) -> tuple[Json, list[Json]]:
-    """Our entry, {} if there is none, and those of others that are not about the status."""
+    """Our entry ({} if there is none), and the entries of others except for `status`."""
     entries = [entry for entry in item["metadata"].get("managedFields") or () if entry.get("subresource") != "status"]
     mine: Json = next((entry for entry in entries if (entry.get("manager"), entry.get("operation")) == (FIELD_MANAGER, "Apply")), {})
     return mine, [entry for entry in entries if entry is not mine and entry.get("fieldsV1")]
 
 
 def _without_metadata(fields: Json) -> Json:
-    """Also not that of a pod template: `kubectl rollout restart` writes an annotation there."""
+    """Also without the metadata of a pod template, where `kubectl rollout restart` sets an annotation."""
     kept = {name: _without_metadata(inner) for name, inner in fields.items() if name not in _THEIRS}
     return {name: inner for name, inner in kept.items() if inner or not fields[name]}
 

@@ -1,4 +1,4 @@
-"""What the Kubernetes API answers when it does not do what was asked, in words for users."""
+"""Errors of the Kubernetes API, in words for users."""
 
 import json
 import re
@@ -9,7 +9,7 @@ _FORBIDDEN = re.compile(r'^\S+ "[^"]*" is forbidden: (?P<reason>.+)$', re.S)
 
 
 class KubeError(Exception):
-    """Any refusal. `status` is the HTTP status (0: no answer), `reason` the API's CamelCase word, `message` a sentence."""
+    """Any error. `status` is the HTTP status (0: no answer), `reason` the API's CamelCase reason, `message` a sentence."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -19,15 +19,15 @@ class KubeError(Exception):
 
 
 class Conflict(KubeError):
-    """409: somebody changed something at the same moment, often the quota's count. Nothing was done; the same again may succeed."""
+    """409: a concurrent change, often of the quota's count. Nothing was done; a retry may succeed."""
 
 
 class Exists(Conflict):
-    """409: an object of this name is there already."""
+    """409: an object of this name already exists."""
 
 
 class Refused(KubeError):
-    """403 or 422: the cluster does not want this object or this caller: quota, policy, a wrong field, a missing right."""
+    """403 or 422: the cluster rejects the object or the caller: quota, policy, invalid field, missing right."""
 
 
 class Unavailable(KubeError):
@@ -53,7 +53,7 @@ def is_quota_refusal(message: str) -> bool:
 
 
 def plain(message: str) -> str:
-    """The API's sentence as a user's: quota refusals say what was asked, used and allowed; `x "y" is forbidden:` is left away."""
+    """The API's message for users: quota refusals say what was requested, used and allowed; `x "y" is forbidden:` is dropped."""
     if quota := _QUOTA.search(message):
         asked, used, limited = (_by_resource(quota[part]) for part in ("requested", "used", "limited"))
         parts = [f"{name}: {value} more asked, {used.get(name, '?')} of {limited.get(name, '?')} in use" for name, value in asked.items()]

@@ -1,11 +1,11 @@
-"""The kinds of objects that sless speaks of, and where the API keeps them."""
+"""The kinds of objects that sless uses, and their API paths."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One right, as RBAC names it. `namespace` is where it was used: empty over all namespaces or on a cluster-wide resource."""
+    """One right in terms of RBAC. `namespace` is empty for all namespaces and for cluster-wide resources."""
 
     verb: str
     group: str

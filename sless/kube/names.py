@@ -1,4 +1,4 @@
-"""Labels and names of everything that sless makes in a cluster. Found again by labels and installation id, never by name alone."""
+"""Labels and names of all objects that sless creates in a cluster. They are found by labels and installation id, never by name alone."""
 
 from collections.abc import Mapping
 
@@ -18,21 +18,21 @@ ROLE_TENANT = "tenant"
 ROLE_INSTANCE = "instance"
 ROLE_RUN = "run"
 ROLE_STUCK = "stuck"
-"""An instance in which calls hang: its ReplicaSet no longer knows it and has made another one."""
+"""An instance in which calls hang: its ReplicaSet no longer selects it and has created another one."""
 ROLE_BUILD = "build"
 ROLE_CODE = "code"
 """A ConfigMap with small code; equal code of a namespace is one object."""
 CODE_MAP_ARTIFACT = "configmap:"
-"""How the artifact of a version begins whose code is in a ConfigMap of the tenant's namespace and runs on the runtime image; any other
-artifact is an image reference."""
+"""Prefix of artifacts whose code is in a ConfigMap of the tenant's namespace and runs on the runtime image. Any other artifact is an image
+reference."""
 
 HASH = "sless.dev/hash"
-"""Annotation: hash of the manifest as it was sent; equal means there is nothing to do."""
+"""Annotation: hash of the manifest as sent; if equal, there is nothing to do."""
 GENERATION = "sless.dev/generation"
-"""Annotation of a Deployment: the newest generation of the workload whose wish this is."""
+"""Annotation of a Deployment: the workload's generation that it was written for."""
 
 SERVER_LABEL = "sless.dev/component"
-"""Pods of sless itself carry it with the value `server`: only they may call functions (NetworkPolicy)."""
+"""Pods of sless itself have it with the value `server`: only they may call functions (NetworkPolicy)."""
 
 MAIN_CONTAINER = "function"
 PULL_SECRET = "sless-pull"
@@ -41,7 +41,7 @@ TENANT_PREFIX = "sless-fn-"
 
 
 def namespace_of(namespace: str) -> str:
-    """Kubernetes namespace of a tenant's: `sless-<16 hex>` → `sless-fn-<16 hex>`; another one whole behind the prefix (63 characters)."""
+    """Kubernetes namespace of a tenant's: `sless-<16 hex>` → `sless-fn-<16 hex>`; any other is appended whole (63 characters)."""
     return (TENANT_PREFIX + namespace.removeprefix("sless-"))[:63].rstrip("-")
 
 
@@ -63,7 +63,7 @@ def env_secret_of(name: str) -> str:
 
 
 def code_map_of(version_key: str) -> str:
-    """ConfigMap with the packed code of one version (small code); named by its content, as it never changes."""
+    """ConfigMap with the packed code of one version (small code), named by its content, which never changes."""
     return f"code-{version_key}"
 
 
@@ -73,7 +73,7 @@ def code_artifact_of(code_map: str) -> str:
 
 
 def find_code_map(artifact: str) -> str | None:
-    """Name of the ConfigMap that an artifact means, None when it is an image."""
+    """Name of the ConfigMap of an artifact, None if it is an image."""
     return artifact.removeprefix(CODE_MAP_ARTIFACT) if artifact.startswith(CODE_MAP_ARTIFACT) else None
 
 

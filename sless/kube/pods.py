@@ -1,4 +1,4 @@
-"""Parts of pods, pure: what function pods and builder pods have in common, as plain dicts."""
+"""Parts of pods as plain dicts, shared by function pods and builder pods: pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,16 +12,16 @@ from sless.kube.names import MAIN_CONTAINER, PULL_SECRET, SERVICE_ACCOUNT
 UID = 65532
 PORT = 8080
 LEAST_MEMORY_MIB = 32
-"""Below this, a container does not get as far as its own first line: the container runtime itself needs some."""
+"""With less, a container does not even start: the container runtime needs some memory itself."""
 TMP_SIZE = "256Mi"
 CODE_SIZE = "512Mi"
-"""Of small code as unpacked, and of what the function writes beside it: it must not be able to fill its node."""
+"""Limit for unpacked small code and files written beside it, so that a function cannot fill its node."""
 
 CODE_DIR = "/app/function"
 ARCHIVE_DIR = "/app/archive"
 ARCHIVE_KEY = "code.tar.gz"
 ARCHIVE_ENV = "SLESS_CODE_ARCHIVE"
-"""Small code: a runtime image that finds this name in its environment unpacks the tar.gz there into SLESS_CODE_DIR before it starts."""
+"""Small code: if this variable is set, the runtime image unpacks that tar.gz into SLESS_CODE_DIR before it starts."""
 
 Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ CONTAINER_SECURITY: Json = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where function pods may run, and with what share of a node's time."""
+    """Where function pods may run, and their share of a node's CPU."""
 
     runtime_class: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Placement:
 
 
 def placement_of(settings: Settings) -> Placement:
-    """Raises ConfigError naming the setting that is wrong."""
+    """Raises ConfigError naming the wrong setting."""
     return Placement(
         runtime_class=settings.runtime_class,
         node_selector=_node_selector_of(settings.node_selector),
@@ -90,8 +90,8 @@ def _tolerations_of(text: str) -> tuple[Json, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One container of ours. `env` are values that anybody may see; `env_secret` names the Secret whose keys all become variables;
-    `mounts` are path → volume name; `more` are fields put in as they are (probes, lifecycle, args …)."""
+    """`env` holds values that anybody may see; `env_secret` names the Secret whose keys all become variables; `mounts` maps paths to volume
+    names; `more` holds further fields as they are (probes, lifecycle, args …)."""
 
     image: str
     memory_mb: int
@@ -124,12 +124,12 @@ def container_of(container: Container, placement: Placement) -> Json:
 
 
 def env_of(values: Mapping[str, str]) -> list[Json]:
-    """Sorted, so that equal variables are an equal pod template. Kubernetes expands `$(NAME)` in values: here nothing is to be expanded."""
+    """Sorted, so that equal variables result in an equal pod template. Escaped, so that Kubernetes does not expand `$(NAME)` in values."""
     return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(values.items())]
 
 
 def resources_of(memory_mb: int, placement: Placement) -> Json:
-    """Memory is asked for whole, so that a node is never sold twice; cpu is shared."""
+    """Memory is requested in full, so that nodes are not overcommitted; CPU is shared."""
     memory = f"{max(memory_mb, LEAST_MEMORY_MIB)}Mi"
     return {
         "limits": {"cpu": placement.cpu, "memory": memory},
@@ -138,7 +138,7 @@ def resources_of(memory_mb: int, placement: Placement) -> Json:
 
 
 def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json] = (), more: Mapping[str, Any] | None = None) -> Json:
-    """A pod with this container, a writable /tmp and nothing of the cluster: no token, no service variables. `more` wins."""
+    """A pod with this container, a writable /tmp and no access to the cluster: no token, no service variables. `more` takes precedence."""
     spec: Json = {
         "automountServiceAccountToken": False,
         "containers": [container],
@@ -161,13 +161,13 @@ def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json
 
 
 def pull_policy_of(image: str) -> str:
-    """A tag that moves is asked for again; a digest or a fixed tag is what it was."""
+    """Always for moving tags; digests and fixed tags do not change."""
     last = image.rsplit("/", 1)[-1]
     return "Always" if "@" not in image and (":" not in last or last.endswith(":latest")) else "IfNotPresent"
 
 
 def small_code_of(code_map: str) -> tuple[list[Json], dict[str, str], dict[str, str]]:
-    """Small code that is not built: (volumes, mounts, env) of a pod whose runtime image unpacks it at start."""
+    """(volumes, mounts, env) of a pod whose runtime image unpacks small code at start."""
     volumes: list[Json] = [
         {"name": "archive", "configMap": {"name": code_map}},
         {"name": "code", "emptyDir": {"sizeLimit": CODE_SIZE}},

@@ -1,4 +1,4 @@
-"""Hashes by which we see that nothing is to be done: an annotation on the live object, compared with what would be sent now."""
+"""Hashes that avoid needless writes: an annotation of the live object is compared with the hash of what would be sent."""
 
 import hashlib
 import json
@@ -10,18 +10,18 @@ _CHARS = 20
 
 
 def hash_of(value: Any) -> str:
-    """Of anything that JSON can hold; the order of keys does not matter."""
+    """Of any JSON value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_CHARS]
 
 
 def stamped(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest with the hash of itself as an annotation."""
+    """The manifest with its own hash as an annotation."""
     metadata = manifest["metadata"]
     annotations = {**(metadata.get("annotations") or {}), HASH: hash_of(manifest)}
     return {**manifest, "metadata": {**metadata, "annotations": dict(sorted(annotations.items()))}}
 
 
 def stamp_of(item: dict[str, Any]) -> str:
-    """The hash that an object carries, "" if none."""
+    """The hash in the object's annotation, "" if there is none."""
     return str((item["metadata"].get("annotations") or {}).get(HASH, ""))

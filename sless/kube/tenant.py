@@ -1,4 +1,4 @@
-"""What a tenant's namespace in the cluster consists of, as manifests: pure, but for `ensure_tenant` and `check_owner` at the end."""
+"""The objects of a tenant's namespace in the cluster. Pure except for `ensure_tenant` and `check_owner`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ _NOT_PUBLIC_4 = (
     "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
 )  # fmt: skip
 _NOT_PUBLIC_6 = ("::/127", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fc00::/7", "fe80::/10", "ff00::/8")
-"""Private ranges, and those by which a gateway would reach a private IPv4 address."""
+"""Private ranges, and those through which a gateway would reach a private IPv4 address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPolicy:
-    """Limits and rules of every tenant's namespace. `pull_secret` names the Secret in sless's own namespace that is copied, "" if none."""
+    """Limits and rules for every tenant's namespace. `pull_secret` names the Secret in sless's own namespace to copy, "" for none."""
 
     installation: str
     pod_namespace: str
@@ -60,12 +60,12 @@ def tenant_policy_of(settings: Settings, installation: str) -> TenantPolicy:
 
 
 def tenant_manifests(policy: TenantPolicy, namespace: str) -> list[Json]:
-    """All but the pull secret, in the order in which they are to be applied. `namespace`: the tenant's as users see it."""
+    """All but the pull secret, in the order of applying. `namespace`: as users see it."""
     return [stamped(item) for item in (_namespace(policy, namespace), *_inside(policy, namespace))]
 
 
 def pull_secret_manifest(policy: TenantPolicy, namespace: str, source: Json) -> Json:
-    """A copy of the Secret that `policy.pull_secret` names."""
+    """A copy of the Secret named by `policy.pull_secret`."""
     return stamped(
         {
             "apiVersion": "v1",
@@ -87,7 +87,7 @@ def _namespace(policy: TenantPolicy, namespace: str) -> Json:
 
 
 def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
-    # Of cpu what is asked for, not what may be used at best: with a limit of 1 each, four functions would be all.
+    # CPU by requests, not limits: with a limit of 1 each, four functions would use it up.
     hard = {"limits.memory": policy.memory, "pods": str(policy.pods), "requests.cpu": policy.cpu}
     yield {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(policy, namespace, QUOTA), "spec": {"hard": hard}}
     limits = {
@@ -111,7 +111,7 @@ def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
 
 
 def _isolation(policy: TenantPolicy) -> Json:
-    """Every pod, both directions: what is not named here does not pass."""
+    """For every pod, in both directions: whatever is not listed here is blocked."""
     server = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": policy.pod_namespace}},
         "podSelector": {"matchLabels": {SERVER_LABEL: "server"}},
@@ -142,7 +142,7 @@ def _metadata(policy: TenantPolicy, namespace: str, name: str) -> Json:
 
 
 def ensure_tenant(kube: Kube, policy: TenantPolicy, namespace: str) -> None:
-    """Applies all of it, whatever is there. Raises KubeError; a namespace that is being deleted refuses."""
+    """Applies all objects. Raises KubeError, also while the namespace is being deleted."""
     check_owner(kube, namespace_of(namespace), policy.installation)
     for manifest in tenant_manifests(policy, namespace):
         kube.apply(manifest)
@@ -153,11 +153,11 @@ def ensure_tenant(kube: Kube, policy: TenantPolicy, namespace: str) -> None:
 
 
 def check_owner(kube: Kube, name: str, installation: str) -> None:
-    """Raises Refused when the namespace belongs to another installation of sless: a tenant has the same one in each of them, and who would
-    apply his own objects there would take those of the other, and delete them with his tenant."""
+    """Raises Refused when the namespace belongs to another installation of sless. A tenant has the same namespace in each installation, so
+    one would overwrite the objects of the other, and delete them with its tenant."""
     for item in kube.list("Namespace", fields=f"metadata.name={name}", metadata_only=True):
         owner = (item["metadata"].get("labels") or {}).get(INSTALLATION, installation)
         if owner != installation:
             text = f"namespace {name} belongs to another installation of sless ({owner}; this one is {installation})"
-            text += f"; if that one is gone, the operator deletes what it left: kubectl delete namespace {name}"
+            text += f"; if that one no longer exists, an operator can remove its namespace: kubectl delete namespace {name}"
             raise Refused(403, "OtherInstallation", text)
