@@ -120,6 +120,11 @@ soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 ca
 		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_package.py \
 		tests/unit/code/test_intake.py::test_far_too_many_entries
 
+.PHONY: marathon
+MINUTES ?= 2
+marathon: $(VENV)/.dev-stamp test-deps ## PostgreSQL, a server, examples/postgres by Terraform, then MINUTES of attempts to break it
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.marathon --minutes $(MINUTES)
+
 .PHONY: test-kube
 test-kube: $(VENV)/.dev-stamp ## run the cluster suites on the cluster of SLESS_TEST_KUBECONFIG, see CONTRIBUTING.md
 	@test -n "$${SLESS_TEST_KUBECONFIG:-}" || { echo "SLESS_TEST_KUBECONFIG: expected the path of a kubeconfig, found nothing; see CONTRIBUTING.md" >&2; exit 2; }

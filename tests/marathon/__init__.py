@@ -1,0 +1,1 @@
+"""`make marathon`: the postgres example on services of its own."""
