@@ -82,6 +82,8 @@ class TestInstallServices:
         made = folder_of_tools(tmp_path / "tools", "bash", "sed", "dirname", "mkdir", "ln")
         program(made, "docker-registry", "")
         program(made, "buildah", "")
+        program(made, "wrk", "")
+        program(made, "nginx", "")
         monkeypatch.setenv("DEBIAN_RABBITMQ", str(made))
         return made
 
@@ -111,12 +113,12 @@ class TestInstallServices:
             monkeypatch.setenv(name, "/nowhere")
         for name, output in (("npm", ""), ("node", "echo v22.0.0"), ("id", "echo 1000")):
             program(tools, name, output)
-        for name in ("docker-registry", "buildah"):
+        for name in ("docker-registry", "buildah", "wrk", "nginx"):
             (tools / name).unlink()
         done = run("bash", self.SCRIPT, "no-venv", path=str(tools))
         assert done.returncode == 0
         packages = [line.rpartition(" ")[2] for line in done.stderr.splitlines()]
-        assert packages == ["postgresql", "rabbitmq-server", "docker-registry", "buildah"]
+        assert packages == ["postgresql", "rabbitmq-server", "docker-registry", "buildah", "wrk", "nginx-light"]
 
     def test_postgres_missing_and_not_root(self, tools: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("DEBIAN_POSTGRES", "/nowhere")

@@ -1,0 +1,27 @@
+"""Each group of the bench starts, measures for a moment and prints its rows: that it runs, not how fast. `make soak` runs more groups."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.services import unavailable
+from tests.services.product import ROOT
+
+pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.slow, pytest.mark.timeout(300)]
+GROUPS = ["nginx", "async"]
+if "TEST_SOAK_MESSAGES" in os.environ:
+    GROUPS += ["instance", "starts", "go", "dev", "waits", "messages", "beside"]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_measures(group: str) -> None:
+    for program, package in (("wrk", "wrk"), ("nginx", "nginx-light")):
+        if shutil.which(program) is None:
+            unavailable(program, package)
+    command = [sys.executable, "-m", "tests.bench", group, "--seconds", "1", "--pairs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert "| measured |" in done.stdout and "not measured" not in done.stdout
