@@ -69,6 +69,9 @@ class Settings:
         (), "comma-separated CIDR[:port] that callback_url and amqp_url may reach besides public addresses"
     )
     async_per_function: int = _setting(10, "concurrent asynchronous calls per function", least=1)
+    async_queued_per_function: int = _setting(1000, "waiting asynchronous calls per function; more are a 429", least=1)
+    async_queued_per_tenant: int = _setting(5000, "waiting asynchronous calls per namespace; more are a 429", least=1)
+    async_queued_bytes_per_tenant: int = _setting(256 * 2**20, "bytes of waiting asynchronous calls per namespace", least=1)
     kubeconfig: Path = _setting(Path(), "kubeconfig file; default: the pod's service account, else ~/.kube/config")
     pod_namespace: str = _setting("sless", "namespace that sless runs in")
     builder_namespace: str = _setting("", "namespace for builder Jobs; default: POD_NAMESPACE-builds")

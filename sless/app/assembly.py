@@ -20,6 +20,7 @@ from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.domain.model import LogLine, Version
 from sless.domain.ports import Backend, Builder, CodeStore
+from sless.domain.queue_limits import QueueLimits
 from sless.host.disk import is_full
 from sless.host.material import Material, MaterialKey
 from sless.http import create_app
@@ -83,7 +84,7 @@ class Assembly:
             PlaneParts(
                 routes=self.store.routes,
                 history=self.store.history,
-                queue=RunQueue(self.store, self.wake),
+                queue=RunQueue(self.store, self.wake, _queue_limits_of(settings)),
                 backend=self.backend,
                 pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines
             ),
@@ -240,6 +241,14 @@ class Assembly:
             self.loops.stop, self.callbacks.stop, self.cron.stop, self.builder.close, self.backend.close, self.leader.resign,
             self.store.close,
         )  # fmt: skip
+
+
+def _queue_limits_of(settings: Settings) -> QueueLimits:
+    return QueueLimits(
+        per_function=settings.async_queued_per_function,
+        per_tenant=settings.async_queued_per_tenant,
+        bytes_per_tenant=settings.async_queued_bytes_per_tenant,
+    )
 
 
 def _connect_kube(settings: Settings) -> "Kube":

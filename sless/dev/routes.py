@@ -62,5 +62,5 @@ class EndedCalls:
 
 
 class NoQueue:
-    def accept_all(self, calls: Sequence[Run]) -> None:
+    def accept_all(self, runs: Sequence[Run]) -> Sequence[SlessError | None]:
         raise SlessError(Code.NOT_IMPLEMENTED, "sless dev answers calls directly; asynchronous calls need a server (sless serve)")

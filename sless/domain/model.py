@@ -215,6 +215,8 @@ class Run:
     attempts_before: int = 0
     request: str | None = None
     """For a call over /fn: its head and body (`domain.request`), from which the event is derived."""
+    size_bytes: int = 0
+    """Of an asynchronous call: stored event and request; counts towards the limits of the queue."""
     quarantined: bool = False
     """An instance exited during this call, so no other quarantined run of the workload is tried beside it."""
 

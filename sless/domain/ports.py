@@ -14,7 +14,7 @@ from sless.domain.building import ContextStore as ContextStore
 from sless.domain.event import result_of
 from sless.domain.model import CallStatus, CallTrigger, Endpoint, Invocation, Kind, LogLine, Run
 from sless.domain.statistics import CallStats
-from sless.errors import Code
+from sless.errors import Code, SlessError
 
 # --- what runs ---
 
@@ -209,8 +209,8 @@ class HistorySink(Protocol):
 
 
 class AsyncQueue(Protocol):
-    def accept_all(self, runs: Sequence[Run]) -> None:
-        """Durable when it returns. Raises SlessError when it cannot take them all; then it has taken none."""
+    def accept_all(self, runs: Sequence[Run]) -> Sequence[SlessError | None]:
+        """One entry per run: None if it is durable, else why it was refused. Raises SlessError when none could be written."""
 
 
 class Invoker(Protocol):

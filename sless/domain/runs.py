@@ -58,7 +58,7 @@ class AsyncRequest:
 def async_run(target: RunTarget, request: AsyncRequest, options: AsyncOptions, now: datetime) -> Run:
     return _run(
         request.id, target, request.trigger, now, request_id=request.request_id, event=request.event, request=request.text or None,
-        max_attempts=options.max_attempts, callback_url=options.callback_url,
+        max_attempts=options.max_attempts, callback_url=options.callback_url, size_bytes=len(request.event) + len(request.text),
     )  # fmt: skip
 
 

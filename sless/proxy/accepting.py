@@ -6,6 +6,7 @@ write together; a busy server writes hardly more often than an idle one.
 
 import asyncio
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,9 +18,11 @@ from sless.domain.model import Run
 from sless.domain.ports import AsyncQueue
 from sless.domain.request import StoredRequest
 from sless.domain.runs import AsyncRequest, RunTarget, async_run
+from sless.errors import Code, SlessError
 from sless.proxy.request import BodyLimit, CallRecord, Headers, Request
 
 _BATCH = 200
+_DATABASE_DOWN = frozenset({Code.UNAVAILABLE, Code.STORAGE_FULL})
 _SLESS = b"x-sless-"
 _PREFER = b"prefer"
 
@@ -57,10 +60,8 @@ class Acceptor:
                 written.cancel()
 
     async def _write_batch(self, batch: list[tuple[Run, "asyncio.Future[None]"]]) -> None:
-        failure = await self._try([run for run, _ in batch])
-        for run, written in batch:
-            # One run that is refused must not fail the others of its batch.
-            error = failure if failure is None or len(batch) == 1 else await self._try([run])
+        errors = await self._try([run for run, _ in batch])
+        for (_, written), error in zip(batch, errors, strict=True):
             if written.done():
                 continue
             if error is None:
@@ -68,13 +69,16 @@ class Acceptor:
             else:
                 written.set_exception(error)
 
-    async def _try(self, runs: list[Run]) -> Exception | None:
+    async def _try(self, runs: list[Run]) -> Sequence[Exception | None]:
+        """One entry per run. The error of a batch may be the fault of one run, so each is tried alone, unless the database is down."""
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, runs)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, runs)
         except Exception as error:
             # Raised again in each `accept` that waits for it.
-            return error
-        return None
+            failure = error
+        if len(runs) == 1 or (isinstance(failure, SlessError) and failure.code in _DATABASE_DOWN):
+            return [failure] * len(runs)
+        return [(await self._try([run]))[0] for run in runs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

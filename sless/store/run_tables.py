@@ -37,12 +37,15 @@ runs = Table(
     # Head and body of a call over /fn as JSON (`domain.request`), from which the event is made.
     Column("request", UserText),
     # An instance ended while it had this call: it is tried again with none of its like beside it.
+    Column("size_bytes", BigInteger, nullable=False, server_default="0"),
     Column("quarantined", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("workload_id", "job_run_id"),
     UniqueConstraint("trigger_id", "due_at"),
     Index("ix_runs_status_not_before", "status", "not_before"),
     # One seek per workload with queued runs: keeps the choice fair, however long one queue is.
     Index("ix_runs_status_workload_id_not_before", "status", "workload_id", "not_before"),
+    # Covers the query for the limits of the queue.
+    Index("ix_runs_status_namespace", "status", "namespace", "workload_id", "size_bytes"),
     Index("ix_runs_ended_at", "ended_at"),
 )
 

@@ -38,6 +38,18 @@ class RunStore:
             conn.execute(self._db.insert(runs).on_conflict_do_nothing(), [values_of(run) for run in accepted])
             conn.execute(self._db.insert(invocations).on_conflict_do_nothing(), [invocation_values_of(run) for run in accepted])
 
+    def queued_of(self, namespaces: Collection[str]) -> dict[tuple[str, str], tuple[int, int]]:
+        """(namespace, workload id) → number and bytes of queued runs."""
+        columns = runs.c
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        with self._db.read() as conn:
+            for batch in in_batches(namespaces):
+                query = select(columns.namespace, columns.workload_id, func.count(), func.sum(columns.size_bytes))
+                query = query.where(columns.status == CallStatus.QUEUED, columns.namespace.in_(batch))
+                for row in conn.execute(query.group_by(columns.namespace, columns.workload_id)):
+                    found[row[0], row[1]] = (int(row[2]), int(row[3]))
+        return found
+
     # --- reading ---
 
     def find(self, run_id: str) -> Run | None:

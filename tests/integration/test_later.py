@@ -135,11 +135,11 @@ def test_many_at_once_share_commits_and_each_waits_for_its_own(serve: Serve) -> 
     entered, go = threading.Event(), threading.Event()
     accept_all = front.fakes.queue.accept_all
 
-    def slowly(calls: Sequence[Run]) -> None:
+    def slowly(calls: Sequence[Run]) -> list[SlessError | None]:
         batches.append(len(calls))
         entered.set()
         assert go.wait(10)
-        accept_all(calls)
+        return accept_all(calls)
 
     front.fakes.queue.accept_all = slowly  # type: ignore[method-assign]
     with ThreadPoolExecutor(20) as pool:
@@ -158,12 +158,12 @@ def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> Non
     entered, go = threading.Event(), threading.Event()
     accept_all = front.fakes.queue.accept_all
 
-    def picky(calls: Sequence[Run]) -> None:
+    def picky(calls: Sequence[Run]) -> list[SlessError | None]:
         entered.set()
         assert go.wait(10)
         if any("bad" in (call.request or "") for call in calls):
             raise SlessError(Code.NOT_FOUND, "it is gone")
-        accept_all(calls)
+        return accept_all(calls)
 
     front.fakes.queue.accept_all = picky  # type: ignore[method-assign]
     with ThreadPoolExecutor(5) as pool:
@@ -175,6 +175,28 @@ def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> Non
         assert first.result().status == 202
         assert [reply.result().status for reply in rest] == [202, 404, 202]
     assert len(front.fakes.queue.accepted) == 3
+
+
+def test_without_a_database_a_batch_is_refused_at_once(serve: Serve) -> None:
+    front = serve()
+    attempts: list[int] = []
+    entered, go = threading.Event(), threading.Event()
+
+    def down(calls: Sequence[Run]) -> list[SlessError | None]:
+        attempts.append(len(calls))
+        entered.set()
+        assert go.wait(10)
+        raise SlessError(Code.UNAVAILABLE, "the database cannot be reached", retry_after_sec=5)
+
+    front.fakes.queue.accept_all = down  # type: ignore[method-assign]
+    with ThreadPoolExecutor(10) as pool:
+        replies = [pool.submit(later, front)]
+        assert entered.wait(10)
+        replies += [pool.submit(later, front) for _ in range(9)]
+        until(lambda: len(front.plane.acceptor.waiting) == 9)
+        go.set()
+        assert {reply.result().status for reply in replies} == {503}
+    assert attempts == [1, 9]
 
 
 def test_a_result_over_the_limit_is_final(serve: Serve) -> None:

@@ -75,8 +75,9 @@ class FakeQueue:
     def __init__(self) -> None:
         self.accepted: list[Run] = []
 
-    def accept_all(self, runs: Sequence[Run]) -> None:
+    def accept_all(self, runs: Sequence[Run]) -> list[SlessError | None]:
         self.accepted.extend(runs)
+        return [None] * len(runs)
 
 
 class FakeBackend:

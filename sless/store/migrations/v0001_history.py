@@ -46,6 +46,7 @@ def _create_runs() -> None:
         sa.Column("callback_url", sa.Text()),
         sa.Column("attempts_before", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("request", sa.Text()),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=False, server_default="0"),
         sa.Column("quarantined", sa.Boolean(), nullable=False, server_default=sa.text("false")),
         sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_runs_workload_id", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name="pk_runs"),
@@ -53,6 +54,7 @@ def _create_runs() -> None:
         sa.UniqueConstraint("workload_id", "job_run_id", name="uq_runs_workload_id_job_run_id"),
     )
     op.create_index("ix_runs_ended_at", "runs", ["ended_at"])
+    op.create_index("ix_runs_status_namespace", "runs", ["status", "namespace", "workload_id", "size_bytes"])
     op.create_index("ix_runs_status_not_before", "runs", ["status", "not_before"])
     op.create_index("ix_runs_status_workload_id_not_before", "runs", ["status", "workload_id", "not_before"])
 
