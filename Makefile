@@ -23,18 +23,22 @@ help: ## list the targets
 # ---- environment -------------------------------------------------------------------------------------------------------------
 
 $(BIN)/python:
+	@echo "Creating $(VENV)"
 	@bash .ci/release/make_venv.sh "$(PYTHON)" "$(VENV)"
 
 $(VENV)/.run-stamp: requirements.txt | $(BIN)/python
-	$(PIP_INSTALL) -r requirements.txt
+	@echo "Installing the packages of requirements.txt into $(VENV): a minute or two the first time"
+	@$(PIP_INSTALL) -r requirements.txt
 	@touch $@
 
 $(VENV)/.release-stamp: .ci/release/requirements.txt | $(VENV)/.run-stamp
-	$(PIP_INSTALL) -r .ci/release/requirements.txt
+	@echo "Installing what builds dist/sless.pyz"
+	@$(PIP_INSTALL) -r .ci/release/requirements.txt
 	@touch $@
 
 $(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
-	$(PIP_INSTALL) -r tests/requirements.txt
+	@echo "Installing what tests and checks need"
+	@$(PIP_INSTALL) -r tests/requirements.txt
 	@touch $@
 
 .PHONY: venv
@@ -55,6 +59,7 @@ lock: ## recompile the locks from setup.cfg, .ci/release/ and tests/requirements
 SOURCES = $(shell find sless static runtimes examples -type f -not -path '*/__pycache__/*' -not -path '*/node_modules/*')
 
 dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml .ci/release/build_zipapp.py .ci/release/zipapp_main.py $(SOURCES)
+	@echo "Building $@: half a minute"
 	@$(BIN)/python .ci/release/build_zipapp.py --output $@
 
 .PHONY: pyz

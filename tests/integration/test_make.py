@@ -41,6 +41,17 @@ def test_help_names_every_target():
     assert targets >= {"demo", "test", "check", "architecture", "unit", "contract", "bench", "pyz", "lock", "clean", "help"}
 
 
+def test_demo_says_what_it_installs_before_it_does():
+    lines = [line.strip() for line in run("make", "-n", "-B", "demo").stdout.splitlines()]
+    for said, done in (
+        ("Creating .venv", "make_venv.sh"),
+        ("Installing the packages", "-r requirements.txt"),
+        ("Building dist", "build_zipapp.py"),
+    ):
+        first = next(number for number, line in enumerate(lines) if said in line)
+        assert first < next(number for number, line in enumerate(lines) if done in line), said
+
+
 class TestMakeVenv:
     SCRIPT = ROOT / ".ci" / "release" / "make_venv.sh"
 
