@@ -100,8 +100,8 @@ class JsonFiles:
         if isinstance(body, dict):
             mistakes += [Detail(field=printable(name), message="unknown field") for name in body if name not in ("files", "code_hash")]
         code_hash = body.get("code_hash") if isinstance(body, dict) else None
-        if code_hash is not None and not isinstance(code_hash, str):
-            mistakes.append(Detail(field="code_hash", message="expected text"))
+        if code_hash is not None and (not isinstance(code_hash, str) or "\0" in code_hash):
+            mistakes.append(Detail(field="code_hash", message="expected text without NUL characters"))
         self.code_hash: str | None = code_hash
         self._contents: list[bytes] = []
         self._entries: list[ArchiveEntry] = []

@@ -27,6 +27,10 @@ NAME: Schema = {
 }
 
 
+_NO_NUL = r"^[^\x00]*$"
+"""PostgreSQL cannot store NUL."""
+
+
 def _or_null(schema: Schema, default: Any, text: str) -> Schema:
     nullable = schema | {"type": [schema["type"], "null"]}
     if "enum" in schema:
@@ -35,7 +39,8 @@ def _or_null(schema: Schema, default: Any, text: str) -> Schema:
 
 
 def _text(most: int, text: str) -> Schema:
-    return _or_null({"type": "string", "maxLength": most}, "", text)
+    expected = f"text of at most {most} characters without NUL"
+    return _or_null({"type": "string", "maxLength": most, "pattern": _NO_NUL, "x-expected": expected}, "", text)
 
 
 def _count(least: int, most: int, default: int, text: str) -> Schema:
@@ -59,7 +64,7 @@ def _words(text: str) -> Schema:
 
 def _env(text: str, **more: Any) -> Schema:
     names = {"pattern": ENV_NAME_PATTERN, "maxLength": 256, "x-expected": "letters, digits and _, not starting with a digit"}
-    values = {"type": "string", "pattern": r"^[^\x00]*$", "x-expected": "text without NUL characters"}
+    values = {"type": "string", "pattern": _NO_NUL, "x-expected": "text without NUL characters"}
     return (
         _or_null({"type": "object", "maxProperties": MAX_ENV_NAMES, "propertyNames": names, "additionalProperties": values}, {}, text)
         | more

@@ -101,6 +101,8 @@ def received_upload(usecases: Usecases, settings: Settings) -> Iterator[Upload]:
                 raise SlessError(Code.UNSUPPORTED_MEDIA, f"Content-Type: expected {expected}, found {mimetype[:80] or 'none'}")
         if code_hash is not None and len(code_hash) > MAX_CODE_HASH_CHARS:
             raise Invalid(Detail(field="code_hash", message=f"expected at most {MAX_CODE_HASH_CHARS} characters, found {len(code_hash)}"))
+        if code_hash is not None and "\0" in code_hash:
+            raise Invalid(Detail(field="code_hash", message="expected text without NUL characters"))
         yield Upload(path=path, form=form, code_hash=code_hash)
 
 

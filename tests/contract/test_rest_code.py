@@ -63,7 +63,9 @@ def test_code_hash_comes_back_however_it_was_sent(rest: Rest) -> None:
     assert rest.get("functions/hello").json["code_hash"] == "three"
     rest.post("functions/hello/upload", data=data, content_type=ZIP)
     assert rest.get("functions/hello").json["code_hash"] == "three"
-    assert fields_of(rest.post("functions/hello/upload?code_hash=" + "x" * 201, data=data, content_type=ZIP)) == {"code_hash"}
+    for wrong in ("x" * 201, "a%00b"):
+        assert fields_of(rest.post(f"functions/hello/upload?code_hash={wrong}", data=data, content_type=ZIP)) == {"code_hash"}
+    assert fields_of(rest.upload(code_hash="a\0b")) == {"code_hash"}
 
 
 def test_code_hash_describes_the_active_version(rest: Rest) -> None:
