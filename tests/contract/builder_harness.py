@@ -1,4 +1,4 @@
-"""What the builder suite needs of an implementation."""
+"""Adapts an implementation to the builder suite."""
 
 import io
 import shutil

@@ -1,4 +1,4 @@
-"""The builder suite over the stand-in: real processes as pods, a real registry; only the builder's image is a program of ours."""
+"""Harnesses for the stand-in cluster (processes as pods, a real registry, our own program as the builder image) and for a real cluster."""
 
 import base64
 import functools
@@ -32,7 +32,7 @@ PUSH_SECRET = "registry"
 
 
 class FileUrls(FolderContextStore):
-    """Contexts that are fetched from disk: who serves them over HTTP has tests of its own."""
+    """Contexts fetched from disk; serving them over HTTP is tested elsewhere."""
 
     def put(self, build_id: str, source: Path, expires_sec: int) -> str:
         super().put(build_id, source, expires_sec)
@@ -58,7 +58,7 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
         self.builder: KubernetesBuilder = self.new_builder()  # type: ignore[assignment]
 
     def new_builder(self) -> KubernetesBuilder:
-        """As another process would have it."""
+        """The builder of another process."""
         return make_kubernetes_builder(self.settings, self.kube, INSTALLATION, self.code, self.contexts)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class RealBuilderHarness(LocalBuilderHarness):
 
 @functools.cache
 def chart_rights() -> Rights:
-    """All that a builder may do is what the chart gives sless."""
+    """The rights that the chart gives sless."""
     return rights_of_chart("default", {"backend": "kubernetes"})
 
 

@@ -1,5 +1,5 @@
-"""Images for real, as far as a machine without containers goes: Debian's buildah builds the Python runtime's Dockerfile on a base made of
-this machine's files, then an upload's generated Dockerfile with the very command of a builder Job, and pushes it to a real registry."""
+"""Real images without a container engine: Debian's buildah builds the Python runtime's Dockerfile on a base made of this machine's files,
+then the generated Dockerfile of an upload with the commands of a builder Job, which push it to a real registry."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ TOOLS = ("sh", "mkdir", "chown", "rm", "id", "cat")
 
 
 class Buildah:
-    """Its storage is a folder of its own; `vfs` and `chroot` need neither devices nor daemons, but root."""
+    """Uses its own storage folder. `vfs` and `chroot` need root, but no devices or daemons."""
 
     def __init__(self) -> None:
         if shutil.which("buildah") is None:
@@ -59,7 +59,7 @@ class Buildah:
 
 
 def make_root(folder: Path) -> None:
-    """A root file system with this Python, pip, a shell and what the Dockerfiles call; each file where it is here."""
+    """A root file system with this Python, pip, a shell and the tools of the Dockerfiles, at the same paths as here."""
     stdlib = Path(sysconfig.get_paths()["stdlib"])
     left_out = shutil.ignore_patterns("site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "config-*", "__pycache__")
     shutil.copytree(stdlib, folder / stdlib.relative_to("/"), ignore=left_out, symlinks=True)
@@ -114,7 +114,7 @@ def buildah() -> Iterator[Buildah]:
         tool.close()
 
 
-def test_an_upload_becomes_an_image_that_runs_as_nobody(buildah: Buildah, registry_server: RegistryServer, tmp_path: Path) -> None:
+def test_upload_becomes_an_image_that_runs_unprivileged(buildah: Buildah, registry_server: RegistryServer, tmp_path: Path) -> None:
     reference = f"{registry_server.host}/functions/sless-1-hello:t1"
     run_builder(buildah, registry_server, reference, tmp_path)
     assert registry_server.tags("functions/sless-1-hello") == ["t1"]
@@ -132,7 +132,7 @@ def test_an_upload_becomes_an_image_that_runs_as_nobody(buildah: Buildah, regist
 
 
 def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, folder: Path) -> None:
-    """What the pod of a builder Job does: first its init container, then its main one, with the pod's folders in `folder`."""
+    """Runs the containers of a builder pod one after the other, with the pod's volumes in `folder`."""
     code = MemoryCode()
     files = {
         "handler.py": "import greeting\ndef handle(event):\n    return greeting.TEXT\n",
@@ -181,14 +181,14 @@ def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, fold
 
 
 def as_container(container: dict[str, Any], command: list[str]) -> subprocess.CompletedProcess[str]:
-    """The command with the capabilities of this container, and none besides."""
+    """Runs the command with exactly the capabilities of this container."""
     capabilities = container["securityContext"]["capabilities"]
     assert capabilities["drop"] == ["ALL"]
     kept = ",".join(["-all", *(f"+{name.lower()}" for name in capabilities.get("add", ()))])
     return subprocess.run(["setpriv", f"--bounding-set={kept}", *command], capture_output=True, text=True, check=False)
 
 
-def test_what_a_dockerfile_does_as_root_needs_no_more_rights_than_the_jobs(buildah: Buildah, tmp_path: Path) -> None:
+def test_root_commands_of_a_dockerfile_work_with_the_jobs_capabilities(buildah: Buildah, tmp_path: Path) -> None:
     """As the Go runtime's does before its first USER."""
     (tmp_path / "Dockerfile").write_text(
         "FROM localhost/base:tests\nRUN mkdir -p /src && chown 65532:65532 /src && cat /proc/self/status\n"

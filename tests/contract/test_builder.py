@@ -1,4 +1,4 @@
-"""The protocol ports.Builder, over every implementation."""
+"""The suite of the protocol ports.Builder, for every implementation."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def message_lines(status) -> list[str]:
 # --- nothing to install ---------------------------------------------------------------------------------------------------------------
 
 
-def test_without_dependencies_it_is_ready(harness):
+def test_code_without_dependencies_becomes_ready(harness):
     spec, status = harness.build(HELLO)
     assert (status.ready, status.message) == (True, "")
     assert harness.is_unbuilt(status)
@@ -63,8 +63,8 @@ def test_without_dependencies_it_is_ready(harness):
     assert harness.changes.acquire(timeout=1)
 
 
-def test_tenants_do_not_share_what_was_made_of_their_code(harness):
-    """The requirement is a path that is not marked as one."""
+def test_tenants_do_not_share_dependencies_made_from_their_code(harness):
+    """The requirement is a path without `./`."""
     backend = "def build_wheel(folder, *_, **__):\n    import shutil, glob\n    file, = glob.glob('../../wheels/*.whl')\n"
     backend += "    shutil.copy(file, folder)\n    return file.rpartition('/')[2]\n"
     project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
@@ -89,7 +89,7 @@ def test_an_empty_requirements_file_installs_nothing(harness, requirements):
     assert status.ready and harness.is_unbuilt(status)
 
 
-def test_an_unknown_build_is_none(harness):
+def test_unknown_build_is_none(harness):
     assert harness.builder.poll("unknown") is None
     harness.builder.cancel("unknown")
 
@@ -116,7 +116,7 @@ def test_a_known_build_is_not_started_again(harness):
         ("import os\nos.kill(os.getpid(), 9)\n", "function was ended by SIGKILL (killed)"),
     ],
 )
-def test_what_cannot_be_imported_fails_and_says_why(harness, source, reason):
+def test_failed_import_fails_the_build_with_its_reason(harness, source, reason):
     _, status = harness.build({"handler.py": source})
     first = message_lines(status)[0]
     assert first.startswith("handler.handle cannot be imported: ")
@@ -134,7 +134,7 @@ def test_the_import_sees_the_functions_environment_but_not_the_build_env(harness
     assert status.ready, status.message
 
 
-def test_an_import_over_its_memory(harness):
+def test_import_over_the_memory_limit(harness):
     _, status = harness.build({"handler.py": "import time\nx = b'x' * 2**20 * 200\ntime.sleep(20)\n"}, memory_mb=64)
     assert message_lines(status)[0].startswith("importing handler.handle: out of memory: ")
 
@@ -179,7 +179,7 @@ def test_the_same_requirements_are_installed_once(harness):
 
 
 @here
-def test_two_builds_at_once_share_one_installation(harness):
+def test_concurrent_builds_share_one_installation(harness):
     first = harness.spec(with_greeting(OFFLINE + "greeting==1.0\n"))
     second = replace(first, id=new_id(), version=2)
     harness.start(first)
@@ -189,7 +189,7 @@ def test_two_builds_at_once_share_one_installation(harness):
     assert len(installed) == 1
 
 
-def test_files_of_the_upload_are_not_shared_by_the_text_that_names_them(harness):
+def test_requirements_that_name_files_are_not_shared(harness):
     requirements = OFFLINE + "greeting\n"
     _first, one = harness.build(with_greeting(requirements, "1.0"))
     second, two = harness.build(with_greeting(requirements, "2.0"))
@@ -198,7 +198,7 @@ def test_files_of_the_upload_are_not_shared_by_the_text_that_names_them(harness)
 
 
 @here
-def test_what_a_build_env_may_have_fetched_stays_in_its_namespace(harness):
+def test_dependencies_with_a_build_env_are_not_shared_between_namespaces(harness):
     files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n"}
     keys = set()
     for namespace, build_env in (("a", {"T": "sesame"}), ("b", {"T": "sesame"}), ("a", {}), ("b", {})):
@@ -239,7 +239,7 @@ def test_a_wrong_requirements_file_is_named(harness):
     assert message_lines(status)[0].startswith('pip could not install "this is')
 
 
-def test_build_env_reaches_the_installer_and_no_log(harness):
+def test_build_env_reaches_the_installer_but_not_the_log(harness):
     files = {**HELLO, "requirements.txt": "--no-index\nnosuch==1\n"}
     build_env = {"PIP_INDEX_URL": "https://me:sesame42@index.invalid/simple", "PIP_FIND_LINKS": "/nosuch-sesame43"}
     spec, status = harness.build(files, build_env=build_env)
@@ -250,7 +250,7 @@ def test_build_env_reaches_the_installer_and_no_log(harness):
 
 
 @here
-def test_nothing_of_the_server_reaches_the_installer(harness, monkeypatch, tmp_path):
+def test_server_environment_does_not_reach_the_installer(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("SLESS_JWT_SECRET", "s" * 32)
     monkeypatch.setenv("SERVER_SECRET", "42")
     wheelhouse = _source_package("import os, json; open(os.environ['SEEN_AT'], 'w').write(json.dumps(dict(os.environ)))")
@@ -301,7 +301,7 @@ def test_a_cancelled_installation_does_not_spoil_the_next(harness):
 
 
 @near
-def test_the_log_comes_as_it_is_written(harness, tmp_path):
+def test_log_arrives_while_it_is_written(harness, tmp_path):
     gate = tmp_path / "gate"
     wait = f"import os, time\n    while not os.path.exists({str(gate)!r}): time.sleep(0.02)"
     spec = harness.spec({**HELLO, **_source_package(wait), "requirements.txt": "--no-index\n./pkg\n"})
@@ -332,7 +332,7 @@ def test_packages_are_installed(harness, node_binary):
     assert any(line.startswith("added 1 package") for line in harness.log[spec.id])
 
 
-def test_a_lock_is_obeyed(harness, node_binary):
+def test_lock_file_is_obeyed(harness, node_binary):
     lock = {"name": "fn", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": {"name": "fn", "version": "1.0.0"}}}
     files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"}), "package-lock.json": json.dumps(lock)}
     _spec, status = harness.build(files, runtime="nodejs20")
@@ -340,7 +340,7 @@ def test_a_lock_is_obeyed(harness, node_binary):
     assert "in sync" in status.message and "Usage" not in status.message
 
 
-def test_an_uploaded_node_modules_wins(harness, node_binary):
+def test_uploaded_node_modules_is_used(harness, node_binary):
     modules = {f"node_modules/{name}": text for name, text in GREETING.items()}
     _spec, status = harness.build({**NODE, **modules, **package_json(dependencies={"greeting": "^7.0.0"})}, runtime="nodejs20")
     assert status.ready and harness.is_unbuilt(status), status.message

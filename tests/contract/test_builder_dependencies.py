@@ -1,4 +1,4 @@
-"""What an upload may ask to have installed, and how: hashes, extras, markers, wheels of its own, a private index, locks."""
+"""Forms of dependencies: hashes, extras, markers, uploaded wheels, a private index, lock files."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ def harness() -> Iterator[LocalBuilderHarness]:
 
 
 def wheels(*names: str, **metadata: str) -> dict[str, bytes]:
-    """Wheels of version 1.0, each with a module of its name; `metadata` are lines more for the first."""
+    """Wheels of version 1.0, each with a module of its name; `metadata` are extra lines for the first."""
     made = {}
     for name in names:
         data = wheel_of(name, "1.0", f"NAME = {name!r}\n")
@@ -54,7 +54,7 @@ def test_wheels_in_the_upload(harness):
     assert status.ready, status.message
 
 
-def test_extras_bring_more_and_their_absence_does_not(harness):
+def test_extras_are_installed_only_when_requested(harness):
     packages = wheels("tiny", "side", provides="Provides-Extra: more", requires='Requires-Dist: side; extra == "more"')
     _, status = harness.build(handler("tiny, side") | packages | {"requirements.txt": OFFLINE + "tiny[more]==1.0\n"})
     assert status.ready, status.message
@@ -89,7 +89,7 @@ def test_a_python_package_with_relative_imports_in_a_sub_folder(harness):
 
 
 class PrivateIndex(http.server.ThreadingHTTPServer):
-    """A package index that asks for a password, and what it was asked for."""
+    """A package index that requires a password and records refused requests."""
 
     user, password = "reader", "s3same-0pen"
 
@@ -136,7 +136,7 @@ def index() -> Iterator[PrivateIndex]:
         thread.join()
 
 
-def test_a_private_index_by_build_env_that_no_log_and_no_function_sees(harness, index):
+def test_private_index_from_build_env_stays_secret(harness, index):
     name = "tiny-1.0-py3-none-any.whl"
     index.files["/simple/tiny/"] = ("text/html", f'<a href="/files/{name}">{name}</a>'.encode())
     index.files[f"/files/{name}"] = ("application/octet-stream", wheel_of("tiny", "1.0", "NAME = 'private'\n"))

@@ -1,4 +1,4 @@
-"""ports.Builder with Go: what is compiled, out of which layouts, and what is said when it fails. Nothing here needs a network."""
+"""ports.Builder with Go: caching, layouts, modules, error messages. No test needs a network."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def uses(path: str, expression: str) -> str:
     return f'package handler\n\nimport "{path}"\n\nfunc Handle(event any) any {{ return {expression} }}\n'
 
 
-def test_a_program_is_made_once_for_the_same_code(harness):
+def test_same_code_is_compiled_once(harness):
     spec, status = harness.build(HELLO, **GO)
     assert status.ready, status.message
     unpacked = harness.material_of(spec, status)
@@ -56,13 +56,13 @@ def test_a_program_is_made_once_for_the_same_code(harness):
     assert other.artifact != status.artifact
 
 
-def test_the_wait_for_the_first_program_is_told(harness, monkeypatch, tmp_path):
+def test_first_build_announces_the_wait(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("GOCACHE", str(tmp_path / "cold"))
     spec, _ = harness.build({"handler.go": "package handler\n\nfunc Handle("}, **GO)
     assert "go build: the first build also compiles Go's standard library, which takes about half a minute" in harness.log[spec.id]
 
 
-def test_the_program_goes_by_content_and_not_by_workload(go_toolchain, tmp_path):
+def test_artifact_depends_on_content_not_on_workload(go_toolchain, tmp_path):
     (tmp_path / "go.mod").touch()
     spec = LocalBuilderHarness.spec_of(code_key=f"ns/one/{'0' * 64}-upload.zip", **GO)
 
@@ -192,7 +192,7 @@ def test_modules_come_through_the_operators_proxy(harness, monkeypatch, tmp_path
     assert status.ready, (status.message, harness.log[spec.id])
 
 
-def test_modules_of_a_build_env_are_their_namespaces_alone(harness, monkeypatch, tmp_path):
+def test_modules_with_a_build_env_are_not_shared_between_namespaces(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("GOPROXY", "off")
     private = {"GOPROXY": proxy_with(tmp_path, "example.com/greeting", "v1.0.0", GREETING), "GONOSUMDB": "*", "GOFLAGS": "-mod=mod"}
     spec, status = harness.build(NEEDS_GREETING, **GO, build_env=private)
@@ -246,14 +246,14 @@ def test_values_of_a_build_env_stay_out_of_the_log(harness):
     ],
     ids=["undefined", "syntax", "unused", "no function", "not exported", "byte order mark", "no folder", "signature", "panic", "exit"],
 )  # fmt: skip
-def test_what_is_wrong_is_told(harness, source, entrypoint, first):
+def test_compile_errors_are_reported(harness, source, entrypoint, first):
     spec, status = harness.build({"h.go": source}, **GO | {"entrypoint": entrypoint})
     assert message_lines(status)[0].startswith(first), status.message
     assert str(harness.root) not in status.message + "\n".join(harness.log[spec.id])
 
 
 @pytest.mark.parametrize("name", ["sless_entry_main", "sless_runtime"])
-def test_names_of_the_build_are_taken(harness, name):
+def test_reserved_names_are_refused(harness, name):
     _, status = harness.build({**HELLO, f"{name}/x.go": "package x\n"}, **GO)
     assert status.message == f"{name}: the build uses this name in the top folder; rename yours"
 
@@ -323,7 +323,7 @@ def test_a_cancelled_build_ends_the_compiler(harness, monkeypatch, tmp_path):
     assert harness.builder.poll(spec.id) is None
 
 
-def test_a_build_over_its_time_ends(harness, monkeypatch, tmp_path):
+def test_build_ends_at_its_time_limit(harness, monkeypatch, tmp_path):
     mark = slow_go(monkeypatch, tmp_path)
     harness.builder.close()
     harness.make(build_timeout_sec=1)

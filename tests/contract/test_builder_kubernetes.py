@@ -1,4 +1,4 @@
-"""What a builder in a cluster does beyond ports.Builder's suite: restarts, refusals, secrets, clean-up. On the stand-in."""
+"""KubernetesBuilder beyond the common suite: restarts, refusals, secrets, clean-up. Runs on the stand-in cluster."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.services.registry import PASSWORD, USER, RegistryServer, push_empty
 HELLO = {"handler.py": "def handle(event):\n    return 1\n"}
 FAILS = {**HELLO, "requirements.txt": "--no-index\nnosuch==9\n"}
 IMAGE = {**HELLO, "requirements.txt": "--no-index\n--find-links .\n"}
-"""Nothing to install, but it has to be looked for: an image."""
+"""Installs nothing, but needs an image."""
 BUILDS = "default-builds"
 
 
@@ -42,7 +42,7 @@ def version_of(spec, status: BuildStatus, state: VersionState = VersionState.REA
 
 
 def left(harness: KubernetesBuilderHarness) -> list[str]:
-    """Names of Jobs and Secrets of builds that are still there."""
+    """The Jobs and Secrets of builds that still exist."""
     label = "sless.dev/build"
     found = [(kind, item["metadata"]) for kind in ("Job", "Secret") for item in harness.cluster.list(kind)]
     return [f"{kind}/{metadata['name']}" for kind, metadata in found if label in (metadata.get("labels") or {})]
@@ -51,8 +51,8 @@ def left(harness: KubernetesBuilderHarness) -> list[str]:
 # --- small code ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_others_change_at_the_same_moment_fails_no_build(harness):
-    """A cluster's quota answers 409 when it counts several new objects at once; none of them is there then."""
+def test_conflicts_do_not_fail_a_build(harness):
+    """A quota may answer 409 to concurrent creations; the object is not created then."""
     harness.cluster.fault(409, times=1, verbs=["patch"], resources=["namespaces"])
     harness.cluster.fault(409, times=1, verbs=["create"], resources=["configmaps"])
     harness.cluster.fault(409, times=1, verbs=["create"], resources=["jobs"])
@@ -61,7 +61,7 @@ def test_what_others_change_at_the_same_moment_fails_no_build(harness):
     assert harness.cluster.find("ConfigMap", harness.tenant, status.artifact.removeprefix("configmap:"))
 
 
-def test_a_tenants_namespace_that_goes_meanwhile_fails_no_build(harness):
+def test_namespace_being_deleted_does_not_fail_a_build(harness):
     harness.cluster.fault(404, times=1, verbs=["create"], resources=["configmaps"], message='namespaces "sless-fn-x" not found')
     _, status = harness.build(HELLO)
     assert status.ready, status.message
@@ -78,7 +78,7 @@ def test_small_code_is_an_immutable_config_map_and_needs_no_registry(harness):
     assert again.artifact == status.artifact, "equal code is one object"
 
 
-def test_without_a_registry_what_has_to_be_built_says_so(harness):
+def test_code_that_needs_an_image_fails_without_a_registry(harness):
     harness.make(registry_host="", registry_secret="")
     _, status = harness.build(FAILS)
     assert status.message == "requirements.txt lists packages, but this installation has no image registry (SLESS_REGISTRY_HOST)"
@@ -93,7 +93,7 @@ def test_image_build_always_makes_an_image_of_small_code(harness):
 # --- images ----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_that_exists_is_not_built_but_a_rebuild_is(harness):
+def test_existing_image_is_reused_except_by_a_rebuild(harness):
     spec, first = harness.build(IMAGE)
     assert any(line.startswith(f"pushed {first.artifact} sha256:") for line in harness.log[spec.id]), "the log of each container"
     same = replace(spec, id=new_id(), version=2)
@@ -107,7 +107,7 @@ def test_an_image_that_exists_is_not_built_but_a_rebuild_is(harness):
     assert any("built image" in line for line in harness.log[afresh.id])
 
 
-def test_a_restart_of_sless_finds_the_build_that_goes_on(harness, tmp_path):
+def test_restart_follows_the_running_build(harness, tmp_path):
     gate = tmp_path.parent / f"gate-{new_id(6)}"
     spec = harness.spec({**HELLO, **_waiting(gate)})
     harness.start(spec)
@@ -129,7 +129,7 @@ def _waiting(gate) -> dict[str, str]:
     return {"pkg/pyproject.toml": project, "pkg/backend.py": backend, "requirements.txt": "--no-index\n./pkg\n"}
 
 
-def test_a_users_mistake_is_not_tried_three_times(harness):
+def test_user_errors_are_not_retried(harness):
     spec, status = harness.build(FAILS)
     assert status.message.startswith('pip could not install "nosuch==9" from requirements.txt, line 2')
     assert sum("No matching distribution" in line for line in harness.log[spec.id]) == 1
@@ -142,7 +142,7 @@ def test_nothing_is_left_after_a_build(harness):
     assert harness.contexts.list_ids() == []
 
 
-def test_a_build_env_is_in_a_secret_of_the_build_and_nowhere_else(harness):
+def test_build_env_is_only_in_the_secret_of_the_build(harness):
     harness.cluster.script("pending", namespace=BUILDS)
     spec = harness.spec(IMAGE, build_env={"TOKEN": "sesame-open"}, env={"PASSWORD": "sesame-own"})
     harness.start(spec)
@@ -163,13 +163,13 @@ def test_a_build_env_is_in_a_secret_of_the_build_and_nowhere_else(harness):
         ("unschedulable", "the build cannot start: no node of the cluster can take the pod: "),
     ],
 )
-def test_a_builder_that_cannot_start_says_why_soon(harness, act, words):
+def test_builder_that_cannot_start_fails_soon(harness, act, words):
     harness.cluster.script(act, namespace=BUILDS)
     _, status = harness.build(IMAGE)
     assert status.ready is False and status.message.startswith(words)
 
 
-def test_a_full_quota_is_told(harness):
+def test_full_quota_is_reported(harness):
     harness.build(HELLO)  # the tenant's namespace is there
     quota = {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tiny", "namespace": harness.tenant},
@@ -186,7 +186,7 @@ def test_a_missing_push_secret_is_named(harness):
     assert "nosuch" in status.message and status.ready is False
 
 
-def test_a_build_that_begins_while_the_api_is_away_waits_for_it(harness):
+def test_build_waits_for_the_api(harness):
     spec = harness.spec(HELLO)
     harness.cluster.away(1.5)
     harness.start(spec)
@@ -216,7 +216,7 @@ def test_a_used_up_quota_delays_a_build_and_says_why(harness):
     assert sum(words in line for line in harness.log[spec.id]) == 1
 
 
-def test_an_api_that_is_away_for_a_while_ends_no_build(harness):
+def test_api_outage_does_not_end_a_build(harness):
     harness.cluster.script("complete", namespace=harness.tenant, after_sec=2.0)
     spec = harness.spec(HELLO)
     harness.start(spec)
@@ -225,8 +225,8 @@ def test_an_api_that_is_away_for_a_while_ends_no_build(harness):
     assert harness.wait(spec).ready
 
 
-def test_a_pod_that_could_not_start_before_an_outage_gets_its_time_anew_behind_it(harness, monkeypatch):
-    """Nodes tell the API later than it answers: what is seen first may be as old as the outage."""
+def test_start_timeout_restarts_after_an_api_outage(harness, monkeypatch):
+    """Nodes update their status after the API is back, so the first observation may be stale."""
     monkeypatch.setattr(job_watch, "PATIENCE_SEC", 4.0)
     image = image_of(harness.cluster._control, harness.root / "images")
     harness.cluster.remove_image("image-builder")
@@ -250,7 +250,7 @@ def can_list(cluster) -> bool:
 # --- clean-up --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_discard_removes_an_image_of_ours_and_no_other(harness):
+def test_discard_removes_only_our_images(harness):
     auth = (USER, PASSWORD)
     push_empty(harness.registry.host, "functions/gone", "t1", auth)
     artifact = f"{harness.registry.host}/functions/gone:t1"
@@ -261,13 +261,13 @@ def test_discard_removes_an_image_of_ours_and_no_other(harness):
         harness.builder.discard(other)
 
 
-def test_discard_is_tried_again_when_the_registry_is_away(harness):
+def test_discard_raises_when_the_registry_is_unavailable(harness):
     harness.make(registry_host="127.0.0.1:9")
     with pytest.raises(BuilderUnavailable):
         harness.builder.discard("127.0.0.1:9/functions/gone:t1")
 
 
-def test_collect_keeps_what_is_used_young_or_open(harness):
+def test_collect_keeps_used_and_recent_objects(harness):
     used, one = harness.build(HELLO)
     _unused, two = harness.build({"handler.py": "y = 1\ndef handle(event): pass\n"})
     names = [status.artifact.removeprefix("configmap:") for status in (one, two)]
@@ -278,7 +278,7 @@ def test_collect_keeps_what_is_used_young_or_open(harness):
     assert [bool(harness.cluster.find("ConfigMap", harness.tenant, name)) for name in names] == [True, False]
 
 
-def test_collect_removes_what_a_build_of_nobody_left(harness):
+def test_collect_removes_leftovers_of_unknown_builds(harness):
     harness.cluster.script("pending", namespace=BUILDS)
     spec = harness.spec(IMAGE)
     harness.start(spec)
@@ -293,7 +293,7 @@ def test_collect_removes_what_a_build_of_nobody_left(harness):
     assert harness.contexts.list_ids() == []
 
 
-def test_collect_spares_a_build_that_starts_meanwhile(harness):
+def test_collect_spares_builds_that_start_meanwhile(harness):
     harness.cluster.script("pending", namespace=BUILDS)
     spec = harness.spec(IMAGE)
 
@@ -306,7 +306,7 @@ def test_collect_spares_a_build_that_starts_meanwhile(harness):
     assert harness.jobs() and harness.contexts.list_ids() == [spec.id]
 
 
-def test_the_check_runs_the_function_as_it_will_run(harness):
+def test_check_pod_has_the_security_of_a_function_pod(harness):
     spec = harness.spec(HELLO)
     pod = check_job_of(harness.builder._steps.fit, Check(spec=spec, artifact="configmap:code-1"))["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False and pod["restartPolicy"] == "Never"

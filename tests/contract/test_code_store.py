@@ -1,4 +1,4 @@
-"""One suite for every code store."""
+"""The suite of ports.CodeStore, for every implementation."""
 
 import threading
 from pathlib import Path
@@ -56,14 +56,14 @@ def test_absent(code: CodeStore) -> None:
     code.delete(key_of("never"))
 
 
-def test_put_again_is_no_error(code: CodeStore, blob: Path) -> None:
+def test_put_can_be_repeated(code: CodeStore, blob: Path) -> None:
     code.put(key_of("w2"), blob)
     code.put(key_of("w2"), blob)
     with code.open(key_of("w2")) as file:
         assert len(file.read()) == 256 * 8000
 
 
-def test_many_at_once(code: CodeStore, blob: Path) -> None:
+def test_concurrent_access(code: CodeStore, blob: Path) -> None:
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -92,7 +92,7 @@ def test_bad_keys_never_become_paths(code: CodeStore, blob: Path, key: str) -> N
             act()
 
 
-def test_a_folder_is_left_clean(tmp_path: Path, blob: Path) -> None:
+def test_folder_store_leaves_no_empty_folders(tmp_path: Path, blob: Path) -> None:
     store = FolderCodeStore(tmp_path / "code")
     store.put(key_of("w"), blob)
     assert [path.name for path in (tmp_path / "code").rglob("*") if path.is_file()] == [SHA + "-u1.zip"]
@@ -100,7 +100,7 @@ def test_a_folder_is_left_clean(tmp_path: Path, blob: Path) -> None:
     assert list((tmp_path / "code").iterdir()) == []
 
 
-def test_s3_that_refuses_or_is_away_is_503(s3_server: S3Server, tmp_path: Path, blob: Path) -> None:
+def test_s3_failures_are_503(s3_server: S3Server, tmp_path: Path, blob: Path) -> None:
     wrong = [s3_settings(s3_server, tmp_path, s3_secret_key="wrong"), s3_settings(s3_server, tmp_path, s3_endpoint="127.0.0.1:1")]
     for settings in wrong:
         store = open_code_store(settings)

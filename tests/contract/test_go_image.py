@@ -1,4 +1,4 @@
-"""The steps of Go's Dockerfile, done here: no container engine is needed to see that its build stage makes a program that serves."""
+"""Runs the steps of Go's Dockerfile here, without a container engine."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def serving(program: Path, folder: Path) -> Iterator[str]:
         assert process.wait(20) == 0
 
 
-def test_the_build_stage_makes_a_program_that_serves(tmp_path: Path, go_toolchain: Toolchain, warm_go: None) -> None:
+def test_build_stage_produces_a_working_program(tmp_path: Path, go_toolchain: Toolchain, warm_go: None) -> None:
     context, program = tmp_path / "context", tmp_path / "out" / "program"
     shutil.copytree(ROOT / "examples" / "hello-go", context)
     prepare(context, "handler.Handle", RUNTIME)
@@ -73,7 +73,7 @@ def test_the_build_stage_makes_a_program_that_serves(tmp_path: Path, go_toolchai
             assert json.load(answer)["message"] == "Hello, Ada!"
 
 
-def test_the_final_image_holds_the_program_and_no_compiler() -> None:
+def test_final_image_contains_no_compiler() -> None:
     build, final = stages()
     assert "AS build" in build.splitlines()[0]
     assert final.startswith("${BASE_IMAGE}\n")

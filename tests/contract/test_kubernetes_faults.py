@@ -324,7 +324,7 @@ def test_why_a_run_failed_is_told(harness, kube_cluster, act, words):
     assert run.message.startswith(words), run.message
 
 
-def test_a_full_quota_is_told(kube_cluster):
+def test_full_quota_is_reported(kube_cluster):
     harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, tenant_memory="100Mi")
     try:
         kube_cluster.script("ready", image="scripted")

@@ -1,4 +1,4 @@
-"""The last container of a builder pod: its source, run as there, over a real registry."""
+"""The last container of a builder pod: runs its source as the pod does, against a real registry."""
 
 import base64
 import inspect
@@ -41,7 +41,7 @@ def test_a_layout_is_pushed_with_its_layers(registry_server: RegistryServer, tmp
 
 @pytest.mark.parametrize("part", ["index.json", "blob", "blobs", "layout"])
 def test_a_link_in_the_layout_publishes_nothing(registry_server: RegistryServer, tmp_path: Path, part: str):
-    """What a build left behind may have swapped a file or a folder of the layout for a link."""
+    """A process left behind by the build may have replaced a file or folder of the layout with a link."""
     write_layout(tmp_path / "layout", layers=(b"layer",))
     config = write_config(tmp_path, registry_server.host)
     blob = next(path for path in (tmp_path / "layout" / "blobs" / "sha256").iterdir() if path.read_bytes() == b"layer")
@@ -62,14 +62,14 @@ def test_a_file_is_only_pushed_under_its_own_digest(registry_server: RegistrySer
     assert registry_server.tags("functions/changed") == []
 
 
-def test_a_wrong_password_fails_for_good(registry_server: RegistryServer, tmp_path: Path):
+def test_wrong_password_is_permanent(registry_server: RegistryServer, tmp_path: Path):
     write_layout(tmp_path / "layout")
     done = push(tmp_path, registry_server.host, write_config(tmp_path, registry_server.host, "wrong"))
     assert done.returncode == push_image.PERMANENT
     assert done.stderr.startswith(f"cannot push {registry_server.host}/functions/hello:t1: the registry answered 401")
 
 
-def test_a_registry_that_is_away_is_another_matter(tmp_path: Path):
+def test_unavailable_registry_is_retried(tmp_path: Path):
     write_layout(tmp_path / "layout")
     done = push(tmp_path, "127.0.0.1:9", write_config(tmp_path, "127.0.0.1:9"))
     assert done.returncode == 1 and done.stdout.count("trying again") == push_image.ATTEMPTS - 1

@@ -1,4 +1,4 @@
-"""Build contexts on their way to a builder's pod: signed URLs, the route that serves them, S3."""
+"""Build contexts for builder pods: signed URLs, the route that serves them, S3."""
 
 import asyncio
 import os
@@ -55,12 +55,12 @@ def test_a_signed_url_opens_its_context_and_no_other(contexts, archive):
 @pytest.mark.parametrize(
     "query", ["", "expires=1", "signature=x", "expires=x&signature=y", "expires=-1&signature=y", "expires=9&signature=%ff"]
 )
-def test_what_is_not_signed_is_refused(contexts, archive, query):
+def test_unsigned_urls_are_refused(contexts, archive, query):
     contexts.put(BUILD, archive, 60)
     refused(contexts, BUILD, query)
 
 
-def test_a_url_expires_and_cannot_be_stretched(contexts, archive):
+def test_url_expires_and_cannot_be_extended(contexts, archive):
     query = query_of(contexts.put(BUILD, archive, -1))
     assert refused(contexts, BUILD, query) == "this URL has expired"
     expires = int(query.partition("=")[2].partition("&")[0])
@@ -73,7 +73,7 @@ def test_no_path_leads_out_of_the_folder(contexts, build_id):
     refused(contexts, build_id, f"expires={int(time.time()) + 60}&signature=x")
 
 
-def test_what_is_gone_is_not_found_only_for_who_may_ask(contexts, archive):
+def test_missing_context_is_404_only_with_a_valid_signature(contexts, archive):
     url = contexts.put(BUILD, archive, 60)
     assert contexts.list_ids() == [BUILD]
     contexts.delete(BUILD)
@@ -92,7 +92,7 @@ def test_the_key_is_secret_and_outlives_the_process(contexts, archive, tmp_path)
     assert stat.S_IMODE((tmp_path / "data" / "context.key").stat().st_mode) == 0o600
 
 
-def test_where_pods_reach_sless(tmp_path, archive):
+def test_internal_url_of_pods(tmp_path, archive):
     given = Settings(data_dir=tmp_path, pod_namespace="functions", port=9000)
     assert open_context_store(given, "i").put(BUILD, archive, 60).startswith("http://sless.functions.svc:9000/internal/contexts/")
 

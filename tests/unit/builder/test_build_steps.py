@@ -1,4 +1,4 @@
-"""The order of a build's steps, over what is not there."""
+"""The order of the steps of a build, with fakes."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from tests.contract.builder_harness import LocalBuilderHarness
 
 @dataclass
 class NewHarbor:
-    """Registry and Harbor in one: before its project is there, it answers as if the password were wrong."""
+    """Registry and Harbor in one: until the project exists, it rejects the password."""
 
     name: RegistryName = field(default_factory=lambda: RegistryName(host="harbor.test", path="fn", project="fn"))
     projects: set[str] = field(default_factory=set)
@@ -29,7 +29,7 @@ class NewHarbor:
         return "sha256:1"
 
 
-def test_a_project_of_harbor_is_made_before_its_images_are_asked_for() -> None:
+def test_harbor_project_is_created_before_its_images_are_looked_up() -> None:
     code, harbor = MemoryCode(), NewHarbor()
     spec = LocalBuilderHarness.spec_of(code_key=code.add({"handler.py": "", "requirements.txt": "x==1\n"}))
     fit = builder_fit_of(Settings(registry_host="harbor.test", registry_project="fn"), "i")

@@ -1,4 +1,4 @@
-"""Builder pods and their namespace, as the API of the oldest and the newest supported Kubernetes takes them."""
+"""Manifests of builder pods and their namespace, valid in the oldest and the newest supported Kubernetes."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ def builder_of(**settings: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["1.30", "1.37"])
 @pytest.mark.parametrize("builder", ["kaniko", "buildah"])
-def test_every_object_is_one_that_kubernetes_takes(version, builder):
+def test_every_manifest_is_valid(version, builder):
     made = replace(fit(builder=builder), egress_allow=parse_allowed(["10.1.0.0/16:5000"]))
     checks = [check_job_of(made, Check(spec=SPEC, artifact=artifact)) for artifact in ("configmap:code-1", "r:5000/p/hello:t")]
     objects = [*namespace_manifests(made), *namespace_manifests(fit(builder=builder)), secret_copy_manifest(made, "sless-push", SECRET)]
@@ -44,7 +44,7 @@ def test_every_object_is_one_that_kubernetes_takes(version, builder):
         kubernetes_validate.validate(item, version, strict=True)
 
 
-def test_the_job_has_the_limits_of_a_build():
+def test_job_has_the_build_limits():
     job = job_of(fit(build_timeout_sec=77), BUILD)
     assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (2, 77)
     assert job["metadata"]["namespace"] == "sless-builds"
@@ -52,7 +52,7 @@ def test_the_job_has_the_limits_of_a_build():
     assert job["metadata"]["labels"]["sless.dev/build"] == "b123"
 
 
-def test_kaniko_gets_its_arguments_and_those_of_the_settings():
+def test_kaniko_arguments_include_those_of_the_settings():
     container = builder_of()
     assert container["image"] == IMAGES["kaniko"] != ""
     assert container["args"] == [
@@ -87,7 +87,7 @@ def secrets_of(pod: dict[str, Any], container: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("builder", ["kaniko", "buildah"])
-def test_no_credentials_are_mounted_where_code_of_a_tenant_runs(builder):
+def test_no_credentials_are_mounted_where_tenant_code_runs(builder):
     pod = job_of(fit(builder=builder), BUILD)["spec"]["template"]["spec"]
     fetcher, build = pod["initContainers"]
     (push,) = pod["containers"]
@@ -97,12 +97,12 @@ def test_no_credentials_are_mounted_where_code_of_a_tenant_runs(builder):
     assert {mount["name"] for mount in push["volumeMounts"]} == {"image", "registry"}, "only the image crosses over"
 
 
-def test_base_images_from_a_private_registry_need_a_secret_of_their_own():
+def test_private_base_images_use_their_own_secret():
     pod = job_of(fit(builder_pull_secret="base"), BUILD)["spec"]["template"]["spec"]
     assert secrets_of(pod, pod["initContainers"][1]) == {"build-b123", "sless-base-images"}
 
 
-def test_the_image_is_pushed_to_the_registry_by_its_api_host():
+def test_image_is_pushed_to_the_api_host():
     settings = {"registry_host": "docker.io/me", "registry_insecure": False}
     words = job_of(fit(**settings), BUILD)["spec"]["template"]["spec"]["containers"][0]["command"]
     assert words[:3] == ["python3", "-E", "-c"] and words[4:8] == [
@@ -111,7 +111,7 @@ def test_the_image_is_pushed_to_the_registry_by_its_api_host():
 
 
 @pytest.mark.parametrize("builder", ["kaniko", "buildah"])
-def test_the_pod_has_no_rights_in_the_cluster_and_shows_no_secret(builder):
+def test_pod_has_no_service_account_and_exposes_no_secret(builder):
     job = job_of(fit(builder=builder), BUILD)
     pod = job["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
@@ -121,7 +121,7 @@ def test_the_pod_has_no_rights_in_the_cluster_and_shows_no_secret(builder):
     assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_kaniko_has_no_more_rights_than_the_baseline():
+def test_kaniko_runs_at_the_baseline_level():
     security = builder_of()["securityContext"]
     assert security["allowPrivilegeEscalation"] is False and "privileged" not in security
     assert "SYS_ADMIN" not in security["capabilities"]["add"] and security["capabilities"]["drop"] == ["ALL"]
@@ -129,28 +129,28 @@ def test_kaniko_has_no_more_rights_than_the_baseline():
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
 
 
-def test_what_looks_like_a_variable_stays_as_it_is():
+def test_variable_references_in_arguments_are_escaped():
     command = job_of(fit(), BUILD)["spec"]["template"]["spec"]["initContainers"][0]["command"]
     assert command[-3] == "http://sless/c?e=1&s=$$(X)"
 
 
-def test_the_pod_can_be_adapted():
+def test_pod_spec_can_be_overridden():
     pod = job_of(fit(builder_pod='{"hostUsers": false, "nodeSelector": {"pool": "builds"}}'), BUILD)["spec"]["template"]["spec"]
     assert pod["hostUsers"] is False and pod["nodeSelector"] == {"pool": "builds"}
 
 
-def test_without_a_secret_nothing_is_mounted():
+def test_no_secret_is_mounted_when_none_is_configured():
     pod = job_of(fit(registry_secret=""), BUILD)["spec"]["template"]["spec"]
     assert "imagePullSecrets" not in pod and not any(volume["name"] == "registry" for volume in pod["volumes"])
 
 
-def test_the_quota_has_room_for_the_builds_at_once():
+def test_quota_covers_concurrent_builds():
     quota = next(item for item in namespace_manifests(fit(builds_at_once=3, builder_memory="1Gi")) if item["kind"] == "ResourceQuota")
     assert quota["spec"]["hard"] == {"pods": "5", "limits.cpu": "10", "limits.memory": "5Gi"}
     assert times("500m", 3) == "1500m"
 
 
-def test_nobody_calls_into_the_namespace_and_nothing_reaches_the_clouds_metadata():
+def test_ingress_and_cloud_metadata_are_blocked():
     policy = next(item for item in namespace_manifests(fit()) if item["kind"] == "NetworkPolicy")["spec"]
     assert policy["ingress"] == [] and "169.254.0.0/16" in policy["egress"][1]["to"][0]["ipBlock"]["except"]
     dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
@@ -172,7 +172,7 @@ def test_a_wrong_setting_is_named(setting, value):
         fit(**{setting: value})
 
 
-def test_the_check_runs_small_code_on_the_runtime_image_and_an_image_as_it_is():
+def test_check_runs_small_code_on_the_runtime_image_and_other_code_on_its_own():
     small, image = (
         check_job_of(fit(), Check(spec=SPEC, artifact=artifact))["spec"]["template"]["spec"]["containers"][0]
         for artifact in ("configmap:code-1", "r:5000/p/hello:t")
@@ -183,7 +183,7 @@ def test_the_check_runs_small_code_on_the_runtime_image_and_an_image_as_it_is():
     assert "sesame" not in json.dumps(small) and small["envFrom"] == [{"secretRef": {"name": f"check-{SPEC.id}"}}]
 
 
-def test_both_forms_of_a_docker_config_are_read():
+def test_both_docker_config_formats_are_read():
     assert docker_config_of(SECRET) == '{"auths": {}}'
     old = {"data": {".dockercfg": base64.b64encode(b'{"r": {"auth": "x"}}').decode()}}
     assert json.loads(docker_config_of(old) or "") == {"auths": {"r": {"auth": "x"}}}

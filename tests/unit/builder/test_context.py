@@ -1,4 +1,4 @@
-"""Texts and archives that a builder in a cluster gets."""
+"""Dockerfiles and build contexts."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ def dockerfile(**fields) -> list[str]:
     return dockerfile_of(ImageRecipe(**{"runtime": "python3.11", "image": "mirror/python:1", **fields})).splitlines()
 
 
-def test_code_alone_is_a_layer_on_the_runtime_image():
+def test_code_without_dependencies_is_one_layer():
     assert dockerfile() == [
         "ARG RUNTIME_IMAGE=mirror/python:1",
         "FROM ${RUNTIME_IMAGE}",
@@ -34,7 +34,7 @@ def test_code_alone_is_a_layer_on_the_runtime_image():
     ]
 
 
-def test_packages_are_a_layer_below_the_code():
+def test_dependencies_are_a_layer_below_the_code():
     lines = dockerfile(tool=Tool.PIP, manifests=("requirements.txt",))
     assert lines[4] == "COPY --chown=65532:65532 code/requirements.txt /app/function/"
     assert lines[5].startswith(f"RUN {WITH_ENV}python3 -m pip install ")
@@ -42,13 +42,13 @@ def test_packages_are_a_layer_below_the_code():
     assert lines[6:] == ["COPY code/ /app/function/"]
 
 
-def test_an_installer_that_needs_the_code_gets_it_first():
+def test_code_is_copied_first_for_an_installer_that_needs_it():
     lines = dockerfile(tool=Tool.PIP, manifests=("requirements.txt",), needs_code=True)
     assert lines[4] == "COPY --chown=65532:65532 code/ /app/function/"
     assert len(lines) == 6
 
 
-def test_a_lock_file_is_respected():
+def test_lock_file_selects_npm_ci():
     lines = dockerfile(runtime="nodejs20", tool=Tool.NPM_CI, manifests=("package.json", "package-lock.json"))
     assert lines[4] == "COPY --chown=65532:65532 code/package.json code/package-lock.json /app/function/"
     assert lines[5].startswith(f"RUN {WITH_ENV}npm ci --omit=dev ")
@@ -67,7 +67,7 @@ def test_base_images_are_arguments():
     assert go == {"GO_IMAGE": "docker.io/library/golang:1.23", "MOD": "vendor"}
 
 
-def test_the_env_file_gives_a_shell_exactly_these_values():
+def test_env_file_quotes_values_for_the_shell():
     values = {"A": 'it\'s $HOME `id` "x"', "B": "two\nlines", "C": ""}
     script = env_file_of(values) + 'printf "%s|%s|%s" "$A" "$B" "$C"'
     assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout == "|".join(values.values())
@@ -99,7 +99,7 @@ def test_a_context_holds_the_dockerfile_and_the_code():
     assert not context.path.exists(), "gone at the end"
 
 
-def test_equal_uploads_are_equal_contexts():
+def test_equal_uploads_give_equal_contexts():
     digests = set()
     for _ in range(2):
         with pack({**HELLO, "requirements.txt": "six\n"}) as context:
@@ -107,7 +107,7 @@ def test_equal_uploads_are_equal_contexts():
     assert len(digests) == 1
 
 
-def test_small_code_without_dependencies_stays_as_it_is():
+def test_small_code_without_dependencies_is_not_built():
     with pack(HELLO, small_bytes=700 * 1024) as context:
         assert (context.form, sorted(unpacked(context.path))) == ("code", ["handler.py"])
     with pack({**HELLO, "requirements.txt": "# none\n"}, small_bytes=700 * 1024) as context:
@@ -122,7 +122,7 @@ def test_small_code_without_dependencies_stays_as_it_is():
         ({"handler.go": "package main\n\nfunc Handle(e any) any { return e }\n"}, {"runtime": "go1.23", "entrypoint": "handler.Handle"}),
     ],
 )
-def test_what_has_to_be_installed_or_compiled_becomes_an_image(files, fields):
+def test_code_to_install_or_compile_becomes_an_image(files, fields):
     with pack(files, small_bytes=700 * 1024, **fields) as context:
         assert context.form == "image"
 
@@ -132,7 +132,7 @@ def test_code_over_the_limit_becomes_an_image():
         assert context.form == "image"
 
 
-def test_go_is_prepared_for_its_dockerfile():
+def test_go_context_is_prepared_for_its_dockerfile():
     files = {"handler.go": "package main\n\nfunc Handle(e any) any { return e }\n", "node_modules/x": "y"}
     with pack(files, runtime="go1.23", entrypoint="handler.Handle") as context:
         members = unpacked(context.path)
@@ -141,6 +141,6 @@ def test_go_is_prepared_for_its_dockerfile():
     assert "go build -mod=${MOD}" in context.dockerfile and context.functions == ["Handle"]
 
 
-def test_a_manifest_that_cannot_be_read_is_the_users_message():
+def test_unreadable_manifest_is_reported_to_the_user():
     with pytest.raises(BuildFailed, match=r"package\.json is not valid JSON"), pack({"package.json": "{oops"}, runtime="nodejs20"):
         pass

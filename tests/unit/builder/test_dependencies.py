@@ -32,11 +32,11 @@ def found(folder, files: dict[str, str | bytes], **fields):
     ],
     ids=["plain", "bom-crlf", "utf-16", "comments"],
 )
-def test_what_editors_do_to_a_file_changes_nothing(raw):
+def test_encoding_comments_and_blank_lines_do_not_matter(raw):
     assert text_of(raw) == "a==1\nb>2"
 
 
-def test_a_fragment_is_no_comment():
+def test_url_fragment_is_not_a_comment():
     assert text_of(b"x @ https://h/x.whl#sha256=abc\n") == "x @ https://h/x.whl#sha256=abc"
 
 
@@ -75,7 +75,7 @@ def test_requirements_that_name_files_of_the_upload(tmp_path, line, names_files)
     assert found(tmp_path, {"requirements.txt": line}).needs_code is names_files
 
 
-def test_the_key_follows_what_is_asked_for(tmp_path):
+def test_key_depends_on_everything_the_installer_reads(tmp_path):
     files = {"requirements.txt": "a==1"}
     keys = {
         "plain": found(tmp_path, files).key,

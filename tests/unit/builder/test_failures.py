@@ -84,10 +84,10 @@ def test_lines_are_plain():
         ("a==1\n", "pulled-in-by-a==2", None),
     ],
 )
-def test_the_line_that_names_it(text, culprit, line):
+def test_line_number_of_a_requirement(text, culprit, line):
     assert find_line(text, culprit) == line
 
 
-def test_what_was_said_in_one_line_is_not_said_twice():
+def test_single_line_is_not_repeated():
     line = "handler.handle: expected a function, found int"
     assert import_message_of("handler.handle", [line]) == f"handler.handle cannot be imported: {line}"

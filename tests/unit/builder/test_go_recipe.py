@@ -1,4 +1,4 @@
-"""Commands that `go build -n` prints, and what is made of them."""
+"""Parsing and repeating the commands that `go build -n` prints."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Place:
     return Place(code=Path("/new"), work=Path("/b"), archives=tmp_path, program=Path("/out/program"))
 
 
-def test_packages_are_compiled_in_another_place(tmp_path):
+def test_packages_are_compiled_in_another_folder(tmp_path):
     recipe = find_recipe(PRINTED, CODE)
     assert recipe is not None
     steps = steps_of(recipe, {"inner/a.go": "1", "main/main.go": "2"}, place(tmp_path))
@@ -84,10 +84,10 @@ def test_only_what_changed_and_what_imports_it_is_compiled(tmp_path):
     ],
     ids=["assembly", "another command", "no link", "another main", "no files", "files cannot be told", "no shell text"],
 )
-def test_what_is_not_understood_is_no_recipe(old, new):
+def test_unknown_commands_give_no_recipe(old, new):
     assert old in PRINTED
     assert find_recipe(PRINTED.replace(old, new), CODE) is None
 
 
-def test_nothing_printed_is_no_recipe():
+def test_empty_output_gives_no_recipe():
     assert find_recipe("", CODE) is None

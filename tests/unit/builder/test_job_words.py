@@ -1,4 +1,4 @@
-"""States of a builder's pods and Jobs → what a user is told."""
+"""States of the pods and Jobs of a builder → messages for the user."""
 
 from sless.builder import push_image
 from sless.builder.builder_job import BUILDER, PUSHER
@@ -20,13 +20,13 @@ def test_a_pull_that_fails():
     assert find_trouble([pod(waiting={"reason": "InvalidImageName"}, init=True)], []).final
 
 
-def test_a_pod_that_fits_nowhere():
+def test_unschedulable_pod():
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes: Insufficient memory"}
     trouble = find_trouble([{"status": {"conditions": [condition]}}], [])
     assert trouble and trouble.text == "no node of the cluster can take the pod: 0/3 nodes: Insufficient memory"
 
 
-def test_a_pod_that_cannot_be_made_shows_in_events_alone():
+def test_refused_pod_is_found_in_events():
     message = 'Error creating: pods "build-1-x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4'
     events = [
         {"reason": "FailedCreate", "message": "old", "lastTimestamp": "1"},
@@ -37,12 +37,12 @@ def test_a_pod_that_cannot_be_made_shows_in_events_alone():
     assert find_trouble([pod()], events) is None, "it could after all"
 
 
-def test_a_pod_that_starts_is_no_trouble():
+def test_starting_pod_has_no_trouble():
     assert find_trouble([pod(waiting={"reason": "PodInitializing"})], []) is None
     assert find_trouble([], []) is None
 
 
-def test_how_a_container_ended():
+def test_end_of_a_container():
     assert find_ended(pod(ended={"exitCode": 137, "reason": "OOMKilled"}), "builder") == Ended(exit_code=-9, out_of_memory=True)
     assert find_ended(pod(ended={"exitCode": 139}), "builder").words == "function was ended by SIGSEGV (segmentation fault)"
     assert find_ended(pod(ended={"exitCode": 3}), "builder").words == "function exited with code 3"
@@ -50,7 +50,7 @@ def test_how_a_container_ended():
     assert not has_begun(pod(waiting={"reason": "x"}), "builder")
 
 
-def test_an_eviction_is_told():
+def test_eviction_is_reported():
     assert (
         is_evicted({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on disk"}})
         == "The node was low on disk"
@@ -80,7 +80,7 @@ def test_the_requirement_and_its_line_are_named():
     assert "ERROR: No matching distribution found for nosuch==9" in lines and not any(line.startswith("INFO") for line in lines)
 
 
-def test_a_registry_that_refuses_the_push_is_not_the_users_fault():
+def test_refused_push_is_not_the_users_fault():
     lines = ["INFO[0001] Pushing image", "error pushing image: failed to push: UNAUTHORIZED: authentication required"]
     assert not is_users_fault(lines) and is_users_fault(KANIKO)
     assert message_of(FAILED, lines, context(), "h.h").splitlines()[0] == f"the image cannot be built: {lines[1]}"
@@ -93,7 +93,7 @@ def test_go_names_file_and_line():
     )
 
 
-def test_a_builder_without_memory_names_the_setting():
+def test_out_of_memory_names_the_setting():
     end = End(ok=False, ended=Ended(exit_code=-9, out_of_memory=True))
     assert "SLESS_BUILDER_MEMORY" in message_of(end, ["x"], None, "h.h")
 

@@ -1,4 +1,4 @@
-"""Names of images."""
+"""Image references."""
 
 import re
 from dataclasses import replace
@@ -42,13 +42,13 @@ def test_no_registry():
     assert registry_of(Settings()) is None
 
 
-def test_docker_hub_is_asked_elsewhere_than_it_is_named():
+def test_docker_hub_has_another_api_host():
     registry = registry_of(Settings(registry_host="docker.io/ada"))
     assert registry is not None and registry.api_host == "registry-1.docker.io"
     assert "https://index.docker.io/v1/" in registry.credential_keys
 
 
-def test_a_tag_changes_with_everything_that_goes_into_the_image():
+def test_tag_depends_on_everything_in_the_image():
     tag = tag_of(SPEC, RECIPE)
     assert re.fullmatch(r"(ab){8}-[0-9a-f]{12}", tag)
     same = (
@@ -78,11 +78,11 @@ def test_a_tag_changes_with_everything_that_goes_into_the_image():
         ("r:5000/a/b:1", "r:5000/a/b:1"),
     ],
 )
-def test_a_name_without_a_host_is_completed(image, qualified):
+def test_default_host_is_added(image, qualified):
     assert qualified_of(image) == qualified
 
 
-def test_only_images_of_our_registry_are_ours():
+def test_images_of_other_registries_are_not_parsed():
     registry = RegistryName(host="r:5000", path="p")
     found = find_reference("r:5000/p/ns-fn:abc", registry)
     assert found is not None and (found.repository, found.tag, str(found)) == ("p/ns-fn", "abc", "r:5000/p/ns-fn:abc")

@@ -1,4 +1,4 @@
-"""The registry's client over HTTP: Debian's docker-registry for what it can, a small server for the token flow and for Harbor."""
+"""The registry client against Debian's docker-registry, and against a small server for the token flow and Harbor."""
 
 import base64
 import json
@@ -34,13 +34,13 @@ def test_credentials_are_found_under_each_form_of_the_host(key):
     assert find_credentials(plain, NAME) == Credentials(user="u", password="p:q")
 
 
-def test_credentials_of_others_are_not_taken():
+def test_credentials_for_other_hosts_are_ignored():
     assert find_credentials(config("other.example"), NAME) is None
     assert find_credentials(json.dumps({"auths": {"r.example:5000": {}}}), NAME) is None
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", "{}", '{"auths": {"r.example:5000": {"auth": "%%%"}}}'])
-def test_a_secret_that_is_something_else_is_named(text):
+def test_malformed_secret_is_named(text):
     with pytest.raises(RegistryFailed, match="registry secret"):
         find_credentials(text, NAME)
 
@@ -61,12 +61,12 @@ def test_an_image_is_found_and_deleted(registry_server: RegistryServer):
     ("text", "words"),
     [(None, "has none for it"), (config("elsewhere"), "has none for it")],
 )
-def test_a_registry_that_wants_a_password_says_so(registry_server: RegistryServer, text, words):
+def test_missing_password_is_reported(registry_server: RegistryServer, text, words):
     with pytest.raises(RegistryFailed, match=words):
         registry(registry_server.host, text).find_digest(Reference(host=registry_server.host, repository="unit/a", tag="t1"))
 
 
-def test_a_wrong_password_is_told_and_a_new_one_is_used(registry_server: RegistryServer):
+def test_wrong_password_is_reported_and_a_new_one_is_used(registry_server: RegistryServer):
     texts = [config(registry_server.host, password="wrong"), config(registry_server.host)]
     client = Registry(name=RegistryName(host=registry_server.host, path=""), insecure=True, read_config=lambda: texts.pop(0))
     image = Reference(host=registry_server.host, repository="unit/none", tag="t1")
@@ -84,7 +84,7 @@ def test_a_registry_that_does_not_answer():
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Asks for a Bearer token as Harbor and Docker Hub do; and Harbor's projects."""
+    """Requires a Bearer token, as Harbor and Docker Hub do; also serves Harbor's projects."""
 
     seen: ClassVar[list[tuple[str, str, str]]] = []
     projects: ClassVar[set[str]] = set()
@@ -165,18 +165,18 @@ def test_a_bearer_token_is_fetched_with_the_credentials_and_kept(server: str):
     ]
 
 
-def test_a_registry_that_never_deletes_says_so(server: str):
+def test_disabled_deletion_is_reported(server: str):
     with pytest.raises(DeletionNotAllowed, match="does not allow deleting images"):
         registry(server, config(server)).delete(Reference(host=server, repository="p/a", tag="t"))
 
 
-def test_a_token_that_is_refused_says_where(server: str):
+def test_refused_token_names_the_server(server: str):
     client = registry(server, config(server, password="wrong"))
     with pytest.raises(RegistryFailed, match=f"rejected the registry secret: 401 from http://{server}/token"):
         client.find_digest(Reference(host=server, repository="p/a", tag="t"))
 
 
-def test_harbors_project_is_made_once(server: str):
+def test_harbor_project_is_created_once(server: str):
     harbor = Harbor(url=f"http://{server}/", user=USER, password=PASSWORD)
     for project in ("functions", "functions", "raced"):
         harbor.ensure_project(project)

@@ -1,4 +1,4 @@
-"""The log of a build has an end, whatever an installer prints."""
+"""Limits of the build log."""
 
 from sless.builder.work import MAX_LINE_CHARS, MAX_LOG_CHARS, MAX_LOG_LINES, Work
 from sless.domain.model import Kind
@@ -17,7 +17,7 @@ def logged(lines: list[str]) -> list[str]:
     return list(work.poll().lines)
 
 
-def test_a_log_has_so_many_lines():
+def test_log_is_limited_in_lines():
     assert logged(["x"] * MAX_LOG_LINES) == ["x"] * MAX_LOG_LINES
     assert logged(["x"] * (MAX_LOG_LINES + 5))[-2:] == ["x", END]
 
@@ -26,7 +26,7 @@ def test_a_line_is_cut():
     assert logged(["y" * MAX_LINE_CHARS, "z" * 100_000]) == ["y" * MAX_LINE_CHARS, "z" * MAX_LINE_CHARS + " …[cut]"]
 
 
-def test_a_log_has_so_many_characters():
+def test_log_is_limited_in_characters():
     lines = logged(["y" * MAX_LINE_CHARS] * 2_000)
     assert lines[-1] == END and lines.count(END) == 1
     assert MAX_LOG_CHARS - 2 * MAX_LINE_CHARS < sum(map(len, lines)) <= MAX_LOG_CHARS + len(END)
