@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from wsgiref.types import WSGIApplication
 
@@ -14,7 +15,7 @@ from sless.asgi.contexts import FindContext, send_context
 from sless.asgi.mount import Mount
 from sless.asgi.paths import FoundPath, PathKind, path_of
 from sless.asgi.streams import OpenFollower, Streams
-from sless.asgi.types import Message, Receive, Scope, Send, Verifier
+from sless.asgi.types import Message, NamespaceChecker, Receive, Scope, Send, Verifier
 from sless.config import Settings
 from sless.errors import Code, SlessError
 from sless.proxy.hosts import function_hosts_of
@@ -55,10 +56,13 @@ class Application:
         self._parts = parts
         self._stopping = asyncio.Event()
         self._draining: asyncio.Future[None] | None = None
-        self._calls = Calls(parts.plane.invocations, parts.verifier)
+        # A pool per concern: slow key sets must not delay readiness, nor the other way round.
+        self._token_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="tokens")
+        self._ready_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readiness")
+        self._calls = Calls(parts.plane.invocations, self._verify)
         self._mount = Mount(parts.flask, settings)
         self._streams = Streams(
-            verifier=parts.verifier, follow_logs=parts.follow_logs, follow_build=parts.follow_build, stopping=self._stopping
+            verify=self._verify, follow_logs=parts.follow_logs, follow_build=parts.follow_build, stopping=self._stopping
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,10 +126,13 @@ class Application:
             await answer_error(scope, send, error)
         return error.status
 
-    def _find_unready(self) -> str | None:
+    async def _verify(self, authorization: str | None) -> NamespaceChecker:
+        return await asyncio.get_running_loop().run_in_executor(self._token_threads, self._parts.verifier.verify, authorization)
+
+    async def _find_unready(self) -> str | None:
         if not self.plane.routes.loaded:
             return "the routes have not been read yet"
-        return self._parts.find_unready()
+        return await asyncio.get_running_loop().run_in_executor(self._ready_thread, self._parts.find_unready)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -144,6 +151,8 @@ class Application:
             await self.plane.stop()
             await asyncio.to_thread(self._parts.stop)
             self._streams.close()
+            self._token_threads.shutdown(wait=False)
+            self._ready_thread.shutdown(wait=False)
         except Exception as error:
             _log.exception("the server did not stop cleanly")
             await send({"type": "lifespan.shutdown.failed", "message": str(error)})

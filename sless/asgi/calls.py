@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from sless.asgi.paths import FoundPath
-from sless.asgi.types import Receive, Scope, Send, Verifier
+from sless.asgi.types import Receive, Scope, Send, VerifyToken
 from sless.errors import Code, SlessError
 from sless.proxy.invoke import IncomingCall, Invocations
 from sless.proxy.request import CallerGone, Headers, Request
@@ -55,9 +55,9 @@ class AsgiCaller:
 
 
 class Calls:
-    def __init__(self, invocations: Invocations, verifier: Verifier) -> None:
+    def __init__(self, invocations: Invocations, verify: VerifyToken) -> None:
         self._invocations = invocations
-        self._verifier = verifier
+        self._verify = verify
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
         """Returns the status that was sent."""
@@ -66,7 +66,7 @@ class Calls:
         namespace = found.namespace
 
         async def check_token(authorization: str | None) -> None:
-            caller = await asyncio.to_thread(self._verifier.verify, authorization)
+            caller = await self._verify(authorization)
             caller.check(namespace)
             # The token is for sless only: with an operator's token the tenant's code could do whatever the operator can.
             request.headers = [pair for pair in request.headers if pair[0] != b"authorization"]

@@ -1,7 +1,7 @@
 """Liveness (the event loop runs) and readiness (as `app` sees it)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from sless.asgi.answers import answer_json
 from sless.asgi.types import Scope, Send
@@ -11,11 +11,11 @@ async def alive(scope: Scope, send: Send) -> int:
     return await answer_json(scope, send, 200, {"status": "ok"})
 
 
-async def ready(scope: Scope, send: Send, find_unready: Callable[[], str | None]) -> int:
-    """`find_unready` (called in a thread) returns why the server cannot serve, or None."""
+async def ready(scope: Scope, send: Send, find_unready: Callable[[], Awaitable[str | None]]) -> int:
+    """`find_unready` returns why the server cannot serve, or None."""
     try:
         async with asyncio.timeout(5):
-            reason = await asyncio.to_thread(find_unready)
+            reason = await find_unready()
     except TimeoutError:
         reason = "the check took over 5 s"
     if reason is None:

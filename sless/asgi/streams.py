@@ -11,7 +11,7 @@ from time import monotonic
 from urllib.parse import parse_qsl
 
 from sless.asgi.paths import FoundPath, PathKind
-from sless.asgi.types import Receive, Scope, Send, Verifier
+from sless.asgi.types import Receive, Scope, Send, VerifyToken
 from sless.domain.ports import Follower, FollowPage, FollowRequest
 from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
@@ -35,8 +35,8 @@ OpenFollower = Callable[[FollowRequest], Follower]
 class Streams:
     """`stopping` ends all streams when the server stops."""
 
-    def __init__(self, *, verifier: Verifier, follow_logs: OpenFollower, follow_build: OpenFollower, stopping: asyncio.Event) -> None:
-        self._verifier = verifier
+    def __init__(self, *, verify: VerifyToken, follow_logs: OpenFollower, follow_build: OpenFollower, stopping: asyncio.Event) -> None:
+        self._verify = verify
         self._open = {PathKind.LOGS: follow_logs, PathKind.BUILD: follow_build}
         self._stopping = stopping
         self._followed = Counter[str]()
@@ -47,7 +47,7 @@ class Streams:
         loop = asyncio.get_running_loop()
         headers: Headers = scope["headers"]
         authorization = _header(headers, b"authorization")
-        caller = await asyncio.to_thread(self._verifier.verify, authorization)
+        caller = await self._verify(authorization)
         caller.check(found.namespace)
         with self._slot_of(found.namespace):
             follower = await loop.run_in_executor(self._threads, self._open[found.path_kind], _request_of(scope, found))

@@ -14,6 +14,10 @@ class NamespaceChecker(Protocol):
         """Raises SlessError FORBIDDEN for a namespace that the token does not open."""
 
 
+VerifyToken = Callable[[str | None], Awaitable[NamespaceChecker]]
+"""Verifies an Authorization header in a thread. Raises SlessError."""
+
+
 class Verifier(Protocol):
     def verify(self, authorization: str | None) -> NamespaceChecker:
         """Raises SlessError for a token that is not valid. May block (to fetch keys), so it is called in a thread."""

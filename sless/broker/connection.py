@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiormq
@@ -21,6 +22,8 @@ CONNECT_SEC = 15.0
 HEARTBEAT_SEC = 20
 RPC_SEC = 20.0
 CLOSE_SEC = 5.0
+_RESOLVERS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="broker-names")
+"""Threads of their own: brokers' names that resolve slowly delay only other brokers."""
 
 # Problems of a tenant's broker belong into the trigger's message, not into the server's log.
 for _name in ("aiormq", "aiormq.connection", "aiormq.channel"):
@@ -103,6 +106,10 @@ def _library_url(url: BrokerUrl) -> URL:
     )  # fmt: skip
 
 
+async def _resolve(outbound: Outbound, host: str, port: int) -> str:
+    return await asyncio.get_running_loop().run_in_executor(_RESOLVERS, outbound.address_of, host, port)
+
+
 class _Transport(TransportFactory):
     def __init__(self, url: BrokerUrl, outbound: Outbound | None, budget: Budget) -> None:
         self._url = url
@@ -112,7 +119,7 @@ class _Transport(TransportFactory):
     async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connects to the checked address, whatever the library passes."""
         host, port = self._url.host, self._url.port
-        address = host if self._outbound is None else await asyncio.to_thread(self._outbound.address_of, host, port)
+        address = host if self._outbound is None else await _resolve(self._outbound, host, port)
         tls: dict[str, Any] = {}
         if self._url.tls:
             tls = {"ssl": await asyncio.to_thread(ssl.create_default_context), "server_hostname": host}

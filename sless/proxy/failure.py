@@ -1,7 +1,8 @@
 """Why a call failed on an instance: one explanation for all ways to call one, and what the backend is told of the instance."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 
 from sless.domain.model import CallStatus
 from sless.domain.ports import Route
@@ -15,16 +16,21 @@ from sless.proxy.sweep import Sweep
 _PAUSES_SEC = (0.0, 0.02, 0.05, 0.1, 0.13)
 """Before each query for the reason, 300 ms in all: a dying process closes its socket before its parent is notified."""
 
+_THREADS = 4
+
 WhyGone = Callable[[str], str | None]
 
 
 class InstanceFailures:
-    """`why_gone` and `report_unresponsive` are the backend's, called in threads. Used on the event loop only."""
+    """`why_gone` and `report_unresponsive` are the backend's, called in threads of their own: failing calls do not delay other work. All
+    calls that fail on an instance at the same time share one query and one report. Used on the event loop only."""
 
     def __init__(self, sweep: Sweep, why_gone: WhyGone, report_unresponsive: Callable[[str], None]) -> None:
         self._suspects = Suspects(sweep)
         self._why_gone = why_gone
         self._report_unresponsive = report_unresponsive
+        self._threads = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="instance-failures")
+        self._shared: dict[tuple[str, str], asyncio.Task[str | None]] = {}
 
     def mark(self, live: LiveRoute, instance: LiveEndpoint, error: BaseException) -> None:
         """Before the call releases its slot: an instance on which a call timed out gets no other until it answers a health check."""
@@ -43,19 +49,41 @@ class InstanceFailures:
 
     async def report(self, instance: LiveEndpoint) -> None:
         """The backend checks the instance and replaces it if need be. Also for one that cannot be reached, alive or not."""
-        await asyncio.to_thread(self._report_unresponsive, instance.endpoint.id)
+        await self._share("report", instance, self._report)
 
     async def stop(self) -> None:
         await self._suspects.stop()
 
+    def close(self) -> None:
+        """After the last call has ended. Blocks."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
     async def _broken_off(self, route: Route, instance: LiveEndpoint, error: BrokenOff) -> SlessError:
         """502 with the backend's reason, else with what was observed on the connection."""
+        if not instance.end_reason:
+            instance.end_reason = await self._share("reason", instance, self._find_reason) or ""
+        if instance.end_reason:
+            return SlessError(code_of(instance.end_reason), instance.end_reason)
+        return SlessError(Code.FUNCTION_BROKE_OFF, f'{route.kind} "{route.name}" broke off: {_observation_of(error)}')
+
+    async def _find_reason(self, endpoint_id: str) -> str | None:
         for pause_sec in _PAUSES_SEC:
             await asyncio.sleep(pause_sec)
-            reason = await asyncio.to_thread(self._why_gone, instance.endpoint.id)
+            reason = await asyncio.get_running_loop().run_in_executor(self._threads, self._why_gone, endpoint_id)
             if reason:
-                return SlessError(code_of(reason), reason)
-        return SlessError(Code.FUNCTION_BROKE_OFF, f'{route.kind} "{route.name}" broke off: {_observation_of(error)}')
+                return reason
+        return None
+
+    async def _report(self, endpoint_id: str) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._report_unresponsive, endpoint_id)
+
+    async def _share(self, kind: str, instance: LiveEndpoint, ask: Callable[[str], Coroutine[None, None, str | None]]) -> str | None:
+        key = (kind, instance.endpoint.id)
+        task = self._shared.get(key)
+        if task is None:
+            task = self._shared[key] = asyncio.get_running_loop().create_task(ask(instance.endpoint.id))
+            task.add_done_callback(lambda _: self._shared.pop(key, None))
+        return await asyncio.shield(task)
 
 
 def code_of(reason: str) -> Code:

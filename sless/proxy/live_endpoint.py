@@ -23,6 +23,8 @@ class LiveEndpoint:
         """Not in the table any more, or draining: gets no new call, and connections are closed once idle."""
         self.suspect = False
         """A call timed out here, and the instance has not answered a health check since (`suspects`)."""
+        self.end_reason = ""
+        """Why it ended, once the backend has said so (`failure`)."""
         self._idle: list[UpstreamConnection] = []
         self._suspended_until = 0.0
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
 
@@ -53,6 +54,7 @@ class LogPuller:
         self._pulls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
         self._fresh_at: dict[str, float] = {}
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="log-pages")
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="log puller")
@@ -64,6 +66,7 @@ class LogPuller:
             await asyncio.gather(self._task, return_exceptions=True)
         self._pull_due(monotonic())
         await asyncio.gather(*self._pulls, return_exceptions=True)
+        self._threads.shutdown(wait=False)
 
     def draining(self, instance: LiveEndpoint) -> None:
         """Fetches the lines of an instance that gets no more calls, now and when its last call has ended."""
@@ -132,7 +135,8 @@ class LogPuller:
         """Returns whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
         endpoint, after = source.instance.endpoint, source.seq
         page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep)
-        lines, last = await asyncio.to_thread(lines_of_page, page, endpoint.id, endpoint.workload_id)
+        parsed = asyncio.get_running_loop().run_in_executor(self._threads, lines_of_page, page, endpoint.id, endpoint.workload_id)
+        lines, last = await parsed
         full = len(lines) >= _FULL_PAGE
         if lines and lines[0].seq <= after:
             raise ValueError(f"expected lines after {after}, found line {lines[0].seq}")

@@ -99,6 +99,7 @@ class DataPlane:
         await self.routes.stop()
         await self.sweep.stop()
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
+        await asyncio.to_thread(self.forwarder.failures.close)
         await asyncio.to_thread(self.acceptor.close)
         await asyncio.to_thread(self.events.close)
         await asyncio.to_thread(self.oneoff.close)

@@ -89,6 +89,10 @@ class FakeBackend:
         self.removed: list[str] = []
         self.stuck: list[str] = []
         self.reasons: dict[str, str] = {}
+        self.answers = threading.Event()
+        """While it is clear, `why_gone` and `report_unresponsive` block."""
+        self.answers.set()
+        self.asked: list[str] = []
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         self.started.append(run)
@@ -100,10 +104,13 @@ class FakeBackend:
         self.removed.append(run_id)
 
     def why_gone(self, endpoint_id: str) -> str | None:
+        self.asked.append(endpoint_id)
+        self.answers.wait(10)
         return self.reasons.get(endpoint_id)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
         self.stuck.append(endpoint_id)
+        self.answers.wait(10)
 
 
 class FakeCaller:
