@@ -21,6 +21,9 @@ run_attempts = Counter(
     "sless_run_attempts", "Attempts to run jobs, asynchronous calls and firings, by outcome.", ["trigger", "status"], registry=REGISTRY
 )
 callbacks = Counter("sless_callbacks", "Callbacks by result: delivered, retried, or failed.", ["result"], registry=REGISTRY)
+history_dropped = Counter(
+    "sless_history_dropped", "Rows that the bounds of the history buffer dropped: calls, lines.", ["kind"], registry=REGISTRY
+)
 messages = Counter("sless_messages", "Attempts to process AMQP messages, by outcome.", ["status"], registry=REGISTRY)
 queue_depth = Gauge("sless_queue_depth", "Entries waiting in each queue.", ["queue"], registry=REGISTRY)
 waiting_calls = Gauge("sless_waiting_calls", "Calls that wait for an instance or a run slot.", registry=REGISTRY)

@@ -1,7 +1,8 @@
 """History of calls, collected in memory and written in batches by a thread: small ones after 0.2 s, large ones each second.
 
 Bounded to the newest 10,000 rows per workload and 50,000 in total, and to 100,000 log lines or 64 MB; statistics are sums and always
-kept. If the database is away, a batch is kept and merged with newer rows, within the same bounds; the oldest rows are dropped.
+kept. If the database is away, a batch is kept and merged with newer rows, within the same bounds; the oldest rows are dropped
+and counted (`sless_history_dropped_total`).
 """
 
 import logging
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from sless import metrics
 from sless.domain.model import CallStatus, Invocation, LogLine
 from sless.domain.ports import HistorySink
 from sless.proxy.request import CallRecord
@@ -33,6 +35,8 @@ class Batch:
     lines: deque[LogLine] = field(default_factory=deque)
     size: int = 0
     line_chars: int = 0
+    dropped_calls: int = 0
+    dropped_lines: int = 0
 
     def add(self, call: CallRecord) -> None:
         self.stats_of(call).add(call)
@@ -52,11 +56,14 @@ class Batch:
             rows = self.calls[workload_id] = deque(maxlen=ROWS_PER_WORKLOAD)
         if len(rows) < ROWS_PER_WORKLOAD:
             self.size += 1
+        else:
+            self.dropped_calls += 1
         rows.append(call)
         if self.size > ROWS_IN_ALL:
             longest = max(self.calls.values(), key=len)
             longest.popleft()
             self.size -= 1
+            self.dropped_calls += 1
 
     def put_before(self, newer: "Batch") -> "Batch":
         """This unwritten batch, merged with a newer one."""
@@ -69,6 +76,8 @@ class Batch:
             for call in rows:
                 self.keep(call)
         self.add_lines(newer.lines)
+        self.dropped_calls += newer.dropped_calls
+        self.dropped_lines += newer.dropped_lines
         return self
 
     def add_lines(self, lines: Iterable[LogLine]) -> None:
@@ -77,6 +86,15 @@ class Batch:
             self.line_chars += len(line.text)
         while len(self.lines) > LINES_IN_ALL or self.line_chars > LINE_CHARS_IN_ALL:
             self.line_chars -= len(self.lines.popleft().text)
+            self.dropped_lines += 1
+
+    def report_dropped(self) -> None:
+        """Logs and counts dropped rows, once."""
+        if self.dropped_calls or self.dropped_lines:
+            _log.warning("the history buffer is full: dropped %d calls and %d log lines", self.dropped_calls, self.dropped_lines)
+            metrics.history_dropped.labels("calls").inc(self.dropped_calls)
+            metrics.history_dropped.labels("lines").inc(self.dropped_lines)
+            self.dropped_calls = self.dropped_lines = 0
 
     def __bool__(self) -> bool:
         return bool(self.stats or self.lines)
@@ -124,6 +142,7 @@ class Recorder:
             batch, self._batch = self._batch, Batch()
         if not batch:
             return True
+        batch.report_dropped()
         rows = [invocation_of(call) for calls in batch.calls.values() for call in calls]
         try:
             self._sink.add_history(rows, [sums.row(key) for key, sums in batch.stats.items()], list(batch.lines))
@@ -146,7 +165,11 @@ class Recorder:
                 self._well = self.flush()
                 waited_sec = 0.0
         if not self.flush():
-            _log.error("the last history could not be written and is lost")
+            metrics.history_dropped.labels("calls").inc(self._batch.size)
+            metrics.history_dropped.labels("lines").inc(len(self._batch.lines))
+            _log.error(
+                "the last history could not be written: %d calls and %d log lines are lost", self._batch.size, len(self._batch.lines)
+            )
 
 
 def invocation_of(call: CallRecord) -> Invocation:

@@ -5,6 +5,7 @@ import pytest
 from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import Route
 from sless.domain.statistics import LATENCY_BOUNDS_MS
+from sless.metrics import REGISTRY
 from sless.proxy import recorder as recorder_module
 from sless.proxy.recorder import Recorder
 from sless.proxy.request import CallRecord, Request
@@ -44,7 +45,12 @@ def test_stats_are_summed_per_workload_version_and_minute() -> None:
     assert len(history.invocations) == 7
 
 
+def dropped(kind: str) -> float:
+    return REGISTRY.get_sample_value("sless_history_dropped_total", {"kind": kind}) or 0.0
+
+
 def test_rows_are_bounded_but_sums_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dropped("calls")
     monkeypatch.setattr(recorder_module, "ROWS_PER_WORKLOAD", 10)
     monkeypatch.setattr(recorder_module, "ROWS_IN_ALL", 15)
     history = FakeHistory()
@@ -59,6 +65,7 @@ def test_rows_are_bounded_but_sums_are_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(kept["f"]) + len(kept["g"]) == 15
     assert kept["g"][-1] == 99 and kept["f"][-1] == 99
     assert sum(row.calls for row in history.stats) == 200
+    assert dropped("calls") - before == 200 - 15
 
 
 def test_a_batch_waits_for_a_database_that_is_away() -> None:
@@ -93,6 +100,7 @@ def test_memory_stays_bounded_while_the_database_is_away(monkeypatch: pytest.Mon
 
 
 def test_lines_stay_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dropped("lines")
     monkeypatch.setattr(recorder_module, "LINES_IN_ALL", 8)
     monkeypatch.setattr(recorder_module, "LINE_CHARS_IN_ALL", 50)
     history = FakeHistory()
@@ -107,6 +115,7 @@ def test_lines_stay_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     history.failing = False
     recorder.flush()
     assert [line.seq for line in history.lines] == list(range(7, 12))
+    assert dropped("lines") - before == 24 - 5
 
 
 def test_what_is_left_is_written_on_stop() -> None:
