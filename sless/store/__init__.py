@@ -23,6 +23,7 @@ from sless.store.store import Store
 __all__ = ["Store", "open_store", "sqlite_url_of"]
 
 
-def open_store(database_url: str, *, holder: str | None = None, read_time: ReadTime | None = None) -> Store:
-    """`holder` names this process in leases, claims and statistics. Neither connects to PostgreSQL nor migrates. Raises ConfigError."""
-    return Store(open_database(database_url), holder or ids.new_id(), read_time)
+def open_store(database_url: str, *, holder: str | None = None, read_time: ReadTime | None = None, durable: bool = True) -> Store:
+    """`holder` names this process in leases, claims and statistics. Without `durable`, SQLite does not wait for the disk: for tests.
+    Neither connects to PostgreSQL nor migrates. Raises ConfigError."""
+    return Store(open_database(database_url, durable), holder or ids.new_id(), read_time)

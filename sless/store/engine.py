@@ -80,11 +80,11 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(database_url: str) -> Database:
+def open_database(database_url: str, durable: bool = True) -> Database:
     """Does not connect to PostgreSQL before the first use; creates the file of a SQLite database. Raises ConfigError."""
     url = url_of(database_url)
     if url.get_backend_name() == "sqlite":
-        return Database(_sqlite_engine(url))
+        return Database(_sqlite_engine(url, durable))
     return Database(_postgres_engine(url))
 
 
@@ -109,7 +109,7 @@ def sqlite_url_of(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _sqlite_engine(url: URL, durable: bool) -> Engine:
     _ensure_private_file(Path(str(url.database)))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SEC}, **_POOL)
 
@@ -118,7 +118,7 @@ def _sqlite_engine(url: URL) -> Engine:
         # None: the driver starts no transactions by itself; `on_begin` does.
         connection.isolation_level = None
         _ensure_wal(connection)
-        for pragma in ("foreign_keys=ON", "synchronous=FULL", "journal_size_limit=67108864"):
+        for pragma in ("foreign_keys=ON", f"synchronous={'FULL' if durable else 'OFF'}", "journal_size_limit=67108864"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import text
 
 from sless.domain.model import Kind, Workload
 from sless.store import Store, open_store
@@ -13,6 +13,20 @@ from tests.builders import NAMESPACE, make_workload_spec
 from tests.contract.rest_harness import Rest
 
 DATABASES = ("sqlite", "postgresql")
+# A third of the time of TRUNCATE, a fourth of that of a new database from a template: the tables hold a few rows at most.
+EMPTY_EVERY_TABLE = """
+DO $$
+DECLARE
+    item record;
+BEGIN
+    SET LOCAL session_replication_role = replica;  -- no foreign keys
+    FOR item IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version' LOOP
+        EXECUTE format('DELETE FROM %I', item.tablename);
+    END LOOP;
+    PERFORM setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false) FROM pg_sequences;
+    INSERT INTO revisions (name, value) VALUES ('routes', 1), ('triggers', 1);
+END $$
+"""
 
 MakeStore = Callable[..., Store]
 
@@ -43,12 +57,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         shutil.copyfile(request.getfixturevalue("migrated_sqlite"), path)
         return f"sqlite:///{path}"
     url: str = request.getfixturevalue("migrated_postgres")
-    store = open_store(url)
-    with store.database.write() as conn:
-        found = conn.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"))
-        conn.execute(text(f"TRUNCATE {', '.join(found.scalars())} RESTART IDENTITY CASCADE"))
-        conn.execute(text("INSERT INTO revisions (name, value) VALUES ('routes', 1), ('triggers', 1)"))
-    store.close()
+    with psycopg.connect(url) as connection:
+        connection.execute(EMPTY_EVERY_TABLE)
     return url
 
 
@@ -66,7 +76,7 @@ def make_store(database_url: str) -> Iterator[MakeStore]:
     opened: list[Store] = []
 
     def make(**options: object) -> Store:
-        store = open_store(database_url, **options)  # type: ignore[arg-type]
+        store = open_store(database_url, **{"durable": False} | options)  # type: ignore[arg-type]
         opened.append(store)
         return store
 

@@ -167,7 +167,8 @@ class TestTransactions:
             raise ZeroDivisionError
         assert store.tenants.find(NAMESPACE) is not None
 
-    def test_what_sqlite_is_set_to(self, store):
+    def test_what_sqlite_is_set_to(self, make_store):
+        store = make_store(durable=True)
         with store.database.engine.connect() as conn:
             if not store.database.is_sqlite:
                 return
