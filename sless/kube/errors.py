@@ -7,6 +7,9 @@ from typing import Any
 _QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), limited: (?P<limited>.+)$", re.S)
 _FORBIDDEN = re.compile(r'^\S+ "[^"]*" is forbidden: (?P<reason>.+)$', re.S)
 
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|[MGT]|[KMGT]i|)$")
+_UNITS = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
 
 class KubeError(Exception):
     """Any error. `status` is the HTTP status (0: no answer), `reason` the API's CamelCase reason, `message` a sentence."""
@@ -48,8 +51,12 @@ def error_of(status: int, body: bytes) -> KubeError:
     return KubeError(status, reason, message)
 
 
-def is_quota_refusal(message: str) -> bool:
-    return _QUOTA.search(message) is not None
+def is_quota_used_up(message: str) -> bool:
+    """Whether a quota refuses something that fits once other objects are gone."""
+    if not (quota := _QUOTA.search(message)):
+        return False
+    asked, limited = _by_resource(quota["requested"]), _by_resource(quota["limited"])
+    return all(_number_of(value) <= _number_of(limited.get(name, "")) for name, value in asked.items())
 
 
 def plain(message: str) -> str:
@@ -67,6 +74,12 @@ def _by_resource(text: str) -> dict[str, str]:
     """`limits.memory=128Mi,pods=1` → {"memory": "128Mi", "pods": "1"}."""
     pairs = (part.split("=", 1) for part in text.split(",") if "=" in part)
     return {name.strip().removeprefix("limits.").removeprefix("requests."): value.strip() for name, value in pairs}
+
+
+def _number_of(quantity: str) -> float:
+    """Of `128Mi`, `500m`, `3`; infinite for anything else, which is then no limit."""
+    found = _QUANTITY.match(quantity)
+    return float(found[1]) * _UNITS[found[2]] if found else float("inf")
 
 
 def _status_of(body: bytes) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sless.clock import parse_rfc3339
 from sless.domain.exits import exit_words_of
-from sless.kube.errors import is_quota_refusal, plain
+from sless.kube.errors import is_quota_used_up, plain
 from sless.kube.names import MAIN_CONTAINER
 
 Json = dict[str, Any]
@@ -117,7 +117,7 @@ def trouble_of_deployment(deployment: Json) -> PodTrouble | None:
 def refusal_of(message: str) -> PodTrouble:
     """`message` is `pods "hello-" is forbidden: …` or `Error creating: pods …`."""
     text = plain(message.removeprefix("Error creating: "))
-    return PodTrouble(text=f"the cluster refuses a new pod: {_short(text)}", rank=1, quota=is_quota_refusal(message))
+    return PodTrouble(text=f"the cluster refuses a new pod: {_short(text)}", rank=1, quota=is_quota_used_up(message))
 
 
 def created_at_of(item: Json) -> datetime:
