@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from sless.builder.builder_fit import BuilderFit, times
+from sless.domain.addresses import BLOCKED_4, BLOCKED_6
 from sless.kube.names import ROLE_BUILD, labels_of
 from sless.kube.stamp import stamped
 
@@ -19,8 +20,6 @@ PUSH_SECRET = "sless-push"
 PULL_SECRET = "sless-base-images"
 NAME = "sless-builds"
 _LINK_LOCAL_4 = "169.254.0.0/16"
-_PRIVATE_4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", _LINK_LOCAL_4, "172.16.0.0/12", "192.168.0.0/16")
-_PRIVATE_6 = ("::1/128", "fc00::/7", "fe80::/10")
 _SPARE_PODS = 2
 """Beyond the number of concurrent builds: a retrying Job keeps its old pod for a moment."""
 
@@ -81,8 +80,8 @@ def _isolation(fit: BuilderFit) -> Json:
         # With some network plug-ins an address block does not match pods of the cluster.
         return {**_CLOSED, "egress": [dns, {"to": [*everything, {"namespaceSelector": {}}]}]}
     public = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_PRIVATE_4)}},
-        {"ipBlock": {"cidr": "::/0", "except": list(_PRIVATE_6)}},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(BLOCKED_4)}},
+        {"ipBlock": {"cidr": "::/0", "except": list(BLOCKED_6)}},
     ]
     server = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": fit.pod_namespace}}}
     allowed = [

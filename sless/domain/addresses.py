@@ -13,10 +13,15 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Ranges that `is_global` reports as public in some or all patch releases of Python 3.11.
-_NOT_PUBLIC_4 = tuple(map(IPv4Network, ("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4")))
-_UNICAST_6 = IPv6Network("2000::/3")
-_NOT_PUBLIC_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
+BLOCKED_4 = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+)  # fmt: skip
+"""IPv4 ranges that tenants cannot reach: through sless itself, from functions and, with SLESS_BUILDER_EGRESS_ALLOW, from builds.
+168.63.129.16 is the platform address of Azure."""
+BLOCKED_6 = ("::/3", "4000::/2", "8000::/1", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+"""The same for IPv6. The first three are all but 2000::/3: private, link-local and multicast addresses, mapped IPv4, NAT64."""
+_BLOCKED = tuple(map(ip_network, (*BLOCKED_4, *BLOCKED_6)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +41,9 @@ def parse_allowed(texts: Iterable[str]) -> tuple[Allowed, ...]:
 
 
 def is_public(address: Address) -> bool:
-    if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC_4)
     # A zone (`fe80::1%eth0`) only has a meaning on this machine.
-    return address.scope_id is None and address in _UNICAST_6 and not any(address in network for network in _NOT_PUBLIC_6)
+    zoned = isinstance(address, IPv6Address) and address.scope_id is not None
+    return not zoned and not any(address.version == network.version and address in network for network in _BLOCKED)
 
 
 def may_reach(address: Address, port: int, allowed: Iterable[Allowed]) -> bool:

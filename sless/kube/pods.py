@@ -15,7 +15,9 @@ LEAST_MEMORY_MIB = 32
 """With less, a container does not even start: the container runtime needs some memory itself."""
 TMP_SIZE = "256Mi"
 CODE_SIZE = "512Mi"
-"""Limit for unpacked small code and files written beside it, so that a function cannot fill its node."""
+DISK_SIZE = "1Gi"
+DISK_REQUEST = "64Mi"
+"""Limits for /tmp, for unpacked small code with files beside it, and for all with logs, so that a function cannot fill its node."""
 
 CODE_DIR = "/app/function"
 ARCHIVE_DIR = "/app/archive"
@@ -132,8 +134,8 @@ def resources_of(memory_mb: int, placement: Placement) -> Json:
     """Memory is requested in full, so that nodes are not overcommitted; CPU is shared."""
     memory = f"{max(memory_mb, LEAST_MEMORY_MIB)}Mi"
     return {
-        "limits": {"cpu": placement.cpu, "memory": memory},
-        "requests": {"cpu": placement.cpu_request, "memory": memory},
+        "limits": {"cpu": placement.cpu, "ephemeral-storage": DISK_SIZE, "memory": memory},
+        "requests": {"cpu": placement.cpu_request, "ephemeral-storage": DISK_REQUEST, "memory": memory},
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sless.config import Settings
-from sless.domain.addresses import Allowed, parse_allowed
+from sless.domain.addresses import BLOCKED_4, BLOCKED_6, Allowed, parse_allowed
 from sless.errors import ConfigError
 from sless.kube.client import Kube
 from sless.kube.errors import Refused
@@ -16,13 +16,6 @@ Json = dict[str, Any]
 
 ISOLATION = "sless-isolation"
 QUOTA = "sless"
-
-_NOT_PUBLIC_4 = (
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16",
-    "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
-)  # fmt: skip
-_NOT_PUBLIC_6 = ("::/127", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fc00::/7", "fe80::/10", "ff00::/8")
-"""Private ranges, and those through which a gateway would reach a private IPv4 address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +112,8 @@ def _isolation(policy: TenantPolicy) -> Json:
     dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     public = {
         "to": [
-            {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_NOT_PUBLIC_4)}},
-            {"ipBlock": {"cidr": "::/0", "except": list(_NOT_PUBLIC_6)}},
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(BLOCKED_4)}},
+            {"ipBlock": {"cidr": "::/0", "except": list(BLOCKED_6)}},
         ]
     }
     return {
