@@ -34,6 +34,10 @@ STEPS = (FETCHER, BUILDER, PUSHER)
 WORKSPACE = "/workspace"
 IMAGE = "/image"
 PUSH_CONFIG = "/sless-registry"
+WORKSPACE_SIZE = "2Gi"
+IMAGE_SIZE = "8Gi"
+STORAGE_SIZE = "24Gi"
+"""buildah's driver vfs keeps a whole copy of the file system for each layer."""
 BACKOFF_LIMIT = 2
 KEPT_SEC = 3600
 """How long a finished Job is kept, in case the server is down at the moment."""
@@ -99,13 +103,13 @@ def job_labels_of(fit: BuilderFit, build: BuildJob) -> dict[str, str]:
 
 def _pod_spec_of(fit: BuilderFit, build: BuildJob) -> Json:
     volumes: list[Json] = [
-        {"name": "workspace", "emptyDir": {}},
-        {"name": "tmp", "emptyDir": {}},
-        {"name": "image", "emptyDir": {}},
+        {"name": "workspace", "emptyDir": {"sizeLimit": WORKSPACE_SIZE}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": WORKSPACE_SIZE}},
+        {"name": "image", "emptyDir": {"sizeLimit": IMAGE_SIZE}},
         {"name": "build-env", "secret": {"secretName": build_of(build.id), "defaultMode": 0o444}},  # 65532 runs the installers
     ]
     if fit.builder == "buildah":
-        volumes.append({"name": "storage", "emptyDir": {}})
+        volumes.append({"name": "storage", "emptyDir": {"sizeLimit": STORAGE_SIZE}})
     for name, secret in (("registry", PUSH_SECRET if fit.push_secret else ""), ("base", PULL_SECRET if fit.pull_secret else "")):
         if secret:
             items = [{"key": ".dockerconfigjson", "path": "config.json"}]

@@ -1,4 +1,4 @@
-"""What the state of a builder's or check's Job means: pure."""
+"""Interprets the state of a build's Jobs and their pods: pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Ended:
 
 
 def find_trouble(pods: Iterable[Json], events: Iterable[Json]) -> PodTrouble | None:
-    """`events` are those about the Job: that no pod can be made shows nowhere else."""
+    """Why the newest pod does not start. `events` are those of the Job, the only place that shows a refused pod."""
     pods = list(pods)
     for pod in pods:
         if trouble := _of_pod(pod):
@@ -52,7 +52,7 @@ def _of_pod(pod: Json) -> PodTrouble | None:
 
 
 def find_ended(pod: Json, container: str) -> Ended | None:
-    """None: it has not ended (or not begun)."""
+    """None while it has not ended."""
     for status in _statuses_of(pod):
         ended = (status.get("state") or {}).get("terminated")
         if status.get("name") == container and ended:
@@ -62,14 +62,14 @@ def find_ended(pod: Json, container: str) -> Ended | None:
 
 
 def has_begun(pod: Json, container: str) -> bool:
-    """It runs or has run: there may be a log."""
+    """Whether it runs or has run, so that there may be a log."""
     return any(
         status.get("name") == container and {"running", "terminated"} & set(status.get("state") or {}) for status in _statuses_of(pod)
     )
 
 
 def find_condition(job: Json, kind: str) -> Json | None:
-    """The Job's condition `Complete` or `Failed`, if it holds."""
+    """The condition `Complete` or `Failed` of a Job if it is true."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition.get("type") == kind and condition.get("status") == "True":
             return dict(condition)
@@ -77,7 +77,7 @@ def find_condition(job: Json, kind: str) -> Json | None:
 
 
 def is_evicted(pod: Json) -> str | None:
-    """Why the cluster ended the pod, if it did."""
+    """The reason if the cluster ended the pod, else None."""
     status = pod.get("status") or {}
     return str(status.get("message") or status["reason"]) if status.get("reason") and status.get("phase") == "Failed" else None
 

@@ -129,6 +129,12 @@ def test_kaniko_runs_at_the_baseline_level():
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
 
 
+@pytest.mark.parametrize("builder", ["kaniko", "buildah"])
+def test_every_volume_has_a_size_limit(builder):
+    volumes = job_of(fit(builder=builder), BUILD)["spec"]["template"]["spec"]["volumes"]
+    assert [volume["name"] for volume in volumes if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]] == []
+
+
 def test_variable_references_in_arguments_are_escaped():
     command = job_of(fit(), BUILD)["spec"]["template"]["spec"]["initContainers"][0]["command"]
     assert command[-3] == "http://sless/c?e=1&s=$$(X)"
