@@ -57,7 +57,7 @@ ENTRYPOINT = Field(
 ENVIRONMENTS = (
     environment("env_vars", "Environment of the code."),
     environment("build_env", "Environment of the package installer alone, such as an index with a password.", write_only=True),
-    environment("secret_env", "Like `env_vars`, but the server never shows it.", write_only=True),
+    environment("secret_env", "Like `env_vars`, but the server never shows it; Terraform's state holds it.", write_only=True),
 )
 DESCRIBING = (
     setting(schemas.FUNCTION, "description", "Free text."),
@@ -94,6 +94,14 @@ TIMES = (
 )
 
 
+SCALING = {
+    "min_instances": "Instances that are always there.",
+    "max_instances": "Instances at most.",
+    "idle_seconds": "Seconds without a call after which an instance ends.",
+}
+"""Attributes as soon as the server's schema has them."""
+
+
 def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
     """What functions and services have in common. A new setting of the REST interface is one line here."""
     return (
@@ -106,6 +114,7 @@ def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
         setting(kind, "memory_mb", "Memory of one instance in MB.", type=NUMBER),
         setting(kind, "concurrency", "Calls at once per instance; more wait.", type=NUMBER),
         setting(kind, "event_format", "Shape of the event of a call over HTTP: `sless`, `aws-http-v1` or `aws-http-v2`."),
+        *(setting(kind, name, text, type=NUMBER, zero=False) for name, text in SCALING.items() if name in kind),
         *ENVIRONMENTS,
         *DESCRIBING,
     )

@@ -1,12 +1,14 @@
 """The configurations of the examples. `make marathon` applies and runs that of `postgres`."""
 
+import json
 import os
 import shutil
 
+import psycopg
 import pytest
 import requests
 
-from tests.services.product import ROOT
+from tests.services.product import ROOT, wait_until
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/main.tf"))
 WANTED = {"hello-node", "simple-node", "simple-python", "notes-python", "hello-go", "pg-list-python", "postgres", "event-log"}
@@ -43,3 +45,27 @@ def test_hello_node_and_its_job(example, node_binary):
     assert outputs["sum"] == 600
     assert requests.get(outputs["url"], timeout=10).json()["message"] == "Hello, world!"
     assert workspace.is_unchanged(), "the state beside the code is no code"
+
+
+@pytest.mark.slow
+def test_event_log_writes_what_was_sent(example, rabbit_server, postgres_server):
+    database = postgres_server.create_database()
+    workspace = example("event-log")
+    name = database.partition("@/")[2].partition("?")[0]
+    variables = {"amqp_url": rabbit_server.url(), "pghost": str(postgres_server.folder), "pgdatabase": name}
+    url = workspace.apply(environ={f"TF_VAR_{name}": value for name, value in variables.items()})["url"]
+    sent = requests.post(url, json={"order": 7}, timeout=40)
+    assert sent.status_code == 202, sent.text
+
+    def rows():
+        with psycopg.connect(database) as connection:
+            if connection.execute("SELECT to_regclass('event_log')").fetchone()[0] is None:
+                return []
+            return connection.execute("SELECT message_id, body FROM event_log").fetchall()
+
+    wait_until(lambda: bool(rows()), "the message is in the table", 60)
+    assert rows() == [(sent.json()["queued"], {"order": 7})]
+    flow = json.loads((workspace.folder / "flow.json").read_text())
+    names = {node["id"] for node in flow}
+    assert {target for node in flow for targets in node.get("wires", ()) for target in targets} <= names
+    assert {node.get("z", "f1") for node in flow} == {"f1"}

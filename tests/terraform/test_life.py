@@ -6,6 +6,7 @@ FUNCTION = """
 resource "sless_function" "hello" {
   name       = "hello"
   runtime    = "python3.11"
+  memory_mb  = 64
   source_dir = "${abspath(path.module)}/code"
 }
 
@@ -39,6 +40,10 @@ def test_a_function_and_its_trigger_from_plan_to_destroy(workspace):
     assert workspace.plan()["sless_function.hello"]["actions"] == ["update"]
     workspace.apply()
     assert requests.get(url, timeout=10).json() == {"text": "two"}
+
+    workspace.write(FUNCTION.replace("  memory_mb  = 64\n", ""))
+    workspace.apply()
+    assert workspace.tenant.get("functions/hello").json()["memory_mb"] == 128, "what is taken out goes back to its default"
 
     workspace.ok("destroy", "-auto-approve")
     assert workspace.tenant.get("functions/hello").status_code == 404

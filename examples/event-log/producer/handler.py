@@ -2,9 +2,13 @@
 
 import json
 import os
+import time
 import uuid
 
 import pika
+from pika.exceptions import UnroutableError
+
+ATTEMPTS = 15
 
 
 def handle(event):
@@ -14,7 +18,19 @@ def handle(event):
     try:
         channel = connection.channel()
         channel.confirm_delivery()
-        channel.basic_publish("", os.environ["QUEUE"], json.dumps(event).encode(), properties, mandatory=True)
+        publish(channel, json.dumps(event).encode(), properties)
     finally:
         connection.close()
     return {"queued": message_id}, 202
+
+
+def publish(channel, body, properties):
+    """The trigger declares the queue when it starts to listen: just after an apply that may still have to happen."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            channel.basic_publish("", os.environ["QUEUE"], body, properties, mandatory=True)
+            return
+        except UnroutableError:
+            if attempt == ATTEMPTS:
+                raise
+            time.sleep(1)
