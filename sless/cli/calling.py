@@ -105,9 +105,10 @@ def _point_to_failed_build(workload: dict[str, Any]) -> None:
 
 
 def print_logs(context: CommandContext, source: Workloads | Jobs, name: str, *, follow: bool, tail: int | None, since: str | None) -> None:
-    with source.logs(name, tail=tail, since=since_of(since), follow="1" if follow else None) as lines:
+    form = "json" if context.as_json else None
+    with source.logs(name, tail=tail, since=since_of(since), follow="1" if follow else None, format=form) as lines:
         for line in lines:
-            click.echo(json.dumps({"text": line}, ensure_ascii=False) if context.as_json else line)
+            click.echo(line)
 
 
 def _body_of(data: str | None, content_type: str) -> bytes:

@@ -13,7 +13,7 @@ from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import id_cursor, paged
 from sless.http.serialize import invocation_json, json_response, line_json, series_json
-from sless.usecases.follow import MAX_TAIL, line_text, since_of, tail_of
+from sless.usecases.follow import MAX_TAIL, line_format_of, since_of, tail_of
 from sless.usecases.history import DEFAULT_TAIL, InvocationFilter
 
 E = TypeVar("E", bound=StrEnum)
@@ -59,7 +59,8 @@ def logs(kind: Kind, req: ApiRequest) -> Response:
     lines = req.usecases.history.logs(req.namespace, kind, req.name, tail=tail or 0, since=since_of(request.args))
     if req.accepts(TEXT, JSON) == JSON:
         return json_response([line_json(line) | {"invocation_id": line.invocation_id} for line in lines])
-    return Response("".join(line_text(line) + "\n" for line in lines), content_type=f"{TEXT}; charset=utf-8")
+    shown = line_format_of(request.args)
+    return Response("".join(shown(line) + "\n" for line in lines), content_type=f"{TEXT}; charset=utf-8")
 
 
 def stats(kind: Kind, req: ApiRequest) -> Response:
@@ -71,6 +72,7 @@ def stats(kind: Kind, req: ApiRequest) -> Response:
 def logs_operation(kind: Kind) -> Operation:
     title = kind.capitalize()
     follow = Parameter(name="follow", text="1: stream new lines", schema=FLAG)
+    form = Parameter(name="format", text="json: each line is a JSON object", schema={"type": "string", "enum": ["text", "json"]})
     tail = Parameter(name="tail", text="number of most recent lines", schema={"type": "integer", "minimum": 0, "maximum": MAX_TAIL})
     return Operation(
         id=f"logs{title}",
@@ -79,7 +81,7 @@ def logs_operation(kind: Kind) -> Operation:
         view=partial(logs, kind),
         tag=f"{kind}s",
         summary=f"Log lines of a {kind}, oldest first",
-        parameters=(tail, SINCE, follow),
+        parameters=(tail, SINCE, follow, form),
         replies={200: Reply(text="time and text of each line", content={TEXT: "", JSON: "LogLines", "text/event-stream": ""})},
     )
 

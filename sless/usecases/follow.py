@@ -1,5 +1,6 @@
 """Logs that grow, read page by page (ports.Follower)."""
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -20,6 +21,16 @@ def line_text(line: LogLine) -> str:
     return f"{rfc3339_of(line.at)} {line.text}"
 
 
+def line_object(line: LogLine) -> str:
+    """One log line as a JSON object on one line. `invocation_id` finds its invocation."""
+    found = {"time": rfc3339_of(line.at), "stream": line.stream, "invocation_id": line.invocation_id, "text": line.text}
+    return json.dumps(found, ensure_ascii=False)
+
+
+def line_format_of(query: Mapping[str, str]) -> Callable[[LogLine], str]:
+    return line_object if query.get("format") == "json" else line_text
+
+
 class LogFollower:
     """Never ends."""
 
@@ -29,6 +40,7 @@ class LogFollower:
         self._workload = store.workloads.get(request.namespace, request.kind, request.name)
         self._since = since_of(request.query)
         self._after = request.after or 0
+        self._shown = line_format_of(request.query)
         # A reconnecting caller gets all lines that it missed, a new one the last lines.
         self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
 
@@ -38,7 +50,7 @@ class LogFollower:
         self._tail = None
         if found:
             self._after = found[-1][0]
-        return FollowPage(lines=tuple(line_text(line) for _, line in found), after=self._after)
+        return FollowPage(lines=tuple(self._shown(line) for _, line in found), after=self._after)
 
 
 class BuildFollower:

@@ -68,6 +68,9 @@ def test_logs_show_what_the_handler_printed(server, folder):
     call(url, {"mark": 4711})
     wait_until(lambda: "called with {'mark': 4711}" in ok(server.sless("logs", "talker")), "the line is in the log")
     assert "4711" in ok(server.sless("logs", "talker", "--since", "5m", "--tail", "5"))
+    line = json.loads(ok(server.sless("logs", "talker", "--tail", "1", "--output", "json")))
+    assert (line["stream"], line["text"]) == ("stdout", "called with {'mark': 4711}") and line["time"].endswith("Z")
+    assert json.loads(ok(server.sless("invocations", "talker", line["invocation_id"], "--output", "json")))["http_status"] == 200
     ok(server.sless("delete", "talker"))
 
 

@@ -185,7 +185,8 @@ class Handler(BaseHTTPRequestHandler):
             case ["invocations"]:
                 return self.answer_json([])
             case ["logs"]:
-                return self.answer_lines(list(self.state.log_lines), hold=self.state.hold_logs and "follow" in query)
+                shown = [json.dumps({"text": line}) if query.get("format") == "json" else line for line in self.state.log_lines]
+                return self.answer_lines(shown, hold=self.state.hold_logs and "follow" in query)
             case ["invoke"]:
                 return self.answer_json({"echo": json.loads(body or b"null")})
         raise Problem(404, "not_found", "no such path")
