@@ -26,16 +26,16 @@ _NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAttempt:
-    """The attempt that is to be made, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `chain` names
-    what began with a first attempt, "" before that one has ended. `request_id` is the same for all attempts. `alone`: an instance ended
-    while it had this message, which may be the one that ends instances."""
+    """The next attempt, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `chain` is an id that copies
+    share, "" before the first attempt has ended. `request_id` is the same for all attempts. `quarantined`: an instance crashed while it had
+    this message, which may be the cause."""
 
     message: Message
     number: int = 1
     chain: str = ""
     due_ms: int = 0
     request_id: str | None = None
-    alone: bool = False
+    quarantined: bool = False
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ def attempt_of(message: Message) -> MessageAttempt:
         chain=_text(note.get("id")),
         due_ms=due_ms if isinstance(due_ms, int) else 0,
         request_id=valid_request_id(_text(note.get("request_id"))),
-        alone=note.get("alone") is True,
+        quarantined=note.get("quarantined") is True,
     )
 
 
@@ -124,7 +124,7 @@ def _retry_copy_of(attempt: MessageAttempt, outcome: MessageOutcome, chain: str,
     note = {
         "attempt": attempt.number + 1, "id": chain, "due_ms": due_ms, "request_id": outcome.request_id, "exchange": original.exchange,
         "routing_key": original.routing_key, "has_id": original.message_id is not None, "error": outcome.error[:MAX_REASON_CHARS],
-        "alone": attempt.alone or outcome.crashed,
+        "quarantined": attempt.quarantined or outcome.crashed,
     }  # fmt: skip
     return replace(original, headers=_copied(original.headers) | {RETRY_HEADER: note})
 

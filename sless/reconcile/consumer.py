@@ -56,19 +56,19 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerParts:
-    """What the consumers of one listener share. `told` hears of each settled message's status; `held` of a reason why the function cannot
-    be asked, "" when it can again. `alone` is held by a message that may end instances: were all that an instance had when it ended tried
-    again side by side, one of them would take the others with it each time, and all would be dead."""
+    """Shared by the consumers of one listener. `on_settled` gets the status of each settled message, `on_held` the reason why the function
+    cannot be called, "" when it can again. A quarantined message holds `quarantine`: if all messages of a crashed instance were retried
+    together, the one that crashes instances would take the others with it each time, and all would end as dead."""
 
     source: MessageSource
     workload_id: str
     prefetch: int
     invoker: MessageInvoker
     slots: asyncio.Semaphore
-    alone: asyncio.Lock
+    quarantine: asyncio.Lock
     settled: Settled
-    told: Callable[[str], None]
-    held: Callable[[str], None]
+    on_settled: Callable[[str], None]
+    on_held: Callable[[str], None]
 
 
 @dataclass(eq=False, slots=True)
@@ -170,7 +170,7 @@ class QueueConsumer:
     async def _make(self, attempt: MessageAttempt, tag: int, delay_sec: int) -> None:
         if delay_sec:
             await asyncio.sleep(wait_sec_of(attempt, delay_sec, clock.now()))
-        async with self.parts.alone if attempt.alone else contextlib.nullcontext(), self.parts.slots:
+        async with self.parts.quarantine if attempt.quarantined else contextlib.nullcontext(), self.parts.slots:
             task = asyncio.current_task()
             assert task is not None
             self._waiting.pop(task, None)
@@ -186,9 +186,9 @@ class QueueConsumer:
         for failures in itertools.count(1):
             outcome = await self.parts.invoker.deliver(call)
             if outcome.served:
-                self.parts.held("")
+                self.parts.on_held("")
                 return outcome
-            self.parts.held(outcome.error)
+            self.parts.on_held(outcome.error)
             if self._quiet:
                 return None
             self._waiting[task] = tag
@@ -217,7 +217,7 @@ class QueueConsumer:
         self.parts.settled.add(attempt.name)
         await self.channel.ack(tag)
         metrics.messages.labels(status).inc()
-        self.parts.told(status)
+        self.parts.on_settled(status)
 
     async def _ensure_retry(self, queue: str, delay_sec: int) -> None:
         async with self._ensuring:

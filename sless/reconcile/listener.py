@@ -107,10 +107,11 @@ class Listener:
         return ConsumerParts(
             source=MessageSource(queue=listen.queue, trigger=listen.trigger, function=listen.function, max_attempts=listen.max_attempts),
             workload_id=listen.workload_id, prefetch=listen.prefetch, invoker=self.invoker,
-            slots=asyncio.Semaphore(listen.max_concurrency), alone=asyncio.Lock(), settled=Settled(), told=self._told, held=self._hold,
+            slots=asyncio.Semaphore(listen.max_concurrency), quarantine=asyncio.Lock(), settled=Settled(),
+            on_settled=self._settled, on_held=self._hold,
         )  # fmt: skip
 
-    def _told(self, status: str) -> None:
+    def _settled(self, status: str) -> None:
         self.last_status = status
 
     def _hold(self, reason: str) -> None:

@@ -57,9 +57,9 @@ def test_verdict(number: int, outcome: MessageOutcome, kind: type, queue: str | 
 def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
     crashed = verdict(MessageAttempt(message=MESSAGE), replace(FAILED, crashed=True)).copy
     again = attempt_of(crashed)
-    assert (again.number, again.alone) == (2, True)
-    assert attempt_of(verdict(again, FAILED).copy).alone, "it stays a suspect"
-    assert not attempt_of(verdict(MessageAttempt(message=MESSAGE), FAILED).copy).alone
+    assert (again.number, again.quarantined) == (2, True)
+    assert attempt_of(verdict(again, FAILED).copy).quarantined, "it stays a suspect"
+    assert not attempt_of(verdict(MessageAttempt(message=MESSAGE), FAILED).copy).quarantined
 
 
 def test_the_waits_double_up_to_a_limit() -> None:
