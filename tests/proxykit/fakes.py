@@ -1,4 +1,4 @@
-"""Fakes of the ports the data plane asks for."""
+"""Fakes of the ports that the data plane uses."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ def route_of(name: str = "f", addresses: Sequence[str] = (), revision: Revision 
 
 
 class FakeRoutes:
-    """RouteSource that says what `set` was told last."""
+    """A RouteSource of the routes that were `set` last."""
 
     def __init__(self, *routes: Route) -> None:
         self._snapshot = RouteSnapshot(revision=1, routes=routes)
@@ -55,7 +55,7 @@ class FakeRoutes:
 
 
 class FakeHistory:
-    """HistorySink that keeps all, and fails while `failing`."""
+    """A HistorySink that keeps everything, and fails while `failing`."""
 
     def __init__(self) -> None:
         self.invocations: list[Invocation] = []
@@ -81,7 +81,7 @@ class FakeQueue:
 
 
 class FakeBackend:
-    """Runs answer what `answer` makes of the spec, from another thread; None: never."""
+    """Runs end, in another thread, with what `answer` returns for the spec; None: never."""
 
     def __init__(self) -> None:
         self.answer: Callable[[RunSpec], ObservedRun | None] = lambda spec: None

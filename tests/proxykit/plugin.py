@@ -1,4 +1,4 @@
-"""Fixtures of the proxy's tests, imported where they are used."""
+"""Fixtures for tests of the proxy; import them where they are used."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ Serve = Callable[..., Front]
 
 @pytest.fixture
 def upstream_of() -> Iterator[UpstreamOf]:
-    """Makes upstreams that end with the test; a failure in a handler fails it."""
+    """Creates upstreams that end with the test. A failure in a handler fails the test."""
     opened: list[Upstream] = []
 
     def make(handler: Callable[[Peer], None]) -> Upstream:
@@ -28,7 +28,7 @@ def upstream_of() -> Iterator[UpstreamOf]:
 
 @pytest.fixture(params=["fast", "slow"])
 def serve(request: pytest.FixtureRequest, upstream_of: UpstreamOf) -> Iterator[Serve]:
-    """Starts a server whose function "f" is served by handlers, on the fast path where it can be taken, and again without it."""
+    """Starts a server whose function "f" is served by handlers. Each test runs twice: with and without the fast path."""
     fronts: list[Front] = []
 
     def start(*handlers: Callable[[Peer], None], route: dict[str, object] | None = None, **options: object) -> Front:

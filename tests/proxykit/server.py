@@ -1,4 +1,4 @@
-"""The real front door and application in this process, on a port of its own, over fakes; and a raw client."""
+"""The real HTTP protocol and application in this process, on a free port, over fakes; and a raw client."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ SETTINGS = Settings(instance_wait_sec=2)
 
 
 def hello_flask(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Says what it was asked; stands for Flask."""
+    """Answers with the request it got; stands for Flask."""
     body = environ["wsgi.input"].read()
     names = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_COOKIE", "HTTP_X_A", "CONTENT_LENGTH", "HTTP_X_REQUEST_ID")
     text = "\n".join(f"{name}={environ.get(name)}" for name in names) + f"\nbody={len(body)}"
@@ -139,13 +139,13 @@ class Front:
         return Client(self.port, timeout_sec)
 
     def raw(self, data: bytes, timeout_sec: float = 15) -> bytes:
-        """Sends bytes, returns all that comes until the server closes."""
+        """Sends bytes and returns everything until the server closes."""
         with self.connect(timeout_sec) as client:
             client.send(data)
             return client.rest()
 
     def call(self, target: str = "/", *, name: str = "f", method: str = "GET", head: str = "", body: bytes = b"") -> "Reply":
-        """One call of a function on a connection of its own."""
+        """One call of a function on a new connection."""
         path = f"/fn/{NAMESPACE}/{name}{target}"
         length = f"content-length: {len(body)}\r\n" if body else ""
         with self.connect() as client:
@@ -178,7 +178,7 @@ class Client:
         self.sock.sendall(data)
 
     def rest(self) -> bytes:
-        """Everything until the server closes; what came before a reset counts."""
+        """Everything until the server closes or resets the connection."""
         pieces = [self._buffer]
         try:
             while data := self.sock.recv(1 << 18):
@@ -219,7 +219,7 @@ class Client:
         return data
 
     def some(self) -> bytes:
-        """What is there, at least one byte."""
+        """The bytes that have arrived, at least one."""
         if not self._buffer:
             self._more()
         data, self._buffer = self._buffer, b""
@@ -244,5 +244,5 @@ def until(holds: Callable[[], object], timeout_sec: float = 10) -> None:
     """Returns when `holds()` is true; fails after `timeout_sec`."""
     deadline = time.monotonic() + timeout_sec
     while not holds():
-        assert time.monotonic() < deadline, "it did not become true in time"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""An instance made by hand: a handler function speaks on a real unix socket, byte by byte."""
+"""A hand-written instance: a handler function answers on a real unix socket, byte by byte."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 class Peer:
-    """One connection the proxy has opened."""
+    """One connection from the proxy."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -40,7 +40,7 @@ class Peer:
         return data
 
     def drain(self, size: int) -> None:
-        """Reads and forgets `size` bytes."""
+        """Reads and drops `size` bytes."""
         size -= len(self._buffer)
         self._buffer = b""
         while size > 0:
@@ -149,7 +149,7 @@ def logs_or(handler: Callable[[Peer, str, list[tuple[str, str]]], None]) -> Call
 
 
 def answering(answer: bytes = OK) -> Callable[[Peer], None]:
-    """Reads each request whole and answers the same."""
+    """Reads each request whole and sends the same answer."""
 
     def handle(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         peer.body(headers)
