@@ -23,8 +23,17 @@ RUNTIME_NAMES = frozenset(
         "REQUEST_ID", "TRIGGER", "RESULT_FILE",
     }
 )  # fmt: skip
+OLDER_NAMES = {
+    "API_HOST": "HOST", "API_PORT": "PORT", "EXTERNAL_URL": "EXTERNAL_URL", "POSTGRES_DSN": "DATABASE_URL", "RABBITMQ_URL": "RABBITMQ_URL",
+    "INGRESS_HOST": "INGRESS_HOST", "S3_ENDPOINT": "S3_ENDPOINT", "S3_BUCKET": "S3_BUCKET", "S3_REGION": "S3_REGION",
+    "S3_ACCESS_KEY": "S3_ACCESS_KEY", "S3_SECRET_KEY": "S3_SECRET_KEY", "S3_USE_SSL": "S3_USE_SSL", "REGISTRY_HOST": "REGISTRY_HOST",
+    "REGISTRY_PROJECT": "REGISTRY_PROJECT", "REGISTRY_SECRET": "REGISTRY_SECRET", "HARBOR_URL": "HARBOR_URL", "HARBOR_USER": "HARBOR_USER",
+    "HARBOR_PASS": "HARBOR_PASSWORD",
+}  # fmt: skip
+"""Names that an earlier product read, and the settings that replace them."""
 CONSOLE_COOKIE_PREFIX = "sless_"
 """Functions on the console's host cannot set cookies with this prefix."""
+_USER_INFO = re.compile(r"://[^/?#\s]*@")
 LATER_PREFIXES = ("LLM_",)
 """Prefixes of settings that are defined but not implemented yet. Accepted, so that one environment fits several releases."""
 
@@ -180,12 +189,22 @@ def passed_on(names: tuple[str, ...], environ: Mapping[str, str] | None = None) 
     return {key: value for key, value in environ.items() if key in names or (prefixes and key.startswith(prefixes))}
 
 
+def unread_names(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each older name that is set while the setting that replaces it is not."""
+    given = {key.removesuffix("_FILE") for key in environ}
+    return [
+        f"{old} is not read; set {PREFIX}{new} instead"
+        for old, new in OLDER_NAMES.items()
+        if environ.get(old) and PREFIX + new not in given
+    ]
+
+
 def shown(settings: Settings) -> list[tuple[str, str, str]]:
-    """(name, value, help with choices) of every setting; secrets appear as `(set)`."""
+    """(name, value, help with choices) of every setting; secrets appear as `(set)`, user info in URLs as `***`."""
     rows = []
     for item in fields(Settings):
         value = getattr(settings, item.name)
-        text = ("(set)" if value else "") if item.metadata["secret"] else _text_of(value)
+        text = ("(set)" if value else "") if item.metadata["secret"] else _USER_INFO.sub("://***@", _text_of(value))
         choices = " | ".join(filter(None, item.metadata["choices"]))
         rows.append((PREFIX + item.name.upper(), text, item.metadata["help"] + (f" ({choices})" if choices else "")))
     return rows

@@ -1,5 +1,6 @@
 """Commands that need the server's settings: `serve`, `migrate`, `token`, `config`."""
 
+import logging
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from sless.cli.output import print_json, print_table, say
 from sless.config import Settings
 from sless.errors import ConfigError
 
+_log = logging.getLogger(__name__)
 TTL_UNITS_SEC = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 data_dir_option = click.option(
@@ -49,6 +51,8 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
     from sless.cli.data_folder import hold_data_folder
 
     log.configure(settings.log_level)
+    for sentence in settings_table.unread_names(os.environ):
+        _log.warning("%s", sentence)
     with hold_data_folder(settings.data_dir):
         app.migrate(settings)
         app.claim(settings)

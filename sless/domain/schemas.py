@@ -92,15 +92,18 @@ _CODE: dict[str, Schema] = {
     "entrypoint": _or_null(
         {
             "type": "string",
-            "pattern": ENTRYPOINT_PATTERN,
+            "pattern": f"^(?:{ENTRYPOINT_PATTERN[1:-1]})?$",  # older clients send "" for the default
             "maxLength": 200,
             "x-expected": "module.function, such as handler.handle or pkg/mod.fn",
         },
         None,
-        "module.function; default: handler.handle (Go: handler.Handle)",
+        "module.function; empty or null: handler.handle (Go: handler.Handle)",
     ),
 }
-_MEMORY = {"memory_mb": _count(16, 8192, 128, "memory of one instance in MB")}
+_MEMORY = {
+    "memory_mb": _count(0, 8192, 128, "memory of one instance in MB, at least 16; 0 or null: the default")
+    | {"not": {"type": "integer", "minimum": 1, "maximum": 15}, "x-expected": "a whole number from 16 to 8192 or null"}
+}
 _ENV = {"env_vars": _env("environment variables; a PATCH replaces all of them")}
 
 _CALLABLE: dict[str, Schema] = (
@@ -119,7 +122,7 @@ _CALLABLE: dict[str, Schema] = (
     | _SECRETS
     | _DESCRIBING
 )
-FUNCTION = _CALLABLE | {"timeout_sec": _count(1, 900, 30, "seconds until the first byte, then between chunks")}
+FUNCTION = _CALLABLE | {"timeout_sec": _count(0, 900, 30, "seconds until the first byte, then between chunks; 0 or null: the default")}
 SERVICE = _CALLABLE | {
     "timeout_sec": {
         "type": ["integer", "null"],

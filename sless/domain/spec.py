@@ -19,6 +19,12 @@ RESERVED_ENV = frozenset(f"SLESS_{name}" for name in RUNTIME_NAMES)
 _ENVS = ("env_vars", "build_env", "secret_env")
 _KEPT_BY_REPLACE = ("build_env", "secret_env")
 """Write-only, so a client that reads a resource and PUTs it back cannot send them."""
+_ZERO_VALUES: dict[Kind, dict[str, Any]] = {
+    Kind.FUNCTION: {"memory_mb": 0, "timeout_sec": 0, "entrypoint": ""},
+    Kind.SERVICE: {"memory_mb": 0, "entrypoint": ""},
+    Kind.JOB: {"memory_mb": 0, "entrypoint": ""},
+}
+"""What older clients send for a field that is not set."""
 _FIELDS: dict[Kind, dict[str, Schema]] = {Kind.FUNCTION: schemas.FUNCTION, Kind.SERVICE: schemas.SERVICE, Kind.JOB: schemas.JOB}
 
 
@@ -51,7 +57,10 @@ def parse_function(
     if not isinstance(body, dict):
         raise Invalid(*details)
     details += _name_mistakes(body, existing) + _env_mistakes(body)
-    given = {name: value for name, value in body.items() if name in _FIELDS[kind]}
+    zero = _ZERO_VALUES[kind]
+    given: dict[str, Any] = {
+        name: None if name in zero and value == zero[name] else value for name, value in body.items() if name in _FIELDS[kind]
+    }
     if kind is Kind.JOB and not details:
         details += _job_mistakes(given, existing if mode is Mode.MERGE else None)
     if details:

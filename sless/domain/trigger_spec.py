@@ -17,6 +17,7 @@ from sless.errors import Detail, Invalid
 KEY_HASH = "key_sha256"
 """Name in `Trigger.secrets` of the sha256 hex of the API key. The key itself is not stored."""
 AMQP_URL = "amqp_url"
+_EMPTY_WHERE_UNUSED = frozenset({"schedule", "queue"})
 _NOT_IN_SPEC = frozenset({"rotate_key", AMQP_URL})
 
 
@@ -38,6 +39,8 @@ def parse_trigger(body: Any, existing: Trigger | None = None, mode: Mode = Mode.
     kind = existing.type if existing else _type_of(body)
     if isinstance(body, dict) and "function_ref" not in body and body.get("function"):
         body = body | {"function_ref": body["function"]}
+    if isinstance(body, dict):  # older clients send all fields, those of other types as ""
+        body = {name: value for name, value in body.items() if value != "" or name not in _EMPTY_WHERE_UNUSED - TRIGGER_FIELDS[kind].keys()}
     details = mistakes_of(f"{kind.capitalize()}Trigger{mode}", body)
     if not isinstance(body, dict):
         raise Invalid(*details)

@@ -12,7 +12,7 @@ import pytest
 
 from sless._version import __version__
 from sless.cli.main import COMMANDS, HOMES, group
-from sless.config import Settings
+from sless.config import OLDER_NAMES, Settings, unread_names
 from tests.services.command_line import run_command
 from tests.unit.cli.contract_server import TOKEN
 
@@ -143,6 +143,26 @@ class TestConfig:
         assert len(rows) == len(fields(Settings)) and all(row["help"] for row in rows.values())
         assert rows["SLESS_PORT"]["default"] == "9090"
         assert rows["SLESS_AUTH_MODE"]["help"].endswith("(local | secret | jwks | public-key | perimeter)")
+
+    def test_hides_user_info_in_urls(self, ask):
+        rows = ask(
+            "config", "--output", "json", SLESS_S3_ENDPOINT="https://u:secret@s3.example.org", SLESS_HARBOR_URL="http://a@b@h/x"
+        ).stdout
+        found = {row["name"]: row["value"] for row in json.loads(rows)}
+        assert (found["SLESS_S3_ENDPOINT"], found["SLESS_HARBOR_URL"]) == ("https://***@s3.example.org", "http://***@h/x")
+
+    def test_names_older_settings(self):
+        environ = {"S3_ENDPOINT": "x", "POSTGRES_DSN": "x", "API_PORT": "1", "SLESS_PORT": "1", "HARBOR_PASS": "x", "HARBOR_URL": ""}
+        environ |= {"SLESS_HARBOR_PASSWORD_FILE": "/x"}
+        expected = ["POSTGRES_DSN is not read; set SLESS_DATABASE_URL instead", "S3_ENDPOINT is not read; set SLESS_S3_ENDPOINT instead"]
+        assert sorted(unread_names(environ)) == expected
+
+    def test_the_server_logs_older_settings_at_start(self, ask):
+        ended = ask("serve", "--database-url", "nosuch://x", POSTGRES_DSN="postgres://x")
+        assert ended.returncode == 1 and "POSTGRES_DSN is not read; set SLESS_DATABASE_URL instead" in ended.stderr
+
+    def test_every_older_name_has_a_setting(self):
+        assert set(OLDER_NAMES.values()) <= {item.name.upper() for item in fields(Settings)}
 
     def test_all_mistakes_at_once(self, ask):
         ended = ask("config", SLESS_PORT="--80", SLESS_HOTS="x")

@@ -185,7 +185,7 @@ def test_service() -> None:
     assert isinstance(spec(replicas=2.0).replicas, int)
     assert "replicas" in fields_of(MINIMAL | {"replicas": 21}, kind=Kind.SERVICE)
     assert "replicas" in fields_of(MINIMAL | {"replicas": 1}, kind=Kind.FUNCTION)
-    assert "timeout_sec" in fields_of(MINIMAL | {"timeout_sec": 0})
+    assert "timeout_sec" in fields_of(MINIMAL | {"timeout_sec": 901})
 
 
 def job(**fields: Any) -> WorkloadSpec:
@@ -257,3 +257,17 @@ def test_bad_run_ids(run_id: Any) -> None:
 )
 def test_the_event_of_a_run_is_json(text: str, event: str) -> None:
     assert run_event_of(text) == event
+
+
+@pytest.mark.parametrize("kind", [Kind.FUNCTION, Kind.SERVICE, Kind.JOB])
+def test_zero_values_of_older_clients_are_the_defaults(kind: Kind) -> None:
+    zero: dict[str, Any] = {"memory_mb": 0, "entrypoint": ""} | ({"timeout_sec": 0} if kind is Kind.FUNCTION else {})
+    spec = parse_function(MINIMAL | zero, kind=kind).spec
+    assert (spec.memory_mb, spec.timeout_sec, spec.entrypoint) == (128, 30, "handler.handle")
+    existing = parse_function(MINIMAL | {"memory_mb": 512, "entrypoint": "a.b"}, kind=kind)
+    assert parse_function(zero, existing, Mode.MERGE, kind=kind).spec.memory_mb == 128
+
+
+@pytest.mark.parametrize("value", [1, 15, 8193, -1, False])
+def test_other_small_values_are_refused(value: Any) -> None:
+    assert "from 16 to 8192" in fields_of(MINIMAL | {"memory_mb": value})["memory_mb"]

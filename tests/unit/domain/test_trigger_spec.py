@@ -180,3 +180,10 @@ def test_firings(schedule: str, first: str) -> None:
 def test_firings_in_a_zone_are_utc() -> None:
     moments = list(islice(firings_of("30 4 * * *", ZoneInfo("Europe/Berlin"), NOW), 2))
     assert [moment.isoformat() for moment in moments] == ["2026-01-31T03:30:00+00:00", "2026-02-01T03:30:00+00:00"]
+
+
+def test_older_clients_send_empty_fields_of_other_types() -> None:
+    parsed = parse_trigger({"name": "t", "type": "http", "function_ref": "f", "schedule": "", "queue": ""})
+    assert parsed.type is TriggerType.HTTP and "schedule" not in parsed.spec
+    with pytest.raises(Invalid, match="schedule"):
+        parse_trigger({"name": "t", "type": "http", "function_ref": "f", "schedule": "* * * * *"})
