@@ -1,4 +1,4 @@
-"""What the backend suite needs of an implementation: code in, a call, log lines, a way to wait."""
+"""Harness of the backend suite: stores code, calls instances, collects log lines, waits."""
 
 import http.client
 import io
@@ -25,8 +25,6 @@ from sless.ids import new_id
 
 
 class MemoryCode:
-    """A CodeStore for tests."""
-
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
 
@@ -42,7 +40,7 @@ class MemoryCode:
         self.blobs.pop(key, None)
 
     def add(self, files: Mapping[str, str | bytes], *, executable: tuple[str, ...] = ()) -> str:
-        """Stores a zip of these files, returns its key."""
+        """Stores a zip of these files and returns its key."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for name, content in files.items():
@@ -55,7 +53,7 @@ class MemoryCode:
 
 
 def wait_until(find: Callable[[], Any], what: str | Callable[[], str], timeout_sec: float = 20.0) -> Any:
-    """The first true answer of `find`."""
+    """Polls `find` and returns its first true value."""
     deadline = time.monotonic() + timeout_sec
     while time.monotonic() < deadline:
         if found := find():
@@ -65,7 +63,7 @@ def wait_until(find: Callable[[], Any], what: str | Callable[[], str], timeout_s
 
 
 class BackendHarness:
-    """One server's backend; `restart` is the next server over what the first one left."""
+    """One server's backend; `restart` replaces the server but keeps what it left behind."""
 
     name = ""
     start_sec = 20.0
@@ -104,7 +102,7 @@ class BackendHarness:
         return self.revision({"handler.py": source}, **fields)
 
     def adapted(self, revision: Revision) -> Revision:
-        """As a build would leave it whose code was replaced."""
+        """The revision as a build of replaced code would leave it."""
         return revision
 
     def apply(self, revision: Revision, replicas: int = 1, generation: int = 1) -> None:
@@ -114,12 +112,12 @@ class BackendHarness:
         return self.backend.observe().get(revision.workload_id)
 
     def endpoints(self, revision: Revision) -> list[Endpoint]:
-        """Those that take calls."""
+        """The endpoints that accept calls."""
         seen = self.observed(revision)
         return [one for one in seen.endpoints if not one.draining] if seen else []
 
     def wait_failing(self, revision: Revision, text: str = "") -> ObservedDeployment:
-        """Failing, with this in its message: a log is read a moment after the end was seen."""
+        """Waits until it is failing with `text` in its message: the log is read shortly after the exit is observed."""
 
         def failing() -> ObservedDeployment | None:
             seen = self.observed(revision)
@@ -141,7 +139,7 @@ class BackendHarness:
         return self.wait_ready(revision, generation)
 
     def call(self, endpoint: Endpoint, path: str = "/", *, timeout_sec: float = 20, **headers: str) -> Any:
-        """The JSON answer; a keyword `X_Name` is the header `X-Name`."""
+        """Returns the JSON response; a keyword `X_Name` sets the header `X-Name`."""
         connection = connection_to(endpoint, timeout_sec)
         try:
             connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -170,12 +168,12 @@ class BackendHarness:
 
 
 class LocalHarness(BackendHarness):
-    """Processes of this machine."""
+    """Local processes."""
 
     name = "local"
 
     def __init__(self, root: Path | None = None) -> None:
-        """`root`: the folder of another server, which is then to remove it."""
+        """`root`: the folder of another server, which then has to remove it."""
         super().__init__()
         self.root = root or Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
         self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)

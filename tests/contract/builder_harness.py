@@ -19,7 +19,7 @@ from tests.contract.backend_harness import MemoryCode, wait_until
 
 
 def wheel_of(name: str, version: str, source: str) -> bytes:
-    """A wheel with one module, so that pip can be tested without an index."""
+    """Makes a wheel with one module, so that pip can be tested without an index."""
     packed, info = io.BytesIO(), f"{name}-{version}.dist-info"
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(f"{name}.py", source)
@@ -64,7 +64,7 @@ class LocalBuilderHarness:
         self.builder.start(spec, self.changes.release)
 
     def poll(self, spec: BuildSpec) -> BuildStatus | None:
-        """As the reconciler does: lines are collected, an ended build is forgotten."""
+        """Polls as the reconciler does: collects lines and forgets an ended build."""
         status = self.builder.poll(spec.id)
         if status is not None:
             self.log[spec.id] += status.lines
@@ -85,11 +85,11 @@ class LocalBuilderHarness:
         return self.material.ensure(MaterialKey(code_key=spec.code_key, artifact=status.artifact, runtime=spec.runtime))
 
     def is_unbuilt(self, status: BuildStatus) -> bool:
-        """Nothing was installed or compiled: the upload is run as it is."""
+        """Nothing was installed or compiled: the upload runs unchanged."""
         return status.artifact == ""
 
     def deps_of(self, spec: BuildSpec, status: BuildStatus) -> Path:
-        """Where the installed packages of a Python version are."""
+        """The folder with the installed packages of a Python version."""
         found = self.material_of(spec, status).deps_dir
         assert found is not None
         return found

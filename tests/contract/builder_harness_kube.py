@@ -1,4 +1,4 @@
-"""Harnesses for the stand-in cluster (processes as pods, a real registry, our own program as the builder image) and for a real cluster."""
+"""Harnesses for the stand-in cluster (processes as pods, a real registry, our own builder program) and for a real cluster."""
 
 import base64
 import functools
@@ -58,7 +58,7 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
         self.builder: KubernetesBuilder = self.new_builder()  # type: ignore[assignment]
 
     def new_builder(self) -> KubernetesBuilder:
-        """The builder of another process."""
+        """A builder as another process would create it."""
         return make_kubernetes_builder(self.settings, self.kube, INSTALLATION, self.code, self.contexts)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
         return self._image_folder(status) / "function"
 
     def _image_folder(self, status: BuildStatus) -> Path:
-        """What the builder's program made of the image's layers, once the registry has the image."""
+        """The folder with the image's layers unpacked by the builder program; the registry has to have the image."""
         reference = find_reference(status.artifact, RegistryName(host=self.registry.host, path=""))
         assert reference is not None and reference.tag in self.registry.tags(reference.repository)
         return folder_of(self.root / "images", status.artifact)
@@ -89,8 +89,8 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
 
 
 class RealBuilderHarness(LocalBuilderHarness):
-    """A real cluster. Small code needs SLESS_TEST_KUBECONFIG and the runtime images alone; images also a registry (SLESS_TEST_REGISTRY_HOST
-    …) and S3 that pods reach (SLESS_TEST_S3_ENDPOINT …); without these their tests are skipped."""
+    """A real cluster. Small code only needs SLESS_TEST_KUBECONFIG and the runtime images; images also a registry (SLESS_TEST_REGISTRY_HOST
+    …) and S3 reachable from pods (SLESS_TEST_S3_ENDPOINT …); their tests are skipped without them."""
 
     def make(self, **settings: Any) -> None:
         given = load(real.environ(), data_dir=self.root / "data", run_dir=self.root / "run")
@@ -131,7 +131,7 @@ class RealBuilderHarness(LocalBuilderHarness):
 
 @functools.cache
 def chart_rights() -> Rights:
-    """The rights that the chart gives sless."""
+    """The rights that the chart grants sless."""
     return rights_of_chart("default", {"backend": "kubernetes"})
 
 

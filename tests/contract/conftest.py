@@ -1,4 +1,4 @@
-"""Both databases under one name: a test that asks for `store` runs over SQLite and over PostgreSQL."""
+"""Fixtures for both databases: a test that uses `store` runs on SQLite and on PostgreSQL."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.builders import NAMESPACE, make_workload_spec
 from tests.contract.rest_harness import Rest
 
 DATABASES = ("sqlite", "postgresql")
-# A third of the time of TRUNCATE, a fourth of that of a new database from a template: the tables hold a few rows at most.
+# Three times as fast as TRUNCATE, four times as fast as a new database from a template: the tables hold a few rows at most.
 EMPTY_EVERY_TABLE = """
 DO $$
 DECLARE
@@ -51,7 +51,7 @@ def migrated_postgres(postgres_server) -> str:
 
 @pytest.fixture(params=DATABASES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A migrated database with nothing in it."""
+    """A migrated, empty database."""
     if request.param == "sqlite":
         path = tmp_path / "sless.db"
         shutil.copyfile(request.getfixturevalue("migrated_sqlite"), path)
@@ -72,7 +72,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def make_store(database_url: str) -> Iterator[MakeStore]:
-    """As many stores on the one database as a test needs, each as a server of its own."""
+    """Opens as many stores on one database as a test needs, each like a separate server."""
     opened: list[Store] = []
 
     def make(**options: object) -> Store:
@@ -87,7 +87,7 @@ def make_store(database_url: str) -> Iterator[MakeStore]:
 
 @pytest.fixture
 def store(make_store: MakeStore) -> Store:
-    """With the tenant NAMESPACE."""
+    """A store with the tenant NAMESPACE."""
     store = make_store()
     store.tenants.ensure(NAMESPACE, "somebody")
     return store
@@ -101,5 +101,5 @@ def workload(store: Store) -> Workload:
 
 @pytest.fixture
 def rest(make_store: MakeStore, tmp_path: Path) -> Rest:
-    """The REST interface of one tenant, over both databases."""
+    """The REST interface of one tenant, on both databases."""
     return Rest(make_store(), tmp_path / "data")

@@ -1,4 +1,4 @@
-"""The backend suite's needs of a cluster: the stand-in, or a real one."""
+"""Harness of the backend suite for a cluster: the stand-in or a real one."""
 
 import contextlib
 import shutil
@@ -59,7 +59,7 @@ class KubeHarness(BackendHarness):
         shutil.rmtree(self.root)
 
     def revision(self, files: Mapping[str, str | bytes], **fields: Any) -> Revision:
-        """Small code, as a build without dependencies leaves it."""
+        """Small code, as a build without dependencies produces it."""
         return self.adapted(super().revision(files, **{"namespace": self.namespace, **fields}))
 
     def adapted(self, revision: Revision) -> Revision:
@@ -69,7 +69,7 @@ class KubeHarness(BackendHarness):
             return replace(revision, artifact=code_artifact_of(code_map_name_of(archive_of(code))))
 
     def observed(self, revision: Revision) -> ObservedDeployment | None:
-        """Waits for the cluster as the reconciler does: from tick to tick."""
+        """Waits for the cluster tick by tick, as the reconciler does."""
         deadline = time.monotonic() + 20
         while True:
             try:

@@ -1,5 +1,5 @@
-"""The real Flask application over a real store and code folder, with Flask's test client. Every JSON answer is held against the schema
-that the OpenAPI document names for it."""
+"""The real Flask application on a real store and code folder, with Flask's test client. Every JSON response is checked against
+its schema in the OpenAPI document."""
 
 import io
 import json
@@ -37,7 +37,7 @@ class FakeWaker:
 
 
 class Rest:
-    """Paths that do not begin with / are inside the caller's namespace."""
+    """Paths that do not start with / are relative to the caller's namespace."""
 
     def __init__(self, store: Store, data_dir: Path, **settings: Any) -> None:
         self.settings = Settings(
@@ -113,7 +113,7 @@ class Rest:
     def built(
         self, name: str = "hello", kind: str = "function", state: VersionState = VersionState.READY, message: str = "", **more: Any
     ) -> Version:
-        """Uploads, and ends the build as the builder would."""
+        """Uploads and finishes the build as the builder would."""
         number = self.upload(name, kind, **more).json["version"]
         return self.finish(name, kind, number, state, message)
 
@@ -127,14 +127,14 @@ class Rest:
         return self.store.versions.get(workload.id, number)
 
     def gone(self, name: str, kind: str = "function") -> None:
-        """What the reconciler does when nothing of a deleted workload runs any more."""
+        """Removes a deleted workload as the reconciler does once none of its instances are left."""
         workload = self.store.workloads.get(self.namespace, Kind(kind), name)
         assert workload.deleted_at is not None
         self.store.workloads.remove(workload.id)
 
 
 def zip_of(files: dict[str, str | bytes], **modes: int) -> bytes:
-    """Modes by name, with _ for . and /."""
+    """`modes` are file modes by name, with _ for . and /."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

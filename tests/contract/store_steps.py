@@ -1,4 +1,4 @@
-"""Steps that many tests of the store share."""
+"""Steps shared by the store tests."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Runs each call in a thread of its own, all let go at the same moment; an exception of one is raised."""
+    """Runs each call in its own thread, all released at once; raises an exception of any of them."""
     barrier = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Result]) -> Result:
@@ -31,7 +31,7 @@ def upload(store: Store, workload: Workload, **changes: object) -> Version:
         "code_hash": None,
         "runtime": "python3.11",
         "entrypoint": "handler.handle",
-        "code_key": f"{workload.id}/{new_id()}.zip",  # every upload has a blob of its own
+        "code_key": f"{workload.id}/{new_id()}.zip",  # every upload has its own blob
         "size_bytes": 100,
         "build_env": {},
     }
@@ -44,7 +44,7 @@ def claim_run(store: Store, run_id: str, holder: str, version: int | None = None
 
 
 def requeue_run(store: Store, run_id: str, not_before: datetime, message: str, **changes: Any) -> bool:
-    """`changes` are `attempt` (how the attempt ended), `http_status` and `quarantined`."""
+    """`changes`: `attempt` (how the attempt ended), `http_status` and `quarantined`."""
     attempt = changes.pop("attempt", CallStatus.FAILED)
     values = {"not_before": not_before, "message": message, "http_status": None, "quarantined": False} | changes
     with store.runs.moves() as moves:
@@ -52,7 +52,7 @@ def requeue_run(store: Store, run_id: str, not_before: datetime, message: str, *
 
 
 def build(store: Store, workload: Workload, state: VersionState = VersionState.READY, message: str = "", **changes: object) -> Version:
-    """Uploads and builds; the version as it is afterwards."""
+    """Uploads and builds; returns the resulting version."""
     version = upload(store, workload, **changes)
     assert store.versions.claim(version.id, "builder")
     assert store.versions.finish(version.id, state=state, message=message, artifact="")

@@ -1,4 +1,4 @@
-"""The protocol ports.Backend, over every implementation."""
+"""The suite of ports.Backend, for every implementation."""
 
 import contextlib
 import http.client
@@ -26,7 +26,7 @@ WHO = "import os\ndef handle(event):\n    return os.getpid()\n"
 
 @pytest.fixture(params=["local", "stand-in", *(["cluster"] if real.is_given() else [])])
 def harness(request: pytest.FixtureRequest) -> Iterator[BackendHarness]:
-    """Processes of this machine, pods of the stand-in cluster, pods of a real one."""
+    """Local processes, pods of the stand-in cluster, pods of a real cluster."""
     harness: Any
     match request.param:
         case "local":
@@ -43,7 +43,7 @@ here = pytest.mark.parametrize("harness", ["local"], indirect=True)
 """About this machine's own processes and files, or about times that only they have."""
 
 
-# --- standing instances ---------------------------------------------------------------------------------------------------------------
+# --- deployed instances ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_deployment_becomes_callable(harness):
@@ -55,7 +55,7 @@ def test_a_deployment_becomes_callable(harness):
     assert (seen.generation, seen.message, seen.failing) == (3, "", False)
 
 
-def test_what_changed_is_announced(harness):
+def test_changes_are_announced(harness):
     harness.apply(harness.python(HELLO))
     assert harness.changes.acquire(timeout=10)
 
@@ -68,14 +68,14 @@ def test_replicas_scale_up_and_down(harness):
     assert harness.observed(revision).generation == 2
 
 
-def test_the_same_program_is_not_rolled_out_again(harness):
+def test_an_unchanged_revision_is_not_rolled_out_again(harness):
     revision = harness.python(WHO)
     before = harness.deploy(revision)
     after = harness.deploy(revision, generation=2)
     assert before == after
 
 
-def test_a_new_program_replaces_the_old_one_without_a_gap(harness):
+def test_a_new_revision_replaces_the_old_one_without_a_gap(harness):
     revision = harness.python(HELLO)
     harness.deploy(revision)
     newer = replace(revision, version=2, code_key=harness.code.add({"handler.py": "def handle(event):\n    return ['new']\n"}))
@@ -84,7 +84,7 @@ def test_a_new_program_replaces_the_old_one_without_a_gap(harness):
 
     def only_new() -> bool:
         observed = harness.observed(revision)
-        if observed.generation == 2:  # Ready is shown then: no call may go to the old version any more
+        if observed.generation == 2:  # shown as ready: calls must no longer reach the old version
             assert {one.version for one in observed.endpoints if not one.draining} == {2}
         endpoints = harness.endpoints(revision)
         seen.append(tuple(one.version for one in endpoints))
@@ -108,7 +108,7 @@ def test_a_draining_instance_still_answers(harness):
     assert time.monotonic() - began >= 1.4
 
 
-def test_draining_waits_for_the_calls_that_run(harness):
+def test_draining_waits_for_running_calls(harness):
     revision = harness.python("import time\ndef handle(event):\n    time.sleep(3)\n    return ['done']\n")
     (endpoint,) = harness.deploy(revision)
     answers = []
@@ -120,11 +120,11 @@ def test_draining_waits_for_the_calls_that_run(harness):
     assert answers == [["done"]]
 
 
-def test_remove_of_an_unknown_workload_is_no_error(harness):
+def test_removing_an_unknown_workload_is_not_an_error(harness):
     harness.backend.remove("unknown")
 
 
-def test_a_crash_is_explained_and_the_instance_comes_back(harness):
+def test_a_crash_is_explained_and_the_instance_restarted(harness):
     revision = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
     (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
@@ -138,7 +138,7 @@ def test_a_crash_is_explained_and_the_instance_comes_back(harness):
 
 
 @here
-def test_an_instance_that_had_served_is_replaced_without_back_off(harness):
+def test_an_instance_that_has_served_is_replaced_without_backoff(harness):
     revision = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
     (endpoint,) = harness.deploy(revision)
     began = time.monotonic()
@@ -159,7 +159,7 @@ def test_a_signal_is_named(harness):
     assert reason == "function was ended by SIGSEGV (segmentation fault)"
 
 
-def test_code_that_cannot_start_is_failing_and_says_why(harness):
+def test_code_that_cannot_start_is_failing_with_the_reason(harness):
     revision = harness.python("raise RuntimeError('no such luck')\n")
     harness.apply(revision)
     seen = harness.wait_failing(revision, "RuntimeError")
@@ -168,7 +168,7 @@ def test_code_that_cannot_start_is_failing_and_says_why(harness):
     assert "RuntimeError: no such luck" in seen.message
 
 
-def test_a_new_program_that_cannot_start_leaves_the_old_one_serving(harness):
+def test_a_new_revision_that_cannot_start_leaves_the_old_one_serving(harness):
     revision = harness.python(HELLO)
     (endpoint,) = harness.deploy(revision)
     harness.apply(replace(revision, version=2, code_key=harness.code.add({"handler.py": "1 / 0\n"})), generation=2)
@@ -178,34 +178,34 @@ def test_a_new_program_that_cannot_start_leaves_the_old_one_serving(harness):
     harness.deploy(replace(revision, version=3), generation=3)
 
 
-def test_missing_code_is_named(harness):
+def test_missing_code_is_reported(harness):
     revision = replace(harness.python(HELLO), code_key="ns/gone.zip")
     harness.apply(revision)
     seen = harness.wait_failing(revision)
     assert 'code "ns/gone.zip" not found' in seen.message
 
 
-def test_a_program_that_was_never_compiled_is_named(harness):
+def test_a_program_that_was_never_compiled_is_reported(harness):
     revision = replace(harness.python(HELLO), runtime="go1.23")
     harness.apply(revision)
     seen = harness.wait_failing(revision)
     assert seen.message == "this version has not been compiled for go1.23: upload it again"
 
 
-def test_over_memory_is_ended_and_explained(harness):
+def test_an_instance_over_its_memory_limit_is_killed_with_the_reason(harness):
     revision = harness.python("import time\ndef handle(event):\n    x = b'x' * 2**20 * 200\n    time.sleep(10)\n", memory_mb=64)
     (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint)
     reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
-    # A cluster does not say how much it was.
+    # A cluster does not report how much memory was used.
     found = re.fullmatch(r"out of memory: (?:used (\d+)|over the limit) of 64 MB", reason)
     assert found and (found[1] is None or 64 < int(found[1]) < 300)
     assert (found[1] is not None) == (harness.name == "local")
 
 
-def test_garbage_is_collected_before_it_is_over_memory(harness):
-    # About 60 MB are alive at most; without a limit V8 lets the garbage beside them grow to 160 MB.
+def test_garbage_is_collected_before_it_exceeds_the_memory_limit(harness):
+    # At most about 60 MB are live; without a limit V8 lets garbage grow to another 160 MB.
     source = """
     exports.handle = async () => {
       let kept = [];
@@ -225,7 +225,7 @@ def test_garbage_is_collected_before_it_is_over_memory(harness):
     assert harness.backend.why_gone(endpoint.id) is None
 
 
-def test_memory_of_children_counts(harness):
+def test_memory_of_child_processes_counts(harness):
     source = (
         "import subprocess, sys\n"
         "def handle(event):\n"
@@ -237,7 +237,7 @@ def test_memory_of_children_counts(harness):
     assert wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason").startswith("out of memory: ")
 
 
-def test_a_stuck_instance_is_replaced_and_only_then_ended(harness):
+def test_an_unresponsive_instance_is_replaced_before_it_is_stopped(harness):
     revision = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=1)
     (endpoint,) = harness.deploy(revision)
     with pytest.raises((http.client.HTTPException, OSError)):
@@ -250,8 +250,8 @@ def test_a_stuck_instance_is_replaced_and_only_then_ended(harness):
     wait_until(lambda: harness.backend.why_gone(endpoint.id), "ended")
 
 
-def test_an_instance_that_answers_nothing_is_replaced(harness):
-    never_ends = "import re\ndef handle(event):\n    re.match('(a+)+$', 'a' * 60 + 'b')\n"  # and never lets another thread run
+def test_a_hanging_instance_is_replaced(harness):
+    never_ends = "import re\ndef handle(event):\n    re.match('(a+)+$', 'a' * 60 + 'b')\n"  # and never releases the GIL
     revision = harness.python(never_ends)
     (endpoint,) = harness.deploy(revision)
     threading.Thread(target=_call_in_vain, args=(harness, endpoint), daemon=True).start()
@@ -270,21 +270,21 @@ def test_a_false_alarm_replaces_nothing(harness):
     assert harness.endpoints(revision) == [endpoint]
 
 
-def test_the_environment_is_the_users_and_nothing_of_the_servers(harness, monkeypatch):
+def test_the_environment_has_the_users_variables_and_none_of_the_servers(harness, monkeypatch):
     monkeypatch.setenv("SERVER_SECRET", "42")
     revision = harness.python("import os\ndef handle(event):\n    return dict(os.environ)\n", env={"GREETING": "hi"})
     (endpoint,) = harness.deploy(revision)
     environment = harness.call(endpoint)
     assert environment["GREETING"] == "hi"
     assert environment["SLESS_FUNCTION_NAME"] == "hello"
-    # A pod has the API server's address besides, and what its image says.
+    # A pod also has the API server's address and its image's variables.
     own = {name for name in environment if not name.startswith(("SLESS_", "KUBERNETES_"))}
     assert own <= {"GREETING", "PATH", "LANG", "HOME", "TMPDIR", "LC_CTYPE", *harness.image_env}
     assert environment["SLESS_ENTRYPOINT"] == "handler.handle" and "SLESS_SOCKET" not in environment and "SLESS_PORT" not in environment
 
 
 @here
-def test_home_and_temporary_files_are_the_instances_own(harness):
+def test_each_instance_has_its_own_home_and_temporary_folder(harness):
     (endpoint,) = harness.deploy(harness.python("import os\ndef handle(event):\n    return dict(os.environ)\n"))
     environment = harness.call(endpoint)
     for name in ("HOME", "TMPDIR"):
@@ -302,7 +302,7 @@ def test_log_lines_reach_the_sink(harness):
 # --- runs -----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_answers(harness):
+def test_a_run_returns_its_result(harness):
     revision = harness.python("def handle(event):\n    print('working')\n    return {'got': event}\n", kind=Kind.JOB)
     run = harness.run(revision, {"x": [1, "ä"]})
     assert (run.status, run.exit_code, run.message) == (CallStatus.SUCCEEDED, 0, "")
@@ -313,7 +313,7 @@ def test_a_run_answers(harness):
     assert harness.backend.observe_runs()[run.id] == run
 
 
-def test_starting_a_run_does_not_hold_the_caller(harness):
+def test_starting_a_run_does_not_block_the_caller(harness):
     revision = harness.python(HELLO)
     harness.run(revision)
     began = time.perf_counter()
@@ -331,14 +331,14 @@ def test_a_known_run_is_not_started_again(harness):
     assert harness.backend.observe_runs()[first.id] == first
 
 
-def test_a_failed_run_has_the_error_and_the_last_lines(harness):
+def test_a_failed_run_has_the_error_and_its_last_log_lines(harness):
     run = harness.run(harness.python("def handle(event):\n    raise ValueError('bad input')\n"))
     assert (run.status, run.exit_code, run.outcome.ok, run.outcome.error) == (CallStatus.FAILED, 1, False, "bad input")
     lines = run.message.splitlines()
     assert (lines[0], lines[1], lines[-1]) == ("bad input", "Traceback (most recent call last):", "ValueError: bad input")
 
 
-def test_a_run_over_its_time_is_ended(harness):
+def test_a_run_over_its_timeout_is_stopped(harness):
     began = time.monotonic()
     run = harness.run(harness.python("import time\ndef handle(event):\n    time.sleep(30)\n", timeout_sec=1))
     assert run.status is CallStatus.TIMEOUT
@@ -346,26 +346,26 @@ def test_a_run_over_its_time_is_ended(harness):
     assert time.monotonic() - began < 6
 
 
-def test_a_run_that_ignores_sigterm_is_killed_when_over_its_time(harness):
+def test_a_run_that_ignores_sigterm_is_killed_after_its_timeout(harness):
     source = "import signal, time\ndef handle(event):\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    time.sleep(60)\n"
     run = harness.run(harness.python(source, timeout_sec=1))
-    # The pod of a Job over its deadline is gone, and its exit code with it.
+    # The pod of a Job past its deadline is gone, including its exit code.
     assert (run.status, run.exit_code) == (CallStatus.TIMEOUT, -signal.SIGKILL if harness.name == "local" else None)
 
 
-def test_a_run_that_leaves_by_itself(harness):
+def test_a_run_that_exits_by_itself(harness):
     run = harness.run(harness.python("import os\ndef handle(event):\n    print('last words', flush=True)\n    os._exit(9)\n"))
     assert (run.status, run.exit_code, run.outcome) == (CallStatus.FAILED, 9, None)
     assert run.message == "function exited with code 9\nlast words"
 
 
-def test_a_run_over_its_memory(harness):
+def test_a_run_over_its_memory_limit(harness):
     run = harness.run(harness.python("import time\ndef handle(event):\n    x = b'x' * 2**20 * 200\n    time.sleep(20)\n", memory_mb=64))
     assert run.status is CallStatus.FAILED
     assert run.message.startswith("out of memory: ") and " of 64 MB" in run.message
 
 
-def test_a_jobs_result_has_a_limit_and_a_calls_another(harness):
+def test_job_and_call_results_have_separate_limits(harness):
     revision = harness.python("def handle(event):\n    return 'x' * 2000\n", kind=Kind.JOB)
     run = harness.run(revision)
     assert (run.status, run.outcome, run.message, run.non_retryable) == (
@@ -386,7 +386,7 @@ def test_a_removed_run_is_cancelled_and_forgotten(harness):
 def test_an_outcome_survives_a_restart_until_it_is_removed(harness):
     run = harness.run(harness.python(HELLO, kind=Kind.JOB), 5)
     harness.restart()
-    # A cluster's log has to be read again.
+    # On a cluster the log has to be read again.
     found = wait_until(lambda: (one := harness.backend.observe_runs()[run.id]).status is not CallStatus.RUNNING and one, "its outcome")
     assert (found.status, found.outcome, found.message) == (run.status, run.outcome, run.message)
     harness.backend.remove_run(run.id)
@@ -396,7 +396,7 @@ def test_an_outcome_survives_a_restart_until_it_is_removed(harness):
 
 
 @here
-def test_close_leaves_nothing(harness):
+def test_close_leaves_no_process(harness):
     revision = harness.python(WHO)
     pids = [harness.call(one) for one in harness.deploy(revision, replicas=2)]
     began = time.monotonic()
@@ -407,7 +407,7 @@ def test_close_leaves_nothing(harness):
             os.kill(pid, 0)
 
 
-def test_a_wish_changed_in_the_middle_of_a_roll_out(harness):
+def test_desired_state_that_changes_during_a_rollout(harness):
     revision = harness.python(HELLO)
     harness.apply(revision, replicas=3)
     harness.apply(replace(revision, version=2), replicas=1, generation=2)
@@ -416,7 +416,7 @@ def test_a_wish_changed_in_the_middle_of_a_roll_out(harness):
     assert harness.endpoints(revision)[0].version == 2
 
 
-def test_removed_and_wished_again(harness):
+def test_a_removed_workload_can_be_deployed_again(harness):
     revision = harness.python(HELLO)
     (old,) = harness.deploy(revision)
     harness.backend.remove(revision.workload_id)
@@ -437,7 +437,7 @@ def _answers(harness, endpoint) -> bool:
     return False
 
 
-def test_a_run_id_is_free_again_after_it_was_removed(harness):
+def test_the_id_of_a_removed_run_can_be_used_again(harness):
     revision = harness.python("def handle(event):\n    print(event)\n    return event\n")
     first = harness.run(revision, 1)
     harness.backend.remove_run(first.id)
@@ -449,7 +449,7 @@ def test_a_run_id_is_free_again_after_it_was_removed(harness):
     assert len({(line.source_id, line.seq) for line in harness.lines if line.invocation_id == first.id}) == 2, "one is stored twice"
 
 
-def test_a_run_that_was_removed_while_it_ran_may_begin_again(harness):
+def test_a_run_removed_while_it_ran_can_start_again(harness):
     revision = harness.python(
         "import time\ndef handle(event):\n    print('on', flush=True)\n    time.sleep(60 if event == 1 else 0)\n    return event\n"
     )
@@ -477,7 +477,7 @@ def test_a_closed_backend_starts_no_run(harness):
         harness.start_run(revision)
 
 
-def test_node_runs_too(harness, node_binary):
+def test_node(harness, node_binary):
     source = "exports.handle = (event) => { console.log('on'); return {node: process.version.startsWith('v'), event}; };\n"
     revision = harness.revision({"handler.js": source}, runtime="nodejs20")
     (endpoint,) = harness.deploy(revision)
@@ -488,7 +488,7 @@ def test_node_runs_too(harness, node_binary):
 
 
 @here
-def test_a_run_that_a_stop_interrupts_is_not_shown_and_may_begin_again(harness):
+def test_a_run_interrupted_by_a_stop_is_not_shown_and_can_start_again(harness):
     harness.restart(close_sec=0.2)
     revision = harness.python("import time\ndef handle(event):\n    print('on')\n    time.sleep(event)\n    return 'done'\n")
     run_id, ended, results = harness.start_run(revision, 60)
@@ -502,7 +502,7 @@ def test_a_run_that_a_stop_interrupts_is_not_shown_and_may_begin_again(harness):
 
 
 @here
-def test_starts_that_fail_are_spaced_out(harness):
+def test_failing_starts_back_off(harness):
     revision = harness.python("raise RuntimeError('never')\n")
     harness.apply(revision)
     wait_until(lambda: harness.observed(revision).failing, "failing")
@@ -511,7 +511,7 @@ def test_starts_that_fail_are_spaced_out(harness):
     assert 1 <= len(starts) <= 2, "the second start comes after two seconds, the third after four more"
 
 
-def test_a_corrected_program_does_not_wait_for_the_back_off(harness):
+def test_corrected_code_does_not_wait_for_the_backoff(harness):
     revision = harness.python("raise RuntimeError('never')\n")
     harness.apply(revision)
     harness.wait_failing(revision)
@@ -521,7 +521,7 @@ def test_a_corrected_program_does_not_wait_for_the_back_off(harness):
 
 
 @here
-def test_an_instance_that_does_not_end_when_told_to_is_killed(harness):
+def test_an_instance_that_ignores_the_stop_is_killed(harness):
     harness.restart(stop_sec=1.0)
     revision = harness.python(WHO, timeout_sec=1)
     (endpoint,) = harness.deploy(revision)

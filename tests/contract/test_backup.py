@@ -1,4 +1,4 @@
-"""Backup and restore: from and into both databases; nothing is changed by a file that is not whole."""
+"""Backup and restore between both databases; an incomplete file changes nothing."""
 
 import gzip
 import io
@@ -34,7 +34,7 @@ def key_of(number: int) -> str:
 
 
 def fill(store: Store, code: FolderCodeStore, folder: Path, rows: int = 3) -> None:
-    """Rows in every table, with a value in every column; code for each version."""
+    """Inserts rows into every table with a value in every column, and code for each version."""
     with store.database.write() as conn:
         for table in metadata.sorted_tables:
             if table.name not in {"revisions", *LEFT_OUT}:
@@ -65,7 +65,7 @@ def blobs_of(folder: Path) -> dict[str, bytes]:
 
 
 class Place:
-    """A store, a code store, and what a restore needs of them."""
+    """A store and a code store to back up and restore."""
 
     def __init__(self, url: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def there(empty_database_url, tmp_path):
     place.store.close()
 
 
-def test_everything_comes_back_in_either_database(here, there):
+def test_everything_is_restored_in_either_database(here, there):
     done = there.restore(here.backup())
     assert rows_of(there.store) == rows_of(here.store)
     assert blobs_of(there.folder) == blobs_of(here.folder)
@@ -113,7 +113,7 @@ def test_everything_comes_back_in_either_database(here, there):
 
 
 @SQLITE
-def test_every_table_is_in_it_or_left_out_on_purpose(here):
+def test_every_table_is_included_or_excluded_on_purpose(here):
     with dump.snapshot(here.store.database) as snapshot:
         kept = set(snapshot.tables())
     with here.store.database.read() as conn:
@@ -122,7 +122,7 @@ def test_every_table_is_in_it_or_left_out_on_purpose(here):
 
 
 @SQLITE
-def test_ids_that_the_database_counts_go_on(here, there):
+def test_id_sequences_continue(here, there):
     there.restore(here.backup())
     columns = metadata.tables["log_lines"].columns
     values = {column.name: value_of(column, 77) for column in columns if column.name != "id"}
@@ -140,7 +140,7 @@ def test_compressed_or_not(here, there):
     assert rows_of(there.store) == rows_of(here.store)
 
 
-def test_an_installation_that_is_not_empty_is_replaced_by_force_only(here, tmp_path):
+def test_a_non_empty_installation_is_only_replaced_with_force(here, tmp_path):
     saved, before = here.backup(), rows_of(here.store)
     with here.store.database.write() as conn:
         conn.execute(text("UPDATE workloads SET name = 'other'"))
@@ -159,7 +159,7 @@ def version_row(conn: Any) -> dict[str, Any]:
     return dict(conn.execute(select(versions).limit(1)).mappings().one())
 
 
-def test_a_database_that_others_use_too_keeps_their_tables(here):
+def test_a_shared_database_keeps_the_tables_of_others(here):
     with here.store.database.write() as conn:
         conn.execute(text("CREATE TABLE IF NOT EXISTS theirs (id INTEGER)"))
     here.restore(here.backup(), force=True)
@@ -168,7 +168,7 @@ def test_a_database_that_others_use_too_keeps_their_tables(here):
         conn.execute(text("DROP TABLE theirs"))
 
 
-def test_a_working_server_is_in_the_way(here):
+def test_a_running_server_prevents_a_restore(here):
     saved = here.backup()
     assert here.store.leases.acquire("leader", "h1", 60)
     with pytest.raises(ConfigError, match=r"server \(h1\) uses this database"):
@@ -179,10 +179,10 @@ def test_a_working_server_is_in_the_way(here):
 
 @pytest.mark.parametrize("compressed", [True, False])
 @SQLITE
-def test_a_file_that_is_cut_off_changes_nothing(here, compressed):
+def test_a_truncated_file_changes_nothing(here, compressed):
     saved, before = here.backup(compressed=compressed), rows_of(here.store)
     step = len(saved) // 40
-    end = len(saved) if compressed else saved.rindex(b"end.json") + 512  # behind it there are zeros only
+    end = len(saved) if compressed else saved.rindex(b"end.json") + 512  # only zeros follow
     for length in [0, 1, 511, 512, *range(step, end, step), end - 1]:
         with pytest.raises(BrokenBackup):
             here.restore(saved[:length], force=True)
@@ -191,7 +191,7 @@ def test_a_file_that_is_cut_off_changes_nothing(here, compressed):
 
 @pytest.mark.parametrize("place", [b"code of 2code of 2", b"grinning", b'"sha256": "', b"\\ud83d\\ude00"])
 @SQLITE
-def test_a_file_that_is_damaged_changes_nothing(here, place):
+def test_a_damaged_file_changes_nothing(here, place):
     saved, before = here.backup(compressed=False), rows_of(here.store)
     at = saved.find(place)
     if at < 0:
@@ -203,8 +203,8 @@ def test_a_file_that_is_damaged_changes_nothing(here, place):
 
 
 @SQLITE
-def test_each_byte_of_a_compressed_file_counts(here):
-    """Those excepted that unpack to the same: a repetition may be copied from elsewhere, a header holds a time."""
+def test_any_changed_byte_of_a_compressed_file_is_detected(here):
+    """Except for changes that unpack to the same: a repetition may be copied from elsewhere, a header holds a timestamp."""
     saved = here.backup()
     content = gzip.decompress(saved)
     found = 0
@@ -262,7 +262,7 @@ def test_a_row_that_does_not_fit_leaves_the_database_as_it_was(here, there):
     assert rows_of(here.store) == before
 
 
-def test_a_backup_of_an_older_version_is_migrated(there):
+def test_a_backup_from_an_older_version_is_migrated(there):
     with migrate.sole_connection(there.store.database) as conn:
         migrate.upgrade_to(conn, "0001")
         tables = {"tenants": columns_of(conn, "tenants"), "workloads": columns_of(conn, "workloads")}
@@ -291,7 +291,7 @@ def columns_of(conn: Any, name: str) -> dict[str, str]:
 
 @SQLITE
 @INTO_SQLITE
-def test_what_cannot_be_used_here_is_built_anew(here, there):
+def test_unusable_artifacts_are_rebuilt(here, there):
     assert there.restore(here.backup(), usable=False).builds == 3
     with there.store.database.read() as conn:
         found = conn.execute(select(versions.c.state, versions.c.claimed_by, versions.c.auto_activate, versions.c.attempts)).all()
@@ -299,8 +299,8 @@ def test_what_cannot_be_used_here_is_built_anew(here, there):
 
 
 @INTO_SQLITE
-def test_code_that_is_deleted_meanwhile_belongs_to_no_snapshot(here, there, tmp_path):
-    """The function is deleted between the snapshot and the reading of its code: the next snapshot knows neither."""
+def test_code_deleted_during_a_backup_is_not_in_it(here, there, tmp_path):
+    """The function is deleted after the snapshot, before its code is read: a second snapshot has neither."""
 
     class Deleting(FolderCodeStore):
         def open(self, key):
@@ -319,7 +319,7 @@ def test_code_that_is_deleted_meanwhile_belongs_to_no_snapshot(here, there, tmp_
 
 @SQLITE
 @INTO_SQLITE
-def test_code_that_was_lost_long_ago_does_not_stop_it(here, there):
+def test_missing_code_does_not_stop_a_backup(here, there):
     here.code.delete(key_of(1))
     there.restore(here.backup())
     assert any(key_of(1) in line and "missing" in line for line in here.said)
@@ -327,8 +327,8 @@ def test_code_that_was_lost_long_ago_does_not_stop_it(here, there):
 
 
 @INTO_SQLITE
-def test_a_snapshot_is_of_one_moment(here, there):
-    """Rows that are written while it is read are not in it, in no table."""
+def test_a_snapshot_is_consistent(here, there):
+    """Rows written while it is read do not appear in any table."""
 
     class Busy(FolderCodeStore):
         def open(self, key):
@@ -346,7 +346,7 @@ def test_a_snapshot_is_of_one_moment(here, there):
 
 @SQLITE
 @INTO_SQLITE
-def test_a_large_backup_takes_little_memory(here, there, tmp_path):
+def test_a_large_backup_uses_little_memory(here, there, tmp_path):
     (tmp_path / "large").write_bytes(b"")
     os.truncate(tmp_path / "large", 40 << 20)
     here.code.put(key_of(1), tmp_path / "large")
@@ -369,12 +369,12 @@ def test_a_large_backup_takes_little_memory(here, there, tmp_path):
 
 @SQLITE
 class TestFile:
-    """What the command makes of it."""
+    """The command."""
 
     def settings(self, place: Place) -> Settings:
         return Settings(data_dir=place.folder, database_url=place.url, auth_mode="local", backend="local")
 
-    def test_is_for_its_owner_alone_and_appears_whole(self, here, tmp_path):
+    def test_is_readable_only_by_its_owner_and_appears_atomically(self, here, tmp_path):
         path = tmp_path / "saved.tgz"
         path.write_text("an older one")
         path.chmod(0o644)
@@ -383,7 +383,7 @@ class TestFile:
         assert path.read_bytes()[:2] == b"\x1f\x8b"
         assert [item.name for item in tmp_path.iterdir() if item.name.endswith(".part")] == []
 
-    def test_stays_as_it_was_when_it_fails(self, here, tmp_path):
+    def test_is_unchanged_after_a_failure(self, here, tmp_path):
         path = tmp_path / "saved.tar"
         path.write_text("an older one")
         with here.store.database.write() as conn:
@@ -397,7 +397,7 @@ class TestFile:
         assert path.read_text() == "an older one"
         assert [item.name for item in tmp_path.iterdir() if item.name.endswith(".part")] == []
 
-    def test_a_folder_that_is_not_there(self, here, tmp_path):
+    def test_a_missing_folder(self, here, tmp_path):
         with pytest.raises(ConfigError, match="cannot be written"):
             write_backup(self.settings(here), tmp_path / "nowhere" / "x.tar", here.said.append)
 
@@ -416,6 +416,6 @@ class TestFile:
         ("kubernetes", "registry.test/ns-f:1", True),
     ],
 )
-def test_what_was_built_elsewhere(tmp_path, backend, artifact, usable):
+def test_artifacts_built_elsewhere(tmp_path, backend, artifact, usable):
     (tmp_path / "deps" / "deps-here").mkdir(parents=True)
     assert Usable(Settings(data_dir=tmp_path, backend=backend))(make_version(artifact=artifact)) is usable

@@ -1,5 +1,5 @@
-"""Real images without a container engine: Debian's buildah builds the Python runtime's Dockerfile on a base made of this machine's files,
-then the generated Dockerfile of an upload with the commands of a builder Job, which push it to a real registry."""
+"""Real images without a container engine: Debian's buildah builds the Python runtime's Dockerfile on a base of this machine's files,
+then runs a builder Job's commands, which build the generated Dockerfile of an upload and push it to a real registry."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ TOOLS = ("sh", "mkdir", "chown", "rm", "id", "cat")
 
 
 class Buildah:
-    """Uses its own storage folder. `vfs` and `chroot` need root, but no devices or daemons."""
+    """Uses its own storage folder. `vfs` and `chroot` need root but no devices or daemons."""
 
     def __init__(self) -> None:
         if shutil.which("buildah") is None:
@@ -59,7 +59,7 @@ class Buildah:
 
 
 def make_root(folder: Path) -> None:
-    """A root file system with this Python, pip, a shell and the tools of the Dockerfiles, at the same paths as here."""
+    """Makes a root file system with this Python, pip, a shell and the Dockerfiles' tools at the same paths as on this machine."""
     stdlib = Path(sysconfig.get_paths()["stdlib"])
     left_out = shutil.ignore_patterns("site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "config-*", "__pycache__")
     shutil.copytree(stdlib, folder / stdlib.relative_to("/"), ignore=left_out, symlinks=True)
@@ -132,7 +132,7 @@ def test_upload_becomes_an_image_that_runs_unprivileged(buildah: Buildah, regist
 
 
 def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, folder: Path) -> None:
-    """Runs the containers of a builder pod one after the other, with the pod's volumes in `folder`."""
+    """Runs the containers of a builder pod in order, with the pod's volumes in `folder`."""
     code = MemoryCode()
     files = {
         "handler.py": "import greeting\ndef handle(event):\n    return greeting.TEXT\n",
@@ -163,7 +163,7 @@ def run_builder(buildah: Buildah, registry: RegistryServer, reference: str, fold
     builder = pod["initContainers"][1]
     shell, option, script = builder["command"]
     for name, place in places.items():
-        # As the left side of --volume and elsewhere; what the Dockerfile sees keeps its name.
+        # In the left side of --volume and elsewhere; the paths that the Dockerfile sees stay the same.
         if name == "/sless-build":
             script = script.replace(f"{name}:{name}:ro", f"{place}:{name}:ro")
         elif name != "/sless-registry":
@@ -189,7 +189,7 @@ def as_container(container: dict[str, Any], command: list[str]) -> subprocess.Co
 
 
 def test_root_commands_of_a_dockerfile_work_with_the_jobs_capabilities(buildah: Buildah, tmp_path: Path) -> None:
-    """As the Go runtime's does before its first USER."""
+    """The Go runtime's Dockerfile has such commands before its first USER."""
     (tmp_path / "Dockerfile").write_text(
         "FROM localhost/base:tests\nRUN mkdir -p /src && chown 65532:65532 /src && cat /proc/self/status\n"
     )

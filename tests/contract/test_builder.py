@@ -63,7 +63,7 @@ def test_code_without_dependencies_becomes_ready(harness):
     assert harness.changes.acquire(timeout=1)
 
 
-def test_tenants_do_not_share_dependencies_made_from_their_code(harness):
+def test_tenants_do_not_share_dependencies_built_from_their_code(harness):
     """The requirement is a path without `./`."""
     backend = "def build_wheel(folder, *_, **__):\n    import shutil, glob\n    file, = glob.glob('../../wheels/*.whl')\n"
     backend += "    shutil.copy(file, folder)\n    return file.rpartition('/')[2]\n"
@@ -89,7 +89,7 @@ def test_an_empty_requirements_file_installs_nothing(harness, requirements):
     assert status.ready and harness.is_unbuilt(status)
 
 
-def test_unknown_build_is_none(harness):
+def test_an_unknown_build_is_none(harness):
     assert harness.builder.poll("unknown") is None
     harness.builder.cancel("unknown")
 
@@ -123,12 +123,12 @@ def test_failed_import_fails_the_build_with_its_reason(harness, source, reason):
     assert reason in status.message
 
 
-def test_a_missing_module_is_named(harness):
+def test_a_missing_module_is_reported(harness):
     _, status = harness.build({"other.py": "x = 1\n"})
     assert "handler" in message_lines(status)[0]
 
 
-def test_the_import_sees_the_functions_environment_but_not_the_build_env(harness):
+def test_the_import_has_the_functions_environment_but_not_the_build_env(harness):
     source = "import os\nassert os.environ['GREETING'] == 'hi'\nassert 'TOKEN' not in os.environ, 'leaked'\ndef handle(event): pass\n"
     _, status = harness.build({"handler.py": source}, env={"GREETING": "hi"}, build_env={"TOKEN": "sesame-open"})
     assert status.ready, status.message
@@ -208,7 +208,7 @@ def test_dependencies_with_a_build_env_are_not_shared_between_namespaces(harness
     assert len(keys) == 3
 
 
-def test_a_requirement_that_does_not_exist_is_named_with_pips_own_lines(harness):
+def test_a_requirement_that_does_not_exist_is_reported_with_pips_message(harness):
     _, status = harness.build({**HELLO, "requirements.txt": "--no-index\nnosuch==9\n"})
     lines = message_lines(status)
     assert lines[0] == 'pip could not install "nosuch==9" from requirements.txt, line 2'
@@ -216,12 +216,12 @@ def test_a_requirement_that_does_not_exist_is_named_with_pips_own_lines(harness)
     assert len(lines) <= 51
 
 
-def test_a_wrong_line_of_a_file_in_utf16_is_named(harness):
+def test_a_bad_line_of_a_utf16_file_is_reported(harness):
     _, status = harness.build({**HELLO, "requirements.txt": "--no-index\r\nnosuch==9\r\n".encode("utf-16")})
     assert message_lines(status)[0] == 'pip could not install "nosuch==9" from requirements.txt, line 2'
 
 
-def test_a_lock_that_is_not_read_is_named_in_the_log(harness):
+def test_an_unused_lock_file_is_logged(harness):
     spec, status = harness.build({**HELLO, "uv.lock": "version = 1\n"})
     assert status.ready and "note: uv.lock is not read: list the packages in requirements.txt" in harness.log[spec.id]
 
@@ -234,7 +234,7 @@ def test_pip_does_not_see_the_servers_own_packages(harness):
     assert status.ready and not [line for line in harness.log[spec.id] if "requires urllib3" in line or "incompatible" in line]
 
 
-def test_a_wrong_requirements_file_is_named(harness):
+def test_a_bad_requirements_file_is_reported(harness):
     _, status = harness.build({**HELLO, "requirements.txt": "this is ; not a requirement\n"})
     assert message_lines(status)[0].startswith('pip could not install "this is')
 
@@ -268,7 +268,7 @@ def _source_package(code: str) -> dict[str, str]:
     return {"pkg/pyproject.toml": project, "pkg/backend.py": backend}
 
 
-def test_a_build_that_hangs_ends(harness):
+def test_a_hanging_build_times_out(harness):
     harness.builder.close()
     harness.make(build_timeout_sec=3)
     files = {**HELLO, **_source_package("import time; time.sleep(60)"), "requirements.txt": "--no-index\n./pkg\n"}
@@ -279,7 +279,7 @@ def test_a_build_that_hangs_ends(harness):
 
 
 @near
-def test_cancel_ends_every_process_and_forgets(harness, tmp_path):
+def test_cancel_ends_every_process_and_forgets_the_build(harness, tmp_path):
     pid_file = tmp_path / "pid"
     hang = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     spec = harness.spec({**HELLO, **_source_package(hang), "requirements.txt": "--no-index\n./pkg\n"})
@@ -301,7 +301,7 @@ def test_a_cancelled_installation_does_not_spoil_the_next(harness):
 
 
 @near
-def test_log_arrives_while_it_is_written(harness, tmp_path):
+def test_log_lines_arrive_during_the_build(harness, tmp_path):
     gate = tmp_path / "gate"
     wait = f"import os, time\n    while not os.path.exists({str(gate)!r}): time.sleep(0.02)"
     spec = harness.spec({**HELLO, **_source_package(wait), "requirements.txt": "--no-index\n./pkg\n"})
@@ -340,7 +340,7 @@ def test_lock_file_is_obeyed(harness, node_binary):
     assert "in sync" in status.message and "Usage" not in status.message
 
 
-def test_uploaded_node_modules_is_used(harness, node_binary):
+def test_uploaded_node_modules_are_used(harness, node_binary):
     modules = {f"node_modules/{name}": text for name, text in GREETING.items()}
     _spec, status = harness.build({**NODE, **modules, **package_json(dependencies={"greeting": "^7.0.0"})}, runtime="nodejs20")
     assert status.ready and harness.is_unbuilt(status), status.message
@@ -352,7 +352,7 @@ def test_a_package_json_without_dependencies_installs_nothing(harness, node_bina
     assert status.ready and harness.is_unbuilt(status), status.message
 
 
-def test_a_broken_package_json_is_named(harness, node_binary):
+def test_a_broken_package_json_is_reported(harness, node_binary):
     _, status = harness.build({**NODE, "package.json": "{oops"}, runtime="nodejs20")
     assert message_lines(status)[0].startswith("package.json is not valid JSON: ")
 

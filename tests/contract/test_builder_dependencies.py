@@ -26,7 +26,7 @@ def harness() -> Iterator[LocalBuilderHarness]:
 
 
 def wheels(*names: str, **metadata: str) -> dict[str, bytes]:
-    """Wheels of version 1.0, each with a module of its name; `metadata` are extra lines for the first."""
+    """Wheels of version 1.0, each with a module of the same name; `metadata`: extra lines for the first."""
     made = {}
     for name in names:
         data = wheel_of(name, "1.0", f"NAME = {name!r}\n")
@@ -62,7 +62,7 @@ def test_extras_are_installed_only_when_requested(harness):
     assert "No module named 'side'" in status.message
 
 
-def test_markers_are_obeyed(harness):
+def test_environment_markers_are_obeyed(harness):
     requirements = OFFLINE + 'tiny==1.0; python_version >= "3.8"\nnosuch==1; python_version < "3"\n'
     _, status = harness.build(handler("tiny") | wheels("tiny") | {"requirements.txt": requirements})
     assert status.ready, status.message
@@ -156,7 +156,7 @@ def test_private_index_from_build_env_stays_secret(harness, index):
 
 
 def test_the_versions_of_a_package_lock_are_installed(harness, index, node_binary):
-    """package.json would take the newer one."""
+    """package.json alone would install the newer one."""
     packed = {version: _node_package("tiny", version) for version in ("1.0.0", "1.2.0")}
     for version, data in packed.items():
         index.files[f"/tiny/-/tiny-{version}.tgz"] = ("application/octet-stream", data)

@@ -1,4 +1,4 @@
-"""ports.Builder with Go: caching, layouts, modules, error messages. No test needs a network."""
+"""ports.Builder with Go: caching, layouts, modules, error messages. No test uses the network."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from tests.contract.backend_harness import wait_until
 from tests.contract.builder_harness import LocalBuilderHarness
 from tests.contract.test_builder import message_lines
 
-pytestmark = pytest.mark.timeout(300)  # with an empty cache Go's own library is compiled first
+pytestmark = pytest.mark.timeout(300)  # with an empty cache, the standard library is compiled first
 
 GO = {"runtime": "go1.23", "entrypoint": "handler.Handle"}
 HANDLE = "func Handle(event any) any { return event }\n"
@@ -38,7 +38,7 @@ def uses(path: str, expression: str) -> str:
     return f'package handler\n\nimport "{path}"\n\nfunc Handle(event any) any {{ return {expression} }}\n'
 
 
-def test_same_code_is_compiled_once(harness):
+def test_the_same_code_is_compiled_once(harness):
     spec, status = harness.build(HELLO, **GO)
     assert status.ready, status.message
     unpacked = harness.material_of(spec, status)
@@ -56,13 +56,13 @@ def test_same_code_is_compiled_once(harness):
     assert other.artifact != status.artifact
 
 
-def test_first_build_announces_the_wait(harness, monkeypatch, tmp_path):
+def test_the_first_build_logs_that_it_takes_longer(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("GOCACHE", str(tmp_path / "cold"))
     spec, _ = harness.build({"handler.go": "package handler\n\nfunc Handle("}, **GO)
     assert "go build: the first build also compiles Go's standard library, which takes about half a minute" in harness.log[spec.id]
 
 
-def test_artifact_depends_on_content_not_on_workload(go_toolchain, tmp_path):
+def test_the_artifact_depends_on_the_content_not_on_the_workload(go_toolchain, tmp_path):
     (tmp_path / "go.mod").touch()
     spec = LocalBuilderHarness.spec_of(code_key=f"ns/one/{'0' * 64}-upload.zip", **GO)
 
@@ -144,12 +144,12 @@ def test_a_vendor_folder_is_honoured(harness, monkeypatch, flags):
 
 
 @pytest.mark.parametrize("flags", ["-mod=mod", "-mod=vendor", "-mod=readonly"])
-def test_flags_of_the_operator_do_not_break_a_build(harness, monkeypatch, flags):
+def test_the_operators_flags_do_not_break_a_build(harness, monkeypatch, flags):
     monkeypatch.setenv("GOFLAGS", flags)
     assert harness.build(HELLO, **GO)[1].ready
 
 
-def test_build_tags_of_the_operator_are_kept(harness, monkeypatch):
+def test_the_operators_build_tags_are_kept(harness, monkeypatch):
     monkeypatch.setenv("GOFLAGS", "-tags=special")
     files = {
         "handler.go": f"package handler\n\nvar _ = special\n\n{HANDLE}",
@@ -159,11 +159,11 @@ def test_build_tags_of_the_operator_are_kept(harness, monkeypatch):
     assert status.ready, status.message
 
 
-# --- modules from elsewhere -----------------------------------------------------------------------------------------------------------
+# --- third-party modules -----------------------------------------------------------------------------------------------------------
 
 
 def proxy_with(folder: Path, module: str, version: str, source: str) -> str:
-    """A module proxy in a folder, as GOPROXY understands it."""
+    """Makes a module proxy in a folder and returns it as a GOPROXY value."""
     place = folder / module / "@v"
     place.mkdir(parents=True)
     (place / "list").write_text(f"{version}\n")
@@ -185,7 +185,7 @@ GREETING = 'package greeting\n\nconst Text = "hello"\n'
 
 
 @pytest.mark.parametrize("files", [NEEDS_GREETING, {"handler.go": NEEDS_GREETING["handler.go"]}], ids=["required", "found by import"])
-def test_modules_come_through_the_operators_proxy(harness, monkeypatch, tmp_path, files):
+def test_modules_are_downloaded_through_the_operators_proxy(harness, monkeypatch, tmp_path, files):
     monkeypatch.setenv("GOPROXY", proxy_with(tmp_path, "example.com/greeting", "v1.0.0", GREETING))
     monkeypatch.setenv("GONOSUMDB", "*")
     spec, status = harness.build(files, **GO)
@@ -204,14 +204,14 @@ def test_modules_with_a_build_env_are_not_shared_between_namespaces(harness, mon
     assert not elsewhere.ready
 
 
-def test_values_of_a_build_env_stay_out_of_the_log(harness):
+def test_build_env_values_stay_out_of_the_log(harness):
     env = {"GOPROXY": "file:///sesame-open-path", "GONOSUMDB": "*"}
     spec, status = harness.build(NEEDS_GREETING, **GO, build_env=env)
     assert not status.ready
     assert "sesame" not in status.message + "\n".join(harness.log[spec.id])
 
 
-# --- what fails -------------------------------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_the_check_runs_in_the_functions_environment(harness):
     assert status.ready, status.message
 
 
-def test_without_go_it_says_what_to_install(harness, monkeypatch, tmp_path):
+def test_without_go_the_error_names_what_to_install(harness, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     _, status = harness.build(HELLO, **GO)
@@ -284,7 +284,7 @@ def fake_go(folder: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_an_old_go_is_named(harness, monkeypatch, tmp_path):
+def test_an_old_go_is_refused(harness, monkeypatch, tmp_path):
     fake_go(tmp_path, "echo /nowhere; echo go1.20.3")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     _, status = harness.build(HELLO, **GO)
@@ -323,7 +323,7 @@ def test_a_cancelled_build_ends_the_compiler(harness, monkeypatch, tmp_path):
     assert harness.builder.poll(spec.id) is None
 
 
-def test_build_ends_at_its_time_limit(harness, monkeypatch, tmp_path):
+def test_a_build_ends_at_its_timeout(harness, monkeypatch, tmp_path):
     mark = slow_go(monkeypatch, tmp_path)
     harness.builder.close()
     harness.make(build_timeout_sec=1)

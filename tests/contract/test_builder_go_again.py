@@ -1,4 +1,4 @@
-"""A Go function that is built over and over: quicker when only code changed, and never other than what the go command makes."""
+"""Rebuilds of a Go function: faster when only code changed, always identical to the go command's output."""
 
 import re
 import threading
@@ -35,7 +35,7 @@ class Builds:
         assert self.build(files, **fields) == IN_FULL
 
     def build(self, files: Mapping[str, str], **fields: str) -> str:
-        """How it was compiled: AGAIN or IN_FULL. It was the same that the go command makes, or says."""
+        """Returns how it was compiled, AGAIN or IN_FULL; output and errors must equal those of the go command."""
         spec, status = self.harness.build(files, **GO | fields)
         plain, expected = self.plain.build(files, **GO | fields)
         assert (status.ready, status.message) == (expected.ready, expected.message)
@@ -66,11 +66,11 @@ def edited(files: Files, path: str, old: str, new: str) -> Files:
     return {**files, path: files[path].replace(old, new)}
 
 
-def test_code_that_changed_is_compiled_again(builds):
+def test_changed_code_is_recompiled(builds):
     builds.learn(BASE)
     for path, old, new in (
         ("handler.go", '"one"', '"two"'),
-        ("inner/inner.go", '"word"', '"other"'),  # Its value is compiled into what imports it.
+        ("inner/inner.go", '"word"', '"other"'),  # Its value is compiled into its importers.
         ("inner/inner.go", "const Word =", "func init() { println(data) }\n\nvar Word ="),
         ("more.go", "var more = 1", "var less = 2"),
         ("handler.go", 'import "example.com/app/inner"', 'import (\n\t"example.com/app/inner"\n)'),
@@ -96,14 +96,14 @@ def test_code_that_changed_is_compiled_again(builds):
     ],
     ids=["import", "left out", "tag", "embedded file", "embedded pattern", "test file", "go.mod", "package not in the program"],
 )  # fmt: skip
-def test_what_the_go_command_has_to_see_is_built_in_full(builds, path, old, new):
+def test_changes_that_need_the_go_command_are_built_in_full(builds, path, old, new):
     builds.learn(BASE)
     changed = edited(BASE, path, old, new)
     assert builds.build(changed) == IN_FULL
     assert builds.build(edited(changed, "handler.go", "one", "two")) == AGAIN, "it has learnt that, too"
 
 
-def test_files_that_come_and_go(builds):
+def test_added_and_removed_files(builds):
     builds.learn(BASE)
     assert builds.build({**BASE, "new.go": "package handler\n\nvar fresh = 1\n"}) == IN_FULL
     assert builds.build({path: text for path, text in BASE.items() if path != "more.go"}) == IN_FULL
@@ -116,7 +116,7 @@ def test_another_entrypoint(builds):
     assert builds.build(files, entrypoint="handler.Other") == AGAIN, "the main package alone is another"
 
 
-def test_mistakes_are_told_by_the_go_command_and_their_corrections_are_quick(builds):
+def test_mistakes_get_the_go_commands_errors_and_corrections_are_fast(builds):
     builds.learn(BASE)
     assert builds.build(edited(BASE, "handler.go", "inner.Word", "inner.Words")) == IN_FULL
     assert builds.build(edited(BASE, "handler.go", "one", "two")) == AGAIN
