@@ -136,7 +136,7 @@ def test_a_main_package_and_vendored_modules(builds):
     assert builds.build(edited(files, "vendor/example.com/greeting/greeting.go", "vendored", "new")) == IN_FULL
 
 
-def test_assembly_is_left_to_the_go_command(builds):
+def test_assembly_needs_the_go_command(builds):
     files = {
         **BASE,
         "inner/add.go": "package inner\n\nfunc Add() int\n",

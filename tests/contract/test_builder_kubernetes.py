@@ -41,7 +41,7 @@ def version_of(spec, status: BuildStatus, state: VersionState = VersionState.REA
 
 
 def left(harness: KubernetesBuilderHarness) -> list[str]:
-    """The Jobs and Secrets of builds that still exist."""
+    """The build Jobs and Secrets that still exist."""
     label = "sless.dev/build"
     found = [(kind, item["metadata"]) for kind in ("Job", "Secret") for item in harness.cluster.list(kind)]
     return [f"{kind}/{metadata['name']}" for kind, metadata in found if label in (metadata.get("labels") or {})]
@@ -51,7 +51,7 @@ def left(harness: KubernetesBuilderHarness) -> list[str]:
 
 
 def test_conflicts_do_not_fail_a_build(harness):
-    """A quota may answer 409 to concurrent creations; the object is not created then."""
+    """A quota may answer 409 to concurrent creations without creating the object."""
     harness.cluster.fault(409, times=1, verbs=["patch"], resources=["namespaces"])
     harness.cluster.fault(409, times=1, verbs=["create"], resources=["configmaps"])
     harness.cluster.fault(409, times=1, verbs=["create"], resources=["jobs"])
@@ -60,13 +60,13 @@ def test_conflicts_do_not_fail_a_build(harness):
     assert harness.cluster.find("ConfigMap", harness.tenant, status.artifact.removeprefix("configmap:"))
 
 
-def test_namespace_being_deleted_does_not_fail_a_build(harness):
+def test_a_namespace_being_deleted_does_not_fail_a_build(harness):
     harness.cluster.fault(404, times=1, verbs=["create"], resources=["configmaps"], message='namespaces "sless-fn-x" not found')
     _, status = harness.build(HELLO)
     assert status.ready, status.message
 
 
-def test_small_code_is_an_immutable_config_map_and_needs_no_registry(harness):
+def test_small_code_becomes_an_immutable_config_map_without_a_registry(harness):
     harness.make(registry_host="", registry_secret="")
     spec, status = harness.build(HELLO)
     assert status.ready, status.message
@@ -83,7 +83,7 @@ def test_code_that_needs_an_image_fails_without_a_registry(harness):
     assert status.message == "requirements.txt lists packages, but this installation has no image registry (SLESS_REGISTRY_HOST)"
 
 
-def test_image_build_always_makes_an_image_of_small_code(harness):
+def test_image_build_always_builds_an_image_even_for_small_code(harness):
     harness.make(image_build="always")
     _, status = harness.build(HELLO)
     assert status.ready and status.artifact.startswith(f"{harness.registry.host}/functions/sless-0123456789abcdef-hello:")
@@ -92,7 +92,7 @@ def test_image_build_always_makes_an_image_of_small_code(harness):
 # --- images ----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_existing_image_is_reused_except_by_a_rebuild(harness):
+def test_an_existing_image_is_reused_except_for_a_rebuild(harness):
     spec, first = harness.build(IMAGE)
     assert any(line.startswith(f"pushed {first.artifact} sha256:") for line in harness.log[spec.id]), "the log of each container"
     same = replace(spec, id=new_id(), version=2)
@@ -106,7 +106,7 @@ def test_existing_image_is_reused_except_by_a_rebuild(harness):
     assert any("built image" in line for line in harness.log[afresh.id])
 
 
-def test_restart_follows_the_running_build(harness, tmp_path):
+def test_a_restarted_server_follows_the_running_build(harness, tmp_path):
     gate = tmp_path.parent / f"gate-{new_id(6)}"
     spec = harness.spec({**HELLO, **_waiting(gate)})
     harness.start(spec)
@@ -134,14 +134,14 @@ def test_user_errors_are_not_retried(harness):
     assert sum("No matching distribution" in line for line in harness.log[spec.id]) == 1
 
 
-def test_nothing_is_left_after_a_build(harness):
+def test_a_build_leaves_nothing_behind(harness):
     for files in (IMAGE, FAILS, HELLO):
         harness.build(files, build_env={"TOKEN": "sesame-open"})
     wait_until(lambda: not left(harness), lambda: f"gone: {left(harness)}")
     assert harness.contexts.list_ids() == []
 
 
-def test_build_env_is_only_in_the_secret_of_the_build(harness):
+def test_build_env_is_only_in_the_builds_secret(harness):
     harness.cluster.script("pending", namespace=BUILDS)
     spec = harness.spec(IMAGE, build_env={"TOKEN": "sesame-open"}, env={"PASSWORD": "sesame-own"})
     harness.start(spec)
@@ -162,14 +162,14 @@ def test_build_env_is_only_in_the_secret_of_the_build(harness):
         ("unschedulable", "the build cannot start: no node of the cluster can take the pod: "),
     ],
 )
-def test_builder_that_cannot_start_fails_soon(harness, act, words):
+def test_a_builder_that_cannot_start_fails_soon(harness, act, words):
     harness.cluster.script(act, namespace=BUILDS)
     _, status = harness.build(IMAGE)
     assert status.ready is False and status.message.startswith(words)
 
 
 def test_full_quota_is_reported(harness):
-    harness.build(HELLO)  # the tenant's namespace is there
+    harness.build(HELLO)  # creates the tenant's namespace
     quota = {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tiny", "namespace": harness.tenant},
         "spec": {"hard": {"pods": "0"}},
@@ -179,13 +179,13 @@ def test_full_quota_is_reported(harness):
     assert status.message.startswith("the import of handler.handle cannot start: the cluster refuses a new pod: the quota of the namespace")
 
 
-def test_a_missing_push_secret_is_named(harness):
+def test_a_missing_push_secret_is_reported(harness):
     harness.make(registry_secret="nosuch")
     _, status = harness.build(IMAGE)
     assert "nosuch" in status.message and status.ready is False
 
 
-def test_build_waits_for_the_api(harness):
+def test_a_build_waits_for_the_api(harness):
     spec = harness.spec(HELLO)
     harness.cluster.away(1.5)
     harness.start(spec)
@@ -193,7 +193,7 @@ def test_build_waits_for_the_api(harness):
     assert any(line.startswith("waiting: the Kubernetes API does not answer") for line in harness.log[spec.id])
 
 
-def test_a_used_up_quota_delays_a_build_and_says_why(harness):
+def test_a_used_up_quota_delays_a_build_and_is_reported(harness):
     harness.cluster.script("complete", namespace=harness.tenant, after_sec=4.0)
     first, second = harness.spec(HELLO), harness.spec(HELLO)
     harness.start(first)
@@ -206,7 +206,7 @@ def test_a_used_up_quota_delays_a_build_and_says_why(harness):
     assert sum(words in line for line in harness.log[second.id]) == 1
 
 
-def test_what_never_fits_into_the_quota_fails(harness):
+def test_a_build_larger_than_the_quota_fails(harness):
     assert harness.build(HELLO)[1].ready, "the namespace exists"
     metadata = {"name": "narrow", "namespace": harness.tenant}
     harness.cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"limits.memory": "64Mi"}}})
@@ -214,7 +214,7 @@ def test_what_never_fits_into_the_quota_fails(harness):
     assert not status.ready and "the quota of the namespace is used up (memory: 128Mi more asked, 0 of 64Mi in use)" in status.message
 
 
-def test_api_outage_does_not_end_a_build(harness):
+def test_an_api_outage_does_not_end_a_build(harness):
     harness.cluster.script("complete", namespace=harness.tenant, after_sec=2.0)
     spec = harness.spec(HELLO)
     harness.start(spec)
@@ -252,7 +252,7 @@ def test_discard_removes_only_our_images(harness):
     auth = (USER, PASSWORD)
     push_empty(harness.registry.host, "functions/gone", "t1", auth)
     artifact = f"{harness.registry.host}/functions/gone:t1"
-    for _ in range(2):  # what is gone already is no error
+    for _ in range(2):  # deleting twice is not an error
         harness.builder.discard(artifact)
     assert harness.registry.tags("functions/gone") == []
     for other in ("elsewhere.example/functions/gone:t1", "configmap:code-1", "0123"):
@@ -291,7 +291,7 @@ def test_collect_removes_leftovers_of_unknown_builds(harness):
     assert harness.contexts.list_ids() == []
 
 
-def test_collect_spares_builds_that_start_meanwhile(harness):
+def test_collect_spares_builds_that_start_during_it(harness):
     harness.cluster.script("pending", namespace=BUILDS)
     spec = harness.spec(IMAGE)
 
@@ -304,7 +304,7 @@ def test_collect_spares_builds_that_start_meanwhile(harness):
     assert harness.jobs() and harness.contexts.list_ids() == [spec.id]
 
 
-def test_check_pod_has_the_security_of_a_function_pod(harness):
+def test_the_check_pod_is_as_restricted_as_a_function_pod(harness):
     spec = harness.spec(HELLO)
     pod = check_job_of(harness.builder._steps.fit, Check(spec=spec, artifact="configmap:code-1"))["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False and pod["restartPolicy"] == "Never"

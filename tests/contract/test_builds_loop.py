@@ -1,4 +1,4 @@
-"""The builds loop over both databases: what fails for one build is no other's business."""
+"""The builds loop on both databases: a failure of one build does not affect others."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -16,7 +16,7 @@ from tests.contract.rest_harness import FakeWaker
 
 @dataclass
 class Builder:
-    """Ends a build at the first look. `broken` are functions whose builds raise: (when, name)."""
+    """Finishes a build at the first poll. `broken`: functions whose builds raise, as (when, name)."""
 
     broken: set[tuple[str, str]] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def scene(store: Store, caplog: pytest.LogCaptureFixture) -> Scene:
     return Scene(store)
 
 
-def test_a_build_that_cannot_start_fails_alone(scene: Scene) -> None:
+def test_a_build_that_cannot_start_does_not_fail_others(scene: Scene) -> None:
     scene.upload("a", "b")
     scene.builder.broken.add(("start", "a"))
     scene.loop.tick()
@@ -84,20 +84,20 @@ def test_a_build_that_cannot_start_fails_alone(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("when", ["poll", "cancel"])
-def test_a_build_whose_end_cannot_be_seen_is_looked_at_again(scene: Scene, when: str) -> None:
+def test_a_build_that_cannot_be_polled_or_cancelled_is_polled_again(scene: Scene, when: str) -> None:
     scene.upload("a", "b")
     scene.builder.broken.add((when, "a"))
     for _ in range(3):
         scene.loop.tick()
     assert scene.states("b") == [VersionState.READY]
     scene.builder.broken.clear()
-    scene.loop.backoff.succeeded(scene.version("a").id)  # its rest is over
+    scene.loop.backoff.succeeded(scene.version("a").id)  # the backoff has passed
     scene.loop.tick()
     scene.loop.tick()
     assert scene.states("a") == [VersionState.READY]
 
 
-def test_a_build_that_cannot_be_cancelled_keeps_no_other_waiting(scene: Scene) -> None:
+def test_a_build_that_cannot_be_cancelled_does_not_block_others(scene: Scene) -> None:
     scene.upload("a")
     scene.loop.tick()
     scene.builder.broken.add(("cancel", "a"))

@@ -1,4 +1,4 @@
-"""Callbacks as they are sent: to a server that notes what comes and answers as it is told, in the clear and over TLS."""
+"""Callbacks sent to a server that records requests and returns scripted responses, with and without TLS."""
 
 import datetime
 import hashlib
@@ -37,7 +37,7 @@ DELIVERED, FAILED, PENDING = CallbackStatus.DELIVERED, CallbackStatus.FAILED, Ca
 
 @dataclass
 class Receiver:
-    """`answers` are given one after the other, the last one for ever: status and headers."""
+    """Returns `answers` (status and headers) in order and repeats the last one."""
 
     port: int = 0
     got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
@@ -63,7 +63,7 @@ def serve(receiver: Receiver, context: ssl.SSLContext | None = None) -> Threadin
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: object, client_address: object) -> None:
-            """A handshake that the other side refuses is what some tests are about."""
+            """Silent: some tests expect a refused handshake."""
 
     server = Server(("127.0.0.1", 0), Handler)
     if context is not None:
@@ -93,7 +93,7 @@ def store(migrated_sqlite: Path, tmp_path: Path) -> Iterator[Store]:
 
 class Waker:
     def wake(self, topic: str) -> None:
-        """The tests tick by themselves."""
+        """The tests call tick themselves."""
 
 
 def make_loop(store: Store, *, hosts: Sequence[str] = ("127.0.0.1",), allowed: str = "127.0.0.0/8", tls: ssl.SSLContext | None = None):
@@ -136,7 +136,7 @@ def hurry(store: Store) -> None:
         conn.exec_driver_sql("UPDATE callbacks SET not_before = created_at")
 
 
-def test_delivered_and_signed(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+def test_callbacks_are_delivered_and_signed(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     run = make_end(store, f"http://example.test:{receiver.port}/done?x=1")
     found = sent(loop, run)
     assert (found.status, found.http_status, found.error) == (DELIVERED, 204, None)
@@ -163,7 +163,7 @@ def test_after_a_rotation_both_keys_sign(store: Store, receiver: Receiver, loop:
 
 
 @pytest.mark.parametrize("status", [500, 503, 404, 301, 302, 307, 300])
-def test_anything_but_2xx_is_sent_again(store: Store, receiver: Receiver, loop: CallbacksLoop, status: int) -> None:
+def test_any_status_but_2xx_is_retried(store: Store, receiver: Receiver, loop: CallbacksLoop, status: int) -> None:
     receiver.answers = [(status, {"Location": f"http://127.0.0.1:{receiver.port}/elsewhere"}), (200, {})]
     run = make_end(store, f"http://h:{receiver.port}/here")
     found = sent(loop, run)
@@ -175,7 +175,7 @@ def test_anything_but_2xx_is_sent_again(store: Store, receiver: Receiver, loop: 
     assert [path for path, _, _ in receiver.got] == ["/here", "/here"], "a redirect is not followed"
 
 
-def test_retry_after_is_kept(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+def test_retry_after_is_honoured(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     receiver.answers = [(429, {"Retry-After": "120"})]
     found = sent(loop, make_end(store, f"http://h:{receiver.port}/"))
     assert (found.not_before - clock.now()).total_seconds() > 110
@@ -192,7 +192,7 @@ def test_given_up_after_many_attempts(store: Store, receiver: Receiver, loop: Ca
     assert len(receiver.got) == MAX_ATTEMPTS
 
 
-def test_a_name_that_leads_into_the_provider_is_refused_for_good(store: Store, receiver: Receiver) -> None:
+def test_a_name_that_resolves_to_a_private_address_is_refused_without_retry(store: Store, receiver: Receiver) -> None:
     loop, asked = make_loop(store, hosts=("8.8.8.8", "127.0.0.1"), allowed="")
     found = sent(loop, make_end(store, f"http://evil.example:{receiver.port}/"))
     loop.stop()
@@ -200,16 +200,16 @@ def test_a_name_that_leads_into_the_provider_is_refused_for_good(store: Store, r
     assert "not a public address" in found.error
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_called(store: Store, receiver: Receiver) -> None:
-    """A name that answers differently the second time (DNS rebinding) is never asked a second time."""
+def test_the_checked_address_is_the_one_connected_to(store: Store, receiver: Receiver) -> None:
+    """A name is resolved only once, so a different second answer (DNS rebinding) has no effect."""
     loop, asked = make_loop(store)
     assert sent(loop, make_end(store, f"http://name.invalid:{receiver.port}/")).status is DELIVERED
     loop.stop()
     assert asked == ["name.invalid"]
 
 
-def test_a_name_that_changes_its_answer_is_checked_each_time_and_reaches_no_other_address(store: Store, receiver: Receiver) -> None:
-    """127.0.0.1 stands for the world outside, 127.0.0.2 for the provider's inside, where the same port is open too."""
+def test_a_name_is_checked_for_each_callback_and_reaches_no_private_address(store: Store, receiver: Receiver) -> None:
+    """127.0.0.1 stands for a public address, 127.0.0.2 for a private one with the same port open."""
     inside: list[str] = []
     answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1", "127.0.0.2"]]
     with socket.create_server(("127.0.0.2", receiver.port)) as listening:
@@ -225,14 +225,14 @@ def test_a_name_that_changes_its_answer_is_checked_each_time_and_reaches_no_othe
     assert (len(receiver.got), inside, answers) == (1, [], [])
 
 
-def test_nobody_there(store: Store, loop: CallbacksLoop) -> None:
+def test_connection_refused(store: Store, loop: CallbacksLoop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     found = sent(loop, make_end(store, f"http://h:{port}/"))
     assert (found.status, found.http_status) == (PENDING, None) and "could not be reached" in found.error and "refused" in found.error
 
 
-def test_a_server_that_says_nothing_is_left_alone(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+def test_a_server_that_sends_no_response_times_out(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     loop.whole_sec = 0.2
     receiver.hold = threading.Event()
     found = sent(loop, make_end(store, f"http://h:{receiver.port}/"))
@@ -240,14 +240,14 @@ def test_a_server_that_says_nothing_is_left_alone(store: Store, receiver: Receiv
     assert (found.status, found.http_status) == (PENDING, None)
 
 
-def test_an_answer_may_take_longer_than_a_connection(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+def test_a_response_may_take_longer_than_the_connect_timeout(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     loop.connect_sec = 0.2
     receiver.hold = threading.Event()
     threading.Timer(0.5, receiver.hold.set).start()
     assert sent(loop, make_end(store, f"http://h:{receiver.port}/")).status is CallbackStatus.DELIVERED
 
 
-def test_no_answer_of_http(store: Store, loop: CallbacksLoop) -> None:
+def test_a_response_that_is_not_http(store: Store, loop: CallbacksLoop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -263,7 +263,7 @@ def test_no_answer_of_http(store: Store, loop: CallbacksLoop) -> None:
     assert (found.status, found.http_status) == (PENDING, None) and "is not HTTP" in found.error
 
 
-def test_a_slow_tenant_does_not_hold_up_the_others(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+def test_a_slow_tenant_does_not_delay_others(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     receiver.hold = threading.Event()
     for _ in range(8):
         make_end(store, f"http://h:{receiver.port}/slow")
@@ -280,7 +280,7 @@ def test_a_slow_tenant_does_not_hold_up_the_others(store: Store, receiver: Recei
         server.server_close()
 
 
-def test_run_again_meanwhile_it_tells_nothing(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
+def test_a_rerun_drops_the_pending_callback(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     run = make_end(store, f"http://h:{receiver.port}/", CallStatus.FAILED)
     store.runs.rerun(run.id)
     loop.tick()
@@ -291,7 +291,7 @@ def test_run_again_meanwhile_it_tells_nothing(store: Store, receiver: Receiver, 
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Contexts of a server called `name`, and of a client that trusts it."""
+    """TLS contexts of a server called `name` and of a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -309,7 +309,7 @@ def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext
 
 
 @pytest.mark.parametrize(("host", "name"), [("hooks.example", "hooks.example"), ("127.0.0.1", "127.0.0.1")])
-def test_over_tls_the_name_is_checked_though_the_address_is_pinned(store: Store, tmp_path: Path, host: str, name: str) -> None:
+def test_tls_checks_the_name_although_the_address_is_pinned(store: Store, tmp_path: Path, host: str, name: str) -> None:
     server_context, client_context = certificate(tmp_path, name)
     asked: list[str | None] = []
     server_context.sni_callback = lambda sock, server_name, context: asked.append(server_name)
@@ -328,7 +328,7 @@ def test_over_tls_the_name_is_checked_though_the_address_is_pinned(store: Store,
         server.server_close()
 
 
-def test_over_tls_a_certificate_that_nobody_vouches_for_is_refused(store: Store, tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_refused(store: Store, tmp_path: Path) -> None:
     server_context, _ = certificate(tmp_path, "hooks.example")
     receiver = Receiver()
     server = serve(receiver, server_context)

@@ -49,7 +49,7 @@ def test_put_open_delete(code: CodeStore, blob: Path) -> None:
         code.open(key_of("w1"))
 
 
-def test_absent(code: CodeStore) -> None:
+def test_missing_code(code: CodeStore) -> None:
     with pytest.raises(NotFound) as caught:
         code.open(key_of("never"))
     assert caught.value.status == 404
@@ -86,13 +86,13 @@ def test_concurrent_access(code: CodeStore, blob: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["", "/etc/passwd", "../x/" + SHA + ".zip", "ns/w/x.zip", "ns/w/" + SHA, "ns/w/" + SHA + ".zip\n", "n/../" + SHA + ".zip"]
 )
-def test_bad_keys_never_become_paths(code: CodeStore, blob: Path, key: str) -> None:
+def test_bad_keys_are_never_used_as_paths(code: CodeStore, blob: Path, key: str) -> None:
     for act in (lambda: code.put(key, blob), lambda: code.open(key), lambda: code.delete(key)):
         with pytest.raises(ValueError):
             act()
 
 
-def test_folder_store_leaves_no_empty_folders(tmp_path: Path, blob: Path) -> None:
+def test_the_folder_store_leaves_no_empty_folders(tmp_path: Path, blob: Path) -> None:
     store = FolderCodeStore(tmp_path / "code")
     store.put(key_of("w"), blob)
     assert [path.name for path in (tmp_path / "code").rglob("*") if path.is_file()] == [SHA + "-u1.zip"]

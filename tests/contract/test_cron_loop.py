@@ -1,4 +1,4 @@
-"""The cron loop over both databases, with a clock of its own: once per instant, whatever happens in between."""
+"""The cron loop on both databases with a fake clock: one firing per instant, whatever happens in between."""
 
 import logging
 import threading
@@ -24,7 +24,7 @@ SPEC = {
 
 @dataclass
 class Scene:
-    """A function, and loops over its database whose time stands still until `at` moves it: seconds after the minute in which all began."""
+    """A function, and cron loops on its database whose clock only moves by `at`: seconds after the minute in which the scene began."""
 
     store: Store
     workload: Workload
@@ -39,7 +39,7 @@ class Scene:
         return made
 
     def at(self, seconds: float, *loops: CronLoop) -> list[str]:
-        """Ticks the loops at this time. What history shows then, oldest first: instant and status of each firing."""
+        """Ticks the loops at this time; returns instant and status of each firing in history, oldest first."""
         self.now = self.start + timedelta(seconds=seconds)
         for loop in loops or self.loops[-1:]:
             loop.tick()
@@ -76,9 +76,9 @@ def scene(store: Store, workload: Workload) -> Iterator[Scene]:
 
 @pytest.fixture
 def trigger(scene: Scene) -> Trigger:
-    """Every minute; counted from the start of the scene, so the first instant is at 60."""
+    """Fires every minute from the start of the scene, so first at 60."""
     made = scene.insert()
-    scene.at(30, scene.loop())  # what lies between the real time and the scene's was due before
+    scene.at(30, scene.loop())  # handles the instants between the real time and the scene's
     for run in scene.store.runs.list_due(scene.now + timedelta(days=1), 100):
         scene.store.runs.finish(run.id, status=CallStatus.SUCCEEDED)
     return made
@@ -98,7 +98,7 @@ def test_each_instant_fires_once(scene: Scene, trigger: Trigger) -> None:
     assert scene.store.triggers.find_by_id(trigger.id).last_schedule_time == scene.start + timedelta(seconds=120)
 
 
-def test_a_server_that_starts_again_goes_on_where_it_was(scene: Scene, trigger: Trigger) -> None:
+def test_a_restarted_server_continues_where_it_stopped(scene: Scene, trigger: Trigger) -> None:
     scene.at(60)
     scene.loop()
     assert since(scene.at(61), 0) == ["60 queued"]
@@ -106,7 +106,7 @@ def test_a_server_that_starts_again_goes_on_where_it_was(scene: Scene, trigger: 
     assert since(scene.at(120), 0) == ["60 queued", "120 queued"]
 
 
-def test_replicas_that_both_believe_they_lead_fire_once(scene: Scene, make_store: Callable[..., Store], trigger: Trigger) -> None:
+def test_replicas_that_all_believe_they_lead_fire_once(scene: Scene, make_store: Callable[..., Store], trigger: Trigger) -> None:
     others = [scene.loop(make_store()) for _ in range(3)]
     for name in "abcd":
         scene.insert(name)
@@ -117,13 +117,13 @@ def test_replicas_that_both_believe_they_lead_fire_once(scene: Scene, make_store
     assert sorted(found) == sorted(["120 queued"] * 5 + ["180 queued"] * 5)
 
 
-def test_a_pause_within_the_grace_is_made_up_for_by_one_firing(scene: Scene, trigger: Trigger) -> None:
+def test_a_pause_within_the_grace_fires_once(scene: Scene, trigger: Trigger) -> None:
     scene.change(trigger, misfire_grace_seconds=600)
     scene.at(60)
     assert since(scene.at(60 + 305), 60) == ["360 queued"]
 
 
-def test_beyond_the_grace_it_was_missed(scene: Scene, trigger: Trigger) -> None:
+def test_an_instant_beyond_the_grace_is_missed(scene: Scene, trigger: Trigger) -> None:
     scene.change(trigger, schedule="*/10 * * * *")
     scene.at(31)
     due = next(seconds for seconds in range(60, 700, 60) if (scene.start + timedelta(seconds=seconds)).minute % 10 == 0)
@@ -134,7 +134,7 @@ def test_beyond_the_grace_it_was_missed(scene: Scene, trigger: Trigger) -> None:
     assert since(scene.at(due + 62), 0) == [f"{due} missed"]
 
 
-def test_a_change_takes_effect_with_the_next_tick(scene: Scene, trigger: Trigger) -> None:
+def test_a_change_takes_effect_at_the_next_tick(scene: Scene, trigger: Trigger) -> None:
     scene.change(trigger, enabled=False)
     assert since(scene.at(60), 0) == []
     scene.change(trigger, enabled=True)
@@ -146,8 +146,8 @@ def test_a_change_takes_effect_with_the_next_tick(scene: Scene, trigger: Trigger
     assert since(scene.at(240), 120) == []
 
 
-def test_another_event_between_reading_and_firing_loses_no_instant(scene: Scene, trigger: Trigger) -> None:
-    """The claim sees that the trigger has changed; the next tick fires it with what it is now."""
+def test_an_event_changed_between_reading_and_firing_loses_no_instant(scene: Scene, trigger: Trigger) -> None:
+    """The claim notices that the trigger has changed; the next tick fires it with the new event."""
     loop = scene.loops[-1]
     scene.at(59)
     loop._refresh()
@@ -160,7 +160,7 @@ def test_another_event_between_reading_and_firing_loses_no_instant(scene: Scene,
     assert scene.store.runs.get(newest.id).event == '{"new": 1}'
 
 
-def test_overlap_is_looked_at_when_it_is_due(scene: Scene, trigger: Trigger) -> None:
+def test_overlap_is_checked_when_the_trigger_is_due(scene: Scene, trigger: Trigger) -> None:
     scene.change(trigger, overlap="forbid")
     scene.at(60)
     assert since(scene.at(120), 60) == ["120 skipped"]
@@ -169,7 +169,7 @@ def test_overlap_is_looked_at_when_it_is_due(scene: Scene, trigger: Trigger) -> 
     assert since(scene.at(180), 120) == ["180 queued"]
 
 
-def test_a_target_that_is_not_there_fires_nothing_and_comes_back(scene: Scene) -> None:
+def test_a_trigger_without_its_target_fires_once_the_target_exists(scene: Scene) -> None:
     made = scene.store.triggers.insert(NAMESPACE, name="t", type=TriggerType.CRON, function_ref="later", spec=SPEC)
     scene.loop()
     scene.at(60)
@@ -180,7 +180,7 @@ def test_a_target_that_is_not_there_fires_nothing_and_comes_back(scene: Scene) -
     assert len(scene.store.history.list_invocations(later.id, status=CallStatus.QUEUED)) == 1
 
 
-def test_a_database_that_fails_costs_nothing_but_time(scene: Scene, trigger: Trigger) -> None:
+def test_a_database_failure_only_delays_a_firing(scene: Scene, trigger: Trigger) -> None:
     loop = scene.loops[-1]
 
     def fail(_: object) -> None:
@@ -195,7 +195,7 @@ def test_a_database_that_fails_costs_nothing_but_time(scene: Scene, trigger: Tri
 
 
 def test_warm_before_and_after_a_firing(scene: Scene) -> None:
-    """Due at 600; five minutes before an instance is wished for, a minute after it is not any more."""
+    """Due at 600: warm from five minutes before until one minute after."""
     minute = (scene.start + timedelta(seconds=600)).minute
     made = scene.insert(schedule=f"{minute} * * * *", pre_warm_seconds=300)
     scene.loop()
@@ -207,7 +207,7 @@ def test_warm_before_and_after_a_firing(scene: Scene) -> None:
     assert scene.waker.topics.count("instances") == 2 == scene.waker.topics.count("routes")
 
 
-def test_what_is_disabled_is_not_warm_and_a_server_that_starts_again_clears_up(scene: Scene) -> None:
+def test_disabled_triggers_are_not_warm_and_a_restarted_server_clears_stale_ones(scene: Scene) -> None:
     made = scene.insert(pre_warm_seconds=300)
     scene.loop()
     scene.at(0)
@@ -215,20 +215,20 @@ def test_what_is_disabled_is_not_warm_and_a_server_that_starts_again_clears_up(s
     scene.change(made, enabled=False)
     assert not scene.is_warm(made)
     changed = scene.change(made, enabled=True, schedule="0 0 1 1 *")
-    scene.store.firings.set_warm([made.id], True)  # as a server leaves it that was killed
+    scene.store.firings.set_warm([made.id], True)  # as a killed server leaves it
     scene.loop()
     scene.at(65)
     assert changed.enabled and not scene.is_warm(made)
 
 
-def test_one_that_cannot_be_read_does_not_stop_the_others(scene: Scene, trigger: Trigger, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trigger_that_cannot_be_read_does_not_stop_others(scene: Scene, trigger: Trigger, caplog: pytest.LogCaptureFixture) -> None:
     scene.insert("odd", timezone="Mars/Olympus")
     with caplog.at_level(logging.WARNING):
         assert since(scene.at(60), 0) == ["60 queued"]
     assert "odd cannot fire" in caplog.text
 
 
-def test_the_alarm_wakes_it_at_the_instant(scene: Scene, trigger: Trigger) -> None:
+def test_the_alarm_wakes_the_loop_at_the_instant(scene: Scene, trigger: Trigger) -> None:
     woken = threading.Event()
     scene.waker.wake = lambda topic: woken.set() if topic == "cron" else None  # type: ignore[method-assign, assignment]
     scene.at(59.9)

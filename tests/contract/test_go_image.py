@@ -1,4 +1,4 @@
-"""Runs the steps of Go's Dockerfile here, without a container engine."""
+"""Runs the steps of Go's Dockerfile locally, without a container engine."""
 
 import json
 import os
@@ -19,12 +19,12 @@ from sless.builder.go_toolchain import Toolchain
 from tests.conftest import ROOT
 from tests.services.product import wait_until
 
-pytestmark = pytest.mark.timeout(300)  # with an empty cache Go's own library is compiled first
+pytestmark = pytest.mark.timeout(300)  # with an empty cache, the standard library is compiled first
 RUNTIME = ROOT / "runtimes" / "go1.23"
 
 
 def stages() -> tuple[str, str]:
-    """The build stage and the stage of the final image, lines continued by a backslash joined."""
+    """The build stage and the final stage, with continued lines joined."""
     text = (RUNTIME / "Dockerfile").read_text().replace("\\\n", "")
     _, build, final = re.split(r"^FROM ", text, flags=re.MULTILINE)
     return build, final
@@ -56,12 +56,12 @@ def serving(program: Path, folder: Path) -> Iterator[str]:
         assert process.wait(20) == 0
 
 
-def test_build_stage_produces_a_working_program(tmp_path: Path, go_toolchain: Toolchain, warm_go: None) -> None:
+def test_the_build_stage_produces_a_working_program(tmp_path: Path, go_toolchain: Toolchain, warm_go: None) -> None:
     context, program = tmp_path / "context", tmp_path / "out" / "program"
     shutil.copytree(ROOT / "examples" / "hello-go", context)
     prepare(context, "handler.Handle", RUNTIME)
     program.parent.mkdir()
-    # The first step makes the folders. HOME, GOPATH and GOCACHE stay those of this machine, whose cache is warm.
+    # The first step creates the folders. HOME, GOPATH and GOCACHE stay this machine's: its cache is warm.
     _, command = re.findall(r"^RUN (.*)$", stages()[0], re.MULTILINE)
     kept = {name: value for name, value in environment_of(stages()[0]).items() if not value.startswith("/")}
     path = f"{go_toolchain.binary.parent}:{os.environ['PATH']}"
@@ -73,7 +73,7 @@ def test_build_stage_produces_a_working_program(tmp_path: Path, go_toolchain: To
             assert json.load(answer)["message"] == "Hello, Ada!"
 
 
-def test_final_image_contains_no_compiler() -> None:
+def test_the_final_image_contains_no_compiler() -> None:
     build, final = stages()
     assert "AS build" in build.splitlines()[0]
     assert final.startswith("${BASE_IMAGE}\n")

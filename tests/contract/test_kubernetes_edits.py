@@ -1,4 +1,4 @@
-"""What somebody edits in a cluster by hand, while sless runs or while it does not, is as it was within two turns of the looking thread."""
+"""Manual edits in a cluster, while sless runs or is down, are reverted within two rounds of the observing thread."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ PULL = {
 
 @dataclass
 class Stage:
-    """A function that serves, and all that stands around it."""
+    """A serving function and all its cluster objects."""
 
     cluster: KubeCluster
     harness: KubeHarness
@@ -43,7 +43,7 @@ class Stage:
         return kind, self.home, name
 
     def content(self, kind: str, name: str) -> Object:
-        """What sless decides of it."""
+        """The part of an object that sless decides."""
         item = copy.deepcopy(self.cluster.get(*self.place_of(kind, name)))
         item.pop("status", None)
         metadata = item.pop("metadata")
@@ -52,7 +52,7 @@ class Stage:
         return {**item, "labels": metadata.get("labels"), "annotations": annotations}
 
     def edit(self, kind: str, name: str, change: Object | Callable[[Object], None]) -> None:
-        """As `kubectl edit` does: a merge patch, or the whole object read, changed and written."""
+        """Edits as `kubectl edit` does: by a merge patch, or by reading, changing and writing the whole object."""
         path = self.cluster.path_of(*self.place_of(kind, name))
         if isinstance(change, dict):
             self.cluster.request("PATCH", path, change, "application/merge-patch+json")
@@ -62,7 +62,7 @@ class Stage:
         self.cluster.request("PUT", path, item)
 
     def tick(self) -> None:
-        """What the reconciler does."""
+        """Reconciles once."""
         desired = Deployment(revision=self.revision, replicas=1, generation=1)
         seen = self.harness.observed(self.revision)
         self.harness.backend.keep_namespaces([self.harness.namespace])
@@ -147,7 +147,7 @@ NAMES = [f"{number}-{kind}" for number, (kind, _, _) in enumerate(EDITS)]
 
 
 @pytest.mark.parametrize(("kind", "name", "change"), EDITS, ids=NAMES)
-def test_what_is_edited_while_sless_runs_is_set_right_and_then_nothing_is_written(stage, kind, name, change):
+def test_edits_while_sless_runs_are_reverted_and_then_nothing_is_written(stage, kind, name, change):
     before = stage.content(kind, name)
     stage.edit(kind, name, change)
     assert stage.content(kind, name) != before
@@ -159,8 +159,8 @@ def test_what_is_edited_while_sless_runs_is_set_right_and_then_nothing_is_writte
     assert stage.writes() == []
 
 
-def test_all_that_is_edited_while_sless_is_down_is_set_right_when_it_starts(stage):
-    """One edit of each object, as several of one would be too little for some of them."""
+def test_edits_while_sless_is_down_are_reverted_when_it_starts(stage):
+    """One edit per object: the last one of each kind and name."""
     chosen = {(kind, name): change for kind, name, change in EDITS}
     before = {place: stage.content(*place) for place in chosen}
     stage.harness.backend.close()
@@ -175,7 +175,7 @@ def test_all_that_is_edited_while_sless_is_down_is_set_right_when_it_starts(stag
 
 
 @pytest.mark.parametrize("change", [set_image, drop_variable, add_variable, drop_limits])
-def test_a_deployment_that_is_edited_while_sless_is_down_is_set_right(stage, change):
+def test_a_deployment_edited_while_sless_is_down_is_reverted(stage, change):
     before = stage.content("Deployment", "hello")
     stage.harness.backend.close()
     stage.edit("Deployment", "hello", change)
@@ -199,8 +199,8 @@ def test_a_start_applies_each_object_once_and_changes_nothing(stage):
     assert stage.writes() == []
 
 
-def test_code_that_lost_its_labels_is_ours_again(stage):
-    """It cannot be changed otherwise, as it is immutable."""
+def test_code_that_lost_its_labels_gets_them_back(stage):
+    """Only its metadata can be edited: the ConfigMap is immutable."""
     (code,) = (item for item in stage.cluster.list("ConfigMap", stage.home) if item["metadata"]["name"].startswith("code-"))
     stage.edit("ConfigMap", code["metadata"]["name"], {"metadata": {"labels": {"sless.dev/installation": None}}})
     place = ("ConfigMap", stage.home, code["metadata"]["name"])
@@ -221,8 +221,8 @@ def everything(stage: Stage) -> list[Object]:
     return [stage.cluster.get(*stage.place_of(kind, name)) for kind, name in kinds.items()]
 
 
-def test_what_others_add_to_metadata_stays(stage):
-    """Finalizers and annotations of controllers, and the restart that `kubectl rollout restart` asks for."""
+def test_metadata_added_by_others_stays(stage):
+    """Annotations of controllers, and the one that `kubectl rollout restart` sets."""
     annotation = {"kubectl.kubernetes.io/restartedAt": "2026-01-31T12:00:00Z"}
     stage.edit("Deployment", "hello", {"spec": {"template": {"metadata": {"annotations": annotation}}}})
     stage.edit("Service", "hello", {"metadata": {"annotations": {"example.test/load-balancer": "1"}}})

@@ -1,4 +1,4 @@
-"""The backend of a cluster when the cluster is not as it should be: away, slow, full, half deleted, tidied up by hand."""
+"""The Kubernetes backend on a faulty cluster: unreachable, slow, full, half deleted, tidied up by hand."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ def harness(kube_cluster: KubeCluster) -> Iterator[KubeHarness]:
 
 
 def built(harness: KubeHarness, **fields) -> Revision:
-    """A revision whose pods act by script, so that hundreds of them cost nothing."""
+    """A revision with scripted pods, so that hundreds of them are cheap."""
     given = {
         "workload_id": new_id(), "namespace": harness.namespace, "name": "hello", "kind": Kind.FUNCTION, "version": 1, "timeout_sec": 5,
         "runtime": "python3.11", "entrypoint": "handler.handle", "code_key": "", "artifact": "scripted:1", "memory_mb": 64,
@@ -55,7 +55,7 @@ def observed(harness: KubeHarness, revision: Revision):
 
 
 def looks(harness: KubeHarness, number: int) -> None:
-    """Waits for so many looks at the cluster."""
+    """Waits for this many observations of the cluster."""
     for _ in range(number):
         harness.backend._look.refresh(0.0, 5.0)
 
@@ -109,18 +109,18 @@ def many_functions(harness: KubeHarness, kube_cluster: KubeCluster, functions: i
     assert harness.backend._look._looked_at > before
     assert {request["verb"] for request in seen} <= {"list", "get"}
     per_look = Counter(request["resource"] for request in seen)
-    # More looks than the one we waited for may have begun; each kind once per look.
+    # More observations than the one we waited for may have started; each lists every kind once.
     assert len(seen) <= 10 * per_look["deployments"], per_look
 
 
-# --- what is gone comes back ---
+# --- deleted objects come back ---
 
 
 BESIDE = ("Secret", "Service", "ConfigMap", "NetworkPolicy", "ResourceQuota", "LimitRange", "ServiceAccount")
 
 
 @pytest.mark.parametrize("kinds", [BESIDE, ("Deployment",), ("Pod",)], ids=lambda kinds: kinds[0])
-def test_what_somebody_deletes_comes_back(harness, kube_cluster, kinds):
+def test_deleted_objects_come_back(harness, kube_cluster, kinds):
     revision = harness.python(HELLO, env={"A": "1"})
     harness.deploy(revision)
     home = namespace_of(harness.namespace)
@@ -140,7 +140,7 @@ def test_what_somebody_deletes_comes_back(harness, kube_cluster, kinds):
     assert harness.call(harness.endpoints(revision)[0]) == {"hello": {}}
 
 
-def test_a_namespace_that_is_deleted_by_hand_comes_back_whole(harness, kube_cluster):
+def test_a_manually_deleted_namespace_comes_back_complete(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
     kube_cluster.delete("Namespace", "", namespace_of(harness.namespace))
@@ -163,7 +163,7 @@ def test_the_pull_secret_follows_its_source(kube_cluster):
         harness.close()
 
 
-def test_a_namespace_without_workloads_goes_and_those_of_builders_and_of_another_installation_stay(harness, kube_cluster):
+def test_only_our_own_namespaces_without_workloads_are_deleted(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
     home = namespace_of(harness.namespace)
@@ -184,8 +184,8 @@ def test_a_namespace_without_workloads_goes_and_those_of_builders_and_of_another
         assert not kube_cluster.get("Namespace", "", other)["metadata"].get("deletionTimestamp")
 
 
-def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluster):
-    """A subject has the same namespace in each: the second may neither change nor, later, delete what is the first's."""
+def test_a_tenant_of_two_installations_belongs_to_the_first(harness, kube_cluster):
+    """A subject has the same namespace in both: the second must neither change nor delete the first one's objects."""
     revision = harness.python(HELLO)
     harness.deploy(revision)
     home = namespace_of(harness.namespace)
@@ -208,10 +208,10 @@ def test_a_tenant_of_two_installations_stays_with_the_first(harness, kube_cluste
         shutil.rmtree(other.root)
 
 
-# --- the API does not do as it is told ---
+# --- API faults ---
 
 
-def test_an_api_that_is_away_changes_nothing(harness, kube_cluster):
+def test_an_unreachable_api_changes_nothing(harness, kube_cluster):
     revision = harness.python(HELLO)
     (endpoint,) = harness.deploy(revision)
     kube_cluster.away(4)
@@ -226,7 +226,7 @@ def test_an_api_that_is_away_changes_nothing(harness, kube_cluster):
     assert harness.observed(revision).generation == 1
 
 
-def test_behind_an_outage_nothing_is_judged_by_the_time_for_as_long_as_it_took(harness, kube_cluster):
+def test_after_an_outage_nothing_times_out_for_as_long_as_it_lasted(harness, kube_cluster):
     harness.deploy(harness.python(HELLO))
     kube_cluster.away(3)
     wait_until(lambda: not can_see(harness), "blind")
@@ -235,7 +235,7 @@ def test_behind_an_outage_nothing_is_judged_by_the_time_for_as_long_as_it_took(h
     wait_until(lambda: can_see(harness) and harness.backend._look.view().settled, "settled", 20)
 
 
-def test_a_run_that_is_started_while_the_api_is_away_runs_when_it_is_back(harness, kube_cluster):
+def test_a_run_started_during_an_api_outage_runs_afterwards(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
     kube_cluster.away(3)
@@ -245,7 +245,7 @@ def test_a_run_that_is_started_while_the_api_is_away_runs_when_it_is_back(harnes
 
 
 @pytest.mark.parametrize("fault", [{"status": 409}, {"status": 503, "after": True}], ids=str)
-def test_a_refused_write_is_made_again(harness, kube_cluster, fault):
+def test_a_failed_write_is_retried(harness, kube_cluster, fault):
     revision = harness.python(HELLO)
     kube_cluster.fault(times=2, verbs=["patch", "create"], resources=["deployments", "secrets", "jobs"], **fault)
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready", 30)
@@ -253,7 +253,7 @@ def test_a_refused_write_is_made_again(harness, kube_cluster, fault):
     assert harness.run(revision, 1).status is CallStatus.SUCCEEDED
 
 
-def test_a_run_whose_start_lost_its_answer_runs_once(harness, kube_cluster):
+def test_a_run_whose_start_got_no_response_runs_once(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
     kube_cluster.clear_requests()
@@ -263,7 +263,7 @@ def test_a_run_whose_start_lost_its_answer_runs_once(harness, kube_cluster):
     assert [verb for verb, _ in asked if verb in WRITES] == ["create"], asked
 
 
-def test_a_slow_api_does_not_hold_the_caller(harness, kube_cluster):
+def test_a_slow_api_does_not_block_the_caller(harness, kube_cluster):
     revision = harness.python(HELLO)
     kube_cluster.fault(times=5, delay_sec=1.0)
     for call in (lambda: harness.apply(revision), lambda: harness.start_run(revision), lambda: harness.backend.remove("unknown")):
@@ -273,7 +273,7 @@ def test_a_slow_api_does_not_hold_the_caller(harness, kube_cluster):
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "ready", 30)
 
 
-def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
+def test_a_half_deleted_namespace_is_waited_for_and_reported(harness, kube_cluster):
     revision = harness.python(HELLO)
     harness.deploy(revision)
     kube_cluster.set_faults(stall_namespaces=True)
@@ -285,7 +285,7 @@ def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "back", 60)
 
 
-# --- refusals, in plain words ---
+# --- messages ---
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_half_deleted_namespace_is_waited_for_and_told(harness, kube_cluster):
     ],
     ids=lambda value: value["act"] if isinstance(value, dict) else "",
 )
-def test_why_instances_are_missing_is_told(harness, kube_cluster, act, words):
+def test_the_reason_for_missing_instances_is_reported(harness, kube_cluster, act, words):
     kube_cluster.script(image="scripted", **act)
     revision = built(harness)
     harness.apply(revision)
@@ -317,14 +317,14 @@ def test_why_instances_are_missing_is_told(harness, kube_cluster, act, words):
     ],
     ids=lambda value: value["act"] if isinstance(value, dict) else "",
 )
-def test_why_a_run_failed_is_told(harness, kube_cluster, act, words):
+def test_the_reason_for_a_failed_run_is_reported(harness, kube_cluster, act, words):
     kube_cluster.script(image="scripted", **act)
     run = harness.run(built(harness))
     assert run.status is CallStatus.FAILED
     assert run.message.startswith(words), run.message
 
 
-def test_full_quota_is_reported(kube_cluster):
+def test_a_full_quota_is_reported(kube_cluster):
     harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig, tenant_memory="100Mi")
     try:
         kube_cluster.script("ready", image="scripted")
@@ -339,7 +339,7 @@ def test_full_quota_is_reported(kube_cluster):
         harness.close()
 
 
-def test_an_event_that_no_object_can_hold_is_refused(harness):
+def test_an_event_too_large_for_an_object_is_refused(harness):
     run = harness.run(harness.python(HELLO), "x" * 800_000)
     assert run.status is CallStatus.FAILED
     assert "event is 800002 bytes, over the limit of 716800" in run.message
@@ -348,7 +348,7 @@ def test_an_event_that_no_object_can_hold_is_refused(harness):
 # --- runs ---
 
 
-def test_a_run_whose_job_somebody_deletes_has_failed(harness, kube_cluster):
+def test_a_run_fails_when_its_job_is_deleted(harness, kube_cluster):
     revision = harness.python("import time\ndef handle(event):\n    time.sleep(60)\n", timeout_sec=60)
     run_id, ended, results = harness.start_run(revision)
     home = namespace_of(harness.namespace)
@@ -359,7 +359,7 @@ def test_a_run_whose_job_somebody_deletes_has_failed(harness, kube_cluster):
     assert (results[0].status, results[0].message) == (CallStatus.FAILED, "the run's Job was deleted from the cluster")
 
 
-def test_a_run_may_begin_again_under_its_id(harness):
+def test_a_removed_run_can_start_again_under_its_id(harness):
     revision = harness.python(HELLO)
     first = harness.run(revision, 1)
     ended = threading.Event()
@@ -371,14 +371,14 @@ def test_a_run_may_begin_again_under_its_id(harness):
     assert results[0].status is CallStatus.SUCCEEDED
 
 
-def test_lines_of_a_run_are_there_while_it_runs(harness):
+def test_log_lines_of_a_run_arrive_while_it_runs(harness):
     revision = harness.python("import time\ndef handle(event):\n    print('begun')\n    time.sleep(20)\n", timeout_sec=30)
     run_id, _, _ = harness.start_run(revision)
     wait_until(lambda: [line.text for line in harness.lines if line.invocation_id == run_id] == ["begun"], "its line", 15)
     harness.backend.remove_run(run_id)
 
 
-def test_a_large_result_comes_whole(kube_cluster):
+def test_a_large_result_is_complete(kube_cluster):
     harness = KubeHarness(QUICK, kubeconfig=kube_cluster.kubeconfig)
     try:
         revision = harness.python("def handle(event):\n    return 'x' * 1_500_000\n", kind=Kind.FUNCTION)
@@ -388,7 +388,7 @@ def test_a_large_result_comes_whole(kube_cluster):
         harness.close()
 
 
-# --- small steps ---
+# --- helpers ---
 
 
 def can_see(harness: KubeHarness) -> bool:
@@ -399,7 +399,7 @@ def can_see(harness: KubeHarness) -> bool:
 
 
 def tick(harness: KubeHarness, revision: Revision) -> bool:
-    """What the reconciler does: wishes again whenever the generation is not the wished one."""
+    """Reconciles once: applies the revision unless its generation is observed."""
     with contextlib.suppress(BackendUnavailable):
         harness.backend.keep_namespaces([harness.namespace])
         seen = harness.backend.observe().get(revision.workload_id)
@@ -409,6 +409,6 @@ def tick(harness: KubeHarness, revision: Revision) -> bool:
 
 
 def uids_of(cluster: KubeCluster, kind: str, namespace: str) -> dict[str, str]:
-    """By name, of ours that stay."""
+    """UIDs by name of our objects that are not being deleted."""
     found = [item["metadata"] for item in cluster.list(kind, namespace, "app.kubernetes.io/managed-by=sless")]
     return {item["name"]: item["uid"] for item in found if not item.get("deletionTimestamp")}

@@ -1,4 +1,4 @@
-"""Who leads, over both databases: one at a time, handed over at once, taken over after the lease has expired."""
+"""Leader election on both databases: one leader at a time, handed over at once or taken over after the lease expires."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ DURATIONS = Durations()
 
 
 class Time:
-    """One clock for the leaders and the database."""
+    """The clock of the leaders and the database."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -37,11 +37,11 @@ def test_one_leads_until_it_resigns(leaders, time):
     assert not second.keep()
     assert (first.is_leader(), second.is_leader()) == (True, False)
     first.resign()
-    assert second.keep()  # with the next look, not after the lease's time
+    assert second.keep()  # at the next check, before the lease would have expired
     assert (first.is_leader(), second.is_leader()) == (False, True)
 
 
-def test_a_lease_is_renewed_when_it_is_time_and_not_before(leaders, time):
+def test_a_lease_is_renewed_when_due_and_not_before(leaders, time):
     first, second = leaders
     first.keep()
     for _ in range(60):
@@ -51,8 +51,8 @@ def test_a_lease_is_renewed_when_it_is_time_and_not_before(leaders, time):
         assert first.is_leader()
 
 
-def test_looking_renews_nothing(leaders, time):
-    """Neither by who leads, before it is time, nor by who does not."""
+def test_checking_does_not_renew(leaders, time):
+    """Neither by the leader before renewal is due nor by the others."""
     first, second = leaders
     first.keep()
     time.now += DURATIONS.lease_renew_sec - 1
@@ -69,10 +69,10 @@ def test_a_killed_leader_is_replaced_when_its_lease_expires(leaders, time):
     while not second.keep():
         time.now += 1
     assert time.now - began <= DURATIONS.lease_sec + DURATIONS.lease_look_sec < 15
-    assert not first.is_leader()  # it stopped by its own clock before the other began
+    assert not first.is_leader()  # its own clock made it stop before the other started
 
 
-def test_who_comes_back_under_its_name_goes_on_at_once(leaders, make_store, time):
+def test_a_restarted_leader_with_the_same_name_leads_at_once(leaders, make_store, time):
     first, second = leaders
     first.keep()
     again = Leader(make_store(holder="a", read_time=lambda conn: datetime.fromtimestamp(time.now, UTC)), "a", monotonic=time)

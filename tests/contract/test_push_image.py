@@ -1,4 +1,4 @@
-"""The last container of a builder pod: runs its source as the pod does, against a real registry."""
+"""The last container of a builder pod: runs its source as the pod does against a real registry."""
 
 import base64
 import inspect
@@ -30,7 +30,7 @@ def push(folder: Path, host: str, config: Path, name: str = "functions/hello:t1"
 def test_a_layout_is_pushed_with_its_layers(registry_server: RegistryServer, tmp_path: Path):
     digest = write_layout(tmp_path / "layout", layers=(b"x" * 3_000_000, b"second"))
     config = write_config(tmp_path, registry_server.host)
-    for _ in range(2):  # the second time, the registry has all blobs
+    for _ in range(2):  # the second time, the registry already has all blobs
         done = push(tmp_path, registry_server.host, config)
         assert done.returncode == 0 and digest in done.stdout, done.stdout + done.stderr
     base = f"http://{registry_server.host}/v2/functions/hello"
@@ -40,8 +40,8 @@ def test_a_layout_is_pushed_with_its_layers(registry_server: RegistryServer, tmp
 
 
 @pytest.mark.parametrize("part", ["index.json", "blob", "blobs", "layout"])
-def test_a_link_in_the_layout_publishes_nothing(registry_server: RegistryServer, tmp_path: Path, part: str):
-    """A process left behind by the build may have replaced a file or folder of the layout with a link."""
+def test_a_layout_with_a_link_is_not_pushed(registry_server: RegistryServer, tmp_path: Path, part: str):
+    """A process left over from the build may have replaced a file or folder of the layout with a link."""
     write_layout(tmp_path / "layout", layers=(b"layer",))
     config = write_config(tmp_path, registry_server.host)
     blob = next(path for path in (tmp_path / "layout" / "blobs" / "sha256").iterdir() if path.read_bytes() == b"layer")
@@ -62,14 +62,14 @@ def test_a_file_is_only_pushed_under_its_own_digest(registry_server: RegistrySer
     assert registry_server.tags("functions/changed") == []
 
 
-def test_wrong_password_is_permanent(registry_server: RegistryServer, tmp_path: Path):
+def test_a_wrong_password_is_not_retried(registry_server: RegistryServer, tmp_path: Path):
     write_layout(tmp_path / "layout")
     done = push(tmp_path, registry_server.host, write_config(tmp_path, registry_server.host, "wrong"))
     assert done.returncode == push_image.PERMANENT
     assert done.stderr.startswith(f"cannot push {registry_server.host}/functions/hello:t1: the registry answered 401")
 
 
-def test_unavailable_registry_is_retried(tmp_path: Path):
+def test_an_unavailable_registry_is_retried(tmp_path: Path):
     write_layout(tmp_path / "layout")
     done = push(tmp_path, "127.0.0.1:9", write_config(tmp_path, "127.0.0.1:9"))
     assert done.returncode == 1 and done.stdout.count("trying again") == push_image.ATTEMPTS - 1
