@@ -1,4 +1,4 @@
-"""Code over REST: three ways in, versions, activation, source out."""
+"""Code over REST: three ways to upload, versions, activation, source."""
 
 import base64
 import io
@@ -32,7 +32,7 @@ def stored(rest: Rest) -> list[Path]:
     return [path for path in (rest.settings.data_dir / "code").rglob("*") if path.is_file()]
 
 
-def test_three_ways_of_one_code_are_one_version(rest: Rest) -> None:
+def test_the_same_code_uploaded_three_ways_is_one_version(rest: Rest) -> None:
     rest.function()
     data = zip_of({"handler.py": HANDLER})
     first = rest.post("functions/hello/upload", **form(data))
@@ -52,7 +52,7 @@ def test_three_ways_of_one_code_are_one_version(rest: Rest) -> None:
     assert left_over(rest) == []
 
 
-def test_code_hash_comes_back_however_it_was_sent(rest: Rest) -> None:
+def test_code_hash_is_returned_however_it_was_sent(rest: Rest) -> None:
     rest.function()
     data = zip_of({"handler.py": HANDLER})
     rest.post("functions/hello/upload", **form(data, code_hash="one"))
@@ -125,7 +125,7 @@ def test_missing_entrypoint_module_names_the_file(rest: Rest) -> None:
     assert response.status_code == 400 and "expected pkg/app.py" in response.json["error"]
 
 
-def test_upload_over_each_limit_is_413_naming_it(make_store: Any, tmp_path: Path) -> None:
+def test_an_upload_over_a_limit_is_413_naming_the_limit(make_store: Any, tmp_path: Path) -> None:
     rest = Rest(make_store(), tmp_path, max_zip_bytes=50_000, max_unpacked_bytes=200_000, max_code_files=10)
     rest.function()
     noise = base64.b64encode(os.urandom(60_000)).decode()
@@ -163,7 +163,7 @@ def test_a_form_with_nameless_or_too_many_parts_is_400(rest: Rest, parts: list[b
     assert left_over(rest) == []
 
 
-def test_full_disk_is_507_and_leaves_nothing(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_507_and_leaves_no_files(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     rest.function()
 
     class Full:
@@ -191,8 +191,8 @@ store.close()
 """
 
 
-def test_full_disk_while_the_body_arrives(rest: Rest, database_url: str, repository: Path, tmp_path: Path) -> None:
-    """A limit on the size of files stands for the full disk: the kernel refuses the write in the same place (EFBIG for ENOSPC)."""
+def test_a_full_disk_while_the_body_arrives(rest: Rest, database_url: str, repository: Path, tmp_path: Path) -> None:
+    """A file size limit simulates the full disk: the kernel refuses the same write, with EFBIG instead of ENOSPC."""
     rest.function()
     (tmp_path / "upload.zip").write_bytes(zip_of({"handler.py": HANDLER, "noise": os.urandom(100_000)}))
     arguments = [str(repository), database_url, str(rest.settings.data_dir), str(tmp_path / "upload.zip")]
@@ -200,14 +200,14 @@ def test_full_disk_while_the_body_arrives(rest: Rest, database_url: str, reposit
     assert done.stdout.split() == ["507", "storage_full", "0"]
 
 
-def test_a_failed_build_is_tried_again_by_the_same_upload(rest: Rest) -> None:
+def test_uploading_the_same_code_retries_a_failed_build(rest: Rest) -> None:
     rest.function()
     rest.built(state=VersionState.FAILED, message="the index does not answer")
     response = rest.upload()
     assert response.status_code == 202 and response.json["version"] == 2
 
 
-def test_another_runtime_or_entrypoint_makes_a_version_of_the_same_code(rest: Rest) -> None:
+def test_another_runtime_or_entrypoint_creates_a_version_of_the_same_code(rest: Rest) -> None:
     rest.function()
     rest.upload(files={"handler.py": HANDLER, "other.py": HANDLER})
     rest.finish("hello")
@@ -221,7 +221,7 @@ def test_another_runtime_or_entrypoint_makes_a_version_of_the_same_code(rest: Re
     assert rest.upload(files={"handler.py": HANDLER, "other.py": HANDLER}).status_code == 200
 
 
-def test_roll_back_restores_runtime_and_entrypoint(rest: Rest) -> None:
+def test_a_rollback_restores_runtime_and_entrypoint(rest: Rest) -> None:
     rest.function()
     rest.built(files={"handler.py": HANDLER, "other.py": HANDLER})
     rest.patch("functions/hello", {"entrypoint": "other.handle"})
@@ -230,12 +230,12 @@ def test_roll_back_restores_runtime_and_entrypoint(rest: Rest) -> None:
     body = rest.post("functions/hello/versions/1/activate").json
     assert (body["active_version"], body["entrypoint"], body["latest_version"]) == (1, "handler.handle", 2)
     assert [item["active"] for item in rest.get("functions/hello/versions").json] == [False, True]
-    # A change that has nothing to do with code makes no version, although the newest has another entrypoint.
+    # A change unrelated to code creates no version, although the newest has another entrypoint.
     rest.patch("functions/hello", {"memory_mb": 64})
     assert len(rest.get("functions/hello/versions").json) == 2
 
 
-def test_rebuild_makes_a_version_of_the_code_that_serves(rest: Rest) -> None:
+def test_a_rebuild_creates_a_version_of_the_active_code(rest: Rest) -> None:
     rest.function()
     assert rest.post("functions/hello/rebuild").status_code == 409
     rest.built(code_hash="one")
@@ -261,7 +261,7 @@ def test_a_rebuild_does_not_overtake_an_upload(rest: Rest) -> None:
     assert rest.post("functions/hello/rebuild").json["version"] == uploaded.json["version"]
 
 
-def test_uploading_what_was_rolled_back_from_serves_it_again_without_a_build(rest: Rest) -> None:
+def test_uploading_rolled_back_code_activates_it_again_without_a_build(rest: Rest) -> None:
     rest.function()
     rest.built()
     rest.built(files={"handler.py": "def handle(e): return 2"})
@@ -285,14 +285,14 @@ def test_versions(rest: Rest) -> None:
     assert fields_of(rest.get("functions/hello/versions?cursor=x")) == {"cursor"}
 
 
-def test_build_log_stays_with_the_version(rest: Rest) -> None:
+def test_the_build_log_stays_with_the_version(rest: Rest) -> None:
     rest.function()
     version = rest.built()
     rest.store.versions.add_log(version.id, ["collecting", "done"])
     assert rest.get("functions/hello/versions/1").json["build_log"] == "collecting\ndone\n"
 
 
-def test_activate_and_cancel_only_where_it_fits(rest: Rest) -> None:
+def test_activate_and_cancel_depend_on_the_state(rest: Rest) -> None:
     rest.function()
     rest.upload()
     response = rest.post("functions/hello/versions/1/activate")
@@ -323,7 +323,7 @@ def test_source_as_json_and_zip(rest: Rest) -> None:
     assert left_over(rest) == []
 
 
-def test_jobs_take_code_and_those_of_a_function_do_not(rest: Rest) -> None:
+def test_jobs_accept_code_unless_they_refer_to_a_function(rest: Rest) -> None:
     rest.function("own", "job")
     assert rest.upload("own", "job").status_code == 202
     rest.post("jobs", {"name": "other", "function_ref": "hello"})
@@ -331,7 +331,7 @@ def test_jobs_take_code_and_those_of_a_function_do_not(rest: Rest) -> None:
     assert response.status_code == 409 and "hello" in response.json["error"]
 
 
-def test_unknown_target_is_404_before_the_body_is_read(rest: Rest) -> None:
+def test_an_unknown_target_is_404_before_the_body_is_read(rest: Rest) -> None:
     class Unread(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             raise AssertionError("the body was read")
@@ -340,7 +340,7 @@ def test_unknown_target_is_404_before_the_body_is_read(rest: Rest) -> None:
     assert response.status_code == 404
 
 
-def test_build_environment_travels_with_the_version(rest: Rest) -> None:
+def test_a_version_keeps_its_build_environment(rest: Rest) -> None:
     rest.function(build_env={"INDEX": "secret"})
     rest.upload()
     workload = rest.store.workloads.get(rest.namespace, Kind.FUNCTION, "hello")

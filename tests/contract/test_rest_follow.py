@@ -1,4 +1,4 @@
-"""Logs that grow, as `asgi` reads them."""
+"""Following logs, as `asgi` reads them."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def texts(page: Any) -> list[str]:
     return [line.split(maxsplit=1)[1] for line in page.lines]
 
 
-def test_logs_begin_with_the_last_lines_and_go_on(rest: Rest) -> None:
+def test_logs_start_with_the_last_lines_and_continue(rest: Rest) -> None:
     rest.function()
     write(rest, *range(150))
     follower = rest.usecases.follow_logs(request(rest))
@@ -36,13 +36,13 @@ def test_logs_begin_with_the_last_lines_and_go_on(rest: Rest) -> None:
     write(rest, 150, 151)
     again = follower.read()
     assert texts(again) == ["line 150", "line 151"] and again.after > first.after
-    # Who comes back with the cursor misses nothing and gets nothing twice.
+    # Resuming from the cursor neither misses nor repeats lines.
     assert texts(rest.usecases.follow_logs(request(rest, after=first.after)).read()) == ["line 150", "line 151"]
     assert texts(rest.usecases.follow_logs(request(rest, tail="1")).read()) == ["line 151"]
     assert len(rest.usecases.follow_logs(request(rest, since=AT.isoformat())).read().lines) == 152
 
 
-def test_logs_of_nothing_and_bad_parameters(rest: Rest) -> None:
+def test_logs_of_an_unknown_function_and_bad_parameters(rest: Rest) -> None:
     with pytest.raises(NotFound):
         rest.usecases.follow_logs(request(rest))
     rest.function()
@@ -51,7 +51,7 @@ def test_logs_of_nothing_and_bad_parameters(rest: Rest) -> None:
             rest.usecases.follow_logs(request(rest, **query))
 
 
-def test_build_log_ends_with_the_state(rest: Rest) -> None:
+def test_the_build_log_ends_with_the_state(rest: Rest) -> None:
     rest.function()
     with pytest.raises(NotFound):
         rest.usecases.follow_build(request(rest, version=1))

@@ -1,4 +1,4 @@
-"""Invocations that were accepted for later, over REST: attempts, callback, cancel, run again; and the key of callbacks."""
+"""Asynchronous invocations over REST: attempts, callback, cancel, retry; and the callback key."""
 
 from datetime import timedelta
 
@@ -50,7 +50,7 @@ def test_attempts_are_shown(hello: Rest) -> None:
     assert (body["result"], body["next_attempt_at"], body["attempts"]) == ("[1]", None, 2)
 
 
-def test_a_synchronous_call_has_none(hello: Rest) -> None:
+def test_a_synchronous_call_has_no_attempts(hello: Rest) -> None:
     workload = hello.store.workloads.find_callable(hello.namespace, "hello")
     assert workload is not None
     call = make_invocation(workload_id=workload.id, namespace=hello.namespace, status=FAILED)
@@ -109,7 +109,7 @@ def test_the_callback_is_shown(hello: Rest) -> None:
     assert shown["finished_at"] and shown["next_attempt_at"] is None
 
 
-def test_the_key_of_callbacks(rest: Rest) -> None:
+def test_the_callback_key(rest: Rest) -> None:
     first = rest.get("callback-key").json
     assert len(first["key"]) == 64 and first["previous_until"] is None
     assert rest.get("callback-key").json == first

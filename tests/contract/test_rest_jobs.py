@@ -1,4 +1,4 @@
-"""Jobs over REST: run_id decides, an upload alone never runs."""
+"""Jobs over REST: run_id starts runs, an upload does not."""
 
 from dataclasses import replace
 
@@ -21,14 +21,14 @@ def end(rest: Rest, status: CallStatus, **more: object) -> None:
     assert rest.store.runs.finish(run.id, status=status, **({"result": None, "message": "", "exit_code": None, "http_status": None} | more))  # type: ignore[arg-type]
 
 
-def test_run_id_0_is_skipped_and_an_upload_alone_never_runs(rest: Rest) -> None:
+def test_run_id_0_is_skipped_and_an_upload_starts_no_run(rest: Rest) -> None:
     body = rest.post("jobs", OWN).json
     assert (body["phase"], body["run_id"], body["event_json"], body["timeout_sec"]) == ("Skipped", 0, "{}", 30)
     rest.built("job", "job")
     assert runs_of(rest) == [] and rest.get("jobs/job").json["phase"] == "Skipped"
 
 
-def test_run_id_from_the_start_runs_once_there_is_code(rest: Rest) -> None:
+def test_a_job_created_with_a_run_id_runs_once_it_has_code(rest: Rest) -> None:
     body = rest.post("jobs", OWN | {"run_id": 1, "event_json": {"a": 1}}).json
     assert body["phase"] == "Pending" and body["event_json"] == '{"a": 1}'
     assert [(run.job_run_id, run.event) for run in runs_of(rest)] == [(1, '{"a": 1}')]
@@ -38,7 +38,7 @@ def test_run_id_from_the_start_runs_once_there_is_code(rest: Rest) -> None:
     assert len(runs_of(rest)) == 1 and "runs" in rest.waker.topics
 
 
-def test_raise_lower_same(rest: Rest) -> None:
+def test_run_id_can_be_raised_or_kept_but_not_lowered(rest: Rest) -> None:
     rest.post("jobs", OWN | {"run_id": 2})
     rest.built("job", "job")
     assert rest.patch("jobs/job", {"run_id": 2, "memory_mb": 64}).status_code == 200 and len(runs_of(rest)) == 1
@@ -63,11 +63,11 @@ def test_outcome(rest: Rest) -> None:
     end(rest, CallStatus.FAILED, message="function exited with code 3", exit_code=3)
     body = rest.get("jobs/job").json
     assert (body["phase"], body["message"], body["exit_code"]) == ("Failed", "function exited with code 3", 3)
-    # Its code works, only the run failed: so it is not replaced.
+    # Only the run failed, the code works: so the job is not replaced.
     assert rest.post("jobs", OWN).status_code == 409
 
 
-def test_a_run_that_a_crash_kept_from_being_written_is_made_up_for(rest: Rest) -> None:
+def test_a_run_lost_in_a_crash_is_created_by_the_next_patch(rest: Rest) -> None:
     rest.post("jobs", OWN)
     job = rest.store.workloads.get(rest.namespace, Kind.JOB, "job")
     rest.store.workloads.update_spec(job.id, replace(job.spec, run_id=1))
@@ -87,7 +87,7 @@ def test_function_ref(rest: Rest) -> None:
     assert [item["phase"] for item in rest.get("jobs").json] == ["Succeeded"]
 
 
-def test_mistakes(rest: Rest) -> None:
+def test_invalid_requests(rest: Rest) -> None:
     assert fields_of(rest.post("jobs", {"name": "job"})) == {"runtime"}
     assert fields_of(rest.post("jobs", OWN | {"function_ref": "x"})) == {"function_ref"}
     assert fields_of(rest.post("jobs", OWN | {"run_id": -1, "timeout_sec": 3601, "concurrency": 1})) == {
@@ -118,14 +118,14 @@ def test_delete(rest: Rest) -> None:
     assert rest.get("jobs/job").status_code == 404
 
 
-def test_what_was_read_can_be_sent_back(rest: Rest) -> None:
+def test_a_read_job_can_be_sent_back(rest: Rest) -> None:
     for body in (OWN, {"name": "ref", "function_ref": "x"}):
         rest.post("jobs", body)
         read = rest.get(f"jobs/{body['name']}").json
         assert rest.patch(f"jobs/{body['name']}", read).json == read
 
 
-def test_updated_at_moves_with_builds_and_runs(rest: Rest) -> None:
+def test_updated_at_changes_with_builds_and_runs(rest: Rest) -> None:
     def updated_at(path: str) -> str:
         return str(rest.get(path).json["updated_at"])
 

@@ -1,4 +1,4 @@
-"""Tokens, namespaces, history, errors of the framework, documents and pages."""
+"""Tokens, namespaces, history, framework errors, documents and pages."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ def test_who_am_i(rest: Rest) -> None:
     assert rest.get("/v1/whoami", sub=OPERATOR).json["operator"] is True
 
 
-def test_every_path_but_the_open_ones_asks_for_a_token(rest: Rest) -> None:
+def test_every_path_but_the_public_ones_requires_a_token(rest: Rest) -> None:
     open_paths = {"/", "/docs", "/docs/handlers", "/openapi.json", "/metrics", "/funcs/login", "/funcs/logout"}
     for row in OPERATIONS:
         if row.view is None:
@@ -226,7 +226,7 @@ def test_stats(rest: Rest) -> None:
         assert fields_of(rest.get(f"functions/hello/stats?window={bad}")) == {"window"}
 
 
-def test_unknown_query_parameters_and_odd_flags_are_mistakes(rest: Rest) -> None:
+def test_unknown_query_parameters_and_bad_flags_are_refused(rest: Rest) -> None:
     rest.function()
     response = rest.get("functions/hello/logs?tial=5&since=2026-01-31T00:00:00Z")
     assert fields_of(response) == {"tial"} and 'did you mean "tail"' in response.json["error"]
@@ -237,14 +237,14 @@ def test_unknown_query_parameters_and_odd_flags_are_mistakes(rest: Rest) -> None
         assert fields_of(rest.get(f"functions/hello/logs?{empty}")) == {empty[:-1]}
 
 
-def test_methods_beside_those_that_asgi_serves_are_405(rest: Rest) -> None:
+def test_other_methods_on_paths_that_asgi_serves_are_405(rest: Rest) -> None:
     rest.function()
     for method, path, allowed in (("PUT", "functions/hello/invoke", {"GET", "HEAD", "POST"}), ("TRACE", "/healthz", {"GET", "HEAD"})):
         response = rest.call(method, path)
         assert response.status_code == 405 and set(response.headers["Allow"].split(", ")) == allowed
 
 
-# --- errors of the framework -------------------------------------------------------------------------------------------------------------
+# --- framework errors --------------------------------------------------------------------------------------------------------------------
 
 
 def test_an_operator_sees_all_namespaces(rest: Rest) -> None:
@@ -261,7 +261,7 @@ def test_an_operator_sees_all_namespaces(rest: Rest) -> None:
     assert rest.get("/v1/namespaces?cursor=%2F", sub=OPERATOR).status_code == 400
 
 
-def test_unknown_paths_and_methods_have_the_one_shape(rest: Rest) -> None:
+def test_unknown_paths_and_methods_return_the_common_error_body(rest: Rest) -> None:
     for path in ("/nope", "/v1", "/v1/runtime", "functions/", "functions//x", "/v1/whoami/"):
         response = rest.get(path)
         assert (response.status_code, response.json["code"]) == (404, "not_found"), path
@@ -271,14 +271,14 @@ def test_unknown_paths_and_methods_have_the_one_shape(rest: Rest) -> None:
         assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD"}
 
 
-def test_request_id_is_taken_over_if_valid(rest: Rest) -> None:
+def test_a_valid_request_id_is_kept(rest: Rest) -> None:
     assert rest.get("/nope", headers={"X-Request-Id": "abc-1"}).json["request_id"] == "abc-1"
     for bad in ("a b", "x" * 129, "é"):
         response = rest.get("/nope", headers={"X-Request-Id": bad})
         assert response.json["request_id"] == response.headers["X-Request-Id"] != bad
 
 
-def test_a_failure_of_the_server_is_a_500_that_tells_nothing(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_is_a_500_without_details(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
     rest.store.close()
     object.__setattr__(rest.usecases.workloads(Kind.FUNCTION), "_store", None)
     response = rest.get("functions/hello")
@@ -286,7 +286,7 @@ def test_a_failure_of_the_server_is_a_500_that_tells_nothing(rest: Rest, caplog:
     assert "NoneType" not in response.text and response.json["request_id"] in caplog.text
 
 
-def test_answers_carry_security_headers(rest: Rest) -> None:
+def test_responses_have_security_headers(rest: Rest) -> None:
     for path in ("/", "/v1/whoami", "/nope", "/docs"):
         headers = rest.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
@@ -298,7 +298,7 @@ def test_answers_carry_security_headers(rest: Rest) -> None:
 # --- documents and pages -----------------------------------------------------------------------------------------------------------------
 
 
-def test_openapi_document_is_valid_and_names_every_path(rest: Rest) -> None:
+def test_the_openapi_document_is_valid_and_has_every_path(rest: Rest) -> None:
     validate(rest.document)
     registered = {(rule.rule, method) for rule in rest.app.url_map.iter_rules() for method in (rule.methods or ()) if method != "HEAD"}
     documented = {
@@ -310,7 +310,7 @@ def test_openapi_document_is_valid_and_names_every_path(rest: Rest) -> None:
     assert len({row.id for row in OPERATIONS}) == len(OPERATIONS)
 
 
-def test_pages_need_nothing_from_elsewhere(rest: Rest, repository: Path) -> None:
+def test_pages_load_nothing_from_other_hosts(rest: Rest, repository: Path) -> None:
     for path in ("/", "/docs", "/docs/handlers", "/funcs"):
         text = rest.get(path, sub=None, headers={"Accept": "text/html"}).text
         assert "http://" not in text and "https://" not in text
@@ -363,7 +363,7 @@ def test_funcs_as_text(rest: Rest) -> None:
     assert rest.get("/funcs?ns=nope", sub=OPERATOR).status_code == 404
 
 
-def test_a_browser_gets_into_funcs_with_a_cookie(rest: Rest) -> None:
+def test_a_browser_logs_in_to_funcs_with_a_cookie(rest: Rest) -> None:
     rest.function(env_vars={"A": "1"})
     page = {"Accept": "text/html"}
     form = rest.get("/funcs", sub=None, headers=page)
@@ -379,7 +379,7 @@ def test_a_browser_gets_into_funcs_with_a_cookie(rest: Rest) -> None:
     listed = rest.get("/funcs", sub=None, headers=page)
     assert listed.status_code == 200 and "<h2>hello</h2>" in listed.text and rest.token() not in listed.text
     assert "frame-ancestors 'none'" in listed.headers["Content-Security-Policy"]
-    # The cookie opens nothing but the page, and no script of a function, which has the same origin, may ask for that.
+    # The cookie only grants the page itself, and not to scripts of functions, which share the origin.
     for dest, status in (("document", 200), ("empty", 401), ("iframe", 401), ("object", 401)):
         assert rest.get("/funcs", sub=None, headers=page | {"Sec-Fetch-Dest": dest}).status_code == status, dest
     assert rest.get("functions", sub=None).status_code == 401
@@ -387,14 +387,14 @@ def test_a_browser_gets_into_funcs_with_a_cookie(rest: Rest) -> None:
     assert rest.get("/funcs", sub=None, headers=page).status_code == 401
 
 
-def test_funcs_page_escapes_what_users_wrote(rest: Rest) -> None:
+def test_the_funcs_page_escapes_user_text(rest: Rest) -> None:
     rest.function()
     rest.built(state=VersionState.FAILED, message="<script>alert(1)</script>")
     text = rest.get("/funcs", headers={"Accept": "text/html"}).text
     assert "<script>alert" not in text and "&lt;script&gt;alert" in text
 
 
-def test_docs_link_to_the_guide_for_handlers(rest: Rest) -> None:
+def test_the_docs_link_to_the_handler_guide(rest: Rest) -> None:
     for path in ("/", "/docs"):
         assert 'href="/docs/handlers"' in rest.get(path, sub=None).text
     guide = rest.get("/docs/handlers", sub=None).text

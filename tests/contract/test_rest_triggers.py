@@ -16,7 +16,7 @@ CRON = {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/
 EVENT = {"name": "mail", "type": "event", "function_ref": "hello", "queue": "q", "amqp_url": "amqp://u:hunter2@h/"}
 
 
-def test_http_trigger_gives_the_function_its_url(rest: Rest) -> None:
+def test_an_http_trigger_gives_the_function_its_url(rest: Rest) -> None:
     rest.function()
     rest.built()
     assert rest.get("functions/hello").json["url"] is None
@@ -30,7 +30,7 @@ def test_http_trigger_gives_the_function_its_url(rest: Rest) -> None:
     assert rest.get("functions/hello").json["url"] is None
 
 
-def test_a_second_http_trigger_of_a_target_is_409(rest: Rest) -> None:
+def test_a_second_http_trigger_for_a_target_is_409(rest: Rest) -> None:
     rest.function()
     rest.post("triggers", HTTP)
     assert rest.post("triggers", HTTP).json["code"] == "already_exists"
@@ -40,7 +40,7 @@ def test_a_second_http_trigger_of_a_target_is_409(rest: Rest) -> None:
     assert rest.patch("triggers/web2", {"function_ref": "hello"}).status_code == 409
 
 
-def test_a_trigger_without_its_function_is_inactive_and_comes_back(rest: Rest) -> None:
+def test_a_trigger_is_inactive_while_its_function_is_missing(rest: Rest) -> None:
     body = rest.post("triggers", HTTP).json
     assert body["active"] is False and body["message"] == 'function "hello" not found'
     rest.function()
@@ -89,7 +89,7 @@ def test_cron_fields_and_defaults(rest: Rest) -> None:
     assert fields_of(response) == {"schedule", "timezone", "colour"}
 
 
-def test_write_only_values_never_come_out(rest: Rest) -> None:
+def test_write_only_values_are_never_returned(rest: Rest) -> None:
     texts = [rest.post("triggers", EVENT), rest.get("triggers/mail"), rest.get("triggers"), rest.patch("triggers/mail", {"prefetch": 3})]
     assert not any("hunter2" in item.text for item in texts)
     assert rest.get("triggers/mail").json["has_amqp_url"] is True
@@ -97,7 +97,7 @@ def test_write_only_values_never_come_out(rest: Rest) -> None:
     assert "hunter2" not in rest.post("triggers", EVENT | {"name": "x", "amqp_url": "http://hunter2"}).text
 
 
-def test_on_the_shared_broker_a_tenant_names_its_own_queues(rest: Rest) -> None:
+def test_queues_on_the_shared_broker_must_start_with_the_namespace(rest: Rest) -> None:
     shared = {key: value for key, value in EVENT.items() if key != "amqp_url"}
     refused = rest.post("triggers", shared | {"queue": "orders"})
     assert fields_of(refused) == {"queue"}
@@ -127,7 +127,7 @@ def test_a_broker_in_a_private_network_is_refused(make_store: Callable[..., Stor
     assert rest.post("triggers", EVENT | {"amqp_url": "amqp://u:p@10.1.0.1/"}).status_code == 201
 
 
-def test_api_keys_are_shown_once_and_kept_as_a_hash(rest: Rest) -> None:
+def test_api_keys_are_shown_once_and_stored_as_hashes(rest: Rest) -> None:
     rest.function()
     key = rest.post("triggers", HTTP | {"auth": "key"}).json["api_key"]
 

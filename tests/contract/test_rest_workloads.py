@@ -1,4 +1,4 @@
-"""Functions and services over REST: create, read, change, delete, list."""
+"""Functions and services over REST: create, read, update, delete, list."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from tests.contract.rest_harness import Rest, fields_of
 MINIMAL = {"name": "hello", "runtime": "python3.11"}
 
 
-def test_create_shows_defaults_and_where_it_is(rest: Rest) -> None:
+def test_create_returns_defaults_and_location(rest: Rest) -> None:
     response = rest.post("functions", MINIMAL)
     assert response.status_code == 201
     assert response.headers["Location"] == f"/v1/namespaces/{rest.namespace}/functions/hello"
@@ -27,7 +27,7 @@ def test_create_shows_defaults_and_where_it_is(rest: Rest) -> None:
     assert {"routes", "instances"} <= set(rest.waker.topics)
 
 
-def test_secrets_never_come_out(rest: Rest) -> None:
+def test_secrets_are_never_returned(rest: Rest) -> None:
     body = MINIMAL | {"secret_env": {"S": "hunter2"}, "build_env": {"B": "hunter2"}}
     texts = [
         rest.post("functions", body).text,
@@ -39,7 +39,7 @@ def test_secrets_never_come_out(rest: Rest) -> None:
     assert not any("hunter2" in text or "secret_env" in text or "build_env" in text for text in texts)
 
 
-def test_all_mistakes_of_a_request_come_at_once(rest: Rest) -> None:
+def test_all_errors_of_a_request_are_reported_at_once(rest: Rest) -> None:
     response = rest.post(
         "functions", {"name": "Hello", "runtime": "cobol", "memory": 1, "memory_mb": "128", "env_vars": {"SLESS_MODE": "x"}}
     )
@@ -61,7 +61,7 @@ def test_all_mistakes_of_a_request_come_at_once(rest: Rest) -> None:
         (b"null", "invalid"),
     ],
 )
-def test_bodies_that_are_no_json_object(rest: Rest, data: bytes, code: str) -> None:
+def test_bodies_that_are_not_json_objects(rest: Rest, data: bytes, code: str) -> None:
     for method, path in (("POST", "functions"), ("POST", "services"), ("POST", "jobs"), ("POST", "triggers")):
         response = rest.call(method, path, data=data, content_type="application/json")
         assert response.status_code == 400 and response.json["code"] == code
@@ -74,12 +74,12 @@ def test_ten_megabytes_of_json_are_413_naming_the_limit(rest: Rest) -> None:
 
 def test_content_type(rest: Rest) -> None:
     assert rest.post("functions", data="a: 1", content_type="text/yaml").status_code == 415
-    # curl -d sends JSON under this name unless told otherwise.
+    # curl -d sends JSON with this content type by default.
     response = rest.post("functions", data=json.dumps(MINIMAL), content_type="application/x-www-form-urlencoded")
     assert response.status_code == 201
 
 
-def test_nul_and_other_odd_text_survive_or_are_refused(rest: Rest) -> None:
+def test_odd_text_is_kept_and_nul_is_refused(rest: Rest) -> None:
     assert fields_of(rest.post("functions", MINIMAL | {"env_vars": {"A": "a\x00b"}})) == {"env_vars.A"}
     text = "\U0001f600 ü\t\u2028\x01"
     assert rest.post("functions", MINIMAL | {"description": text, "env_vars": {"A": text}}).json["env_vars"] == {"A": text}
@@ -89,7 +89,7 @@ def test_nul_and_other_odd_text_survive_or_are_refused(rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("kind", ["functions", "services", "jobs", "triggers"])
-def test_odd_names_in_paths_are_404(rest: Rest, kind: str) -> None:
+def test_invalid_names_in_paths_are_404(rest: Rest, kind: str) -> None:
     for name in ("a%00b", "A", "-a", "a" * 41, "%2e%2e", "admin", "ü", "%ff", "a b", "a'--"):
         for method in ("GET", "DELETE", "PATCH"):
             assert rest.call(method, f"{kind}/{name}", **({"json": {}} if method == "PATCH" else {})).status_code == 404
@@ -100,7 +100,7 @@ def test_environment_over_the_limit_is_413(rest: Rest) -> None:
     assert response.status_code == 413 and response.json["details"][0]["field"] == "env_vars"
 
 
-def test_names_are_unique_over_functions_and_services(rest: Rest) -> None:
+def test_names_are_unique_across_functions_and_services(rest: Rest) -> None:
     rest.function("x")
     for kind in ("functions", "services"):
         response = rest.post(kind, MINIMAL | {"name": "x"})
@@ -125,7 +125,7 @@ def test_put_replaces_and_needs_required_fields(rest: Rest) -> None:
     assert (body["memory_mb"], body["timeout_sec"], body["env_vars"]) == (128, 5, {})
 
 
-def test_what_was_read_can_be_sent_back(rest: Rest) -> None:
+def test_a_read_function_can_be_sent_back(rest: Rest) -> None:
     for kind in ("function", "service"):
         rest.function(f"x-{kind}", kind, env_vars={"A": "1"}, description="d")
         read = rest.get(f"{kind}s/x-{kind}").json
@@ -155,14 +155,14 @@ def test_if_match(rest: Rest) -> None:
         assert response.status_code == 200
 
 
-def test_a_change_that_changes_nothing_keeps_the_etag(rest: Rest) -> None:
+def test_an_update_without_changes_keeps_the_etag(rest: Rest) -> None:
     rest.function(memory_mb=64)
     etag = rest.get("functions/hello").headers["ETag"]
     assert rest.patch("functions/hello", {"memory_mb": 64}).headers["ETag"] == etag
     assert rest.patch("functions/hello", {"memory_mb": 65}).headers["ETag"] != etag
 
 
-def test_delete_is_202_shown_as_deleting_then_404(rest: Rest) -> None:
+def test_delete_is_202_then_shows_deleting_then_404(rest: Rest) -> None:
     rest.function()
     response = rest.delete("functions/hello")
     assert response.status_code == 202 and response.json["phase"] == "Deleting"
@@ -175,7 +175,7 @@ def test_delete_is_202_shown_as_deleting_then_404(rest: Rest) -> None:
     assert rest.get("functions/hello").status_code == 404 and rest.get("functions").json == []
 
 
-def test_post_over_one_that_is_being_deleted_is_accepted(rest: Rest) -> None:
+def test_post_replaces_a_function_being_deleted(rest: Rest) -> None:
     rest.function(memory_mb=64)
     rest.built()
     rest.delete("functions/hello")
@@ -185,7 +185,7 @@ def test_post_over_one_that_is_being_deleted_is_accepted(rest: Rest) -> None:
     assert len(rest.get("functions").json) == 1
 
 
-def test_post_over_a_failed_one_without_working_version_replaces_it(rest: Rest) -> None:
+def test_post_replaces_a_failed_function_without_a_working_version(rest: Rest) -> None:
     rest.function(memory_mb=64)
     rest.built(state=VersionState.FAILED, message="pip: no such package")
     body = rest.get("functions/hello").json
@@ -194,7 +194,7 @@ def test_post_over_a_failed_one_without_working_version_replaces_it(rest: Rest) 
     assert response.status_code == 201 and response.json["phase"] == "Pending" and response.json["memory_mb"] == 99
 
 
-def test_post_over_one_with_a_working_version_is_409_also_when_the_newest_failed(rest: Rest) -> None:
+def test_post_is_409_with_a_working_version_even_if_the_newest_failed(rest: Rest) -> None:
     rest.function()
     rest.built()
     rest.built(files={"handler.py": "x = 1"}, state=VersionState.FAILED, message="no handle")
@@ -217,7 +217,7 @@ def test_services(rest: Rest) -> None:
     assert rest.get("services/web").json["phase"] == "Ready"
 
 
-def test_lists_are_arrays_by_name_and_whole_unless_limited(rest: Rest) -> None:
+def test_lists_are_sorted_by_name_and_complete_unless_limited(rest: Rest) -> None:
     names = [f"f{number:03}" for number in range(12)]
     for name in reversed(names):
         rest.function(name)
@@ -240,7 +240,7 @@ def test_bad_pages(rest: Rest, query: str) -> None:
         assert fields_of(rest.get(f"{kind}?{query}")) == {query.partition("=")[0]}
 
 
-def test_limits_of_a_tenant(rest: Rest) -> None:
+def test_tenant_limits(rest: Rest) -> None:
     def limit(resource: str, create: Any) -> None:
         with rest.store.database.write() as conn:
             conn.exec_driver_sql(f"UPDATE tenants SET limits = '{json.dumps({resource: 1})}'")
@@ -255,7 +255,7 @@ def test_limits_of_a_tenant(rest: Rest) -> None:
     limit("triggers", lambda name: rest.post("triggers", {"name": name, "type": "http", "function_ref": name}))
 
 
-def test_ready_is_shown_once_this_server_has_read_the_routes(rest: Rest) -> None:
+def test_ready_is_shown_only_once_this_server_has_read_the_routes(rest: Rest) -> None:
     rest.function()
     rest.built()
     assert rest.get("functions/hello").json["phase"] == "Ready"

@@ -1,4 +1,4 @@
-"""The loop of runs over a real store: a backend and an invoker that do as they are told."""
+"""The runs loop on a real store, with a scripted backend and invoker."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ QUEUED, RUNNING, SUCCEEDED, FAILED = CallStatus.QUEUED, CallStatus.RUNNING, Call
 
 @dataclass
 class Backend:
-    """Runs go on until a test ends them."""
+    """Runs continue until a test ends them."""
 
     runs: dict[str, ObservedRun] = field(default_factory=dict)
     specs: dict[str, RunSpec] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Stage:
         self.topics.append(topic)
 
     def again(self) -> "Stage":
-        """The next server: it knows what is in the database and in the backend."""
+        """The next server, which only knows the database and the backend."""
         return make_stage(self.store, self.backend, self.loop.limits)
 
     def function(self, name: str, *, stands: bool = False, ready: bool = True, namespace: str = NAMESPACE) -> str:
@@ -117,10 +117,10 @@ def make_stage(store: Store, backend: Backend, limits: RunsLoopLimits) -> Stage:
 
 @pytest.fixture
 def stage(store: Store) -> Iterator[Stage]:
-    yield make_stage(store, Backend(), RunsLoopLimits(max_runs=5, per_workload=2, calls_at_once=7))  # of which one tenant gets 3 and 4
+    yield make_stage(store, Backend(), RunsLoopLimits(max_runs=5, per_workload=2, calls_at_once=7))  # one tenant gets 3 and 4 of them
 
 
-def test_a_run_from_begin_to_end(stage: Stage) -> None:
+def test_a_run_from_start_to_end(stage: Stage) -> None:
     run = stage.accept(stage.function("f"), event='{"a": 1}')
     stage.loop.tick()
     spec = stage.backend.specs[run.id]
@@ -145,7 +145,7 @@ def test_a_call_through_an_instance(stage: Stage) -> None:
     assert not stage.store.history.find_invocation(run.workload_id, run.id).cold
 
 
-def test_failed_three_times_it_is_dead_and_each_attempt_is_there(stage: Stage) -> None:
+def test_a_run_is_dead_after_three_failures_and_lists_each_attempt(stage: Stage) -> None:
     run = stage.accept(stage.function("f", stands=True), callback_url="https://example.com/x")
     for attempt in range(1, 4):
         stage.loop.tick()
@@ -167,7 +167,7 @@ def hurry(store: Store, run: Run) -> None:
         conn.exec_driver_sql(f"UPDATE runs SET not_before = created_at WHERE id = '{run.id}'")
 
 
-def test_one_flood_does_not_starve_another_queue(stage: Stage) -> None:
+def test_a_flood_of_one_function_does_not_starve_another(stage: Stage) -> None:
     flooded, other = stage.function("a", stands=True), stage.function("b", stands=True)
     flood = [stage.accept(flooded) for _ in range(30)]
     late = [stage.accept(other) for _ in range(3)]
@@ -178,7 +178,7 @@ def test_one_flood_does_not_starve_another_queue(stage: Stage) -> None:
     assert late[2].id in stage.invoker.calls and len(stage.invoker.calls) == 4
 
 
-def test_runs_and_calls_have_bounds_of_their_own(stage: Stage) -> None:
+def test_runs_and_calls_have_separate_limits(stage: Stage) -> None:
     once = [stage.accept(stage.function(f"o{n}")) for n in range(5)]
     stands = [stage.accept(stage.function(f"s{n}", stands=True)) for n in range(5)]
     stage.loop.tick()
@@ -192,8 +192,8 @@ def test_runs_and_calls_have_bounds_of_their_own(stage: Stage) -> None:
     assert (len(stage.backend.specs), len(stage.invoker.calls)) == (5, 1)
 
 
-def test_a_tenant_with_a_thousand_runs_keeps_nobody_waiting(stage: Stage) -> None:
-    """Also while those that began go on for long; and who comes third finds a place too."""
+def test_a_tenant_with_a_thousand_runs_does_not_delay_others(stage: Stage) -> None:
+    """Even while its running ones are slow; a third tenant also finds a free slot."""
     others = ["sless-2000000000000000", "sless-3000000000000000"]
     for namespace in others:
         stage.store.tenants.ensure(namespace, namespace)
@@ -210,7 +210,7 @@ def test_a_tenant_with_a_thousand_runs_keeps_nobody_waiting(stage: Stage) -> Non
         assert stage.status(late) is RUNNING
 
 
-def test_what_waits_for_a_build_is_in_nobodys_way(stage: Stage) -> None:
+def test_runs_waiting_for_a_build_do_not_block_others(stage: Stage) -> None:
     for n in range(10):
         stage.accept(stage.function(f"w{n}", ready=False))
     run = stage.accept(stage.function("f"))
@@ -228,7 +228,7 @@ def test_a_function_that_never_built_fails_its_calls(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stands", [False, True])
-def test_cancelled_while_it_runs_it_is_stopped(stage: Stage, stands: bool) -> None:
+def test_a_run_cancelled_while_running_is_stopped(stage: Stage, stands: bool) -> None:
     run = stage.accept(stage.function("f", stands=stands))
     stage.loop.tick()
     stage.store.runs.cancel(run.id)
@@ -239,7 +239,7 @@ def test_cancelled_while_it_runs_it_is_stopped(stage: Stage, stands: bool) -> No
     assert stage.status(run) is CallStatus.CANCELLED
 
 
-def test_cancelled_and_run_again_the_old_attempt_is_ended_first(stage: Stage) -> None:
+def test_a_rerun_after_a_cancel_ends_the_old_attempt_first(stage: Stage) -> None:
     run = stage.accept(stage.function("f"))
     stage.loop.tick()
     assert stage.store.runs.cancel(run.id) and stage.store.runs.rerun(run.id)
@@ -249,8 +249,8 @@ def test_cancelled_and_run_again_the_old_attempt_is_ended_first(stage: Stage) ->
     assert (stage.status(run), stage.store.runs.get(run.id).attempts) == (RUNNING, 2)
 
 
-def test_what_is_left_of_an_attempt_is_not_taken_for_the_next(stage: Stage) -> None:
-    """A server that is killed between the two: the attempt is written, its outcome lies there still."""
+def test_a_stale_outcome_is_not_taken_for_the_next_attempt(stage: Stage) -> None:
+    """The server was killed after it recorded the attempt, before it removed the outcome from the backend."""
     run = stage.accept(stage.function("f"))
     stage.loop.tick()
     stage.backend.end(run.id, SUCCEEDED, 200)
@@ -262,13 +262,13 @@ def test_what_is_left_of_an_attempt_is_not_taken_for_the_next(stage: Stage) -> N
     assert (after.status(run), after.backend.runs[run.id].status) == (RUNNING, RUNNING)
 
 
-def test_a_synchronous_run_of_the_proxy_is_let_be(stage: Stage) -> None:
+def test_the_proxys_synchronous_runs_are_left_alone(stage: Stage) -> None:
     stage.backend.runs["sync"] = ObservedRun(id="sync", status=RUNNING)
     stage.loop.tick()
     assert stage.backend.removed == []
 
 
-def test_the_workload_is_deleted_meanwhile(stage: Stage) -> None:
+def test_runs_of_a_deleted_workload_are_cancelled(stage: Stage) -> None:
     runs, waits = stage.accept(one := stage.function("f")), stage.accept(two := stage.function("g", ready=False))
     stage.loop.tick()
     assert stage.loop.holds() == {one}
@@ -280,7 +280,7 @@ def test_the_workload_is_deleted_meanwhile(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stands", [False, True])
-def test_the_server_is_killed(stage: Stage, stands: bool) -> None:
+def test_a_run_whose_server_is_killed_three_times_is_dead(stage: Stage, stands: bool) -> None:
     run = stage.accept(stage.function("f", stands=stands), max_attempts=1)
     for attempt in range(1, 4):
         stage.loop.tick()
@@ -293,7 +293,7 @@ def test_the_server_is_killed(stage: Stage, stands: bool) -> None:
     assert [item.status for item in stage.store.runs.attempts_of(run.id)] == [FAILED] * 3
 
 
-def test_what_ended_while_no_server_looked(stage: Stage) -> None:
+def test_a_run_that_ended_while_no_server_ran(stage: Stage) -> None:
     run = stage.accept(stage.function("f"))
     stage.loop.tick()
     stage.backend.end(run.id, SUCCEEDED, 200)
@@ -301,7 +301,7 @@ def test_what_ended_while_no_server_looked(stage: Stage) -> None:
     assert stage.status(run) is SUCCEEDED
 
 
-def test_a_call_that_ended_with_the_servers_loop_begins_again(stage: Stage) -> None:
+def test_a_call_interrupted_by_a_server_stop_is_retried(stage: Stage) -> None:
     run = stage.accept(stage.function("f", stands=True))
     stage.loop.tick()
     stage.invoker.end(run.id, CallStatus.CANCELLED)
@@ -311,7 +311,7 @@ def test_a_call_that_ended_with_the_servers_loop_begins_again(stage: Stage) -> N
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("away"), SlessError(Code.UNAVAILABLE, "away"), SlessError(Code.STORAGE_FULL, "full")])
-def test_what_cannot_be_started_now_is_started_later(stage: Stage, error: Exception) -> None:
+def test_a_run_that_cannot_start_now_starts_later(stage: Stage, error: Exception) -> None:
     run = stage.accept(stage.function("f"), max_attempts=1)
     stage.backend.error = error
     stage.loop.tick()
@@ -321,7 +321,7 @@ def test_what_cannot_be_started_now_is_started_later(stage: Stage, error: Except
 
 
 @pytest.mark.parametrize("error", [SlessError(Code.INVALID, "broken code"), RuntimeError("broken code")])
-def test_what_can_never_be_started_fails(stage: Stage, error: Exception) -> None:
+def test_a_run_that_can_never_start_fails(stage: Stage, error: Exception) -> None:
     run, other = stage.accept(stage.function("f")), stage.accept(stage.function("g", stands=True))
     stage.backend.error = error
     stage.loop.tick()
@@ -329,14 +329,14 @@ def test_what_can_never_be_started_fails(stage: Stage, error: Exception) -> None
     assert (found.status, "broken code" in found.message, stage.status(other)) == (FAILED, True, RUNNING)
 
 
-def test_the_invoker_cannot_begin(stage: Stage) -> None:
+def test_a_call_stays_queued_when_the_invoker_cannot_start_it(stage: Stage) -> None:
     run = stage.accept(stage.function("f", stands=True))
     stage.invoker.error = SlessError(Code.SHUTTING_DOWN, "the server is not running")
     stage.loop.tick()
     assert stage.status(run) is QUEUED
 
 
-def test_a_server_that_stops_ends_what_goes_on_and_begins_nothing(stage: Stage) -> None:
+def test_a_stopping_server_finishes_running_calls_and_starts_none(stage: Stage) -> None:
     workload_id = stage.function("f", stands=True)
     going = stage.accept(workload_id)
     stage.loop.tick()
@@ -350,7 +350,7 @@ def test_a_server_that_stops_ends_what_goes_on_and_begins_nothing(stage: Stage) 
     assert stage.loop.drain(0) and stage.status(going) is SUCCEEDED
 
 
-def test_jobs_wait_for_their_build_and_for_their_turn(stage: Stage) -> None:
+def test_jobs_wait_for_their_build_and_a_free_slot(stage: Stage) -> None:
     jobs = [stage.store.workloads.insert(NAMESPACE, Kind.JOB, f"j{n}", make_workload_spec()) for n in range(5)]
     runs = [stage.accept(job.id, kind=Kind.JOB, name=job.name, trigger=CallTrigger.JOB, job_run_id=1, max_attempts=1) for job in jobs]
     stage.loop.tick()
@@ -380,7 +380,7 @@ def test_a_job_of_a_function(stage: Stage) -> None:
     assert (revision.kind, revision.name, revision.timeout_sec, revision.memory_mb, revision.env["A"]) == (Kind.JOB, "j", 5, 128, "job")
 
 
-def test_a_warm_instance_takes_calls_only_when_it_is_there(stage: Stage) -> None:
+def test_a_warm_instance_only_takes_calls_once_it_exists(stage: Stage) -> None:
     workload_id = stage.function("f")
     trigger = stage.store.triggers.insert(
         NAMESPACE, name="c", type=TriggerType.CRON, function_ref="f", enabled=True, spec={"schedule": "@daily"}, secrets={}

@@ -1,4 +1,4 @@
-"""What is shown of a workload that changes between two reads."""
+"""Views of workloads that change between two reads, and their queries."""
 
 import pytest
 from sqlalchemy import event
@@ -10,7 +10,7 @@ from tests.builders import NAMESPACE, make_workload_spec
 from tests.contract.store_steps import build
 
 
-def test_a_version_that_goes_live_between_two_reads_is_the_one_shown(store: Store) -> None:
+def test_a_version_activated_between_two_reads_is_shown(store: Store) -> None:
     store.tenants.ensure(NAMESPACE, "alice")
     read_before = store.workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec())
     version = store.versions.insert(
@@ -25,7 +25,7 @@ def test_a_version_that_goes_live_between_two_reads_is_the_one_shown(store: Stor
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_jobs_of_functions_take_as_many_queries_as_one(store: Store, count: int) -> None:
+def test_many_jobs_of_functions_take_as_many_queries_as_one(store: Store, count: int) -> None:
     store.tenants.ensure(NAMESPACE, "alice")
     for number in range(count):
         store.workloads.insert(NAMESPACE, Kind.FUNCTION, f"f{number}", make_workload_spec())
