@@ -1,4 +1,4 @@
-"""The engine: schema, files, and databases that are locked, full, broken or gone."""
+"""The engine: schema, files, and databases that are locked, full, broken or unreachable."""
 
 import os
 import shutil
@@ -35,16 +35,16 @@ class TestMigrations:
         yield store
         store.close()
 
-    def test_an_empty_database_gets_the_schema_of_the_code(self, fresh):
+    def test_an_empty_database_gets_the_schema_in_the_code(self, fresh):
         fresh.migrate()
         fresh.migrate()
         with fresh.database.read() as conn:
-            # SQLite shows an empty default as none, so that defaults are compared on PostgreSQL alone.
+            # SQLite reports an empty default as none, so defaults are only compared on PostgreSQL.
             options = {"compare_type": True, "compare_server_default": not fresh.database.is_sqlite}
             context = MigrationContext.configure(conn, opts=options)
             assert compare_metadata(context, metadata) == []
 
-    def test_one_that_has_it_needs_no_alembic(self, fresh, empty_database_url):
+    def test_a_migrated_database_does_not_load_alembic(self, fresh, empty_database_url):
         fresh.migrate()
         assert migrate.head() == HEAD
         script = (
@@ -54,7 +54,7 @@ class TestMigrations:
         subprocess.run([sys.executable, "-c", script, empty_database_url], check=True)
 
     def test_keys_sort_byte_by_byte(self, fresh):
-        """Alembic compares no collations."""
+        """Alembic does not compare collations."""
         fresh.migrate()
         with fresh.database.read() as conn:
             if conn.dialect.name == "sqlite":
@@ -68,13 +68,13 @@ class TestMigrations:
         assert found - {("alembic_version", "version_num")} == wanted
         assert ("workloads", "name") in found and ("triggers", "function_ref") in found
 
-    def test_before_it_every_use_says_so(self, fresh, caplog):
+    def test_an_unmigrated_database_fails_and_logs_the_missing_table(self, fresh, caplog):
         with pytest.raises(SlessError) as caught:
             fresh.tenants.find(NAMESPACE)
         assert caught.value.code is Code.INTERNAL
         assert "tenants" in caplog.text
 
-    def test_a_newer_schema_is_refused_and_left_alone(self, fresh):
+    def test_a_newer_schema_is_refused_and_left_unchanged(self, fresh):
         fresh.migrate()
         with fresh.database.write() as conn:
             conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -82,7 +82,7 @@ class TestMigrations:
             fresh.migrate()
         fresh.tenants.ensure(NAMESPACE, "x")
 
-    def test_servers_that_start_at_once(self, empty_database_url):
+    def test_servers_starting_at_the_same_time(self, empty_database_url):
         stores = [open_store(empty_database_url) for _ in range(4)]
         at_once([store.migrate for store in stores])
         stores[0].tenants.ensure(NAMESPACE, "x")
@@ -90,13 +90,13 @@ class TestMigrations:
         for store in stores:
             store.close()
 
-    def test_foreign_keys_hold_afterwards(self, fresh):
+    def test_foreign_keys_are_enforced(self, fresh):
         fresh.migrate()
         with pytest.raises(SlessError), fresh.database.write() as conn:
             conn.execute(text("INSERT INTO build_logs (version_id, seq, text) VALUES ('nobody', 1, 'x')"))
 
-    def test_from_paths_with_odd_letters(self, tmp_path, repository):
-        """Alembic reads its settings with interpolation, and the package may lie anywhere."""
+    def test_paths_with_special_characters(self, tmp_path, repository):
+        """Alembic interpolates its settings, and the package may be installed anywhere."""
         folder = tmp_path / "100%s (x)"
         shutil.copytree(repository / "sless", folder / "sless", ignore=shutil.ignore_patterns("__pycache__"))
         script = (
@@ -119,18 +119,18 @@ class TestUrls:
             ("sqlite:////proc/nowhere/x.db", "cannot open the database file"),
         ],
     )
-    def test_wrong_ones_are_named_without_their_secrets(self, url, complaint):
+    def test_bad_urls_are_reported_without_their_secrets(self, url, complaint):
         with pytest.raises(ConfigError, match=complaint) as caught:
             open_store(url)
         assert "secret" not in str(caught.value)
 
     @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-    def test_every_name_of_postgresql(self, scheme, postgres_url):
+    def test_every_postgresql_scheme(self, scheme, postgres_url):
         store = open_store(postgres_url.replace("postgresql", scheme, 1))
         store.ping()
         store.close()
 
-    def test_the_file_is_its_owners_alone(self, tmp_path):
+    def test_the_file_is_only_accessible_to_its_owner(self, tmp_path):
         path = tmp_path / "folder" / "sless.db"
         store = open_store(f"sqlite:///{path}")
         store.migrate()
@@ -141,14 +141,14 @@ class TestUrls:
 
 
 class TestTransactions:
-    def test_a_reader_waits_for_no_writer(self, store, workload):
+    def test_a_reader_does_not_wait_for_a_writer(self, store, workload):
         with store.database.write() as conn:
             conn.execute(text("UPDATE workloads SET generation = 7"))
             found = at_once([lambda: store.workloads.get_by_id(workload.id)])
         assert found[0].generation == 1
         assert store.workloads.get_by_id(workload.id).generation == 7
 
-    def test_a_reader_sees_one_moment(self, store, workload):
+    def test_a_reader_sees_a_snapshot(self, store, workload):
         with store.database.read() as conn:
             before = conn.execute(text("SELECT generation FROM workloads")).scalar_one()
             at_once([lambda: store.workloads.update_spec(workload.id, make_workload_spec(memory_mb=512))])
@@ -161,13 +161,13 @@ class TestTransactions:
         with pytest.raises(SlessError), store.database.read() as conn:
             conn.execute(text("DELETE FROM tenants"))
 
-    def test_an_error_takes_everything_back(self, store):
+    def test_an_error_rolls_back(self, store):
         with pytest.raises(ZeroDivisionError), store.database.write() as conn:
             conn.execute(text("DELETE FROM tenants"))
             raise ZeroDivisionError
         assert store.tenants.find(NAMESPACE) is not None
 
-    def test_what_sqlite_is_set_to(self, make_store):
+    def test_sqlite_pragmas(self, make_store):
         store = make_store(durable=True)
         with store.database.engine.connect() as conn:
             if not store.database.is_sqlite:
@@ -178,7 +178,7 @@ class TestTransactions:
 
 
 def impatient(store) -> None:
-    """Connections made from now on wait 50 ms for a lock."""
+    """Makes new connections wait only 50 ms for a lock."""
     statement = "PRAGMA busy_timeout=50" if store.database.is_sqlite else "SET lock_timeout = '50ms'"
 
     @event.listens_for(store.database.engine, "connect")
@@ -199,7 +199,7 @@ class TestTrouble:
         assert (caught.value.code, caught.value.status, caught.value.retry_after_sec) == (Code.UNAVAILABLE, 503, 1)
         waiting.workloads.mark_deleted(workload.id)
 
-    def test_no_connection_is_free(self, make_store):
+    def test_no_free_connection(self, make_store):
         store = make_store()
         store.database.engine.pool._timeout = 0.05  # type: ignore[attr-defined]
         held = [store.database.engine.connect() for _ in range(30)]
@@ -210,7 +210,7 @@ class TestTrouble:
             conn.close()
         store.ping()
 
-    def test_the_disk_is_full(self, store, workload):
+    def test_a_full_disk(self, store, workload):
         if store.database.is_sqlite:
             with store.database.engine.connect() as conn:
                 pages = conn.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -230,7 +230,7 @@ class TestTrouble:
         assert store.history.list_invocations("w1") == []
         assert store.workloads.get_by_id(workload.id) == workload
 
-    def test_the_file_is_no_database(self, tmp_path):
+    def test_a_file_that_is_not_a_database(self, tmp_path):
         path = tmp_path / "sless.db"
         path.write_bytes(b"no database" * 1000)
         store = open_store(f"sqlite:///{path}")
@@ -239,7 +239,7 @@ class TestTrouble:
         assert caught.value.code is Code.UNAVAILABLE
         store.close()
 
-    def test_the_server_is_not_there(self, tmp_path):
+    def test_an_unreachable_server(self, tmp_path):
         store = open_store(f"postgresql://nobody:secret@/x?host={tmp_path}")
         with pytest.raises(SlessError, match="the database cannot be reached") as caught:
             store.ping()
@@ -260,7 +260,7 @@ class TestTrouble:
         store.close()
         other.close()
 
-    def test_a_connection_that_breaks_in_the_middle(self, postgres_url):
+    def test_a_connection_that_breaks_during_a_transaction(self, postgres_url):
         store = open_store(postgres_url)
         with pytest.raises(SlessError) as caught, store.database.write() as conn:
             conn.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
@@ -268,7 +268,7 @@ class TestTrouble:
         store.ping()
         store.close()
 
-    def test_a_bug_is_internal_and_in_the_log(self, store, caplog):
+    def test_a_bug_is_an_internal_error_and_logged(self, store, caplog):
         with pytest.raises(SlessError) as caught, store.database.write() as conn:
             conn.execute(text("SELECT nonsense FROM tenants"))
         assert caught.value.code is Code.INTERNAL
@@ -285,7 +285,7 @@ class TestTrouble:
             (sqlite3.SQLITE_ERROR, Code.INTERNAL),
         ],
     )
-    def test_meaning_of_sqlites_codes(self, code, expected):
+    def test_sqlite_error_codes(self, code, expected):
         from sqlalchemy.exc import OperationalError
 
         orig = sqlite3.OperationalError("x")
@@ -316,7 +316,7 @@ while True:
 
 class TestKill:
     @pytest.mark.parametrize("batches", [1, 4])
-    def test_what_was_accepted_survives_kill_9(self, store, database_url, make_store, batches):
+    def test_accepted_runs_and_batches_survive_kill_9(self, store, database_url, make_store, batches):
         child = subprocess.Popen(
             [sys.executable, "-c", WRITER, database_url], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
         )
@@ -348,6 +348,6 @@ class TestKill:
             counted = conn.execute(text("SELECT sum(calls) FROM call_stats")).scalar_one()
             if after.database.is_sqlite:
                 assert conn.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
-        # Batches are there whole or not at all, and every one that was acknowledged is.
+        # Every acknowledged batch is stored, and no batch partially.
         assert calls == lines == counted
         assert calls % 200 == 0 and calls >= 200 * done

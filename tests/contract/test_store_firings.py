@@ -1,4 +1,4 @@
-"""Firings of cron triggers: one claim per trigger and instant, whoever asks and however often."""
+"""Firings of cron triggers: one claim per trigger and instant, however many servers try."""
 
 from datetime import timedelta
 
@@ -42,7 +42,7 @@ def claim_one(store, due):
     return store.firings.claim([due])[0].run
 
 
-def test_a_claim_is_a_queued_run_with_its_history(store, ready, insert):
+def test_a_claim_inserts_a_queued_run_and_its_invocation(store, ready, insert):
     trigger = insert()
     run = claim_one(store, due_of(trigger))
     assert store.runs.get(run.id) == run
@@ -54,12 +54,12 @@ def test_a_claim_is_a_queued_run_with_its_history(store, ready, insert):
     assert (seen.last_schedule_time, seen.last_status) == (due_of(trigger).due_at, "queued")
 
 
-def test_an_event_that_is_no_json_is_the_body_of_one(store, ready, insert):
-    """Else an instance would refuse it as bad JSON."""
+def test_an_event_that_is_not_json_becomes_the_body(store, ready, insert):
+    """Otherwise an instance would refuse it as bad JSON."""
     assert claim_one(store, due_of(insert(event_json="good morning"))).event == '{"body": "good morning"}'
 
 
-def test_an_instant_is_claimed_once_by_however_many(store, make_store, ready, insert):
+def test_many_servers_claim_an_instant_once(store, make_store, ready, insert):
     trigger = insert()
     others = [make_store() for _ in range(4)]
     found = at_once([lambda one=one: claim_one(one, due_of(trigger)) for one in others])
@@ -70,7 +70,7 @@ def test_an_instant_is_claimed_once_by_however_many(store, make_store, ready, in
     assert len(store.runs.list_due(clock.now(), 100)) == 1
 
 
-def test_an_instant_before_the_last_is_none_of_it(store, ready, insert):
+def test_an_instant_before_the_last_one_is_not_claimed(store, ready, insert):
     trigger = insert()
     claim_one(store, due_of(trigger, 120))
     assert claim_one(store, due_of(trigger, 60)) is None
@@ -78,7 +78,7 @@ def test_an_instant_before_the_last_is_none_of_it(store, ready, insert):
 
 
 @pytest.mark.parametrize("how", ["changed", "disabled", "removed", "elsewhere"])
-def test_what_has_changed_meanwhile_is_not_claimed(store, ready, insert, how):
+def test_a_trigger_changed_since_it_was_read_is_not_claimed(store, ready, insert, how):
     trigger = insert(function_ref="nothing" if how == "elsewhere" else "hello")
     values = {"function_ref": trigger.function_ref, "enabled": how != "disabled", "spec": trigger.spec, "secrets": {}}
     if how in ("changed", "disabled"):
@@ -89,18 +89,18 @@ def test_what_has_changed_meanwhile_is_not_claimed(store, ready, insert, how):
     assert store.history.list_invocations(ready.id) == []
 
 
-def test_a_target_that_is_younger_than_the_instant_has_missed_nothing(store, ready, insert):
+def test_a_target_created_after_the_instant_is_not_fired(store, ready, insert):
     trigger = insert()
     assert claim_one(store, due_of(trigger, due_at=ready.created_at - timedelta(seconds=1))) is None
 
 
-def test_a_target_that_is_being_deleted_gets_nothing(store, ready, insert):
+def test_a_target_being_deleted_is_not_fired(store, ready, insert):
     trigger = insert()
     store.workloads.mark_deleted(ready.id)
     assert claim_one(store, due_of(trigger)) is None
 
 
-def test_without_a_version_it_is_skipped(store, workload, insert):
+def test_a_firing_without_a_ready_version_is_skipped(store, workload, insert):
     run = claim_one(store, due_of(insert()))
     assert run.status is CallStatus.SKIPPED and 'function "hello" had no ready version' in run.message
     call = store.history.find_invocation(workload.id, run.id)
@@ -133,11 +133,11 @@ def test_missed_and_fired_in_one_claim(store, ready, insert):
     assert {call.status for call in store.history.list_invocations(ready.id)} == {CallStatus.MISSED, CallStatus.QUEUED}
 
 
-def test_the_end_of_a_firing_is_the_trigger_s_last_status(store, ready, insert):
+def test_the_newest_firings_end_is_the_triggers_last_status(store, ready, insert):
     trigger = insert()
     first, second = (claim_one(store, due_of(trigger, at)) for at in (60, 120))
     store.runs.finish(second.id, status=CallStatus.SUCCEEDED)
-    store.runs.finish(first.id, status=CallStatus.FAILED)  # older: it says nothing about the last
+    store.runs.finish(first.id, status=CallStatus.FAILED)  # older: it does not change the last status
     assert store.triggers.find_by_id(trigger.id).last_status == "succeeded"
     by_hand = make_run(workload_id=ready.id, namespace=NAMESPACE, trigger_id=trigger.id, trigger=CallTrigger.CRON)
     store.runs.insert(by_hand)
@@ -145,7 +145,7 @@ def test_the_end_of_a_firing_is_the_trigger_s_last_status(store, ready, insert):
     assert store.triggers.find_by_id(trigger.id).last_status == "timeout"
 
 
-def test_a_claim_of_many(store, ready, insert):
+def test_many_triggers_in_one_claim(store, ready, insert):
     triggers = [insert(f"t{n}") for n in range(30)]
     found = store.firings.claim([due_of(trigger, due_at=AT + timedelta(days=3650)) for trigger in triggers])
     assert len({item.run.id for item in found}) == 30
@@ -153,7 +153,7 @@ def test_a_claim_of_many(store, ready, insert):
     assert {item.last_schedule_time for item in store.triggers.list_all()} == {AT + timedelta(days=3650)}
 
 
-def test_marks_and_revision_follow_what_users_change(store, ready, insert):
+def test_marks_and_revision_follow_user_changes(store, ready, insert):
     before = store.firings.revision()
     on, off = insert("on"), insert("off", enabled=False)
     store.triggers.insert(NAMESPACE, name="front", type=TriggerType.HTTP, function_ref="hello")
@@ -177,7 +177,7 @@ def test_marks_and_revision_follow_what_users_change(store, ready, insert):
         ({"enabled": False}, True),
     ],
 )
-def test_what_counts_anew(store, insert, change, counts_anew):
+def test_changes_that_restart_the_schedule(store, insert, change, counts_anew):
     trigger = insert()
     assert trigger.scheduled_since == trigger.created_at
     values = {"function_ref": "hello", "enabled": True, "secrets": {}} | change | {"spec": SPEC | change.get("spec", {})}
@@ -186,13 +186,13 @@ def test_what_counts_anew(store, insert, change, counts_anew):
     assert store.triggers.find_by_id(trigger.id) == changed
 
 
-def test_warm_gives_instances_until_it_is_disabled(store, ready, insert):
+def test_a_warm_trigger_wants_instances_until_it_is_disabled(store, ready, insert):
     trigger = insert()
     store.firings.set_warm([trigger.id], True)
     assert [item.id for item in store.triggers.list_standing()] == [trigger.id]
     off = store.triggers.update(trigger.id, function_ref="hello", enabled=False, spec=SPEC, secrets={})
     assert not off.warm and store.triggers.list_standing() == []
-    store.firings.set_warm([trigger.id], True)  # by a scheduler that has not seen it yet
+    store.firings.set_warm([trigger.id], True)  # by a scheduler that has not yet seen the change
     assert not store.triggers.find_by_id(trigger.id).warm
 
 
@@ -204,7 +204,7 @@ def test_routes_use_a_warm_instance_when_there_is_one(store, ready, insert):
 
     assert not route().wants_instances
     store.firings.set_warm([trigger.id], True)
-    assert not route().wants_instances  # until it is there, a call is a run of its own
+    assert not route().wants_instances  # until the instance exists, a call is a one-off run
     store.routes.set_endpoints(ready.id, [make_endpoint(id="e1", workload_id=ready.id)])
     assert route().wants_instances
     store.routes.set_endpoints(ready.id, [make_endpoint(id="e1", workload_id=ready.id, draining=True)])
@@ -214,5 +214,5 @@ def test_routes_use_a_warm_instance_when_there_is_one(store, ready, insert):
     assert not route().wants_instances
 
 
-def test_nothing_to_claim_is_nothing_to_write(store):
+def test_an_empty_claim(store):
     assert store.firings.claim([]) == []

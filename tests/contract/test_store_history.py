@@ -21,7 +21,7 @@ MINUTE = AT.replace(second=0, microsecond=0)
 
 
 def clean_all(store, **limits) -> list[int]:
-    """What each step deleted, until nothing was left."""
+    """Cleans until nothing is left; returns how much each step deleted."""
     steps = iter(lambda: store.history.clean(**(CLEAN | limits)), 0)
     return list(itertools.islice(steps, 1000))
 
@@ -31,7 +31,7 @@ def read_stats(store, workload_id="w1"):
 
 
 class TestBatches:
-    def test_what_was_added_comes_back(self, store):
+    def test_a_batch_round_trips(self, store):
         call = make_invocation(
             request_id="theirs", version=None, trigger=CallTrigger.EVENT, method="GET", path="/ä\0/%2F", status=CallStatus.TIMEOUT,
             http_status=None,
@@ -43,7 +43,7 @@ class TestBatches:
         assert store.history.find_invocation("w1", call.id) == expected
         assert store.history.lines_of("w1", call.id) == [replace(line, text="a\ufffdb ✓ \ufffd")]
 
-    def test_twice_is_once(self, store):
+    def test_duplicates_are_ignored(self, store):
         call, line = make_invocation(), make_log_line()
         store.history.add_history([call], [], [line])
         store.history.add_history(
@@ -60,16 +60,16 @@ class TestBatches:
         assert store.history.list_invocations("w1") == [] and read_stats(store) == []
 
     @pytest.mark.parametrize("fields", [{"seq": 0}, {"seq": MAX_SEQ}, {"time": "1970-01-01T00:00:00Z"}, {"time": "9998-12-31T23:59:59Z"}])
-    def test_whatever_an_instance_may_say_can_be_stored(self, store, fields):
+    def test_every_line_an_instance_may_send_can_be_stored(self, store, fields):
         said = {"seq": 1, "time": "2026-01-31T09:26:53Z", "stream": "stdout", "id": "a" * 128, "text": "\0\ud800" * 9000}
         line = log_line_of(said | fields, source_id="i1", workload_id="w1")
         store.history.add_history([], [], [line])
         assert [(found.seq, found.at) for _, found in store.history.log_tail("w1")] == [(line.seq, line.at)]
 
-    def test_an_empty_one(self, store):
+    def test_an_empty_batch(self, store):
         store.history.add_history([], [], [])
 
-    def test_writers_at_once(self, make_store, store):
+    def test_concurrent_writers(self, make_store, store):
         stores = [store, make_store()]
 
         def add(number: int) -> None:
@@ -83,7 +83,7 @@ class TestBatches:
         assert [(item.version, item.calls) for item in read_stats(store)] == [(1, 8), (2, 8), (3, 8)]
 
     def test_ten_thousand_rows(self, store):
-        """Far from a benchmark: what took a statement per row would take a minute here."""
+        """Not a benchmark: one statement per row would take a minute."""
         calls = [make_invocation(started_at=AT + timedelta(microseconds=n)) for n in range(10_000)]
         lines = [make_log_line(seq=n) for n in range(10_000)]
         began = time.monotonic()
@@ -95,7 +95,7 @@ class TestBatches:
 class TestInvocations:
     @pytest.fixture
     def calls(self, store):
-        """Newest first; the last two began at the same moment."""
+        """Invocations, newest first; the last two started at the same time."""
         made = [
             make_invocation(id="e", started_at=AT + timedelta(seconds=3), status=CallStatus.FAILED),
             make_invocation(id="d", started_at=AT + timedelta(seconds=2), trigger=CallTrigger.CRON),
@@ -122,12 +122,12 @@ class TestInvocations:
         assert ids(since=AT + timedelta(seconds=2)) == ["e", "d"]
         assert ids(status=CallStatus.FAILED, before="e") == ["c"]
 
-    def test_a_cursor_that_is_none(self, store, calls):
+    def test_a_bad_cursor(self, store, calls):
         with pytest.raises(SlessError, match='cursor: expected the id of an invocation, found "nonsense"') as caught:
             store.history.list_invocations("w1", before="nonsense")
         assert caught.value.code is Code.INVALID
 
-    def test_by_either_id(self, store):
+    def test_find_by_id_or_request_id(self, store):
         old, new = make_invocation(request_id="same"), make_invocation(request_id="same", started_at=AT + timedelta(seconds=1))
         named_like_an_id = make_invocation(request_id=old.id)
         store.history.add_history([old, new, named_like_an_id], [], [])
@@ -150,11 +150,11 @@ class TestLogs:
         assert self.texts(store) == ["1", "2", "3", "4", "5", "6"]
         assert [line.text for line in store.history.lines_of("w1", "c1")] == ["1", "3", "5"]
 
-    def test_a_call_shows_no_lines_that_anothers_instance_ascribes_to_it(self, store):
+    def test_a_call_does_not_show_lines_that_another_workload_ascribes_to_it(self, store):
         store.history.add_history([], [], [make_log_line(workload_id="other", source_id="i3", text="forged", invocation_id="c1")])
         assert [line.text for line in store.history.lines_of("w1", "c1")] == ["1", "3", "5"]
 
-    def test_no_answer_is_longer_than_memory_allows(self, store):
+    def test_pages_are_limited_by_size(self, store):
         lines = [make_log_line(seq=n, workload_id="w2", source_id="i4", text="x" * (BYTES_AT_ONCE // 4)) for n in range(10)]
         store.history.add_history([], [], lines)
         first = store.history.log_tail("w2")
@@ -169,14 +169,14 @@ class TestLogs:
         assert self.texts(store, tail=0) == []
         assert self.texts(store, since=AT + timedelta(seconds=5)) == ["5", "6"]
 
-    def test_following(self, store):
+    def test_follow(self, store):
         last = store.history.log_tail("w1")[-1][0]
         assert self.texts(store, after_id=last) == []
         store.history.add_history([], [], [make_log_line(source_id="i9", seq=n, text=f"new {n}") for n in range(3)])
         assert self.texts(store, after_id=last) == ["new 0", "new 1", "new 2"]
 
-    def test_who_follows_misses_nothing_that_commits_later(self, store, make_store):
-        """Numbers must grow in the order of commits, also when several servers write."""
+    def test_followers_do_not_miss_lines_committed_later(self, store, make_store):
+        """IDs must grow in commit order even when several servers write."""
         writers = [make_store() for _ in range(3)]
         total = 3 * 40
 
@@ -198,7 +198,7 @@ class TestLogs:
 
 
 class TestStats:
-    def test_added_up_by_minute_and_version(self, store):
+    def test_stats_are_added_up_by_minute_and_version(self, store):
         one = make_call_stats(calls=2, errors=1, gb_ms=0.5, duration_ms=10.0)
         store.history.add_history([], [one, one, make_call_stats(version=2)], [])
         store.history.add_history([], [one, make_call_stats(minute=MINUTE + timedelta(minutes=1))], [])
@@ -207,21 +207,21 @@ class TestStats:
         assert (second.version, second.minute, second.calls) == (2, MINUTE, 1)
         assert (third.version, third.minute, third.calls) == (1, MINUTE + timedelta(minutes=1), 1)
 
-    def test_several_servers_are_one(self, store, make_store):
+    def test_stats_of_several_servers_are_added_up(self, store, make_store):
         for server in (store, make_store(), make_store()):
             server.history.add_history([], [make_call_stats()], [])
         assert [item.calls for item in read_stats(store)] == [3]
 
-    def test_a_span(self, store):
+    def test_a_time_range(self, store):
         store.history.add_history([], [make_call_stats(minute=MINUTE + timedelta(minutes=n)) for n in range(5)], [])
         found = store.history.stats("w1", MINUTE + timedelta(minutes=1), MINUTE + timedelta(minutes=3))
         assert [item.minute for item in found] == [MINUTE + timedelta(minutes=1), MINUTE + timedelta(minutes=2)]
 
-    def test_seconds_are_cut(self, store):
+    def test_seconds_are_truncated(self, store):
         store.history.add_history([], [make_call_stats(minute=AT), make_call_stats(minute=AT.replace(second=1))], [])
         assert [(item.minute, item.calls) for item in read_stats(store)] == [(MINUTE, 2)]
 
-    def test_more_keys_than_one_statement_takes(self, store):
+    def test_more_keys_than_fit_in_one_statement(self, store):
         stats = [make_call_stats(workload_id=f"w{n}") for n in range(900)]
         for _ in range(2):
             store.history.add_history([], stats, [])
@@ -259,7 +259,7 @@ class TestCleaning:
         clean_all(store, history_days=1)
         assert store.runs.find(run.id) is None and store.callbacks.find(run.id) is None and store.runs.attempts_of(run.id) == []
 
-    def test_by_age(self, store):
+    def test_old_rows_are_deleted(self, store):
         now = clock.now()
         old, young = now - timedelta(days=15), now - timedelta(days=13)
         calls = [make_invocation(started_at=moment) for moment in (old, old, young)]
@@ -277,7 +277,7 @@ class TestCleaning:
         assert len(store.history.stats("w1", now - timedelta(days=1000), now)) == 1
         assert store.history.clean(**CLEAN) == 0
 
-    def test_by_number_for_each_workload(self, store):
+    def test_each_workload_keeps_its_newest_calls(self, store):
         now = clock.now()
         calls = [make_invocation(id=f"c{n}", started_at=now - timedelta(seconds=n)) for n in range(7)]
         others = [make_invocation(workload_id="w2", started_at=now - timedelta(seconds=n)) for n in range(3)]
@@ -288,20 +288,20 @@ class TestCleaning:
         assert [line.invocation_id for _, line in store.history.log_tail("w1")] == ["c0", "c1", "c2", "c3"]
         assert len(store.history.list_invocations("w2")) == 3
 
-    def test_lines_outside_of_calls_by_number(self, store):
+    def test_lines_outside_calls_are_limited_by_number(self, store):
         now = clock.now()
         lines = [make_log_line(seq=n, at=now) for n in range(7)] + [make_log_line(seq=9, at=now, invocation_id="c1")]
         store.history.add_history([], [], lines)
         clean_all(store, per_function=3)
         assert [line.seq for _, line in store.history.log_tail("w1")] == [4, 5, 6, 9]
 
-    def test_in_small_steps(self, store):
+    def test_rows_are_deleted_in_small_steps(self, store):
         old = clock.now() - timedelta(days=15)
         store.history.add_history([make_invocation(started_at=old, workload_id=f"w{n % 3}") for n in range(25)], [], [])
         steps = clean_all(store, batch=5)
         assert sum(steps) == 25 and max(steps) <= 5
 
-    def test_what_is_not_over_stays(self, store, workload):
+    def test_unfinished_runs_and_a_jobs_newest_run_stay(self, store, workload):
         job = store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())
         waiting = make_run(workload_id=workload.id)
         first, newest = (make_run(workload_id=job.id, kind=Kind.JOB, job_run_id=number) for number in (1, 2))

@@ -23,14 +23,14 @@ def set_of(snapshot) -> dict[str, object]:
 
 
 class TestSnapshot:
-    def test_nothing_new(self, store, workload):
+    def test_an_unchanged_revision_returns_no_snapshot(self, store, workload):
         revision = store.routes.revision()
         assert store.routes.find_snapshot(revision) is None
         assert store.routes.find_snapshot(revision - 1).revision == revision
-        # A restored database counts from an older number.
+        # A restored database continues from an older revision.
         assert store.routes.find_snapshot(revision + 5).revision == revision
 
-    def test_holds_everything_a_call_needs(self, store, workload):
+    def test_a_route_has_everything_a_call_needs(self, store, workload):
         store.workloads.update_spec(workload.id, make_workload_spec(env_vars={"A": "1"}, secret_env={"S": "2"}, memory_mb=256))
         build(store, workload, code_key="k.zip")
         build(store, workload, VersionState.FAILED)
@@ -45,7 +45,7 @@ class TestSnapshot:
         assert route.endpoints == tuple(endpoints)
         assert route.wants_instances and route.blocked is None
 
-    def test_why_a_call_is_blocked(self, store, workload):
+    def test_the_reason_why_calls_are_blocked(self, store, workload):
         def blocked() -> Code:
             (route,) = store.routes.find_snapshot(0).routes
             return route.blocked[0]
@@ -59,7 +59,7 @@ class TestSnapshot:
         store.workloads.mark_deleted(workload.id)
         assert blocked() is Code.NOT_FOUND
 
-    def test_why_instances_do_not_start_is_known_at_once(self, store, workload):
+    def test_the_reason_why_instances_fail_is_in_the_next_snapshot(self, store, workload):
         build(store, workload)
         trigger(store)
         (before,) = store.routes.find_snapshot(0).routes
@@ -78,13 +78,13 @@ class TestSnapshot:
         (route,) = store.routes.find_snapshot(0).routes
         assert route.http is None and route.wants_instances
 
-    def test_a_trigger_of_another_namespace_is_another(self, store, workload):
+    def test_triggers_of_other_namespaces_do_not_apply(self, store, workload):
         store.tenants.ensure("sless-other", "other")
         store.triggers.insert("sless-other", name="t", type=TriggerType.HTTP, function_ref="hello")
         (route,) = store.routes.find_snapshot(0).routes
         assert route.http is None
 
-    def test_every_change_of_what_is_served_shows(self, store, workload):
+    def test_every_change_to_routes_raises_the_revision(self, store, workload):
         def changes(step) -> bool:
             before = store.routes.revision()
             step()
@@ -102,8 +102,8 @@ class TestSnapshot:
         assert not changes(lambda: store.workloads.remove(workload.id))
         assert not changes(lambda: store.triggers.remove(front.id))
 
-    def test_what_a_reader_remembers_is_never_old(self, store, workload):
-        """A server that has read before sees the same as one that reads for the first time, after every kind of change."""
+    def test_an_incremental_snapshot_equals_a_full_one(self, store, workload):
+        """After every kind of change, a server that has read before gets the same routes as one that reads for the first time."""
         web = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
         endpoint = make_endpoint(workload_id=web.id)
         going = []
@@ -148,7 +148,7 @@ class TestSnapshot:
             assert set_of(seen) != set_of(before), number
             before = seen
 
-    def test_no_change_is_lost_when_many_write(self, store, make_store):
+    def test_concurrent_writers_lose_no_change(self, store, make_store):
         stores = [store, make_store()]
         before = store.routes.revision()
         at_once(
@@ -161,7 +161,7 @@ class TestSnapshot:
 
 
 class TestEndpoints:
-    def test_only_differences_are_written(self, store, workload):
+    def test_unchanged_endpoints_are_not_written(self, store, workload):
         first, second = (make_endpoint(workload_id=workload.id) for _ in range(2))
         store.routes.set_endpoints(workload.id, [first, second])
         before = store.routes.revision()
@@ -173,7 +173,7 @@ class TestEndpoints:
         store.routes.set_endpoints(workload.id, [])
         assert store.routes.endpoints(workload.id) == []
 
-    def test_of_what_is_gone(self, store):
+    def test_a_missing_workload(self, store):
         with pytest.raises(NotFound):
             store.routes.set_endpoints("nobody", [make_endpoint(workload_id="nobody")])
         store.routes.set_endpoints("nobody", [])
@@ -193,7 +193,7 @@ class TestLeases:
         assert store.leases.holder("leader") == "a"
         assert store.leases.acquire("other", "b", 15)
 
-    def test_renewed_in_time_it_is_kept(self, time_and_store):
+    def test_a_lease_renewed_in_time_is_kept(self, time_and_store):
         now, store = time_and_store
         store.leases.acquire("leader", "a", 15)
         for _ in range(3):
@@ -201,7 +201,7 @@ class TestLeases:
             assert store.leases.acquire("leader", "a", 15)
         assert not store.leases.acquire("leader", "b", 15)
 
-    def test_who_does_not_renew_loses_it(self, time_and_store):
+    def test_a_lease_that_is_not_renewed_is_lost(self, time_and_store):
         now, store = time_and_store
         store.leases.acquire("leader", "a", 15)
         now[0] += timedelta(seconds=15)
@@ -209,7 +209,7 @@ class TestLeases:
         assert store.leases.acquire("leader", "b", 15)
         assert not store.leases.acquire("leader", "a", 15)
 
-    def test_released_it_is_free_at_once(self, time_and_store):
+    def test_a_released_lease_is_free_at_once(self, time_and_store):
         _now, store = time_and_store
         store.leases.acquire("leader", "a", 15)
         store.leases.release("leader", "b")
@@ -217,10 +217,10 @@ class TestLeases:
         store.leases.release("leader", "a")
         assert store.leases.acquire("leader", "b", 15)
 
-    def test_of_many_one_gets_it(self, store):
+    def test_one_of_many_acquires_it(self, store):
         assert at_once([lambda n=n: store.leases.acquire("leader", f"h{n}", 60) for n in range(8)]).count(True) == 1
 
-    def test_an_expired_one_goes_to_one_of_many(self, make_store):
+    def test_one_of_many_acquires_an_expired_lease(self, make_store):
         now = [AT]
         stores = [make_store(read_time=lambda _conn: now[0]) for _ in range(6)]
         stores[0].leases.acquire("leader", "dead", 15)
@@ -228,7 +228,7 @@ class TestLeases:
         results = at_once([lambda n=n, item=item: item.leases.acquire("leader", f"h{n}", 60) for n, item in enumerate(stores)])
         assert results.count(True) == 1
 
-    def test_between_processes_and_in_real_time(self, store, database_url):
+    def test_one_of_two_processes_acquires_it(self, store, database_url):
         script = (
             "import sys\nfrom sless.store import open_store\n"
             "store = open_store(sys.argv[1])\nprint(store.leases.acquire('leader', store.holder, 60))\nstore.close()\n"
@@ -240,7 +240,7 @@ class TestLeases:
 
 
 class TestMeta:
-    def test_the_first_one_holds(self, store, make_store):
+    def test_the_first_value_wins(self, store, make_store):
         stores = [store, make_store(), make_store()]
         answers = at_once([lambda n=n, item=item: item.meta_ensure("installation", f"id{n}") for n, item in enumerate(stores)])
         assert len(set(answers)) == 1

@@ -1,4 +1,4 @@
-"""Runs: accepted once, claimed once, ended once; the invocation and the statistics follow."""
+"""Runs: inserted once, claimed once, ended once; with them, the invocation and the statistics."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -45,7 +45,7 @@ def minutes(store, workload_id):
 
 
 class TestInsert:
-    def test_what_was_inserted_comes_back(self, store, accept):
+    def test_a_run_round_trips(self, store, accept):
         run = accept(event='{"a":"\\u0000"}', trigger=CallTrigger.CRON, trigger_id="t1", due_at=AT, version=3)
         assert store.runs.get(run.id) == run
         assert store.runs.find("nobody") is None
@@ -69,11 +69,11 @@ class TestInsert:
         assert store.runs.insert(make_run(workload_id=workload.id, trigger_id="t1", due_at=AT + timedelta(minutes=1)))
         assert store.runs.count(QUEUED) == 2
 
-    def test_for_a_workload_that_is_gone(self, store):
+    def test_a_missing_workload(self, store):
         with pytest.raises(NotFound, match='function "hello" not found'):
             store.runs.insert(make_run(workload_id="nobody"))
 
-    def test_it_is_an_invocation_at_once(self, store, workload, accept):
+    def test_a_run_is_an_invocation_at_once(self, store, workload, accept):
         run = accept(request_id="theirs")
         found = store.history.find_invocation(workload.id, "theirs")
         assert (found.id, found.status, found.attempts, found.started_at) == (run.id, QUEUED, 0, AT)
@@ -81,7 +81,7 @@ class TestInsert:
 
 
 class TestDue:
-    def test_oldest_first_and_not_before_their_time(self, store, accept):
+    def test_due_runs_are_sorted_oldest_first(self, store, accept):
         late = accept(not_before=AT + timedelta(minutes=5))
         second = accept(not_before=AT + timedelta(seconds=1))
         first = accept(not_before=AT)
@@ -89,21 +89,21 @@ class TestDue:
         assert [run.id for run in store.runs.list_due(AT + timedelta(hours=1), 2)] == [first.id, second.id]
         assert [run.id for run in store.runs.list_due(AT + timedelta(hours=1), 9)] == [first.id, second.id, late.id]
 
-    def test_of_each_workload_so_many(self, store, workload, accept):
+    def test_the_list_alternates_between_workloads(self, store, workload, accept):
         other = store.workloads.insert(NAMESPACE, Kind.FUNCTION, "other", make_workload_spec())
         flood = [accept(not_before=AT + timedelta(seconds=n)).id for n in range(30)]
         behind = [accept(workload_id=other.id, name="other", not_before=AT + timedelta(minutes=n, milliseconds=1)).id for n in range(3)]
         assert [run.id for run in store.runs.list_due(AT + timedelta(hours=1), 2)] == [flood[0], behind[0], flood[1], behind[1]]
         assert len(store.runs.list_due(AT + timedelta(hours=1), 100)) == 33
 
-    def test_a_long_list_is_light(self, store, accept):
+    def test_lists_leave_out_events_and_requests(self, store, accept):
         run = accept(event='{"large": 1}', request=REQUEST.text())
         (listed,) = store.runs.list_due(AT, 9)
         assert (listed.id, listed.event, listed.request) == (run.id, "", None)
         claim_run(store, run.id, "h")
         assert [(item.event, item.request) for item in store.runs.list_running()] == [("", None)]
 
-    def test_not_what_runs_or_ended(self, store, accept):
+    def test_running_and_ended_runs_are_not_due(self, store, accept):
         running, ended = accept(), accept()
         claim_run(store, running.id, "h")
         store.runs.cancel(ended.id)
@@ -113,7 +113,7 @@ class TestDue:
 
 
 class TestClaim:
-    def test_counts_the_attempt_and_names_the_version(self, store, workload, accept):
+    def test_a_claim_counts_the_attempt_and_sets_the_version(self, store, workload, accept):
         build(store, workload)
         run = accept()
         assert claim_run(store, run.id, "h")
@@ -128,12 +128,12 @@ class TestClaim:
         assert claim_run(store, run.id, "h", 7)
         assert store.runs.get(run.id).version == 7
 
-    def test_one_of_many_gets_it(self, store, accept):
+    def test_one_of_many_claims_it(self, store, accept):
         run = accept()
         assert at_once([lambda n=n: claim_run(store, run.id, f"h{n}") for n in range(8)]).count(True) == 1
         assert store.runs.get(run.id).attempts == 1
 
-    def test_again_after_a_failed_attempt(self, store, workload, accept):
+    def test_a_requeued_run_can_be_claimed_again(self, store, workload, accept):
         run = accept()
         assert not requeue_run(store, run.id, AT, "not running")
         claim_run(store, run.id, "h")
@@ -150,7 +150,7 @@ class TestClaim:
 
 
 class TestFinish:
-    def test_the_invocation_and_the_statistics_follow(self, store, workload, accept):
+    def test_finishing_updates_the_invocation_and_the_statistics(self, store, workload, accept):
         run = accept(version=1)
         claim_run(store, run.id, "h", 1)
         assert store.runs.finish(run.id, status=SUCCEEDED, result='{"a": 1}', message="", exit_code=0, http_status=200)
@@ -167,7 +167,7 @@ class TestFinish:
         ("status", "errors"),
         [(FAILED, 1), (CallStatus.TIMEOUT, 1), (CallStatus.DEAD, 1), (CallStatus.CANCELLED, 0)],
     )
-    def test_what_counts_as_an_error(self, store, workload, accept, status, errors):
+    def test_statuses_that_count_as_errors(self, store, workload, accept, status, errors):
         run = accept()
         claim_run(store, run.id, "h")
         assert store.runs.finish(run.id, status=status, message="why")
@@ -175,7 +175,7 @@ class TestFinish:
         assert minutes(store, workload.id)[0].errors == errors
 
     @pytest.mark.parametrize("status", sorted(ENDED_CALL_STATUSES))
-    def test_an_end_is_an_end(self, store, accept, status):
+    def test_an_ended_run_cannot_change(self, store, accept, status):
         run = accept()
         assert store.runs.finish(run.id, status=status)
         for again in CallStatus:
@@ -184,26 +184,26 @@ class TestFinish:
         assert store.runs.get(run.id).status is status
 
     @pytest.mark.parametrize("status", [CallStatus.MISSED, CallStatus.SKIPPED])
-    def test_what_runs_was_neither_missed_nor_skipped(self, store, accept, status):
+    def test_a_running_run_cannot_become_missed_or_skipped(self, store, accept, status):
         run = accept()
         claim_run(store, run.id, "h")
         assert not store.runs.finish(run.id, status=status)
         assert store.runs.get(run.id).status is RUNNING
 
-    def test_what_never_ran_costs_nothing(self, store, workload, accept):
+    def test_a_run_that_never_started_has_no_cost(self, store, workload, accept):
         run = accept()
         store.runs.cancel(run.id)
         assert minutes(store, workload.id) == []
         assert store.history.find_invocation(workload.id, run.id).duration_ms is None
 
-    def test_of_many_ends_one_counts(self, store, workload, accept):
+    def test_one_of_many_concurrent_ends_counts(self, store, workload, accept):
         run = accept()
         claim_run(store, run.id, "h")
         ends = [lambda: store.runs.finish(run.id, status=SUCCEEDED), lambda: store.runs.cancel(run.id)] * 4
         assert at_once(ends).count(True) == 1
         assert sum(item.calls for item in minutes(store, workload.id)) == 1
 
-    def test_many_runs_at_once_are_all_counted(self, store, workload, accept):
+    def test_concurrent_runs_are_all_counted(self, store, workload, accept):
         runs = [accept() for _ in range(8)]
 
         def end(run) -> bool:
@@ -212,7 +212,7 @@ class TestFinish:
         assert at_once([lambda run=run: end(run) for run in runs]) == [True] * 8
         assert sum(item.calls for item in minutes(store, workload.id)) == 8
 
-    def test_a_recorded_call_is_completed_and_not_doubled(self, store, workload, accept):
+    def test_an_already_recorded_call_is_completed_not_duplicated(self, store, workload, accept):
         run = accept()
         claim_run(store, run.id, "h")
         store.history.add_history([make_invocation(id=run.id, workload_id=workload.id)], [], [])
@@ -235,7 +235,7 @@ class TestFinish:
             assert stats.duration_ms > 0
             assert stats.gb_ms == pytest.approx(stats.duration_ms * memory_mb / 1024)
 
-    def test_text_no_database_keeps(self, store, accept):
+    def test_characters_that_databases_refuse_are_replaced(self, store, accept):
         run = accept()
         claim_run(store, run.id, "h")
         assert store.runs.finish(run.id, status=FAILED, message="a\0b", result="c\udfff")
@@ -251,12 +251,12 @@ class TestInsertAll:
         assert store.runs.count(QUEUED) == 30 and store.runs.get(accepted[7].id) == accepted[7]
         assert {item.id for item in store.history.list_invocations(workload.id)} == {run.id for run in accepted}
 
-    def test_one_of_a_workload_that_is_gone_keeps_all_out(self, store, workload):
+    def test_a_missing_workload_rolls_back_all(self, store, workload):
         with pytest.raises(NotFound):
             store.runs.insert_all([make_run(workload_id=workload.id), make_run(workload_id="nobody")])
         assert store.runs.count(QUEUED) == 0
 
-    def test_a_call_over_http_keeps_its_request(self, store, workload):
+    def test_an_http_call_keeps_its_request(self, store, workload):
         run = make_run(workload_id=workload.id, event="", request=REQUEST.text())
         store.runs.insert_all([run])
         assert stored_request_of(store.runs.get(run.id).request) == REQUEST
@@ -267,7 +267,7 @@ class TestInsertAll:
 
 
 class TestAttempts:
-    def test_each_is_recorded(self, store, accept):
+    def test_each_attempt_is_recorded(self, store, accept):
         run = accept()
         assert store.runs.attempts_of(run.id) == []
         claim_run(store, run.id, "h", 1)
@@ -287,7 +287,7 @@ class TestAttempts:
         store.runs.finish(run.id, status=SUCCEEDED, message="said", http_status=200)
         assert [(item.status, item.error) for item in store.runs.attempts_of(run.id)] == [(SUCCEEDED, None)]
 
-    def test_cancelled_in_between_and_never_begun(self, store, accept):
+    def test_cancelled_while_running_and_before_the_first_attempt(self, store, accept):
         run, idle = accept(), accept()
         claim_run(store, run.id, "h", 1)
         store.runs.cancel(run.id)
@@ -295,7 +295,7 @@ class TestAttempts:
         assert [item.status for item in store.runs.attempts_of(run.id)] == [CallStatus.CANCELLED]
         assert store.runs.attempts_of(idle.id) == []
 
-    def test_cancelled_while_it_waits_leaves_the_attempt_before_as_it_was(self, store, workload, accept):
+    def test_cancelling_a_requeued_run_keeps_its_last_attempt(self, store, workload, accept):
         run = accept()
         claim_run(store, run.id, "h", 1)
         requeue_run(store, run.id, AT, "500", http_status=500)
@@ -306,7 +306,7 @@ class TestAttempts:
 
 class TestRerun:
     @pytest.mark.parametrize("status", [FAILED, CallStatus.TIMEOUT, CallStatus.DEAD, CallStatus.CANCELLED])
-    def test_another_round_counts_on(self, store, workload, accept, status):
+    def test_a_rerun_continues_the_attempt_numbers(self, store, workload, accept, status):
         run = accept()
         claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=status, message="why", http_status=500, attempt=FAILED)
@@ -320,7 +320,7 @@ class TestRerun:
         assert [item.number for item in store.runs.attempts_of(run.id)] == [1, 2]
 
     @pytest.mark.parametrize("status", [QUEUED, RUNNING, SUCCEEDED])
-    def test_not_what_goes_on_or_went_well(self, store, accept, status):
+    def test_unfinished_and_succeeded_runs_are_not_rerun(self, store, accept, status):
         run = accept()
         if status is not QUEUED:
             claim_run(store, run.id, "h", 1)
@@ -330,7 +330,7 @@ class TestRerun:
         assert store.runs.get(run.id).status is status
         assert not store.runs.rerun("nobody")
 
-    def test_of_many_one_does_it(self, store, accept):
+    def test_one_of_many_concurrent_reruns_succeeds(self, store, accept):
         run = accept()
         claim_run(store, run.id, "h", 1)
         store.runs.finish(run.id, status=FAILED)
@@ -338,7 +338,7 @@ class TestRerun:
 
 
 class TestMoves:
-    def test_a_claim_of_which_nothing_came_is_no_attempt(self, store, accept):
+    def test_an_unclaimed_run_has_no_attempt(self, store, accept):
         run = accept()
         claim_run(store, run.id, "h", 1)
         requeue_run(store, run.id, AT, "500")
@@ -351,7 +351,7 @@ class TestMoves:
         assert store.history.find_invocation(run.workload_id, run.id).attempts == 1
         assert claim_run(store, run.id, "h", 1) and store.runs.attempts_of(run.id)[1].number == 2
 
-    def test_the_end_of_an_attempt_is_none_of_a_round_that_began_meanwhile(self, store, accept):
+    def test_a_stale_attempt_does_not_finish_a_rerun(self, store, accept):
         run = accept()
         claim_run(store, run.id, "h", 1)
         assert store.runs.cancel(run.id) and store.runs.rerun(run.id)
@@ -373,7 +373,7 @@ class TestMoves:
             assert moves.claim(first.id, "h", 1) and moves.claim(second.id, "h", 1) and not moves.claim(first.id, "h", 1)
         assert store.runs.count(RUNNING) == 2
 
-    def test_of_what_no_attempt_goes_on(self, store, accept):
+    def test_runs_without_a_running_attempt(self, store, accept):
         first, second, third = accept(), accept(), accept()
         claim_run(store, second.id, "h", 1)
         store.runs.cancel(third.id)
@@ -387,7 +387,7 @@ class TestCallbacks:
         store.runs.finish(run.id, status=status)
         return store.callbacks.find(run.id)
 
-    def test_an_end_makes_it_due(self, store, accept):
+    def test_the_end_of_a_run_creates_a_callback(self, store, accept):
         run, quiet = accept(callback_url="https://example.com/x"), accept()
         assert store.callbacks.find(run.id) is None
         made = self.end(store, run)
@@ -395,12 +395,12 @@ class TestCallbacks:
         assert self.end(store, quiet) is None
         assert store.callbacks.list_due(clock.now(), 9) == [made]
 
-    def test_also_the_end_of_one_that_was_cancelled_before_it_began(self, store, accept):
+    def test_a_run_cancelled_before_it_started_creates_a_callback(self, store, accept):
         run = accept(callback_url="https://example.com/x")
         store.runs.cancel(run.id)
         assert store.callbacks.find(run.id).status is CallbackStatus.PENDING
 
-    def test_sent_again_until_it_is_delivered(self, store, accept):
+    def test_a_postponed_callback_can_still_be_delivered(self, store, accept):
         made = self.end(store, accept(callback_url="https://example.com/x"))
         later = clock.now() + timedelta(minutes=1)
         assert store.callbacks.postponed(made, later, 503, "status 503")
@@ -412,13 +412,13 @@ class TestCallbacks:
         assert (ended.status, ended.attempts, ended.http_status, ended.error) == (CallbackStatus.DELIVERED, 2, 204, None)
         assert ended.ended_at is not None and store.callbacks.list_due(later, 9) == []
 
-    def test_given_up(self, store, accept):
+    def test_a_failed_callback(self, store, accept):
         made = self.end(store, accept(callback_url="https://example.com/x"))
         assert store.callbacks.failed(made, None, "refused")
         ended = store.callbacks.find(made.run_id)
         assert (ended.status, ended.error) == (CallbackStatus.FAILED, "refused")
 
-    def test_run_again_it_calls_back_for_the_new_end(self, store, accept):
+    def test_a_rerun_replaces_the_callback(self, store, accept):
         run = accept(callback_url="https://example.com/x")
         old = self.end(store, run, FAILED)
         store.runs.rerun(run.id)
@@ -427,7 +427,7 @@ class TestCallbacks:
         assert not store.callbacks.delivered(old, 200)
         assert store.callbacks.find(run.id) == new
 
-    def test_of_each_namespace_so_many(self, store, workload, accept):
+    def test_due_callbacks_are_limited_per_namespace(self, store, workload, accept):
         store.tenants.ensure("other", "o")
         there = store.workloads.insert("other", Kind.FUNCTION, "hello", make_workload_spec())
         for _ in range(5):
@@ -452,7 +452,7 @@ class TestCallbacks:
 
 
 class TestJobs:
-    def test_the_newest_run(self, store, job):
+    def test_the_run_with_the_highest_job_run_id_is_the_newest(self, store, job):
         assert store.runs.newest_of([job.id]) == {}
         for number in (1, 3, 2):
             store.runs.insert(make_run(workload_id=job.id, kind=Kind.JOB, job_run_id=number, created_at=AT - timedelta(hours=number)))

@@ -31,13 +31,13 @@ def change(store, trigger, **changes):
 
 
 class TestInsert:
-    def test_what_was_inserted_comes_back(self, store, insert):
+    def test_a_trigger_round_trips(self, store, insert):
         made = insert("t", EVENT, enabled=False, spec={"queue": "q\0", "prefetch": 3}, secrets={"amqp_url": "amqp://x"})
         assert store.triggers.get(NAMESPACE, "t") == made
         assert store.triggers.find_by_id(made.id) == made
         assert (made.generation, made.enabled, made.spec["prefetch"]) == (1, False, 3)
 
-    def test_a_name_once(self, insert):
+    def test_names_are_unique(self, insert):
         insert("t", CRON)
         with pytest.raises(SlessError, match='trigger "t" already exists') as caught:
             insert("t", HTTP)
@@ -51,7 +51,7 @@ class TestInsert:
             insert("second")
         assert caught.value.code is Code.CONFLICT
 
-    def test_of_many_at_once_one_gets_the_target_and_one_the_name(self, store, insert):
+    def test_concurrent_inserts_for_one_target_or_name_succeed_once(self, store, insert):
         def tried(name: str, function_ref: str) -> Code | None:
             try:
                 insert(name, HTTP, function_ref)
@@ -88,7 +88,7 @@ class TestReads:
 
 
 class TestUpdate:
-    def test_replaces_and_counts_up(self, store, insert):
+    def test_an_update_replaces_all_and_raises_the_generation(self, store, insert):
         made = insert("t", CRON)
         before = store.routes.revision()
         changed = change(store, made, function_ref="other", enabled=False, spec={"schedule": "* * * * *"}, secrets={"k": "v"})
@@ -104,7 +104,7 @@ class TestUpdate:
         assert caught.value.code is Code.PRECONDITION_FAILED
         assert not store.triggers.get(NAMESPACE, "t").enabled
 
-    def test_may_not_take_the_target_of_another(self, store, insert):
+    def test_an_update_cannot_take_the_target_of_another_trigger(self, store, insert):
         insert("first")
         second = insert("second", HTTP, "web")
         with pytest.raises(SlessError, match='"hello" already has an http trigger: "first"') as caught:
@@ -112,7 +112,7 @@ class TestUpdate:
         assert caught.value.code is Code.CONFLICT
         assert store.triggers.get(NAMESPACE, "second") == second
 
-    def test_two_that_want_one_target(self, store, insert):
+    def test_concurrent_updates_to_one_target_succeed_once(self, store, insert):
         made = [insert(name, HTTP, name) for name in ("a", "b", "c", "d")]
 
         def tried(trigger) -> Code | None:
@@ -125,7 +125,7 @@ class TestUpdate:
         results = at_once([lambda item=item: tried(item) for item in made])
         assert results.count(None) == 1 and results.count(Code.CONFLICT) == 3
 
-    def test_what_is_gone(self, store, insert):
+    def test_a_removed_trigger(self, store, insert):
         made = insert("t")
         store.triggers.remove(made.id)
         with pytest.raises(NotFound, match=r"trigger .* not found"):
@@ -133,7 +133,7 @@ class TestUpdate:
 
 
 class TestDeleting:
-    def test_name_and_target_are_free(self, store, insert):
+    def test_name_and_target_are_free_after_a_delete(self, store, insert):
         old = insert("t")
         store.triggers.remove(old.id)
         assert store.triggers.find(NAMESPACE, "t") is None and store.triggers.list_for(NAMESPACE, "hello") == []
@@ -144,7 +144,7 @@ class TestDeleting:
 
 
 class TestObserved:
-    def test_writes_nothing_else(self, store, insert):
+    def test_observed_columns_change_nothing_else(self, store, insert):
         made = insert("t", EVENT)
         before = store.routes.revision()
         store.triggers.set_observed(made.id, message="late\0", active=True, last_status="succeeded")

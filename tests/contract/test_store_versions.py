@@ -1,4 +1,4 @@
-"""Versions: numbers, the compare-and-set from queued to an end, activation, clean-up, build log."""
+"""Versions: numbers, the compare-and-set from queued to ended, activation, clean-up, build log."""
 
 import itertools
 import subprocess
@@ -26,13 +26,13 @@ def states_of(store, workload) -> dict[int, VersionState]:
 
 
 class TestInsert:
-    def test_what_was_inserted_comes_back(self, store, workload):
+    def test_a_version_round_trips(self, store, workload):
         version = upload(store, workload, code_hash="ä", build_env={"TOKEN": "geheim\0"}, size_bytes=2**40)
         assert store.versions.get(workload.id, 1) == version
         assert store.versions.find_by_id(version.id) == version
         assert (version.number, version.state, version.attempts, version.auto_activate) == (1, QUEUED, 0, True)
 
-    def test_a_newer_one_overtakes_those_that_wait(self, store, workload):
+    def test_a_newer_version_supersedes_queued_ones(self, store, workload):
         first, second = upload(store, workload), upload(store, workload)
         store.versions.claim(second.id, "h")
         third, _fourth = upload(store, workload), upload(store, workload)
@@ -41,18 +41,18 @@ class TestInsert:
         superseded = store.versions.get(workload.id, third.number)
         assert superseded.message == "superseded by version 4" and superseded.ended_at is not None
 
-    def test_numbers_are_the_workloads_own(self, store, workload):
+    def test_each_workload_has_its_own_numbers(self, store, workload):
         other = store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())
         upload(store, workload)
         assert upload(store, other).number == 1
         assert upload(store, workload).number == 2
 
-    def test_many_at_once_get_numbers_without_gaps(self, store, workload):
+    def test_concurrent_inserts_get_numbers_without_gaps(self, store, workload):
         made = at_once([lambda: upload(store, workload)] * 8)
         assert sorted(version.number for version in made) == list(range(1, 9))
         assert list(states_of(store, workload).values()).count(QUEUED) == 1
 
-    def test_nothing_for_what_is_gone(self, store, workload):
+    def test_a_deleted_workload(self, store, workload):
         store.workloads.mark_deleted(workload.id)
         with pytest.raises(SlessError, match='function "hello" is being deleted'):
             upload(store, workload)
@@ -68,14 +68,14 @@ class TestInsert:
 
 
 class TestReads:
-    def test_pages_highest_first(self, store, workload):
+    def test_pages_are_sorted_highest_first(self, store, workload):
         for _ in range(5):
             build(store, workload)
         assert [item.number for item in store.versions.list_of(workload.id)] == [5, 4, 3, 2, 1]
         assert [item.number for item in store.versions.list_of(workload.id, limit=2)] == [5, 4]
         assert [item.number for item in store.versions.list_of(workload.id, limit=2, before_number=4)] == [3, 2]
 
-    def test_of_many_workloads_at_once(self, store, workload):
+    def test_versions_of_many_workloads(self, store, workload):
         other = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
         empty = store.workloads.insert(NAMESPACE, Kind.SERVICE, "empty", make_workload_spec())
         build(store, workload), build(store, workload, FAILED), build(store, other)
@@ -84,12 +84,12 @@ class TestReads:
         assert {key: item.number for key, item in store.versions.active_of(ids).items()} == {workload.id: 1, other.id: 1}
         assert store.versions.active_of([]) == {}
 
-    def test_more_ids_than_one_statement_takes(self, store, workload):
+    def test_more_ids_than_fit_in_one_statement(self, store, workload):
         build(store, workload)
         ids = [f"id{number}" for number in range(70_000)] + [workload.id]
         assert list(store.versions.newest_of(ids)) == [workload.id]
 
-    def test_open_ones_oldest_first(self, store, workload):
+    def test_open_versions_are_sorted_oldest_first(self, store, workload):
         other = store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
         build(store, other)
         first, second = upload(store, other), upload(store, workload)
@@ -99,21 +99,21 @@ class TestReads:
 
 
 class TestClaim:
-    def test_counts_the_attempt(self, store, workload):
+    def test_a_claim_counts_the_attempt(self, store, workload):
         version = upload(store, workload)
         assert store.versions.claim(version.id, "h")
         claimed = store.versions.get(workload.id, 1)
         assert (claimed.state, claimed.attempts) == (BUILDING, 1)
         assert claimed.started_at is not None
 
-    def test_what_has_ended_cannot_be_claimed(self, store, workload):
+    def test_an_ended_version_cannot_be_claimed(self, store, workload):
         for state in (READY, FAILED, CANCELLED):
             version = build(store, workload, state)
             assert not store.versions.claim(version.id, "h")
             assert store.versions.get(workload.id, version.number).state is state
         assert not store.versions.claim("nobody", "h")
 
-    def test_one_of_many_threads_gets_it(self, make_store, store, workload):
+    def test_one_of_many_threads_claims_it(self, make_store, store, workload):
         version = upload(store, workload)
         holders = [f"h{number}" for number in range(8)]
         for holder in holders:
@@ -122,7 +122,7 @@ class TestClaim:
         assert results.count(True) == 1
         assert store.versions.get(workload.id, 1).attempts == 1
 
-    def test_not_from_a_living_holder_but_from_a_dead_one(self, store, workload, make_store):
+    def test_a_claim_is_taken_over_only_from_a_dead_holder(self, store, workload, make_store):
         now = [store.workloads.get_by_id(workload.id).created_at]
         later = make_store(read_time=lambda _conn: now[0])
         version = upload(store, workload)
@@ -133,13 +133,13 @@ class TestClaim:
         assert later.versions.claim(version.id, "new")
         assert store.versions.get(workload.id, 1).attempts == 2
 
-    def test_its_own_holder_may_begin_again(self, store, workload):
+    def test_the_holder_can_claim_again(self, store, workload):
         version = upload(store, workload)
         store.leases.acquire("leader", "h", 60)
         assert store.versions.claim(version.id, "h") and store.versions.claim(version.id, "h")
         assert store.versions.get(workload.id, 1).attempts == 2
 
-    def test_processes_that_claim_the_same_versions_share_them(self, store, database_url):
+    def test_two_processes_claim_each_version_once(self, store, database_url):
         ids = []
         for number in range(30):
             owner = store.workloads.insert(NAMESPACE, Kind.FUNCTION, f"f{number}", make_workload_spec())
@@ -178,14 +178,14 @@ class TestFinish:
         changed = store.workloads.get_by_id(workload.id)
         assert (changed.active_version, changed.generation) == (1, 2)
 
-    def test_a_failed_one_does_not(self, store, workload):
+    def test_a_failed_version_does_not_become_active(self, store, workload):
         build(store, workload)
         version = build(store, workload, FAILED, "pip: no such package\0")
         assert version.message == "pip: no such package\ufffd"
         assert store.workloads.get_by_id(workload.id).active_version == 1
 
     @pytest.mark.parametrize("state", [READY, FAILED, CANCELLED])
-    def test_only_what_is_building_and_only_once(self, store, workload, state):
+    def test_only_a_building_version_can_finish_and_only_once(self, store, workload, state):
         version = upload(store, workload)
         assert not store.versions.finish(version.id, state=READY) and not store.versions.finish(version.id, state=FAILED)
         store.versions.claim(version.id, "h")
@@ -195,13 +195,13 @@ class TestFinish:
         assert store.versions.get(workload.id, 1).state is state
         assert not store.versions.finish("nobody", state=READY)
 
-    def test_of_many_ends_one_counts(self, store, workload):
+    def test_one_of_many_concurrent_ends_counts(self, store, workload):
         version = upload(store, workload)
         store.versions.claim(version.id, "h")
         calls = [lambda: store.versions.finish(version.id, state=READY), lambda: store.versions.cancel(version.id)] * 4
         assert at_once(calls).count(True) == 1
 
-    def test_an_older_build_that_ends_later_does_not_go_back(self, store, workload):
+    def test_an_older_build_that_ends_later_does_not_become_active(self, store, workload):
         old = upload(store, workload)
         store.versions.claim(old.id, "h")
         build(store, workload)
@@ -228,7 +228,7 @@ class TestActivate:
         assert (after.active_version, after.spec.runtime, after.spec.entrypoint) == (1, "nodejs20", "old.main")
         assert after.generation == before.generation + 1
 
-    def test_a_build_that_is_going_on_does_not_undo_it(self, store, workload):
+    def test_a_running_build_does_not_undo_an_activation(self, store, workload):
         build(store, workload), build(store, workload)
         going = upload(store, workload)
         store.versions.claim(going.id, "h")
@@ -239,7 +239,7 @@ class TestActivate:
         assert store.workloads.get_by_id(workload.id).active_version == 4
 
     @pytest.mark.parametrize("state", [FAILED, CANCELLED])
-    def test_only_a_ready_one(self, store, workload, state):
+    def test_only_a_ready_version_can_be_activated(self, store, workload, state):
         build(store, workload)
         build(store, workload, state)
         with pytest.raises(SlessError, match=f'version 2 of function "hello" is {state}, only a ready one can be activated') as caught:
@@ -251,8 +251,8 @@ class TestActivate:
         with pytest.raises(NotFound):
             store.versions.activate(workload.id, 1)
 
-    def test_against_the_end_of_a_build(self, store, workload):
-        """Whichever comes first, the roll-back holds."""
+    def test_activation_races_the_end_of_a_build(self, store, workload):
+        """The rollback wins in either order."""
         build(store, workload)
         for _ in range(5):
             going = upload(store, workload)
@@ -262,7 +262,7 @@ class TestActivate:
 
 
 class TestPruning:
-    def test_ended_ones_beyond_the_limit_but_not_the_active_one(self, store, workload):
+    def test_ended_versions_beyond_the_limit_but_not_the_active_one(self, store, workload):
         for state in (READY, FAILED, READY, CANCELLED, READY):
             build(store, workload, state)
         store.versions.activate(workload.id, 1)
@@ -271,14 +271,14 @@ class TestPruning:
         assert sorted(item.number for item in store.versions.prunable(1)) == [2, 3, 4, 5]
         assert store.versions.prunable(10) == []
 
-    def test_an_open_one_stays(self, store, workload):
+    def test_an_open_version_stays(self, store, workload):
         old = upload(store, workload)
         store.versions.claim(old.id, "h")
         for _ in range(3):
             build(store, workload)
         assert [item.number for item in store.versions.prunable(1)] == [2, 3]
 
-    def test_code_goes_with_its_last_version(self, store, workload):
+    def test_code_is_deleted_with_its_last_version(self, store, workload):
         for _ in range(2):
             build(store, workload, code_key="same.zip")
         build(store, workload, code_key="other.zip")
@@ -298,7 +298,7 @@ class TestPruning:
         assert [item.number for item in store.versions.prunable(3)] == [2, 3, 4]
         assert [item.number for item in store.versions.prunable(2)] == [1, 2, 3, 4]
 
-    def test_what_a_version_was_built_to_is_noted_when_it_goes(self, store, workload):
+    def test_unused_artifacts_of_removed_versions_are_listed_for_discarding(self, store, workload):
         for artifact in ("host/a:1", "host/a:1", "host/a:2", ""):
             version = upload(store, workload)
             store.versions.claim(version.id, "h")
@@ -313,7 +313,7 @@ class TestPruning:
         store.discards.remove("host/a:1")
         assert store.discards.list(10) == ["host/a:2"]
 
-    def test_one_that_became_active_meanwhile_stays(self, store, workload):
+    def test_a_version_activated_meanwhile_stays(self, store, workload):
         build(store, workload), build(store, workload)
         (old,) = store.versions.prunable(1)
         store.versions.activate(workload.id, old.number)
@@ -322,7 +322,7 @@ class TestPruning:
 
 
 class TestBuildLog:
-    def test_grows(self, store, workload):
+    def test_lines_are_appended(self, store, workload):
         version = upload(store, workload)
         store.versions.add_log(version.id, ["one", "two"])
         store.versions.add_log(version.id, [])
@@ -330,19 +330,19 @@ class TestBuildLog:
         assert store.versions.log(version.id) == [(1, "one"), (2, "two"), (3, "drei ✓")]
         assert store.versions.log(version.id, after_seq=2) == [(3, "drei ✓")]
 
-    def test_bytes_no_database_keeps(self, store, workload):
+    def test_characters_that_databases_refuse_are_replaced(self, store, workload):
         version = upload(store, workload)
         store.versions.add_log(version.id, ["a\0b", "c\ud83dd"])
         assert store.versions.log(version.id) == [(1, "a\ufffdb"), (2, "c\ufffdd")]
 
-    def test_many_writers_lose_nothing(self, store, workload):
+    def test_concurrent_writers_lose_no_lines(self, store, workload):
         version = upload(store, workload)
         at_once([lambda name=name: store.versions.add_log(version.id, [name, name]) for name in "abcdef"])
         found = store.versions.log(version.id)
         assert [seq for seq, _ in found] == list(range(1, 13))
         assert sorted(text for _, text in found) == sorted("abcdef" * 2)
 
-    def test_of_a_version_that_is_gone(self, store):
+    def test_a_missing_version(self, store):
         store.versions.add_log("nobody", ["line"])
         assert store.versions.log("nobody") == []
 

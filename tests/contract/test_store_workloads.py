@@ -30,7 +30,7 @@ class TestTenants:
         assert store.tenants.find("sless-unknown") is None
         store.tenants.delete("sless-unknown")
 
-    def test_counts_leave_out_what_is_being_deleted(self, store, workload):
+    def test_counts_exclude_workloads_being_deleted(self, store, workload):
         store.workloads.insert(NAMESPACE, Kind.SERVICE, "web", make_workload_spec())
         store.workloads.insert(NAMESPACE, Kind.JOB, "hello", make_workload_spec())
         store.triggers.insert(NAMESPACE, name="t", type=TriggerType.HTTP, function_ref="hello")
@@ -38,7 +38,7 @@ class TestTenants:
         store.workloads.mark_deleted(workload.id)
         assert store.tenants.counts(NAMESPACE)["functions"] == 0
 
-    def test_only_an_empty_one_can_be_deleted(self, store, workload):
+    def test_only_an_empty_tenant_can_be_deleted(self, store, workload):
         assert code_of(lambda: store.tenants.delete(NAMESPACE)) is Code.CONFLICT
         store.workloads.mark_deleted(workload.id)
         assert code_of(lambda: store.tenants.delete(NAMESPACE)) is Code.CONFLICT
@@ -48,7 +48,7 @@ class TestTenants:
 
 
 class TestNames:
-    def test_what_was_inserted_comes_back(self, store):
+    def test_a_workload_round_trips(self, store):
         spec = make_workload_spec(
             memory_mb=256, timeout_sec=5, env_vars={"A": "ä\0\ud800"}, build_env={"B": "1"}, secret_env={"S": "geheim"}, concurrency=3,
             event_format="aws-http-v2", description='"\n\0', display_name="✓", replicas=2, run_id=7, event_json='{"a": 1}',
@@ -61,7 +61,7 @@ class TestNames:
         assert (made.generation, made.active_version, made.deleted_at, made.observed) == (1, None, None, Observed())
         assert made.created_at.tzinfo is UTC
 
-    def test_functions_and_services_share_names_and_jobs_do_not(self, store, workload):
+    def test_functions_and_services_share_names_but_jobs_do_not(self, store, workload):
         for kind in CALLABLE:
             with pytest.raises(SlessError) as caught:
                 store.workloads.insert(NAMESPACE, kind, "hello", make_workload_spec())
@@ -70,7 +70,7 @@ class TestNames:
         assert store.workloads.get(NAMESPACE, Kind.JOB, "hello") == job
         assert store.workloads.find_callable(NAMESPACE, "hello") == workload
 
-    def test_found_by_its_own_kind_only(self, store, workload):
+    def test_a_workload_is_only_found_by_its_kind(self, store, workload):
         assert store.workloads.find(NAMESPACE, Kind.SERVICE, "hello") is None
         with pytest.raises(NotFound, match='service "hello" not found'):
             store.workloads.get(NAMESPACE, Kind.SERVICE, "hello")
@@ -78,7 +78,7 @@ class TestNames:
             store.workloads.get_by_id("nobody")
         assert store.workloads.find_by_id("nobody") is None
 
-    def test_a_namespace_of_its_own(self, store, workload):
+    def test_names_are_unique_per_namespace(self, store, workload):
         store.tenants.ensure("sless-other", "other")
         assert store.workloads.find_callable("sless-other", "hello") is None
         store.workloads.insert("sless-other", Kind.FUNCTION, "hello", make_workload_spec())
@@ -86,7 +86,7 @@ class TestNames:
     def test_an_unknown_namespace(self, store):
         assert code_of(lambda: store.workloads.insert("nowhere", Kind.FUNCTION, "hello", make_workload_spec())) is Code.NOT_FOUND
 
-    def test_one_of_many_at_once_gets_the_name(self, store):
+    def test_concurrent_inserts_of_one_name_succeed_once(self, store):
         def insert() -> Code | None:
             try:
                 store.workloads.insert(NAMESPACE, Kind.FUNCTION, "raced", make_workload_spec())
@@ -106,7 +106,7 @@ class TestLists:
             store.workloads.insert(NAMESPACE, Kind.SERVICE if name == "ab" else Kind.FUNCTION, name, make_workload_spec())
         store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())
 
-    def test_by_name_byte_by_byte(self, store):
+    def test_lists_are_sorted_by_name_byte_by_byte(self, store):
         assert [item.name for item in store.workloads.list_in(NAMESPACE, CALLABLE)] == ["a-b", "a1", "ab", "b", "c"]
         assert [item.name for item in store.workloads.list_in(NAMESPACE, (Kind.SERVICE,))] == ["ab"]
 
@@ -123,7 +123,7 @@ class TestLists:
 
 
 class TestSpec:
-    def test_a_change_counts_up(self, store, workload):
+    def test_an_update_raises_the_generation(self, store, workload):
         spec = make_workload_spec(memory_mb=512)
         before = store.routes.revision()
         changed = store.workloads.update_spec(workload.id, spec)
@@ -139,7 +139,7 @@ class TestSpec:
         assert caught.value.code is Code.PRECONDITION_FAILED
         assert store.workloads.get_by_id(workload.id).spec.memory_mb == 512
 
-    def test_of_many_with_one_expectation_one_wins(self, store, workload):
+    def test_concurrent_updates_of_one_generation_succeed_once(self, store, workload):
         def change(memory_mb: int) -> Code | None:
             try:
                 store.workloads.update_spec(workload.id, make_workload_spec(memory_mb=memory_mb), expected_generation=1)
@@ -150,7 +150,7 @@ class TestSpec:
         results = at_once([lambda size=size: change(size) for size in range(128, 136)])
         assert results.count(None) == 1 and results.count(Code.PRECONDITION_FAILED) == 7
 
-    def test_no_change_of_what_is_gone(self, store, workload):
+    def test_a_deleted_workload_cannot_be_updated(self, store, workload):
         store.workloads.mark_deleted(workload.id)
         assert code_of(lambda: store.workloads.update_spec(workload.id, make_workload_spec())) is Code.CONFLICT
         store.workloads.remove(workload.id)
@@ -160,7 +160,7 @@ class TestSpec:
 class TestObserved:
     SEEN = Observed(generation=1, version=2, ready_instances=3, message="1 of 4 instances is missing", failing=True, observed_at=AT)
 
-    def test_is_kept(self, store, workload):
+    def test_observed_state_is_stored(self, store, workload):
         before = store.routes.revision()
         store.workloads.set_observed(workload.id, self.SEEN)
         found = store.workloads.get_by_id(workload.id)
@@ -168,17 +168,17 @@ class TestObserved:
         assert (found.generation, found.updated_at) == (workload.generation, workload.updated_at)
         assert store.routes.revision() > before
 
-    def test_the_time_alone_writes_nothing(self, store, workload):
+    def test_a_new_time_alone_is_not_written(self, store, workload):
         store.workloads.set_observed(workload.id, self.SEEN)
         before = store.routes.revision()
         store.workloads.set_observed(workload.id, replace(self.SEEN, observed_at=AT + timedelta(seconds=5)))
         assert store.workloads.get_by_id(workload.id).observed.observed_at == AT
         assert store.routes.revision() == before
 
-    def test_what_is_gone_is_no_error(self, store):
+    def test_a_missing_workload_is_ignored(self, store):
         store.workloads.set_observed("nobody", self.SEEN)
 
-    def test_times_of_other_zones_come_back_as_utc(self, store, workload):
+    def test_times_in_other_zones_are_returned_as_utc(self, store, workload):
         there = datetime(2026, 7, 1, 12, 0, 0, 123_456, tzinfo=timezone(timedelta(hours=5, minutes=45)))
         store.workloads.set_observed(workload.id, replace(self.SEEN, observed_at=there))
         found = store.workloads.get_by_id(workload.id).observed.observed_at
@@ -192,7 +192,7 @@ class TestObserved:
 
 
 class TestDeleting:
-    def test_the_first_mark_counts(self, store, workload):
+    def test_marking_again_keeps_the_first_time(self, store, workload):
         store.workloads.mark_deleted(workload.id)
         first = store.workloads.get_by_id(workload.id).deleted_at
         revision = store.routes.revision()
@@ -201,12 +201,12 @@ class TestDeleting:
         assert store.workloads.get_by_id(workload.id).deleted_at == first
         assert store.routes.revision() == revision
 
-    def test_it_stays_visible(self, store, workload):
+    def test_a_marked_workload_stays_visible(self, store, workload):
         store.workloads.mark_deleted(workload.id)
         assert store.workloads.get(NAMESPACE, Kind.FUNCTION, "hello").deleted_at is not None
         assert [item.name for item in store.workloads.list_in(NAMESPACE, CALLABLE)] == ["hello"]
 
-    def test_its_name_is_free_and_the_new_owner_hides_it(self, store, workload):
+    def test_a_new_workload_can_take_the_name_and_hides_the_old_one(self, store, workload):
         for _ in range(2):
             last = store.workloads.find_callable(NAMESPACE, "hello")
             store.workloads.mark_deleted(last.id)
@@ -218,7 +218,7 @@ class TestDeleting:
         store.workloads.mark_deleted(newer.id)
         assert [item.id for item in store.workloads.list_in(NAMESPACE, CALLABLE)] == [newer.id]
 
-    def test_remove_leaves_statistics_alone(self, store, workload):
+    def test_remove_keeps_history_and_statistics(self, store, workload):
         version = build(store, workload)
         store.versions.add_log(version.id, ["line"])
         store.routes.set_endpoints(workload.id, [make_endpoint(workload_id=workload.id)])
