@@ -102,7 +102,7 @@ class BackendHarness:
         return self.revision({"handler.py": source}, **fields)
 
     def adapted(self, revision: Revision) -> Revision:
-        """The revision as a build of replaced code would leave it."""
+        """The revision as a build of its current code would leave it."""
         return revision
 
     def apply(self, revision: Revision, replicas: int = 1, generation: int = 1) -> None:
@@ -117,7 +117,7 @@ class BackendHarness:
         return [one for one in seen.endpoints if not one.draining] if seen else []
 
     def wait_failing(self, revision: Revision, text: str = "") -> ObservedDeployment:
-        """Waits until it is failing with `text` in its message: the log is read shortly after the exit is observed."""
+        """Waits until it is failing with `text` in its message; the log is read shortly after the exit is observed."""
 
         def failing() -> ObservedDeployment | None:
             seen = self.observed(revision)

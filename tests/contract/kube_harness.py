@@ -69,7 +69,7 @@ class KubeHarness(BackendHarness):
             return replace(revision, artifact=code_artifact_of(code_map_name_of(archive_of(code))))
 
     def observed(self, revision: Revision) -> ObservedDeployment | None:
-        """Waits for the cluster tick by tick, as the reconciler does."""
+        """Retries while the cluster is unreachable, as the reconciler does at each tick."""
         deadline = time.monotonic() + 20
         while True:
             try:

@@ -133,7 +133,7 @@ def test_id_sequences_continue(here, there):
 
 @SQLITE
 @INTO_SQLITE
-def test_compressed_or_not(here, there):
+def test_an_uncompressed_backup(here, there):
     plain = here.backup(compressed=False)
     assert plain[257:262] == b"ustar"
     there.restore(plain)
@@ -252,7 +252,7 @@ def test_other_files_are_refused(there, data, expected):
     assert not dump.has_schema(there.store.database)
 
 
-def test_a_row_that_does_not_fit_leaves_the_database_as_it_was(here, there):
+def test_a_row_that_does_not_fit_leaves_the_database_unchanged(here, there):
     before = rows_of(here.store)
     with dump.snapshot(here.store.database) as snapshot:
         tables = snapshot.tables()
@@ -369,7 +369,7 @@ def test_a_large_backup_uses_little_memory(here, there, tmp_path):
 
 @SQLITE
 class TestFile:
-    """The command."""
+    """The file that the backup command writes."""
 
     def settings(self, place: Place) -> Settings:
         return Settings(data_dir=place.folder, database_url=place.url, auth_mode="local", backend="local")
@@ -416,6 +416,6 @@ class TestFile:
         ("kubernetes", "registry.test/ns-f:1", True),
     ],
 )
-def test_artifacts_built_elsewhere(tmp_path, backend, artifact, usable):
+def test_artifacts_that_this_installation_can_use(tmp_path, backend, artifact, usable):
     (tmp_path / "deps" / "deps-here").mkdir(parents=True)
     assert Usable(Settings(data_dir=tmp_path, backend=backend))(make_version(artifact=artifact)) is usable

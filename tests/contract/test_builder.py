@@ -139,7 +139,7 @@ def test_import_over_the_memory_limit(harness):
     assert message_lines(status)[0].startswith("importing handler.handle: out of memory: ")
 
 
-def test_an_import_that_hangs(harness, monkeypatch):
+def test_a_hanging_import(harness, monkeypatch):
     for module in (check, build_steps):
         monkeypatch.setattr(module, "LIMIT_SEC", 1.0)
     began = time.monotonic()

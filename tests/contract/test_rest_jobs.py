@@ -50,7 +50,7 @@ def test_run_id_can_be_raised_or_kept_but_not_lowered(rest: Rest) -> None:
     assert sorted(run.job_run_id or 0 for run in runs_of(rest)) == [2, 5]
 
 
-def test_outcome(rest: Rest) -> None:
+def test_the_outcome_of_a_run(rest: Rest) -> None:
     rest.post("jobs", OWN | {"run_id": 1})
     rest.built("job", "job")
     end(rest, CallStatus.SUCCEEDED, result='{"n": 1}', exit_code=0)

@@ -73,7 +73,7 @@ def test_a_trigger_that_cannot_work_is_inactive(rest: Rest) -> None:
     assert fields_of(rest.get("triggers?active=maybe")) == {"active"}
 
 
-def test_disabled(rest: Rest) -> None:
+def test_a_disabled_trigger(rest: Rest) -> None:
     rest.function()
     rest.built()
     body = rest.post("triggers", HTTP | {"enabled": False}).json

@@ -189,7 +189,7 @@ def impatient(store) -> None:
 
 
 class TestTrouble:
-    def test_locked(self, make_store, store, workload):
+    def test_a_locked_database(self, make_store, store, workload):
         waiting = make_store()
         impatient(waiting)
         with store.database.write() as conn:

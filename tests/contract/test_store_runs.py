@@ -363,7 +363,7 @@ class TestMoves:
         with store.runs.moves() as moves:
             assert moves.finish(run.id, CallStatus.SUCCEEDED, CallStatus.SUCCEEDED, values, was=RUNNING)
 
-    def test_all_or_none(self, store, accept):
+    def test_moves_are_all_or_nothing(self, store, accept):
         first, second = accept(), accept()
         with pytest.raises(ZeroDivisionError), store.runs.moves() as moves:
             assert moves.claim(first.id, "h", 1)
@@ -436,7 +436,7 @@ class TestCallbacks:
         found = [item.namespace for item in store.callbacks.list_due(clock.now(), 2)]
         assert sorted(found) == sorted(["other", NAMESPACE, NAMESPACE])
 
-    def test_keys(self, store):
+    def test_callback_keys(self, store):
         with pytest.raises(NotFound):
             store.callbacks.keys("nobody")
         with pytest.raises(NotFound):

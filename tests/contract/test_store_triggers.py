@@ -96,7 +96,7 @@ class TestUpdate:
         assert store.triggers.get(NAMESPACE, "t") == changed
         assert store.routes.revision() > before
 
-    def test_the_expected_generation(self, store, insert):
+    def test_an_unexpected_generation_is_refused(self, store, insert):
         made = insert("t")
         change(store, made, enabled=False, expected_generation=1)
         with pytest.raises(SlessError) as caught:

@@ -132,7 +132,7 @@ class TestSpec:
         assert changed.updated_at > workload.updated_at
         assert store.routes.revision() > before
 
-    def test_the_expected_generation(self, store, workload):
+    def test_an_unexpected_generation_is_refused(self, store, workload):
         store.workloads.update_spec(workload.id, make_workload_spec(memory_mb=512), expected_generation=1)
         with pytest.raises(SlessError, match="expected generation 1, found 2") as caught:
             store.workloads.update_spec(workload.id, make_workload_spec(memory_mb=1024), expected_generation=1)
