@@ -1,4 +1,4 @@
-"""The real command line and a real server, which is a process of its own and serves the whole session."""
+"""Fixtures: the real command line, and one real server process per session."""
 
 import signal
 import subprocess
@@ -16,7 +16,7 @@ __all__ = ["Place", "answers", "free_port", "wait_until"]
 
 
 def ok(ended: "subprocess.CompletedProcess[str]") -> str:
-    """What a command that has to succeed printed."""
+    """Stdout of a command that must succeed."""
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
@@ -35,13 +35,13 @@ class RunningServer:
     namespace: str
 
     def sless(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """In this process; `place.run` starts one."""
+        """Run a command in this process; `place.run` starts a new one."""
         return run_command(arguments, self.place.environ | {"SLESS_URL": self.url, "SLESS_TOKEN": self.token})
 
 
 @pytest.fixture(scope="session")
 def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, str]]:
-    """`sless serve` on a free port; brokers and callbacks of this machine are allowed."""
+    """`sless serve` on a free port, with brokers and callbacks on this machine allowed."""
     with new_place(tmp_path_factory.mktemp("server")) as place:
         port = free_port()
         log_file = place.run_dir.with_suffix(".log")
@@ -61,7 +61,7 @@ def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[P
 
 @pytest.fixture(scope="module")
 def server(running_server: tuple[Place, str], request: pytest.FixtureRequest) -> Iterator[RunningServer]:
-    """The session's server, with a token for a tenant of the module's own; its namespace is deleted at the end."""
+    """The session's server, with a token for a tenant that only this module uses; its namespace is deleted at the end."""
     place, url = running_server
     token = run_command(("token", "--sub", request.module.__name__), place.environ).stdout.strip()
     headers = {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""`sless backup` and `sless restore` as users run them: beside a working server, and from a machine's files to PostgreSQL and S3."""
+"""`sless backup` and `sless restore`: while the server runs, and from local files to PostgreSQL and S3."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
         new = Product(place, **settings)
         done = place.run("restore", saved)
         assert done.returncode == 0, done.stderr
-        assert "will be rebuilt" in done.stderr  # `needs`, whose installed dependencies lie on the old machine
+        assert "will be rebuilt" in done.stderr  # the dependencies of `needs` are installed on the old machine only
         again = place.run("restore", saved)
         assert (again.returncode, "not empty" in again.stderr) == (1, True)
         try:
@@ -75,7 +75,7 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
             assert [item["number"] for item in ada.get("functions/plain/versions").json()] == [2, 1]
             assert ada.get("functions/plain/versions/1").json()["state"] == "ready"
             assert len(ada.get("functions/plain/invocations").json()) > 1
-            # It is a whole installation: new versions, roll-back, history.
+            # The restored installation is complete: new versions, rollback, history.
             assert ada.post("functions/plain/versions/1/activate").status_code == 200
             ada.upload("plain", CODE + "# 3")
             assert ada.settled("plain", version=3)["active_version"] == 3
@@ -92,7 +92,7 @@ def test_through_a_pipe(tmp_path):
     assert data[257:262] == b"ustar"
     with new_place(tmp_path / "two") as place:
         command = [sys.executable, str(ROOT / "sless.py"), "restore", "-"]
-        # A pipe cannot be read twice, which restoring does.
+        # Restoring reads its input twice, which a pipe does not allow.
         done = subprocess.run(command, input=data, env=place.environ, capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         new = Product(place)

@@ -1,4 +1,4 @@
-"""From a folder to a URL and back, by the command line, on a real server."""
+"""The command line against a real server: deploy, call, inspect, delete."""
 
 import json
 import urllib.error
@@ -33,7 +33,7 @@ def call(url: str, event: object) -> dict:
         return json.load(answer)
 
 
-def test_a_function_from_folder_to_url_and_back(server, folder, tmp_path):
+def test_deploy_call_and_delete_a_function(server, folder, tmp_path):
     url = ok(server.sless("deploy", "hello", str(folder), "--env", "GREETING=Hi", "--memory", "192")).strip()
     assert call(url, {"n": 1}) == {"event": {"n": 1}, "greeting": "Hi", "version": 1, "trigger": "http"}
 
@@ -74,7 +74,7 @@ def test_logs_show_what_the_handler_printed(server, folder):
     ok(server.sless("delete", "talker"))
 
 
-def test_a_service_has_a_url_at_once(server, folder):
+def test_a_service_has_a_url_immediately(server, folder):
     url = ok(server.sless("deploy", "standing", str(folder), "--service")).strip()
     assert call(url, [1])["event"] == [1]
     assert "service" in ok(server.sless("list"))
@@ -95,7 +95,7 @@ def test_an_asynchronous_call_can_be_looked_up(server, folder):
     ok(server.sless("delete", "later"))
 
 
-def test_code_that_cannot_be_imported_fails_with_its_reason(server, folder):
+def test_an_import_error_fails_the_deployment_with_its_reason(server, folder):
     (folder / "handler.py").write_text("import no_such_module_anywhere\n\ndef handle(event):\n    return 1\n")
     ended = server.sless("deploy", "broken", str(folder))
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -119,7 +119,7 @@ def test_a_raising_handler_fails_the_command(server, folder):
     ok(server.sless("delete", "raiser"))
 
 
-def test_a_wrong_token_and_a_wrong_field(server, folder):
+def test_reports_an_invalid_token_and_an_invalid_field(server, folder):
     ended = server.place.run("list", SLESS_URL=server.url, SLESS_TOKEN="x.y.z")
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: ")
@@ -129,14 +129,14 @@ def test_a_wrong_token_and_a_wrong_field(server, folder):
     assert "memory_mb" in ended.stderr
 
 
-def test_settings_that_cannot_work_end_the_server_with_one_sentence(place):
+def test_invalid_settings_stop_the_server_with_a_one_line_error(place):
     ended = place.run("serve", "--port", "0", SLESS_AUTH_MODE="jwks", SLESS_JWKS_URL="nonsense")
     assert ended.returncode != 0
     assert "\nError: SLESS_JWKS_URL: expected an http(s) URL" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
-def test_a_taken_port_and_a_taken_folder_are_said(server, tmp_path):
+def test_reports_a_port_or_data_folder_in_use(server, tmp_path):
     port = server.url.rpartition(":")[2]
     ended = server.place.run("serve", "--port", port, "--data-dir", str(tmp_path / "other"))
     assert (ended.returncode, ended.stderr) == (1, f"Error: port {port} on 127.0.0.1 is in use\n")

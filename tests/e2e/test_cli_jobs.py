@@ -1,4 +1,4 @@
-"""`sless jobs …` on a real server: each example of its help as it stands there, and what it prints."""
+"""`sless jobs …` against a real server: every example from its help, and the output."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def handle(event, context):
 
 
 def examples() -> list[list[str]]:
-    """All of them, those that make something first, those that delete last."""
+    """All examples, with those that create first and those that delete last."""
     texts = [str(command.help) for command in (*jobs.commands.values(), jobs)]
     found = [shlex.split(line) for text in texts for line in re.findall(r"^\s*sless (jobs.*)$", text, re.MULTILINE)]
     unique = {tuple(words): words for words in found}.values()
@@ -36,13 +36,13 @@ def table(server, tmp_path_factory):
     return folder
 
 
-def test_the_examples_of_the_help_work(server, table, tmp_path):
+def test_help_examples_work(server, table, tmp_path):
     (tmp_path / "event.json").write_text("{}")
     ran = examples()
     assert len(ran) >= 13
     for words in ran:
         places = {"./table": str(table), "@event.json": f"@{tmp_path / 'event.json'}"}
-        words = [places.get(word, word) for word in words if word != "-f"]  # following goes on until Ctrl-C
+        words = [places.get(word, word) for word in words if word != "-f"]  # -f follows until Ctrl-C
         if words[1:2] == ["create"]:
             server.sless("jobs", "delete", words[2])
         if words[1:2] == ["delete"]:
@@ -51,7 +51,7 @@ def test_the_examples_of_the_help_work(server, table, tmp_path):
         ok(server.sless(*words))
 
 
-def test_a_life(server, table):
+def test_create_run_and_delete_a_job(server, table):
     made = ok(server.sless("jobs", "create", "life", str(table), "-d", '{"year": 2026}', "--env", "REGION=eu", "--wait"))
     assert json.loads(made) == {"event": {"year": 2026}, "region": "eu", "trigger": "job"}
     again = json.loads(ok(server.sless("jobs", "run", "life", "-d", '{"year": 2027}', "--wait", "--output", "json")))
@@ -69,7 +69,7 @@ def test_a_life(server, table):
     assert missing.returncode == 1 and 'job "life" not found' in missing.stderr
 
 
-def test_code_that_is_refused_leaves_no_job(server, tmp_path):
+def test_rejected_code_leaves_no_job(server, tmp_path):
     (tmp_path / "handler.py").write_text("def handle(event:\n")
     refused = server.sless("jobs", "create", "broken", str(tmp_path), "--wait")
     assert refused.returncode == 1 and "handler.py" in refused.stderr, refused.stderr

@@ -1,4 +1,4 @@
-"""`sless trigger …` on a real server: each example of its help as it stands there, and what it prints."""
+"""`sless trigger …` against a real server: every example from its help, and the output."""
 
 import json
 import re
@@ -16,7 +16,7 @@ NAMES = ("report", "fetch", "hello", "ship-order")
 
 
 def examples() -> list[list[str]]:
-    """All of them, those that make something first, those that delete last."""
+    """All examples, with those that create first and those that delete last."""
     groups = [create, trigger]
     commands = [command for group in groups for command in group.commands.values()]
     found = [shlex.split(line) for command in commands for line in re.findall(r"^\s*sless (trigger .+)$", str(command.help), re.MULTILINE)]
@@ -32,15 +32,15 @@ def functions(server, tmp_path_factory):
         ok(server.sless("deploy", name, str(folder), "--no-http"))
 
 
-def test_the_examples_of_the_help_work(server, functions, tmp_path):
-    """Those of one target share its http trigger, and a queue on the operator's broker has the namespace before its name."""
+def test_help_examples_work(server, functions, tmp_path):
+    """Examples with the same target share its http trigger; queues on the operator's broker are prefixed with the namespace."""
     (tmp_path / "amqp-url.txt").write_text("amqp://u:p@mq.example.org/")
     ran = 0
     for words in examples():
         if words[1:3] == ["create", "event"] and "--amqp-url" not in words:
             words += ["--amqp-url", "amqp://u:p@mq.example.org/"]
         words = [word.replace("@amqp-url.txt", f"@{tmp_path / 'amqp-url.txt'}") for word in words]
-        if words[1] == "create":  # several examples make a trigger of the same name
+        if words[1] == "create":  # several examples create a trigger with the same name
             server.sless("trigger", "delete", words[3])
         if words[1] == "rotate-key":
             ok(server.sless("trigger", "update", words[2], "--auth", "key"))
@@ -49,7 +49,7 @@ def test_the_examples_of_the_help_work(server, functions, tmp_path):
     assert ran >= 15
 
 
-def test_a_life(server, functions):
+def test_create_change_and_delete_triggers(server, functions):
     made = json.loads(ok(server.sless("trigger", "create", "cron", "life", "report", "0 0 1 1 *", "--event", "[1]", "--output", "json")))
     assert made["event_json"] == "[1]" and made["next_schedule_time"].endswith("-01-01T00:00:00.000Z")
     assert json.loads(ok(server.sless("trigger", "fire", "life"))) == {"event": [1], "trigger": "cron"}

@@ -1,4 +1,4 @@
-"""The demo as a user meets it: from nothing to called functions, and nothing left of it afterwards."""
+"""`sless demo`: deploys and calls functions, and cleans up after itself."""
 
 import json
 import os
@@ -20,7 +20,7 @@ STAYS_UP = "The server stays up."
 
 @contextmanager
 def staying_demo(place: Place, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A demo that has made its tour, and what it printed so far."""
+    """A demo that has finished its tour but keeps running, and its output so far."""
     process = place.popen("demo", "--port", str(free_port()), *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     shown = []
     try:
@@ -39,13 +39,13 @@ def staying_demo(place: Place, *arguments: str) -> Iterator[tuple["subprocess.Po
 
 
 def pasted(text: str) -> list[str]:
-    """The lines below `Try:`, each of which is to work alone; below them the lines for a terminal, which go together."""
+    """The lines below `Try:`, which must each work by themselves, then the terminal lines as one block."""
     lines, _, together = text.partition("\nTry:\n")[2].partition("\nOr by command line")
     commands = [line.strip() for line in together.splitlines() if line.startswith("  ") and not line.endswith(" -f")]
     return [*(line.strip() for line in lines.splitlines() if line.startswith("  ")), "\n".join(commands)]
 
 
-def test_tour_and_again_on_the_same_folder(place, node_binary):
+def test_the_tour_works_twice_on_the_same_folder(place, node_binary):
     first = place.run("demo", "--exit", "--port", str(free_port()))
     assert first.returncode == 0, first.stdout + first.stderr
     assert '"message": "Hello, Ada!"' in first.stdout
@@ -73,7 +73,7 @@ def test_each_line_to_try_works_when_pasted(place):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_and_all_it_started(place, number):
+def test_a_signal_stops_the_demo_and_its_processes(place, number):
     with staying_demo(place) as (process, _):
         assert len(place.processes()) >= 3, "demo, server and at least one instance"
         process.send_signal(number)
@@ -83,14 +83,14 @@ def test_a_signal_ends_it_and_all_it_started(place, number):
         assert place.processes() == []
 
 
-def test_kill_9_of_the_demo_ends_the_server_too(place):
+def test_kill_9_of_the_demo_stops_the_server(place):
     with staying_demo(place) as (process, _):
         process.kill()
         process.wait(10)
         wait_until(lambda: place.processes() == [], "all processes gone", 40)
 
 
-def test_the_end_of_the_server_is_reported(place):
+def test_reports_when_the_server_exits(place):
     with staying_demo(place) as (process, text):
         port = re.search(r"http://127\.0\.0\.1:(\d+)", text)[1]
         child = next(pid for pid in place.processes() if _parent_of(pid) == process.pid)
@@ -109,7 +109,7 @@ def _parent_of(pid: int) -> int:
         return 0
 
 
-def test_a_taken_port_is_said_and_another_used(place):
+def test_reports_a_port_in_use_and_picks_another(place):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = place.run("demo", "--exit", "--port", str(port), SLESS_EXTERNAL_URL="https://functions.example.com")
@@ -117,7 +117,7 @@ def test_a_taken_port_is_said_and_another_used(place):
     assert f"Port {port} is in use, using " in ended.stdout
 
 
-def test_a_folder_in_use_is_said(place):
+def test_reports_a_data_folder_in_use(place):
     with staying_demo(place) as (process, _):
         second = place.run("demo", "--exit", "--port", str(free_port()))
         assert second.returncode == 1

@@ -1,4 +1,4 @@
-"""`sless dev` as its user meets it: a folder served without a server, loaded anew at each save, and nothing left of it afterwards."""
+"""`sless dev`: serves a folder without a server, reloads on each save, and cleans up after itself."""
 
 import http.client
 import json
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Dev:
-    """A running `sless dev`, and all that it has printed."""
+    """A running `sless dev` and its output."""
 
     def __init__(self, place: Place, *arguments: str) -> None:
         self.process = place.popen("dev", *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -60,7 +60,7 @@ class Dev:
         self._arrived.put(None)
 
     def shown(self, pattern: str, timeout_sec: float = 20.0) -> re.Match[str]:
-        """The first line from now on that fits."""
+        """The first line printed from now on that matches."""
         deadline = time.monotonic() + timeout_sec
         while True:
             try:
@@ -105,7 +105,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dev(place: Place, tmp_path: Path) -> Iterator[Callable[..., Dev]]:
-    """`dev(folder, *options)`: with temporary files, cache and home of its own, so that what is left of it can be seen."""
+    """`dev(folder, *options)`: runs with separate temp, cache and home folders, to check that it leaves nothing behind."""
     tmp, home, cache = place.run_dir / "t", tmp_path / "home", tmp_path / "cache"
     for made in (tmp, home):
         made.mkdir()
@@ -122,7 +122,7 @@ def dev(place: Place, tmp_path: Path) -> Iterator[Callable[..., Dev]]:
     for one in started:
         one.end()
     assert list(tmp.iterdir()) == [], "temporary files are gone"
-    left = {path.name for path in home.iterdir()} - {".rustup", ".config"}  # made by rustc, which pip asks, and by go
+    left = {path.name for path in home.iterdir()} - {".rustup", ".config"}  # created by rustc (called by pip) and by go
     assert left == set(), "no data folder"
 
 
@@ -130,7 +130,7 @@ def says(running: Dev, wanted: str) -> Callable[[], bool]:
     return lambda: wanted in running.call().text
 
 
-def test_it_behaves_as_the_product(dev, folder):
+def test_behaves_like_the_server(dev, folder):
     running = dev(folder)
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/fn/dev/hello", running.url)
     answer = running.call("/a%2Fb/c?n=1&n=2")
@@ -145,7 +145,7 @@ def test_it_behaves_as_the_product(dev, folder):
     assert "only /fn/dev/hello is served" in running.call("/v1/whoami").json["error"]
 
 
-def test_lines_and_calls_are_shown_with_the_call_they_belong_to(dev, folder):
+def test_log_lines_carry_the_id_of_their_call(dev, folder):
     running = dev(folder)
     running.call("?n=1")
     out = running.shown(r"^\d\d:\d\d:\d\d (\w{6}) out  out \{'n': '1'\}$")
@@ -166,8 +166,8 @@ def test_options_reach_the_function(dev, tmp_path):
     assert answer.json[0].endswith("/x")
 
 
-def test_a_save_answers_within_300_ms(dev, folder):
-    """The best of several: the machine does other things, too."""
+def test_new_code_answers_within_300_ms_of_a_save(dev, folder):
+    """Takes the best of several saves, as the machine may be busy."""
     running, took_ms = dev(folder), []
     wait_until(says(running, "one"), "up")
     for number in range(12):
@@ -189,7 +189,7 @@ def wait_until_now(check: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_no_call_fails_while_it_is_reloaded(dev, folder):
+def test_no_call_fails_during_a_reload(dev, folder):
     running = dev(folder)
     wait_until(says(running, "one"), "up")
     (folder / "handler.py").write_text(HANDLER.replace('"one"', '"two"'))
@@ -199,7 +199,7 @@ def test_no_call_fails_while_it_is_reloaded(dev, folder):
     assert set(statuses) <= {200}
 
 
-def test_an_open_answer_ends_with_the_code_it_began_with(dev, folder):
+def test_an_open_response_finishes_on_the_old_code(dev, folder):
     slow = "import time\ndef handle(event):\n    for n in range(6):\n        yield f'one {n}\\n'\n        time.sleep(0.25)\n"
     (folder / "handler.py").write_text(slow)
     running = dev(folder)
@@ -211,7 +211,7 @@ def test_an_open_answer_ends_with_the_code_it_began_with(dev, folder):
     assert running.call().text.startswith("two 0")
 
 
-def test_code_that_cannot_be_imported(dev, folder):
+def test_an_import_error(dev, folder):
     running = dev(folder)
     wait_until(says(running, "one"), "up")
     (folder / "handler.py").write_text("import json\nimport no_such_thing\n" + HANDLER)
@@ -228,7 +228,7 @@ def test_code_that_cannot_be_imported(dev, folder):
     wait_until(says(running, "two"), "the corrected code answers")
 
 
-def test_code_that_cannot_be_imported_at_the_start(dev, folder):
+def test_an_import_error_at_startup(dev, folder):
     (folder / "handler.py").write_text("def handle(:\n")
     running = dev(folder)
     running.shown(r"SyntaxError")
@@ -250,14 +250,14 @@ def test_a_handler_that_raises(dev, folder):
     assert running.call().status == 200
 
 
-def test_paths_of_the_copy_are_shown_as_those_of_the_folder(dev, folder):
+def test_output_shows_paths_in_the_folder_instead_of_the_copy(dev, folder):
     (folder / "handler.py").write_text("def handle(event):\n    print('at', __file__)\n    return 1\n")
     running = dev(folder)
     running.call()
     running.shown(rf"out  at {re.escape(str(folder))}/handler\.py$")
 
 
-def test_what_does_not_change_the_code_reloads_nothing(dev, folder):
+def test_unrelated_changes_do_not_reload(dev, folder):
     (folder / ".slessignore").write_text("*.db\n")
     running = dev(folder)
     wait_until(says(running, "one"), "up")
@@ -269,7 +269,7 @@ def test_what_does_not_change_the_code_reloads_nothing(dev, folder):
     assert "data.db" not in running.text
 
 
-def test_a_folder_that_goes_and_comes_back(dev, folder):
+def test_the_folder_may_vanish_and_return(dev, folder):
     running = dev(folder)
     wait_until(says(running, "one"), "up")
     aside = folder.with_name("aside")
@@ -298,7 +298,7 @@ def test_dependencies_are_installed_when_they_change(dev, folder, tmp_path):
     assert list((tmp_path / "cache" / "sless-dev" / "deps").iterdir()), "what was installed is kept for the next time"
 
 
-def test_an_installation_that_is_not_wanted_any_more_is_ended(dev, folder):
+def test_an_outdated_installation_is_cancelled(dev, folder):
     running = dev(folder)
     wait_until(says(running, "one"), "up")
     (folder / "slow").mkdir()
@@ -311,7 +311,7 @@ def test_an_installation_that_is_not_wanted_any_more_is_ended(dev, folder):
     wait_until(says(running, "two"), "it does not wait for pip")
 
 
-def test_a_process_that_ends_itself_is_started_again(dev, folder):
+def test_a_process_that_exits_is_restarted(dev, folder):
     (folder / "handler.py").write_text("import os\ndef handle(event):\n    if event:\n        os._exit(3)\n    return 'up'\n")
     running = dev(folder)
     wait_until(says(running, "up"), "up")
@@ -356,8 +356,8 @@ def test_go(dev, tmp_path, go_toolchain):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_with_everything(dev, folder, place, number):
-    """Also while an answer is open; the fixtures look for what is left."""
+def test_a_signal_stops_all_processes(dev, folder, place, number):
+    """Even while a response is open; the fixtures check for leftovers."""
     (folder / "handler.py").write_text(
         "import time\ndef handle(event):\n    while True:\n        yield 'tick\\n'\n        time.sleep(0.1)\n"
     )
@@ -389,7 +389,7 @@ def test_kill_9_leaves_no_process(dev, folder, place):
         (("empty",), "no file to send"),
     ],
 )
-def test_what_cannot_be_served_is_said(place, tmp_path, options, said):
+def test_reports_what_it_cannot_serve(place, tmp_path, options, said):
     (tmp_path / "handler.py").write_text(HANDLER)
     (tmp_path / "empty").mkdir()
     ended = place.run("dev", str(tmp_path / options[0]), *options[1:])
@@ -399,7 +399,7 @@ def test_what_cannot_be_served_is_said(place, tmp_path, options, said):
     assert ended.stdout == ""
 
 
-def test_a_taken_port_is_said_when_it_was_asked_for(place, folder):
+def test_reports_that_the_requested_port_is_in_use(place, folder):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port := free_port()))
         taken.listen()

@@ -1,4 +1,4 @@
-"""Each example, deployed by the command line to the real server and called as its README says."""
+"""Each example, deployed with the command line to a real server and called as in its README."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ TESTED = {
 }  # fmt: skip
 
 ELSEWHERE = {"simple-node", "pg-list-python", "postgres", "event-log"}
-"""In tests/terraform and by `make marathon`."""
+"""Tested in tests/terraform and by `make marathon`."""
 
 
 class Answer:
@@ -55,7 +55,7 @@ def deploy(server):
     return deployed
 
 
-def test_every_example_is_tested_here():
+def test_every_example_is_tested():
     assert {entry.name for entry in assets.examples_dir().iterdir() if entry.is_dir()} == TESTED | ELSEWHERE
 
 
@@ -69,7 +69,7 @@ def test_hello(deploy, language, request):
     assert call(url).json["message"] == "Hello, world!"
 
 
-def test_a_new_folder_is_deployed_as_it_is(server, tmp_path, monkeypatch):
+def test_a_folder_from_init_deploys_unchanged(server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["init", "fresh"]) == 0
     ended = server.sless("deploy", "fresh", str(tmp_path / "fresh"))
@@ -122,7 +122,7 @@ def _of_variables(request) -> tuple[str, ...]:
     return tuple(word for pair in pairs for word in ("--env", pair))
 
 
-def test_notes_python_says_what_is_wrong(deploy):
+def test_notes_python_reports_errors(deploy):
     url = deploy("notes-python", "notes-wrong", "--service")
     for body, mistake in [
         ({}, "title: expected a string that is not empty"),
@@ -213,7 +213,7 @@ async def publish(url: str, queue: str, bodies: dict[str, object]) -> None:
 
 
 async def take(url: str, queue: str) -> str | None:
-    """The id of its first message."""
+    """The ID of the queue's first message."""
     async with aiormq.Connection(url) as connection:
         channel = await connection.channel()
         message = await channel.basic_get(queue, no_ack=True)

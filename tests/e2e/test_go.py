@@ -1,4 +1,4 @@
-"""A Go function from its folder to its answers, on a real server."""
+"""Go functions against a real server: deploy and call."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ def folder(repository: Path, tmp_path: Path, warm_go: None) -> Path:
     return Path(shutil.copytree(repository / "examples" / "hello-go", tmp_path / "hello-go"))
 
 
-def test_the_example_is_deployed_and_called(server, folder):
+def test_deploy_and_call_the_example(server, folder):
     url = ok(server.sless("deploy", "hello-go", str(folder))).strip()
     assert call(url, {"name": "Ada"}) == {"message": "Hello, Ada!", "runtime": "go", "version": 1}
     with urllib.request.urlopen(f"{url}?name=Bob", timeout=40) as answer:
@@ -29,7 +29,7 @@ def test_the_example_is_deployed_and_called(server, folder):
     assert json.loads(ok(server.sless("describe", "hello-go", "--output", "json")))["runtime"] == "go1.23"
 
 
-def test_a_version_that_does_not_compile_leaves_the_old_one_serving(server, folder):
+def test_a_compile_error_leaves_the_old_version_serving(server, folder):
     url = ok(server.sless("deploy", "go-stays", str(folder))).strip()
     source = (folder / "handler.go").read_text()
     (folder / "handler.go").write_text(source.replace("return map", "retrun map"))
@@ -69,7 +69,7 @@ func Handle(event map[string]any) (any, error) {
 
 
 @pytest.mark.parametrize("standing", [True, False], ids=["instances", "one run per call"])
-def test_ends_of_all_sorts(server, warm_go, tmp_path, standing):
+def test_panics_and_exits(server, warm_go, tmp_path, standing):
     (tmp_path / "main.go").write_text(ENDS)
     name = f"go-ends-{'standing' if standing else 'once'}"
     ok(server.sless("deploy", name, str(tmp_path), *([] if standing else ["--no-http"])))
@@ -95,7 +95,7 @@ def test_a_job_runs_once(server, folder):
     assert (job["phase"], json.loads(job["message"])["message"]) == ("Succeeded", "Hello, Job!")
 
 
-def test_a_wrong_event_is_a_400(server, folder):
+def test_an_event_of_the_wrong_type_is_400(server, folder):
     url = ok(server.sless("deploy", "go-strict", str(folder))).strip()
     with pytest.raises(urllib.error.HTTPError) as caught:
         call(url, [1])

@@ -1,4 +1,4 @@
-"""`sless init`: the tests of each template run with its language's own tools."""
+"""`sless init`: each template's tests run with the tools of its language."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What README.md says to type, typed."""
+"""The commands in README.md work."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def block_after(heading: str) -> str:
 
 
 def run_block(block: str, server, folder: Path) -> str:
-    """As pasted into a shell that stops at the first error; the server runs already."""
+    """Run the block as if pasted into a shell with `set -e`; the server is already running."""
     lines = [line for line in block.splitlines() if not line.startswith(("sless serve", "export SLESS_TOKEN", "URL="))]
     script = f'set -eo pipefail\nsless() {{ "{sys.executable}" "{ROOT}/sless.py" "$@"; }}\nURL={server.url}\n' + "\n".join(lines)
     environ = server.place.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": server.token}
