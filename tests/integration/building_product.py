@@ -18,7 +18,7 @@ Image = dict[str, object]
 def building_product(
     folder: Path, registry: RegistryServer, s3: S3Server, changed: Callable[[Image], Image] = lambda image: image
 ) -> Iterator[tuple[KubeCluster, Product]]:
-    """Not started yet, with the chart's rights and no others. `changed` makes the builder's image from the usual one."""
+    """Not started yet, and limited to the chart's RBAC rules. `changed` turns the usual builder image into the one to use."""
     with running_cluster() as cluster, new_place(folder) as place:
         cluster.create(push_secret(registry.host))
         cluster.add_image("image-builder", changed(image_of(cluster._control, folder / "images")))

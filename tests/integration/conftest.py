@@ -1,4 +1,4 @@
-"""The product as users meet it: one running server per test process, a tenant of its own for each test."""
+"""Fixtures: one running server per test process, and a new tenant for each test."""
 
 import itertools
 import os
@@ -9,14 +9,14 @@ import pytest
 
 from tests.services.product import Product, Tenant, running_product
 
-# A real cluster is not something that a machine of tests has: `make test-kube` names one.
+# Test machines have no real cluster; `make test-kube` names one.
 collect_ignore = [] if "SLESS_TEST_KUBECONFIG" in os.environ else ["test_real_cluster.py"]
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """A server that tests share: who harms it starts one of their own (`own_product`)."""
+    """A server that tests share. Tests that disrupt the server use `own_product`."""
     with running_product(tmp_path_factory.mktemp("product")) as started:
         yield started
 
@@ -30,14 +30,14 @@ def tenant(product: Product) -> Iterator[Tenant]:
 
 @pytest.fixture
 def own_product(tmp_path: Path) -> Iterator[Product]:
-    """A server for one test alone."""
+    """A server for a single test."""
     with running_product(tmp_path) as started:
         yield started
 
 
 @pytest.fixture
 def start_product(tmp_path: Path) -> Iterator[Callable[..., Product]]:
-    """Starts a server with these settings."""
+    """Starts a server with the given settings."""
     open_ones = []
 
     def start(**environ: str) -> Product:

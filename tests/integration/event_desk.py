@@ -1,4 +1,4 @@
-"""A listener on a real broker, with a function that is a Python callable; and a publisher beside it."""
+"""A listener on a real broker that calls a Python function, and a publisher."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ async def succeed(call: MessageCall) -> MessageOutcome:
 
 @dataclass
 class Function:
-    """messages.MessageInvoker: counts calls by body, and how many ran at once."""
+    """A `messages.MessageInvoker` that counts calls by body and tracks the peak concurrency."""
 
     handler: Handler = succeed
     calls: list[MessageCall] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Desk:
             await connection.close()
 
     async def publish(self, *bodies: bytes, queue: str | None = None, **properties: Any) -> None:
-        """Confirmed, persistent."""
+        """With publisher confirms, as persistent messages."""
         async with self.channel() as channel:
             for start in range(0, len(bodies), 100):
                 await asyncio.gather(
@@ -109,7 +109,7 @@ class Desk:
             await channel.queue_delete(name or self.queue)
 
     async def counts(self, name: str | None = None) -> tuple[int, int]:
-        """(messages that wait, consumers); (0, 0) for no such queue."""
+        """(ready messages, consumers); (0, 0) if the queue does not exist."""
         async with self.channel() as channel:
             try:
                 found = await channel.queue_declare(name or self.queue, passive=True)
@@ -118,7 +118,7 @@ class Desk:
             return found.message_count, found.consumer_count
 
     async def take_all(self, name: str) -> list[Any]:
-        """Everything that waits in a queue, taken out of it; nothing while there is no such queue."""
+        """Take all ready messages off a queue; empty if the queue does not exist."""
         found: list[Any] = []
         async with self.channel() as channel:
             with contextlib.suppress(aiormq.exceptions.ChannelNotFoundEntity):
@@ -138,7 +138,7 @@ async def open_desk(server: RabbitServer, handler: Handler = succeed, limits: Br
 
 
 async def until(check: Callable[[], Any], found: Callable[[], object] = lambda: "", timeout_sec: float = 30.0) -> None:
-    """Waits until `check` says yes, also when it has to be awaited."""
+    """Wait until `check`, sync or async, returns a true value."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_sec
     while True:

@@ -1,4 +1,4 @@
-"""Heads of answers that code of tenants may have written byte by byte: limits, and what they cannot forge."""
+"""Response heads, which tenants' code may write byte by byte: limits, and headers it cannot forge."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_heads_within_the_limits_pass(serve: Serve, fields: list[bytes]) -> None
 
 
 @pytest.mark.parametrize("fields", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_larger_heads_are_502(serve: Serve, fields: list[bytes]) -> None:
+def test_heads_over_the_limits_are_502(serve: Serve, fields: list[bytes]) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         peer.send(OK if "warm" in first else answer_with(fields))
 
@@ -42,8 +42,8 @@ def test_larger_heads_are_502(serve: Serve, fields: list[bytes]) -> None:
     assert "the head is over the limit of 65536 bytes or 100 fields" in json.loads(reply.body)["error"]
 
 
-def test_a_field_without_an_end_is_not_collected(serve: Serve) -> None:
-    """The instance would send 1 GB of it; the connection is closed long before."""
+def test_an_endless_field_is_not_buffered(serve: Serve) -> None:
+    """The instance tries to send 1 GB; the proxy closes the connection long before."""
     sent = 0
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -75,7 +75,7 @@ def test_a_204_has_no_length(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(("status", "fault"), [(502, "no_instances"), (502, "invalid_json"), (400, "bad_result"), (400, "unauthorized")])
-def test_only_refusals_by_the_runtime_become_errors_of_sless(serve: Serve, status: int, fault: str) -> None:
+def test_only_faults_that_the_runtime_may_report_become_sless_errors(serve: Serve, status: int, fault: str) -> None:
     front = serve(answering(f"HTTP/1.1 {status} X\r\nx-sless-fault: {fault}\r\ncontent-length: 0\r\n\r\n".encode()))
     for _ in range(2):
         reply = front.call()

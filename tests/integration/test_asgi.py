@@ -1,4 +1,4 @@
-"""What is not a call: Flask behind its mount, streams that follow, health, log lines of instances."""
+"""Requests that are not calls: the mounted Flask app, followed logs, health; and fetching log lines from instances."""
 
 import contextlib
 import json
@@ -74,7 +74,7 @@ def test_bodies_over_their_limit_never_reach_flask(path: str, content_type: str,
     assert asked == [1]
 
 
-def test_a_body_that_breaks_off_never_reaches_flask() -> None:
+def test_a_truncated_body_never_reaches_flask() -> None:
     asked: list[int] = []
 
     def flask(environ: dict[str, object], start_response: object) -> list[bytes]:
@@ -88,7 +88,7 @@ def test_a_body_that_breaks_off_never_reaches_flask() -> None:
     assert asked == []
 
 
-def test_a_flask_that_raises_is_a_json_500() -> None:
+def test_an_exception_in_flask_is_a_json_500() -> None:
     def flask(environ: dict[str, object], start_response: object) -> list[bytes]:
         raise RuntimeError("boom")
 
@@ -103,7 +103,7 @@ def test_a_flask_that_raises_is_a_json_500() -> None:
 
 @dataclass
 class Lines:
-    """A follower that gives what `pages` holds, then nothing."""
+    """A follower that returns the given pages, then empty ones."""
 
     pages: list[FollowPage]
     after: int = 0
@@ -123,7 +123,7 @@ def pages() -> list[FollowPage]:
     return [FollowPage(lines=("one", "two"), after=2), FollowPage(lines=(), after=2), FollowPage(lines=("three",), after=3, ended="ready")]
 
 
-def test_a_build_log_is_followed_to_its_end() -> None:
+def test_follow_a_build_log_to_its_end() -> None:
     lines = Lines(pages())
     with Front(follow_build=lines.open) as front:
         reply = ask(front, f"GET {BASE}/functions/f/versions/3?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}\r\n")
@@ -131,7 +131,7 @@ def test_a_build_log_is_followed_to_its_end() -> None:
     assert (lines.asked[0].version, lines.asked[0].name, lines.asked[0].after) == (3, "f", None)
 
 
-def test_as_server_sent_events() -> None:
+def test_follow_logs_as_server_sent_events() -> None:
     lines = Lines(pages())
     with Front(follow_logs=lines.open) as front:
         head = f"{AUTH}accept: text/event-stream\r\nlast-event-id: 7\r\n"
@@ -156,7 +156,7 @@ def test_as_server_sent_events() -> None:
         ([], False),
     ],
 )
-def test_accept_is_read_by_the_rules(accept: list[str], events: bool) -> None:
+def test_accept_header_is_parsed(accept: list[str], events: bool) -> None:
     assert wants_events([(b"accept", value.encode()) for value in accept]) is events
 
 
@@ -170,7 +170,7 @@ def test_a_line_with_carriage_returns_is_one_event() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["\xb2", "9" * 19, "-1", "1e3", ""])
-def test_a_cursor_that_was_never_ours_is_none(cursor: str) -> None:
+def test_an_invalid_cursor_is_ignored(cursor: str) -> None:
     lines = Lines(pages())
     with Front(follow_logs=lines.open) as front, front.connect() as client:
         client.send(f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}last-event-id: {cursor}\r\n\r\n".encode("latin-1"))
@@ -178,7 +178,7 @@ def test_a_cursor_that_was_never_ours_is_none(cursor: str) -> None:
     assert lines.asked[0].after is None
 
 
-def test_streams_ask_for_a_token_and_say_what_is_not_there() -> None:
+def test_streams_check_the_token_and_the_name() -> None:
     with Front(follow_logs=Lines([]).open) as front:
         assert ask(front, f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n\r\n").status == 401
         assert ask(front, f"GET /v1/namespaces/sless-x/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}\r\n").status == 403
@@ -186,7 +186,7 @@ def test_streams_ask_for_a_token_and_say_what_is_not_there() -> None:
         assert b"PATH_INFO" in ask(front, f"GET {BASE}/functions/f/logs?follow=0 HTTP/1.1\r\nhost: x\r\n{AUTH}\r\n").body
 
 
-def test_an_endless_stream_ends_with_its_caller_and_with_the_server() -> None:
+def test_an_endless_stream_ends_when_its_caller_leaves_or_the_server_stops() -> None:
     lines = Lines([FollowPage(lines=("one",), after=1)])
     started = time.monotonic()
     with Front(follow_logs=lines.open) as front:
@@ -204,7 +204,7 @@ def test_an_endless_stream_ends_with_its_caller_and_with_the_server() -> None:
     assert time.monotonic() - started < 8
 
 
-def test_a_namespace_follows_no_more_than_so_many_logs_at_once() -> None:
+def test_followed_logs_per_namespace_are_limited() -> None:
     wire = f"GET {BASE}/functions/f/logs?follow=1 HTTP/1.1\r\nhost: x\r\n{AUTH}\r\n"
     with Front(follow_logs=Lines([]).open) as front, contextlib.ExitStack() as stack:
         followers = [stack.enter_context(front.connect()) for _ in range(MOST_PER_NAMESPACE)]
@@ -303,7 +303,7 @@ def line_item(seq: int) -> dict[str, object]:
 
 
 def endless(peer: Peer) -> None:
-    """A page of which a byte comes now and then, and no end."""
+    """Sends an endless page, a byte now and then."""
     peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
     while True:
         time.sleep(0.1)
@@ -311,13 +311,13 @@ def endless(peer: Peer) -> None:
 
 
 def again_and_again(peer: Peer) -> None:
-    """A full page, always the same."""
+    """Sends the same full page every time."""
     body = json.dumps({"lines": [line_item(seq) for seq in range(1, 1001)], "last": 1000, "dropped": 0}).encode()
     peer.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
 
 @pytest.mark.parametrize("answer_logs", [endless, again_and_again])
-def test_no_instance_holds_up_the_lines_of_another(upstream_of: UpstreamOf, answer_logs: Callable[[Peer], None]) -> None:
+def test_a_bad_instance_does_not_delay_the_lines_of_others(upstream_of: UpstreamOf, answer_logs: Callable[[Peer], None]) -> None:
     asked = threading.Event()
 
     def bad(peer: Peer) -> None:

@@ -1,4 +1,4 @@
-"""Asynchronous calls on the real server: to their end through kill -9 of everything, with callbacks; and jobs as the contract says."""
+"""Asynchronous calls on a running server: kill -9, callbacks, cancelling; and jobs, contract §2."""
 
 import contextlib
 import hashlib
@@ -51,7 +51,7 @@ def handle(event):
 
 
 class Receiver:
-    """What was posted to it, by invocation id; answers 500 to the first `refusals` of each, and nothing while `hold` is clear."""
+    """Collects callbacks by invocation ID. Answers 500 to the first `refusals` of each call, and waits while `hold` is clear."""
 
     def __init__(self, refusals: int = 0) -> None:
         self.got: dict[str, list[dict[str, Any]]] = {}
@@ -70,12 +70,12 @@ class Receiver:
                 seen.append(told)
                 number = len(seen)
                 receiver.hold.wait(60)
-                with contextlib.suppress(ConnectionError):  # who was killed does not hear it
+                with contextlib.suppress(ConnectionError):  # the sender may have been killed
                     self.send_response(500 if number <= receiver.refusals else 204)
                     self.end_headers()
 
             def log_message(self, *args: object) -> None:
-                """Silent."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
@@ -111,14 +111,14 @@ def statuses(tenant: Tenant, name: str) -> Counter[str]:
 
 
 def accept(tenant: Tenant, path: str, event: dict[str, Any], callback_url: str) -> str | None:
-    """The id, None when the server was not there. One attempt, so that no back-off makes the test wait."""
+    """The call's ID, or None if the server was down. With one attempt only, as back-off would slow the test down."""
     headers = {"Prefer": "respond-async", "X-Sless-Callback-Url": callback_url, "X-Sless-Max-Attempts": "1"}
     try:
         answer = tenant.post(path, event, headers=headers)
     except requests.ConnectionError:
         return None
     if answer.status_code != 202:
-        assert answer.status_code in (404, 503), answer.text  # just started: the routes are not known yet
+        assert answer.status_code in (404, 503), answer.text  # just started, routes not loaded yet
         return None
     return str(answer.json()["id"])
 
@@ -147,7 +147,7 @@ def test_accepted_calls_all_end_though_everything_is_killed_half_way(
         product.start()
         for part in parts:
             part.result(120)
-    # A call whose answer the kill cut off may be in the queue too: then it is one more.
+    # A call whose 202 was lost in the kill may have been queued as well, so there may be more calls than accepted.
     wait_until(lambda: not {"queued", "running"} & statuses(tenant, "f").keys(), "all have ended", 200)
     ended = statuses(tenant, "f")
     assert set(ended) == {"succeeded", "dead"} and sum(ended.values()) >= count, ended
@@ -161,8 +161,8 @@ def test_accepted_calls_all_end_though_everything_is_killed_half_way(
     assert one["status"] in ("succeeded", "dead") and one["finished_at"]
 
 
-def test_a_callback_that_a_kill_interrupts_is_sent_again_and_signed(product: Product, receiver: Receiver) -> None:
-    """The receiver has it and has not answered yet when everything is killed."""
+def test_an_interrupted_callback_is_signed_and_sent_again(product: Product, receiver: Receiver) -> None:
+    """All processes are killed when the receiver has the request but has not answered yet."""
     tenant = product.tenant("t")
     tenant.deploy("f", "def handle(event):\n    return {'n': event['n']}\n")
     receiver.hold.clear()
@@ -185,7 +185,7 @@ def test_a_callback_that_a_kill_interrupts_is_sent_again_and_signed(product: Pro
         assert headers["X-Sless-Signature"] == "v1=" + hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def test_over_fn_the_handler_sees_the_request(product: Product) -> None:
+def test_asynchronous_calls_over_fn_pass_the_request(product: Product) -> None:
     tenant = product.tenant("t")
     url = tenant.deploy("f", HANDLER)
     answer = tenant.post(f"{url}/a/b", {"n": 1}, headers={"Prefer": "respond-async"})
@@ -194,7 +194,7 @@ def test_over_fn_the_handler_sees_the_request(product: Product) -> None:
     assert (ended["method"], ended["path"], ended["cold"]) == ("POST", f"{url}/a/b", False)
 
 
-def test_cancelled_stopped_and_run_again(product: Product) -> None:
+def test_cancel_stop_and_run_again(product: Product) -> None:
     tenant = product.tenant("t")
     tenant.deploy("f", HANDLER, http=False, timeout_sec=60)
     call_id = tenant.invoke_later("f", {"n": 1, "sleep": 50})
@@ -225,8 +225,8 @@ def handle(event):
 """
 
 
-def test_a_call_that_ends_the_instance_takes_no_other_with_it(product: Product, tmp_path: Path) -> None:
-    """At first all are beside it, and end with the instance."""
+def test_a_call_that_crashes_the_instance_fails_no_other_call(product: Product, tmp_path: Path) -> None:
+    """At first, the other calls run next to it and are lost with the instance."""
     tenant, flag = product.tenant("crash"), str(tmp_path / "flag")
     tenant.deploy("f", CRASH)
     innocent = [tenant.invoke_later("f", {"flag": flag}) for _ in range(5)]
@@ -240,7 +240,7 @@ def test_a_call_that_ends_the_instance_takes_no_other_with_it(product: Product, 
 # --- jobs, contract §2 ---
 
 
-def test_a_job_waits_for_its_build_and_tells_how_it_went(product: Product) -> None:
+def test_a_job_waits_for_its_build_and_reports_its_result(product: Product) -> None:
     tenant = product.tenant("t")
     made = tenant.create("j", "job", run_id=1, event_json={"n": 1}, env_vars={"A": "own"})
     assert made["phase"] == "Pending"
@@ -249,7 +249,7 @@ def test_a_job_waits_for_its_build_and_tells_how_it_went(product: Product) -> No
     assert (ended["phase"], ended["exit_code"]) == ("Succeeded", 0)
     assert json.loads(ended["message"]) == json.loads(ended["result"]) == {"event": {"n": 1}, "a": "own"}
     assert ended["created_at"] <= ended["start_time"] <= ended["completion_time"] and ended["run_name"]
-    # An upload alone never runs; the number that was run runs nothing; a higher one does.
+    # Neither an upload nor an old run_id starts a run; a higher run_id does.
     assert tenant.upload("j", JOB + "# new\n", "job").status_code == 202
     wait_until(lambda: tenant.get("jobs/j").json()["latest_state"] == "ready", "built")
     assert tenant.get("jobs/j").json()["run_name"] == ended["run_name"]
@@ -259,7 +259,7 @@ def test_a_job_waits_for_its_build_and_tells_how_it_went(product: Product) -> No
     assert json.loads(tenant.ended_job("j")["message"])["event"] == {"n": 2}
 
 
-def test_jobs_that_fail(product: Product) -> None:
+def test_failing_jobs(product: Product) -> None:
     tenant = product.tenant("t")
     table: list[tuple[str, str, dict[str, Any], tuple[str, ...], int | None]] = [
         ("raises", JOB, {"event_json": {"boom": 1}}, ("boom", "the last line"), None),
@@ -276,7 +276,7 @@ def test_jobs_that_fail(product: Product) -> None:
         assert ended["result"] is None and (exit_code is None or ended["exit_code"] == exit_code)
 
 
-def test_a_job_of_a_function_overrides_what_it_names(product: Product) -> None:
+def test_a_job_overrides_settings_of_its_function(product: Product) -> None:
     tenant = product.tenant("t")
     tenant.deploy("f", JOB, http=False, env_vars={"A": "function"}, timeout_sec=40)
     body = {"name": "plain", "function_ref": "f", "run_id": 1, "event_json": {"n": 1}}
@@ -288,7 +288,7 @@ def test_a_job_of_a_function_overrides_what_it_names(product: Product) -> None:
     assert "timed out after 1 s" in tenant.ended_job("slow")["message"]
 
 
-def test_many_jobs_at_once_keep_to_the_limit_and_a_deleted_one_is_stopped(product: Product) -> None:
+def test_jobs_respect_the_concurrency_limit_and_stop_when_deleted(product: Product) -> None:
     tenant = product.tenant("t")
     tenant.deploy("f", JOB, http=False)
     names = [f"j{number}" for number in range(20)]
@@ -304,7 +304,7 @@ def test_many_jobs_at_once_keep_to_the_limit_and_a_deleted_one_is_stopped(produc
         return phases["Succeeded"] == 20
 
     wait_until(all_ended, "all have ended", 120)
-    assert most == 2  # of three: a tenant leaves others as many as it has, or one
+    assert most == 2  # of three: one slot is left to other tenants
     other = product.tenant("other")
     other.deploy("f", JOB, http=False)
     for number in range(5):

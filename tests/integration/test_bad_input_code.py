@@ -1,4 +1,4 @@
-"""Uploads that are wrong or hostile, against the running server: archives, lists of files and dependencies, modules that fail to import."""
+"""Invalid and hostile uploads to a running server: archives, file lists, dependencies, modules that fail to import."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ def upload_zip(tenant: Tenant, data: bytes, name: str = "f") -> requests.Respons
 
 
 def entries_of(*infos: tuple[str, bytes, int]) -> bytes:
-    """A zip of (name, content, unix mode)."""
+    """A zip with entries of (name, content, Unix mode)."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content, mode in infos:
@@ -61,7 +61,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_archives_that_are_refused(tenant: Tenant, kind: str) -> None:
+def test_invalid_archives_are_rejected(tenant: Tenant, kind: str) -> None:
     tenant.create("f")
     answer = upload_zip(tenant, REFUSED[kind])
     body = refused(answer, 400, answer.json()["code"])
@@ -71,7 +71,7 @@ def test_archives_that_are_refused(tenant: Tenant, kind: str) -> None:
     assert tenant.get("functions/f").json()["phase"] == "Pending"
 
 
-def test_duplicate_names_are_refused(tenant: Tenant) -> None:
+def test_duplicate_names_are_rejected(tenant: Tenant) -> None:
     tenant.create("f")
     with pytest.warns(UserWarning, match="Duplicate name"):
         data = entries_of(WITH, WITH)
@@ -79,7 +79,7 @@ def test_duplicate_names_are_refused(tenant: Tenant) -> None:
 
 
 def test_a_zip_bomb(tenant: Tenant) -> None:
-    """300 MB of zeros in 300 KB; and one whose headers say that it is small."""
+    """300 MB of zeros in 300 KB, with true and with understated sizes in the headers."""
     tenant.create("f")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -117,7 +117,7 @@ def _central(name: str) -> bytes:
     return struct.pack("<4s6H3L5H2L", b"PK\1\2", 788, 20, 0, 0, 0, 33, 0, 0, 0, len(name), 0, 0, 0, 0, FILE << 16, 0) + name.encode()
 
 
-def test_a_zip_over_its_limit(tenant: Tenant) -> None:
+def test_a_zip_over_the_limit(tenant: Tenant) -> None:
     tenant.create("f")
     data = b"PK" + b"\0" * (32 << 20)
     assert "max_zip_bytes" in refused(upload_zip(tenant, data), 413, "too_large")["error"]
@@ -132,13 +132,13 @@ def test_a_zip_over_its_limit(tenant: Tenant) -> None:
         {"handler.py": HANDLER, "handler.py/x": ""}, {"a" * 5000: ""}, {"x\0": ""},
     ],
 )  # fmt: skip
-def test_files_as_json_that_are_refused(tenant: Tenant, files: Mapping[str, Any]) -> None:
+def test_invalid_json_file_lists_are_rejected(tenant: Tenant, files: Mapping[str, Any]) -> None:
     tenant.create("f")
     refused(tenant.upload("f", files), 400, "invalid")
     assert tenant.get("functions/f/versions").json() == []
 
 
-def test_after_refused_uploads_a_good_one_is_taken_and_nothing_of_the_bad_ones_is_kept(tenant: Tenant) -> None:
+def test_rejected_uploads_leave_no_trace(tenant: Tenant) -> None:
     path = tenant.deploy("f", HANDLER)
     for data in REFUSED.values():
         upload_zip(tenant, data)
@@ -148,7 +148,7 @@ def test_after_refused_uploads_a_good_one_is_taken_and_nothing_of_the_bad_ones_i
 
 
 @pytest.mark.parametrize("filler", [os.urandom(3 << 20), b"\n" + b"\0" * (3 << 20)], ids=["noise", "no line ends"])
-def test_a_form_takes_zips_that_are_large(tenant: Tenant, filler: bytes) -> None:
+def test_forms_accept_large_zips(tenant: Tenant, filler: bytes) -> None:
     tenant.create("f")
     buffer = io.BytesIO(zip_of({"handler.py": HANDLER}))
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:
@@ -162,7 +162,7 @@ def test_a_form_takes_zips_that_are_large(tenant: Tenant, filler: bytes) -> None
 
 
 def wheel_of(package: str) -> bytes:
-    """The smallest wheel there is; its module says its name."""
+    """A minimal wheel with a module that holds its own name."""
     info = f"{package}-1.0.dist-info"
     return zip_of(
         {
@@ -178,7 +178,7 @@ def wheel_of(package: str) -> bytes:
     ("mark", "newline"), [(b"\xef\xbb\xbf", "\n"), (b"", "\r\n"), (b"\xef\xbb\xbf", "\r\n"), (b"\xff\xfe", "\r\n")],
     ids=["BOM", "CRLF", "BOM and CRLF", "UTF-16"],
 )  # fmt: skip
-def test_requirements_as_editors_on_windows_write_them(tenant: Tenant, mark: bytes, newline: str) -> None:
+def test_requirements_with_windows_encodings_and_line_ends(tenant: Tenant, mark: bytes, newline: str) -> None:
     text = newline.join(["# ours", "--no-index", "--find-links wheels", "tinything==1.0  # the wheel beside", ""])
     raw = mark + text.encode("utf-16-le" if mark == b"\xff\xfe" else "utf-8")
     path = tenant.deploy(
@@ -229,7 +229,7 @@ BAD_MODULES = {
 
 
 @pytest.mark.parametrize("kind", BAD_MODULES)
-def test_python_modules_that_cannot_be_imported(tenant: Tenant, kind: str) -> None:
+def test_python_modules_that_fail_to_import(tenant: Tenant, kind: str) -> None:
     source, expected = BAD_MODULES[kind]
     tenant.create("f")
     assert tenant.upload("f", source).status_code == 202
@@ -252,7 +252,7 @@ NODE_MODULES = {
 
 
 @pytest.mark.parametrize("kind", NODE_MODULES)
-def test_node_modules_that_cannot_be_imported(tenant: Tenant, kind: str, node_binary: str) -> None:
+def test_node_modules_that_fail_to_import(tenant: Tenant, kind: str, node_binary: str) -> None:
     source, expected = NODE_MODULES[kind]
     tenant.create("f", runtime="nodejs20")
     assert tenant.upload("f", {"handler.js": source}).status_code == 202
@@ -270,7 +270,7 @@ def test_a_broken_version_leaves_the_old_one_serving(tenant: Tenant) -> None:
     assert tenant.post(path, 5).json() == {"got": 5}
 
 
-def test_a_module_that_never_ends_is_stopped_when_a_newer_upload_comes(tenant: Tenant) -> None:
+def test_a_newer_upload_stops_a_module_that_hangs_at_import(tenant: Tenant) -> None:
     tenant.create("f")
     tenant.upload("f", "import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
     tenant.upload("f", HANDLER)
@@ -279,8 +279,8 @@ def test_a_module_that_never_ends_is_stopped_when_a_newer_upload_comes(tenant: T
     assert [version["state"] for version in tenant.get("functions/f/versions").json()] == ["ready", "cancelled"]
 
 
-def test_no_upload_leaves_anything_in_the_staging_folder(tenant: Tenant) -> None:
-    """After all the others of this process, and after this one."""
+def test_uploads_leave_no_staging_files(tenant: Tenant) -> None:
+    """Neither uploads of earlier tests in this process nor this test's own."""
     tenant.create("f")
     for data in REFUSED.values():
         upload_zip(tenant, data)

@@ -1,4 +1,4 @@
-"""Handlers that misbehave while they are called: what the caller sees, and that the next call is served."""
+"""Handlers that misbehave during a call: the error the caller gets, and that the next call succeeds."""
 
 import contextlib
 import json
@@ -112,7 +112,7 @@ exports.handle = (event) => (DO[event] ? DO[event]() : { ok: event });
 
 @pytest.fixture(scope="module")
 def shared(product) -> Tenant:
-    """One tenant for all of this file: what one call does to an instance must not show in the next."""
+    """One tenant for the whole file: damage to an instance must not affect the next call."""
     return product.tenant("handlers")
 
 
@@ -128,7 +128,7 @@ def short(shared: Tenant) -> str:
 
 @pytest.fixture(scope="module")
 def once(shared: Tenant) -> str:
-    """Without instances: one run per call."""
+    """A function without instances: one run per call."""
     shared.deploy("once", PYTHON, http=False, timeout_sec=5)
     return "functions/once/invoke"
 
@@ -144,7 +144,7 @@ def works(tenant: Tenant, path: str) -> bool:
 
 
 def next_is_served(tenant: Tenant, path: str) -> None:
-    """A replaced instance may take a moment, within which a call waits."""
+    """Calls may wait a moment until an instance has been replaced."""
     answer = tenant.post(path, "again")
     assert answer.status_code == 200, answer.text
     assert answer.json()["ok"] == "again"
@@ -167,7 +167,7 @@ FAILURES: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("event", "status", "text"), FAILURES)
-def test_what_a_failing_python_handler_answers(shared: Tenant, python: str, event: str, status: int, text: str) -> None:
+def test_a_failing_python_handler(shared: Tenant, python: str, event: str, status: int, text: str) -> None:
     before = shared.post(python, "again").json()["pid"]
     answer = shared.post(python, event)
     assert answer.status_code == status, answer.text
@@ -187,13 +187,13 @@ BREAKS = {
 
 
 @pytest.mark.parametrize(("event", "text"), BREAKS.items())
-def test_what_a_caller_sees_when_the_instance_breaks_off(shared: Tenant, python: str, event: str, text: str) -> None:
+def test_an_instance_that_breaks_off_is_502(shared: Tenant, python: str, event: str, text: str) -> None:
     answer = shared.post(python, event)
     assert answer.status_code == 502, answer.text
     assert re.search(text, answer.json()["error"]), answer.text
     assert answer.headers["X-Sless-Error"] in ("function_exited", "function_broke_off")
     if event == "close":
-        # The kernel still completes one connection on a listening socket that was closed under a poll(); it breaks off.
+        # The kernel still accepts one connection on a listening socket that is closed during poll(), then resets it.
         wait_until(lambda: works(shared, python), "serves again")
         wait_until(
             lambda: "the function closed the listening socket" in shared.get("functions/python/logs").text,
@@ -203,7 +203,7 @@ def test_what_a_caller_sees_when_the_instance_breaks_off(shared: Tenant, python:
         next_is_served(shared, python)
 
 
-def test_an_answer_that_breaks_off_in_the_middle_is_seen_as_broken(shared: Tenant, python: str) -> None:
+def test_a_truncated_response_is_an_error_for_the_caller(shared: Tenant, python: str) -> None:
     with pytest.raises(requests.exceptions.RequestException):
         shared.post(python, "stream")
     next_is_served(shared, python)
@@ -220,7 +220,7 @@ def test_a_python_handler_that_never_returns(shared: Tenant, short: str, event: 
     wait_until(lambda: shared.invocation("short", answer.headers["X-Request-Id"]).get("status") == "timeout", "recorded as timed out")
 
 
-def test_many_that_never_return_do_not_stop_the_others(shared: Tenant) -> None:
+def test_a_function_recovers_from_many_calls_that_never_return(shared: Tenant) -> None:
     path = shared.deploy("few", PYTHON, timeout_sec=1, concurrency=4)
     answers: list[int] = []
     threads = [threading.Thread(target=lambda: answers.append(shared.post(path, "never").status_code)) for _ in range(8)]
@@ -268,14 +268,14 @@ ONCE: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("event", "status", "text"), ONCE)
-def test_the_same_without_instances(shared: Tenant, once: str, event: str, status: int, text: str) -> None:
+def test_a_failing_handler_without_instances(shared: Tenant, once: str, event: str, status: int, text: str) -> None:
     answer = shared.post(once, event)
     assert answer.status_code == status, answer.text
     assert text in answer.text
     assert "Traceback" not in answer.text
 
 
-def test_an_eater_without_instances(shared: Tenant) -> None:
+def test_memory_without_instances(shared: Tenant) -> None:
     shared.deploy("eater-once", PYTHON, http=False, memory_mb=64, timeout_sec=30)
     answer = shared.post("functions/eater-once/invoke", "eat")
     assert (answer.status_code, answer.headers["X-Sless-Error"]) == (502, "out_of_memory")
@@ -292,7 +292,7 @@ JOBS: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
 
 
 @pytest.mark.parametrize(("event", "text", "check"), JOBS)
-def test_jobs_that_fail_say_why(shared: Tenant, event: str, text: str, check: Callable[[dict[str, Any]], bool]) -> None:
+def test_failing_jobs_report_the_reason(shared: Tenant, event: str, text: str, check: Callable[[dict[str, Any]], bool]) -> None:
     name = f"job-{event.replace(' ', '-')}"
     limit_sec = 1 if event == "never" else 30
     shared.create(name, "job", timeout_sec=limit_sec, memory_mb=64, event_json=json.dumps(event), run_id=1)
@@ -317,15 +317,15 @@ NODE_FAILURES: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("event", "status", "text"), NODE_FAILURES)
-def test_what_a_failing_node_handler_answers(shared: Tenant, node: str, event: str, status: int, text: str) -> None:
+def test_a_failing_node_handler(shared: Tenant, node: str, event: str, status: int, text: str) -> None:
     answer = shared.post(node, event)
     assert answer.status_code == status, answer.text
     assert re.search(text, answer.text), answer.text
-    # Also after the one that spins: the call waits until another instance stands in its place.
+    # Also after `spin`: the call waits for the new instance.
     next_is_served(shared, node)
 
 
-def test_an_instance_that_is_stopped_costs_one_time_out(tenant: Tenant) -> None:
+def test_a_stopped_instance_costs_one_timeout(tenant: Tenant) -> None:
     path = tenant.deploy("f", "import os\ndef handle(event):\n    return os.getpid()\n", timeout_sec=1)
     stopped = tenant.post(path).json()
     os.kill(stopped, signal.SIGSTOP)
@@ -334,7 +334,7 @@ def test_an_instance_that_is_stopped_costs_one_time_out(tenant: Tenant) -> None:
     assert (answer.status_code, answer.json() != stopped) == (200, True), answer.text
 
 
-def test_a_node_handler_that_raises_in_a_timer_fails_alone(shared: Tenant, node: str) -> None:
+def test_a_node_handler_that_raises_in_a_timer(shared: Tenant, node: str) -> None:
     answer = shared.post(node, "later")
     assert answer.status_code in (500, 502, 504)
     next_is_served(shared, node)
@@ -347,7 +347,7 @@ def test_node_memory(shared: Tenant, node_binary: str) -> None:
     next_is_served(shared, path)
 
 
-def test_a_caller_that_leaves_ends_its_run(shared: Tenant, once: str) -> None:
+def test_a_run_ends_when_its_caller_leaves(shared: Tenant, once: str) -> None:
     with contextlib.suppress(requests.exceptions.ReadTimeout):
         requests.post(
             f"{shared.product.url}/v1/namespaces/{shared.namespace}/{once}", json="never", timeout=1,

@@ -1,4 +1,4 @@
-"""What the machine does to the server: a locked database, a full disk, taken ports and folders, wrong files in the data folder."""
+"""Trouble with the machine: a locked database, a full disk, ports and databases in use, invalid files in the data folder."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ HANDLER = "def handle(event):\n    return {'got': event}\n"
 
 @contextlib.contextmanager
 def locked(product: Product) -> Iterator[None]:
-    """Another process's hand on the database: nobody else can write, whatever they wait."""
+    """Another connection locks the database, so that no process can write, however long it waits."""
     connection = sqlite3.connect(product.place.data_dir / "sless.db", isolation_level=None)
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -34,7 +34,7 @@ def locked(product: Product) -> Iterator[None]:
 
 @pytest.mark.timeout(180)
 def test_a_locked_database(own_product: Product) -> None:
-    """For longer than the busy time-out: writes are refused and say so, calls go on, and afterwards everything does."""
+    """Locked for longer than the busy timeout: writes fail with 503, calls still work, and all works once it is unlocked."""
     tenant = own_product.tenant("t")
     path = tenant.deploy("f", HANDLER)
     with locked(own_product):
@@ -61,20 +61,20 @@ def test_a_locked_database(own_product: Product) -> None:
     for name in calls:
         assert "busy" in refused(answers[name], 503, "unavailable")["error"], name
         assert answers[name].headers["Retry-After"], name
-    # Nothing of what was refused has happened; all of it is possible now.
+    # The refused writes had no effect, and succeed now.
     assert [item["name"] for item in tenant.get("functions").json()] == ["f"]
     assert len(tenant.get("functions/f/versions").json()) == 1
     tenant.create("g")
     assert tenant.upload("f", HANDLER + "# two\n").status_code == 202
     assert tenant.settled("f", version=2)["active_version"] == 2
     assert tenant.post(path, 7).json() == {"got": 7}
-    # The calls of that time are in the history all the same.
+    # The history includes the calls made while the database was locked.
     wait_until(lambda: len(tenant.get("functions/f/invocations").json()) >= 21, "the calls are recorded")
 
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
-    """A file system of its own where mounting is allowed."""
+    """A separate small file system, where mounting is allowed."""
     folder.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "sless-test", str(folder)], capture_output=True, check=False)
     try:
@@ -86,7 +86,7 @@ def small_disk(folder: Path, size_mb: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def on_small_disk(folder: Path) -> Iterator[tuple[Path, Tenant]]:
-    """A disk of 24 MB, and a tenant of the server whose data are there."""
+    """A 24 MB disk, and a tenant on a server that keeps its data there."""
     if not can_mount(folder):
         unavailable("the right to mount a file system", "nothing; run the tests as root")
     with contextlib.ExitStack() as stack:
@@ -108,7 +108,7 @@ def can_mount(folder: Path) -> bool:
 
 
 def test_a_full_disk_while_uploading(tmp_path: Path) -> None:
-    """A disk of 24 MB, or, where none can be mounted, a server whose files may not grow over 4 MB: the kernel refuses alike."""
+    """On a 24 MB disk or, where mounting is not allowed, with files limited to 4 MB, which fails in the same way."""
     mounts = can_mount(tmp_path)
     noise = os.urandom(30 << 20) if mounts else os.urandom(5 << 20)
     big = zip_of({"handler.py": HANDLER, "noise": noise})
@@ -136,8 +136,8 @@ def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
 
 
-def test_a_disk_that_is_full_before_anything_is_asked(tmp_path: Path) -> None:
-    """Not one page is left for the database: writes are refused in words, calls and reads go on, and room makes all well."""
+def test_a_disk_without_a_free_page(tmp_path: Path) -> None:
+    """Writes fail with a clear error, calls and reads still work, and the server recovers once there is space."""
     with on_small_disk(tmp_path) as (disk, tenant):
         path = tenant.deploy("f", HANDLER)
         filler = disk / "filler"
@@ -164,7 +164,7 @@ def handle(event):
 
 
 def test_runs_on_a_full_disk(tmp_path: Path) -> None:
-    """A run that cannot begin says so at once, one that cannot leave its result too; the server says that it is not ready."""
+    """Runs that cannot start or cannot store their result fail at once, and the server reports that it is not ready."""
     with on_small_disk(tmp_path) as (disk, tenant):
         tenant.deploy("once", PATIENT, http=False)
         assert tenant.post("functions/once/invoke").text == "x" * 100_000
@@ -195,7 +195,7 @@ def fill(path: Path) -> None:
         os.close(descriptor)
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_in_use(tmp_path: Path) -> None:
     with new_place(tmp_path) as place, socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = place.run("serve", "--port", str(port))
@@ -212,7 +212,7 @@ NO_DATABASE = b"this is no database, but a text that is long enough to look at" 
 @pytest.mark.parametrize(
     ("name", "content", "expected"), [("sless.db", NO_DATABASE, "database"), ("jwt-secret", b"short", "jwt-secret")], ids=["db", "secret"]
 )
-def test_files_in_the_data_folder_that_are_something_else(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+def test_invalid_files_in_the_data_folder(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     with new_place(tmp_path) as place:
         place.data_dir.mkdir()
         (place.data_dir / name).write_bytes(content)
@@ -224,7 +224,7 @@ def test_files_in_the_data_folder_that_are_something_else(tmp_path: Path, name: 
 
 @pytest.mark.slow
 def test_one_local_server_per_database(tmp_path: Path, postgres_url: str) -> None:
-    """The functions of each would be out of its own folder: a second one is refused, and may come when the first was killed."""
+    """Each keeps functions in its own data folder: a second server must not start until the first is gone, even after kill -9."""
     with new_place(tmp_path / "one") as here, new_place(tmp_path / "two") as there:
         one, two = (Product(place, SLESS_DATABASE_URL=postgres_url, SLESS_BACKEND="local") for place in (here, there))
         try:

@@ -1,4 +1,4 @@
-"""Requests that are wrong, against the running server: fields, types, names, sizes and tokens. Each ends in one clear sentence."""
+"""Invalid requests to a running server: fields, types, names, sizes and tokens, each with a clear error."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from tests.services.product import Tenant
 
 
 def refused(answer: requests.Response, status: int, code: str) -> dict[str, Any]:
-    """The error in its one shape."""
+    """Check the shape of the error and return its body."""
     assert answer.status_code == status, answer.text
     body = answer.json()
     assert set(body) == {"error", "code", "details", "request_id"}
@@ -28,7 +28,7 @@ def fields_of(body: dict[str, Any]) -> set[str]:
     return {detail["field"] for detail in body["details"]}
 
 
-def test_all_mistakes_of_a_request_are_told_at_once(tenant: Tenant) -> None:
+def test_all_invalid_fields_are_reported_at_once(tenant: Tenant) -> None:
     answer = tenant.post(
         "functions",
         {
@@ -48,7 +48,7 @@ def test_all_mistakes_of_a_request_are_told_at_once(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a" * 41, "Upper", "1st", "-x", "x-", "a_b", "a.b", "a/b", "é", "admin", "api", "a\n", " a", "a\u0000"]
 )
-def test_names_out_of_range(tenant: Tenant, name: str) -> None:
+def test_invalid_names(tenant: Tenant, name: str) -> None:
     for path, body in (
         ("functions", {"runtime": "python3.11"}),
         ("services", {"runtime": "python3.11"}),
@@ -68,7 +68,7 @@ def test_wrong_types(tenant: Tenant, body: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"", b"\xff\xfe", b'{"a": NaN}', b'{"name": "\\ud800"}', b"[" * 100_000, b'{"run_id": ' + b"9" * 5000 + b"}"]
 )
-def test_what_is_not_json(tenant: Tenant, body: bytes) -> None:
+def test_invalid_json(tenant: Tenant, body: bytes) -> None:
     answer = tenant.post("functions", data=body, headers={"Content-Type": "application/json"})
     assert refused(answer, 400, answer.json()["code"])["code"] in ("invalid", "invalid_json")
 
@@ -80,7 +80,7 @@ def test_ten_megabytes_of_json(tenant: Tenant) -> None:
         answer = tenant.call(method, path, data=text, headers={"Content-Type": "application/json"})
         body = refused(answer, 413, "too_large")
         assert "max_json_bytes" in body["error"] and str(1 << 20) in body["error"]
-    # Chunked: the size is not known beforehand.
+    # Chunked: the size is not known in advance.
     answer = tenant.post("functions", data=iter([text[:100], text[100:]]), headers={"Content-Type": "application/json"})
     refused(answer, 413, "too_large")
     assert tenant.get("functions/f").status_code == 200
@@ -112,7 +112,7 @@ def _none(tenant: Tenant) -> str:
 
 
 def _tampered(tenant: Tenant) -> str:
-    """Another subject under a signature that was right."""
+    """A token with its subject changed after signing."""
     head, _, signature = tenant.token.split(".")
     payload = {"sub": "mallory", "exp": int(time.time()) + 60}
     return f"{head}.{base64.urlsafe_b64encode(json.dumps(payload).encode()).decode().rstrip('=')}.{signature}"
@@ -147,11 +147,11 @@ def test_forged_tokens(tenant: Tenant, kind: str, path: str) -> None:
     assert not token or token not in answer.text
 
 
-def test_the_key_that_signs_is_the_reason_why_a_token_is_accepted(tenant: Tenant) -> None:
+def test_a_token_signed_with_the_right_key_is_accepted(tenant: Tenant) -> None:
     assert tenant.get("/v1/whoami", headers={"Authorization": f"Bearer {_token(tenant)}"}).json()["sub"] == "mallory"
 
 
-def test_another_tenant_sees_and_changes_nothing(tenant: Tenant) -> None:
+def test_other_tenants_have_no_access(tenant: Tenant) -> None:
     tenant.create("f")
     stranger = tenant.product.tenant("stranger")
     base = f"/v1/namespaces/{tenant.namespace}"

@@ -1,4 +1,4 @@
-"""Each group of the bench starts, measures for a moment and prints its rows: that it runs, not how fast. `make soak` runs more groups."""
+"""Each benchmark group starts, measures briefly and prints its rows. `make soak` runs more groups."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The bounds of dependencies in setup.cfg: the lowest and the highest versions that they allow serve a function."""
+"""sless serves a function with the lowest and the highest versions that setup.cfg allows."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ UV = Path(sys.executable).with_name("uv")
 
 @pytest.fixture
 def index() -> dict[str, str]:
-    """uv does not read pip's settings."""
+    """Package index settings for uv, which does not read pip's."""
     asked = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True)
     url = os.environ.get("PIP_INDEX_URL") or asked.stdout.strip()
     return {"UV_DEFAULT_INDEX": url} if url else {}

@@ -1,4 +1,4 @@
-"""Cron triggers as users meet them: the running server, a function, the real clock, and kill -9."""
+"""Cron triggers on a running server: the real clock, kill -9 and downtime."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ def marks(tmp_path: Path) -> Counter[str]:
 
 
 def as_if_set(product: Product, minutes_ago: float) -> None:
-    """The server must be down: as if all functions and triggers had been made that long ago."""
+    """Backdate all functions and triggers in the database. The server must be down."""
     since = datetime.now(UTC) - timedelta(minutes=minutes_ago)
     with sqlite3.connect(product.place.data_dir / "sless.db") as connection:
         text = since.isoformat(" ", "microseconds")[:26]
@@ -59,7 +59,7 @@ def as_if_set(product: Product, minutes_ago: float) -> None:
     connection.close()
 
 
-def test_it_fires_at_the_minute_once_also_when_its_worker_is_killed(own_product: Product, tmp_path: Path) -> None:
+def test_fires_once_per_minute_even_if_the_worker_is_killed(own_product: Product, tmp_path: Path) -> None:
     tenant = own_product.tenant("t")
     tenant.deploy("f", HANDLER, http=False)
     made = cron(tenant, tmp_path, sleep=2)
@@ -73,7 +73,7 @@ def test_it_fires_at_the_minute_once_also_when_its_worker_is_killed(own_product:
     own_product.await_ready()
     wait_until(lambda: statuses(tenant) == ["succeeded"] * 2, f"both have ended: {own_product.log}", 40)
     assert timedelta() <= late < timedelta(seconds=5)
-    # One claim each; a call that was going on when the worker was killed is made again.
+    # One claim each; calls that ran when the worker was killed run again.
     assert 1 <= marks(tmp_path)["other"] <= 2 and 1 <= marks(tmp_path)["t"] <= 2
     shown = {item["name"]: item for item in tenant.get("triggers").json()}
     for name in ("t", "other"):
@@ -83,7 +83,7 @@ def test_it_fires_at_the_minute_once_also_when_its_worker_is_killed(own_product:
     assert usage["invocations"] == 2 and usage["gb_seconds"] > 0
 
 
-def test_what_was_claimed_before_a_kill_runs_after_it(own_product: Product, tmp_path: Path) -> None:
+def test_a_firing_claimed_before_a_kill_runs_after_the_restart(own_product: Product, tmp_path: Path) -> None:
     tenant = own_product.tenant("t")
     tenant.deploy("f", HANDLER, http=False)
     made = cron(tenant, tmp_path, schedule="0 0 1 1 *")
@@ -99,8 +99,8 @@ def test_what_was_claimed_before_a_kill_runs_after_it(own_product: Product, tmp_
     assert calls(tenant)[0]["attempts"] == 1 and made["next_schedule_time"]
 
 
-def test_after_a_pause(own_product: Product, tmp_path: Path) -> None:
-    """Down for ten minutes, by the database: within the grace it fires once, beyond it that is on record."""
+def test_after_downtime(own_product: Product, tmp_path: Path) -> None:
+    """Ten minutes of downtime, by the database: fires once within the grace period, records a miss beyond it."""
     tenant = own_product.tenant("t")
     tenant.deploy("f", HANDLER, http=False)
     cron(tenant, tmp_path, "patient", misfire_grace_seconds=3600)
@@ -121,7 +121,7 @@ def test_after_a_pause(own_product: Product, tmp_path: Path) -> None:
     assert 'sless_cron_firings_total{result="missed"} 1.0' in metrics and "sless_cron_delay_seconds_count" in metrics
 
 
-def test_the_instance_that_was_started_before_is_used_and_leaves(tenant: Tenant, tmp_path: Path) -> None:
+def test_a_pre_warmed_instance_serves_calls_and_stops(tenant: Tenant, tmp_path: Path) -> None:
     tenant.deploy("f", HANDLER, http=False)
     cron(tenant, tmp_path, schedule="0 0 1 1 *")
     first = [tenant.post("functions/f/invoke", {"marks": str(tmp_path / "m"), "mark": "x"}).json()["pid"] for _ in range(2)]

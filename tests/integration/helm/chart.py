@@ -1,4 +1,4 @@
-"""The chart as Helm renders it, and sets of values to render it with."""
+"""Renders the chart with Helm, and defines sets of values for it."""
 
 import base64
 from pathlib import Path
@@ -84,7 +84,7 @@ VALUES: dict[str, dict[str, Any]] = {
 
 
 def render(values: dict[str, Any] | None = None, *, name: str = "sless", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
-    """All objects, tests included. Raises HelmError."""
+    """All objects, including the chart's test. Raises HelmError."""
     with helm_python.Chart.load(CHART) as chart:
         files = chart.render(values=values or {}, name=name, namespace=namespace)
     texts = [text for path, text in sorted(files.items()) if not path.endswith("NOTES.txt")]
@@ -110,7 +110,7 @@ def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def environment_of(objects: list[dict[str, Any]]) -> dict[str, str]:
-    """What the server's container gets: values of ConfigMap, Secret and env; `secret/key` for what lies in a Secret."""
+    """The environment of the server's container, from ConfigMap, Secret and env; `secret/key` stands for values in a Secret."""
     container = pod_of(objects)["containers"][0]
     found: dict[str, str] = {}
     for source in container["envFrom"]:

@@ -1,4 +1,4 @@
-"""The chart: what it renders is valid on every supported Kubernetes, safe, and says everything that sless can be told."""
+"""The chart renders valid, safe objects for every supported Kubernetes version and covers all sless settings."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ from tests.integration.helm.chart import (
 
 KUBERNETES = ("1.30", "1.37")
 FOREIGN_KINDS = {"ServiceMonitor"}
-"""Of Prometheus's operator, whose schema is not Kubernetes's."""
+"""From the Prometheus operator; the Kubernetes schemas do not cover it."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_default_is_one_pod_with_sqlite_on_a_volume(rendered):
     assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "sless"}
 
 
-def test_what_sless_gets_by_default_starts_it(rendered):
+def test_sless_starts_with_the_default_environment(rendered):
     environment = environment_of(rendered["default"])
     settings = load({**environment, "SLESS_JWT_SECRET": "x" * 32, "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert (settings.backend, settings.auth_mode, settings.host, settings.port) == ("kubernetes", "secret", "0.0.0.0", 9090)
@@ -83,7 +83,7 @@ def test_what_sless_gets_by_default_starts_it(rendered):
     assert (settings.database_url, settings.s3_endpoint, settings.registry_host) == ("", "", "")
 
 
-def test_every_value_arrives_in_its_setting(rendered):
+def test_every_value_reaches_its_setting(rendered):
     settings = load({**environment_of(rendered["full"]), "SLESS_JWT_SECRET": "s" * 40})
     assert settings.database_url == DATABASE["database"]["url"]
     assert (settings.s3_endpoint, settings.s3_access_key, settings.s3_secret_key) == ("https://s3.example.net", "ak-s3", "sk-s3")
@@ -102,8 +102,8 @@ def test_every_value_arrives_in_its_setting(rendered):
     assert (settings.host, settings.port, settings.graceful_timeout_sec) == ("::", 8080, 60)
 
 
-def test_each_setting_is_reachable_and_has_one_home(rendered):
-    """By a value of its own or under `settings`, which the schema lists; values.yaml names it."""
+def test_each_setting_can_be_set_in_exactly_one_place(rendered):
+    """Either as a named value or under `settings`, as listed in the schema; values.yaml documents it."""
     names = {item.name for item in fields(Settings)}
     listed = set(json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["properties"])
     reached = {name.removeprefix(PREFIX).lower() for name in environment_of(rendered["full"]) if name.startswith(PREFIX)}
@@ -123,7 +123,7 @@ def test_secrets_are_never_in_a_config_map(rendered, name):
 def test_no_secret_is_readable_outside_a_secret(rendered):
     secrets = ("pw-database", "ak-s3", "sk-s3", "pw-rabbit", "pw-registry", "pw-harbor", "tok-metrics", "s" * 40)
     outside = json.dumps([item for item in rendered["full"] if item["kind"] != "Secret"])
-    # Not stringData: what an upgrade leaves away there stays in the cluster, and in the server's environment.
+    # Not stringData: keys that an upgrade removes there stay in the cluster, and so in the server's environment.
     assert not [item for item in rendered["full"] if "stringData" in item]
     values = [value for item in rendered["full"] if item["kind"] == "Secret" for value in item["data"].values()]
     inside = b"\n".join(base64.b64decode(value) for value in values).decode()
@@ -131,7 +131,7 @@ def test_no_secret_is_readable_outside_a_secret(rendered):
     assert [text for text in secrets[:4] if text not in inside] == []
 
 
-def test_existing_secrets_are_referred_to(rendered):
+def test_existing_secrets_are_referenced(rendered):
     environment = environment_of(rendered["existing"])
     assert environment["SLESS_JWT_SECRET"] == "jwt/jwt-secret"
     assert environment["SLESS_DATABASE_URL"] == "pg/url"
@@ -143,7 +143,7 @@ def test_existing_secrets_are_referred_to(rendered):
     assert [item for item in rendered["existing"] if item["kind"] == "Secret"] == []
 
 
-def test_pods_may_do_as_little_as_possible(rendered):
+def test_pods_have_minimal_privileges(rendered):
     for objects in rendered.values():
         for pod in (pod_of(objects), one(objects, "Pod", "sless-test")["spec"]):
             assert pod["securityContext"]["runAsNonRoot"] is True
@@ -156,7 +156,7 @@ def test_pods_may_do_as_little_as_possible(rendered):
             assert {"/tmp", "/data"} <= {item["mountPath"] for item in container["volumeMounts"]}
 
 
-def test_replicas_roll_without_a_volume(rendered):
+def test_replicas_use_rolling_updates_without_a_volume(rendered):
     deployment = one(rendered["full"], "Deployment")["spec"]
     assert deployment["replicas"] == 3
     assert deployment["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
@@ -165,13 +165,13 @@ def test_replicas_roll_without_a_volume(rendered):
 
 
 @pytest.mark.parametrize("values", [DATABASE, S3])
-def test_half_of_the_state_outside_still_needs_the_volume(values):
+def test_external_database_or_s3_only_still_needs_the_volume(values):
     objects = render(values)
     assert "PersistentVolumeClaim" in kinds_of(objects)
     assert one(objects, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_running_calls_get_their_time(rendered):
+def test_running_calls_get_time_to_finish(rendered):
     for values, objects in rendered.items():
         grace_sec = pod_of(objects)["terminationGracePeriodSeconds"]
         stop_sec = int(environment_of(objects)["SLESS_GRACEFUL_TIMEOUT_SEC"])
@@ -182,7 +182,7 @@ def test_running_calls_get_their_time(rendered):
 def test_probes(rendered):
     container = pod_of(rendered["default"])["containers"][0]
     assert container["startupProbe"]["httpGet"]["path"] == "/readyz"
-    # A database that is away or a full disk keep no call from an instance that stands.
+    # Calls still reach running instances when the database is down or the disk is full.
     assert container["readinessProbe"]["httpGet"]["path"] == container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["args"] == ["serve"]
 
@@ -191,7 +191,7 @@ def test_maintenance_serves_nothing(rendered):
     container = pod_of(rendered["maintenance"])["containers"][0]
     assert "args" not in container
     assert not [name for name in container if name.endswith("Probe")]
-    # It ends at once when it is asked to: the first process of a container gets no signal that it neither blocks nor handles.
+    # It must end at once on SIGTERM; a container's first process only gets signals that it blocks or handles.
     script = container["command"][2]
     mask = "import signal; old = signal.sigwait; signal.sigwait = lambda what: print(sorted(signal.pthread_sigmask(0, ())), sorted(what))"
     said = subprocess.run([sys.executable, "-c", f"{mask}; {script}"], capture_output=True, text=True, check=True).stdout
@@ -206,8 +206,8 @@ def test_a_changed_setting_restarts_the_pod(changed):
     assert _annotations(render(changed)) != _annotations(render())
 
 
-def test_an_unchanged_one_does_not():
-    """Although the secret that Helm makes without a cluster differs each time."""
+def test_an_unchanged_setting_does_not_restart_the_pod():
+    """Even though Helm generates a new secret each time it renders without a cluster."""
     assert _annotations(render()) == _annotations(render())
     assert one(render(), "Secret", "sless-jwt")["data"] != one(render(), "Secret", "sless-jwt")["data"]
 
@@ -216,7 +216,7 @@ def _annotations(objects):
     return one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"]
 
 
-def test_the_ingress_lets_long_calls_and_large_bodies_pass(rendered):
+def test_the_ingress_allows_long_calls_and_large_bodies(rendered):
     ingress = one(rendered["full"], "Ingress")
     annotations = ingress["metadata"]["annotations"]
     prefix = "nginx.ingress.kubernetes.io/proxy-"
@@ -235,7 +235,7 @@ def test_urls(rendered):
     assert per_function["SLESS_INGRESS_HOST"] == "apps.example.net"
 
 
-def test_builds_and_the_chart_s_test_reach_sless_through_its_network_policy(rendered):
+def test_the_network_policy_admits_builds_and_the_chart_test(rendered):
     (rule,) = one(rendered["full"], "NetworkPolicy")["spec"]["ingress"]
     assert rule["from"] == [
         *FULL["networkPolicy"]["from"],
@@ -257,7 +257,7 @@ def test_the_registry_login():
     assert list(servers("localhost:5000")) == ["localhost:5000"]
 
 
-def test_objects_of_two_releases_do_not_meet():
+def test_objects_of_two_releases_do_not_collide():
     def names(name, namespace):
         objects = render(FULL, name=name, namespace=namespace)
         return {(item["kind"], item["metadata"]["name"]) for item in objects if item["kind"].startswith("ClusterRole")}
@@ -266,8 +266,8 @@ def test_objects_of_two_releases_do_not_meet():
     assert not names("blue", "one") & names("green", "one")
 
 
-def test_the_log_of_the_test_pod_can_be_read_after_it(rendered):
-    """`helm test --logs` reads it when the hook is over, and so after its deletion by hook-succeeded."""
+def test_the_test_pod_is_kept_for_its_log(rendered):
+    """`helm test --logs` reads the log after the hook, when hook-succeeded would have deleted the pod."""
     assert one(rendered["default"], "Pod", "sless-test")["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
 
 
@@ -282,7 +282,7 @@ def test_notes_have_three_commands():
 
 
 @pytest.mark.parametrize(("tls", "scheme"), [("wild", "https"), ("", "http")])
-def test_notes_tell_where_functions_are(tls, scheme):
+def test_notes_show_the_url_of_functions(tls, scheme):
     hosts = {"functions": {"ingress": {"host": "fn.example.org", "tlsSecret": tls}}}
     assert f"has its own host: {scheme}://NAME-NAMESPACE.fn.example.org" in notes_of(hosts)
     text = notes_of(hosts | {"externalUrl": "https://sless.example.org"})
@@ -290,7 +290,7 @@ def test_notes_tell_where_functions_are(tls, scheme):
     assert "WARNING: functions.ingress.host has no effect" in text
 
 
-def test_versions_are_the_product_s():
+def test_chart_and_image_have_the_version_of_sless():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == __version__
     assert pod_of(render())["containers"][0]["image"] == f"sless/sless:{__version__}"
@@ -331,7 +331,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_values_are_refused_with_a_clear_text(case):
+def test_invalid_values_are_rejected_with_a_clear_message(case):
     values, expected = BROKEN[case]
     with pytest.raises(helm_python.HelmError) as caught:
         render(values)
@@ -339,13 +339,13 @@ def test_broken_values_are_refused_with_a_clear_text(case):
     assert re.search(expected.replace("://", ":.."), text, re.DOTALL), text
 
 
-def test_replicas_with_everything_are_taken():
+def test_replicas_with_postgresql_and_s3_are_accepted():
     assert one(render({"replicas": 2, **DATABASE, **S3}), "Deployment")["spec"]["replicas"] == 2
     assert one(render(EXISTING), "Deployment")["spec"]["replicas"] == 2
 
 
-def test_functions_let_these_pods_in(rendered):
-    """The NetworkPolicy of tenants' namespaces asks for this label and for sless's namespace."""
+def test_pods_carry_the_label_that_function_policies_admit(rendered):
+    """The NetworkPolicy in tenants' namespaces matches on this label and the namespace of sless."""
     for values in VALUES:
         labels = one(rendered[values], "Deployment")["spec"]["template"]["metadata"]["labels"]
         assert labels[SERVER_LABEL] == "server"
