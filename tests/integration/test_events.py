@@ -1,4 +1,4 @@
-"""Event triggers on a real RabbitMQ: what becomes of a message, and what a listener survives."""
+"""Event triggers with a real RabbitMQ: message handling, and failures that a listener recovers from."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.services.rabbitmq import RabbitServer
 pytestmark = pytest.mark.xdist_group("events")
 
 
-async def test_a_message_is_acknowledged_after_success_only(rabbit_server: RabbitServer) -> None:
+async def test_messages_are_acknowledged_only_after_success(rabbit_server: RabbitServer) -> None:
     go = asyncio.Event()
 
     async def slow(call: MessageCall) -> MessageOutcome:
@@ -48,7 +48,7 @@ async def test_a_message_is_acknowledged_after_success_only(rabbit_server: Rabbi
         assert (shown["message_id"], shown["redelivered"], shown["trigger"]) == ("m-1", False, "mail")
 
 
-async def test_a_stopped_listener_leaves_what_it_did_not_finish(rabbit_server: RabbitServer) -> None:
+async def test_a_stopped_listener_returns_unfinished_messages(rabbit_server: RabbitServer) -> None:
     async def stuck(call: MessageCall) -> MessageOutcome:
         await asyncio.sleep(3600)
         return OK
@@ -58,7 +58,7 @@ async def test_a_stopped_listener_leaves_what_it_did_not_finish(rabbit_server: R
         await desk.publish(*(b"%d" % number for number in range(8)))
         await until(lambda: desk.function.running == 2)
         stopping = asyncio.create_task(listener.stop(1.5))
-        await until(lambda: holds(desk, 6))  # those that wait go back while calls still run
+        await until(lambda: holds(desk, 6))  # waiting messages return while calls still run
         assert desk.function.running == 2
         await stopping
         await until(lambda: holds(desk, 8))
@@ -70,7 +70,7 @@ async def holds(desk: Desk, count: int, name: str | None = None) -> bool:
     return (await desk.counts(name))[0] == count
 
 
-async def test_what_fails_is_tried_again_and_then_buried_with_the_reason(rabbit_server: RabbitServer) -> None:
+async def test_failing_messages_are_retried_then_dead_lettered_with_the_reason(rabbit_server: RabbitServer) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
         return failed(f"no luck with attempt {call.attempt}")
 
@@ -99,7 +99,7 @@ async def test_what_fails_is_tried_again_and_then_buried_with_the_reason(rabbit_
         assert await desk.counts() == (0, 1)
 
 
-async def test_what_can_never_work_is_buried_at_once(rabbit_server: RabbitServer) -> None:
+async def test_non_retryable_failures_are_dead_lettered_at_once(rabbit_server: RabbitServer) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
         return failed("not JSON", non_retryable=True)
 
@@ -110,7 +110,7 @@ async def test_what_can_never_work_is_buried_at_once(rabbit_server: RabbitServer
         assert len(desk.function.calls) == 1
 
 
-async def test_a_function_that_cannot_be_asked_costs_no_attempt(rabbit_server: RabbitServer) -> None:
+async def test_a_function_that_is_not_ready_costs_no_attempt(rabbit_server: RabbitServer) -> None:
     answers = iter([failed("it is being built", served=False), failed("it is being built", served=False), OK])
 
     async def later(call: MessageCall) -> MessageOutcome:
@@ -127,7 +127,7 @@ async def test_a_function_that_cannot_be_asked_costs_no_attempt(rabbit_server: R
         assert {call.attempt for call in desk.function.calls} == {1}
 
 
-async def test_a_message_that_waits_for_its_function_goes_back_at_once(rabbit_server: RabbitServer) -> None:
+async def test_stopping_returns_messages_of_a_function_that_is_not_ready(rabbit_server: RabbitServer) -> None:
     async def never(call: MessageCall) -> MessageOutcome:
         await asyncio.sleep(0.3)
         return failed("it is being built", served=False)
@@ -141,7 +141,7 @@ async def test_a_message_that_waits_for_its_function_goes_back_at_once(rabbit_se
         assert len(desk.function.calls) == 1
 
 
-async def test_prefetch_and_concurrency_are_kept(rabbit_server: RabbitServer) -> None:
+async def test_prefetch_and_concurrency_are_respected(rabbit_server: RabbitServer) -> None:
     go = asyncio.Event()
 
     async def slow(call: MessageCall) -> MessageOutcome:
@@ -174,7 +174,7 @@ async def test_attempts_outlive_the_listener(rabbit_server: RabbitServer) -> Non
         assert [call.attempt for call in desk.function.calls] == [1, 2]
 
 
-async def test_a_queue_stays_as_it_was_declared(rabbit_server: RabbitServer) -> None:
+async def test_an_existing_queue_keeps_its_arguments(rabbit_server: RabbitServer) -> None:
     async with open_desk(rabbit_server) as desk:
         await desk.make_queue(arguments={"x-max-length": 5, "x-queue-type": "quorum"})
         await desk.listening()
@@ -182,7 +182,7 @@ async def test_a_queue_stays_as_it_was_declared(rabbit_server: RabbitServer) -> 
         await until(lambda: len(desk.function.calls) == 1)
 
 
-async def test_a_deleted_queue_is_made_again(rabbit_server: RabbitServer) -> None:
+async def test_a_deleted_queue_is_recreated(rabbit_server: RabbitServer) -> None:
     async with open_desk(rabbit_server) as desk:
         listener = await desk.listening()
         await desk.delete_queue()
@@ -192,7 +192,7 @@ async def test_a_deleted_queue_is_made_again(rabbit_server: RabbitServer) -> Non
         await until(lambda: len(desk.function.calls) == 1)
 
 
-async def test_deleted_retry_and_dead_queues_are_made_again(rabbit_server: RabbitServer) -> None:
+async def test_deleted_retry_and_dead_queues_are_recreated(rabbit_server: RabbitServer) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
         return failed()
 
@@ -207,7 +207,7 @@ async def test_deleted_retry_and_dead_queues_are_made_again(rabbit_server: Rabbi
         await until(lambda: holds(desk, 1, f"{desk.queue}.dead"), lambda: listener.message)
 
 
-async def test_a_channel_that_the_broker_closes_begins_anew(rabbit_server: RabbitServer) -> None:
+async def test_a_channel_closed_by_the_broker_is_reopened(rabbit_server: RabbitServer) -> None:
     go = asyncio.Event()
 
     async def slow(call: MessageCall) -> MessageOutcome:
@@ -219,7 +219,7 @@ async def test_a_channel_that_the_broker_closes_begins_anew(rabbit_server: Rabbi
         await desk.publish(b"running", b"waiting")
         await until(lambda: desk.function.running == 1)
         (session,) = listener._consumers
-        await session.channel.ack(999)  # a tag that was never given: the broker closes the channel
+        await session.channel.ack(999)  # an unknown delivery tag makes the broker close the channel
         await until(lambda: "unknown delivery tag" in listener.message, lambda: listener.message)
         go.set()
         await until(lambda: len(desk.function.calls) >= 3)
@@ -238,7 +238,7 @@ async def test_a_channel_that_the_broker_closes_begins_anew(rabbit_server: Rabbi
         ("nobody", "opensesame", "%2F", "no permission"),
     ],
 )
-async def test_a_broker_that_refuses_says_so(rabbit_server: RabbitServer, user: str, password: str, vhost: str, text: str) -> None:
+async def test_refused_logins_are_reported(rabbit_server: RabbitServer, user: str, password: str, vhost: str, text: str) -> None:
     async with open_desk(rabbit_server) as desk:
         await desk.make_queue()
         listener = desk.listener(url=parse_broker_url(rabbit_server.url(user, password, vhost)))
@@ -255,21 +255,21 @@ async def test_a_broker_that_refuses_says_so(rabbit_server: RabbitServer, user: 
         ("amqps://u:secret@127.0.0.1:{port}/", "cannot connect to amqps://127.0.0.1"),
     ],
 )
-async def test_what_cannot_be_reached_is_named(rabbit_server: RabbitServer, url: str, text: str) -> None:
+async def test_unreachable_brokers_are_reported(rabbit_server: RabbitServer, url: str, text: str) -> None:
     async with open_desk(rabbit_server) as desk:
         listener = desk.listener(url=parse_broker_url(url.format(port=rabbit_server.port)))
         await until(lambda: text in listener.message, lambda: listener.message)
         assert "secret" not in listener.message
 
 
-async def test_an_exclusive_queue_is_named(rabbit_server: RabbitServer) -> None:
+async def test_an_exclusive_queue_is_reported(rabbit_server: RabbitServer) -> None:
     async with open_desk(rabbit_server) as desk, desk.channel() as channel:
         await channel.queue_declare(desk.queue, exclusive=True, durable=False)
         listener = desk.listener()
         await until(lambda: "exclusive" in listener.message, lambda: listener.message)
 
 
-async def test_who_may_only_read_listens_and_loses_nothing(rabbit_server: RabbitServer) -> None:
+async def test_a_read_only_user_loses_no_message(rabbit_server: RabbitServer) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
         return failed()
 
@@ -286,14 +286,14 @@ ODD_HEADERS: dict[str, Any] = {"big": "ä" * 63_000, "n": 2**62, "at": datetime(
 
 
 class Raw(Basic.Properties):
-    """Text as a publisher of another encoding sends it."""
+    """Properties with a message ID that is not UTF-8."""
 
     def encode_property(self, name: str, value: Any) -> bytes:
         raw = value.encode("latin-1") if name == "message_id" else None
         return super().encode_property(name, value) if raw is None else bytes([len(raw)]) + raw
 
 
-async def test_names_in_another_encoding_hold_up_nothing(rabbit_server: RabbitServer) -> None:
+async def test_a_message_id_that_is_not_utf_8_blocks_nothing(rabbit_server: RabbitServer) -> None:
     async with open_desk(rabbit_server) as desk:
         await desk.listening()
         async with desk.channel() as channel:
@@ -305,7 +305,7 @@ async def test_names_in_another_encoding_hold_up_nothing(rabbit_server: RabbitSe
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff" * 200_000, "ü".encode()], ids=["empty", "binary", "text"])
-async def test_any_message_survives_its_way(rabbit_server: RabbitServer, body: bytes) -> None:
+async def test_any_body_and_headers_reach_the_dead_letter_queue(rabbit_server: RabbitServer, body: bytes) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
         return failed()
 
@@ -319,8 +319,8 @@ async def test_any_message_survives_its_way(rabbit_server: RabbitServer, body: b
         assert all(call.shown.isascii() and call.shown.isprintable() for call in desk.function.calls)
 
 
-async def test_twins_of_an_attempt_are_one(rabbit_server: RabbitServer) -> None:
-    """A copy whose confirmation was lost is published again; a broker that was killed delivers again what was acknowledged."""
+async def test_duplicates_of_an_attempt_run_once(rabbit_server: RabbitServer) -> None:
+    """Duplicates come from retries of unconfirmed publishes, and from a killed broker that has forgotten acknowledgements."""
     go = asyncio.Event()
 
     async def fail(call: MessageCall) -> MessageOutcome:

@@ -1,4 +1,4 @@
-"""The broker has a dead letter and is gone before it has said so: the message is not lost, and its two letters can be told to be one."""
+"""The connection breaks before the broker confirms a dead letter: no message is lost, and the duplicates share an ID."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,7 @@ pytestmark = pytest.mark.xdist_group("events")
 
 
 class Wire:
-    """A way to the broker that breaks once, right after the publish of a dead letter has gone through and before the broker's word of it
-    has come back."""
+    """A proxy to the broker that disconnects once: after forwarding a dead letter, before passing on the broker's confirm."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -48,12 +47,12 @@ class Wire:
             is_letter = b"x-sless-reason" in data and not self.cut
             if is_letter:
                 self.cut = True
-                back.cancel()  # what the broker says from now on is not heard
+                back.cancel()  # drop what the broker sends from now on
                 await asyncio.gather(back, return_exceptions=True)
             writer.write(data)
             await writer.drain()
             if is_letter:
-                await broker.read(1)  # it has been stored: this is the broker's word
+                await broker.read(1)  # the confirm: the dead letter is stored
                 return
 
     async def close(self) -> None:
@@ -80,7 +79,7 @@ async def wire_to(server: RabbitServer) -> AsyncIterator[tuple[Wire, int]]:
         await listening.wait_closed()
 
 
-async def test_a_dead_letter_whose_confirmation_is_lost_has_a_twin_of_the_same_id(rabbit_server: RabbitServer) -> None:
+async def test_a_dead_letter_with_a_lost_confirm_is_duplicated_with_the_same_id(rabbit_server: RabbitServer) -> None:
     async def fail(call: MessageCall) -> MessageOutcome:
         return failed()
 

@@ -1,4 +1,4 @@
-"""One leader listens, and hands over; a flood stays in the broker; a broker that goes comes back."""
+"""Event triggers over time: leader handover, backlogs that stay in the broker, and broker restarts."""
 
 import asyncio
 import resource
@@ -111,7 +111,7 @@ FLOOD = 1000
 
 
 class Forgetful(Function):
-    """Keeps nothing of a call; every tenth message fails until its last attempt."""
+    """Records no calls; every tenth message fails until its last attempt."""
 
     calls_made = 0
 
@@ -121,8 +121,8 @@ class Forgetful(Function):
         return failed() if int(call.body[:5]) % 10 == 0 and not call.last else OK
 
 
-async def test_a_flood_waits_in_the_broker(rabbit_server: RabbitServer) -> None:
-    """60 MB of messages, of which every tenth fails twice, pass through memory for few."""
+async def test_a_backlog_stays_in_the_broker(rabbit_server: RabbitServer) -> None:
+    """60 MB of messages, every tenth of which fails twice, need memory for only a few at a time."""
     async with open_desk(rabbit_server) as desk:
         desk.function = function = Forgetful()
         await desk.make_queue()
@@ -133,12 +133,12 @@ async def test_a_flood_waits_in_the_broker(rabbit_server: RabbitServer) -> None:
         while function.calls_made < FLOOD + FLOOD // 10 * 2:
             most = max(most, sum(len(session.tasks) for session in listener._consumers))
             await asyncio.sleep(0.005)
-        assert 10 <= most <= 30  # the queue's own, and those of two retry queues
+        assert 10 <= most <= 30  # prefetched from the queue and two retry queues
         assert peak_mb() - before_mb < 20
         assert await desk.counts(f"{desk.queue}.dead") == (0, 0)
 
 
-async def test_large_messages_wait_in_the_broker_whatever_the_prefetch(rabbit_server: RabbitServer) -> None:
+async def test_large_messages_stay_in_the_broker_despite_the_prefetch(rabbit_server: RabbitServer) -> None:
     go = asyncio.Event()
 
     async def slow(call: MessageCall) -> MessageOutcome:
@@ -153,14 +153,14 @@ async def test_large_messages_wait_in_the_broker_whatever_the_prefetch(rabbit_se
         (session,) = listener._consumers
         await until(lambda: session.connection.budget.full)
         await asyncio.sleep(0.5)
-        assert 8 < len(session.tasks) <= 16  # over 1 MB, and what had been read already
+        assert 8 < len(session.tasks) <= 16  # up to just over 1 MB, plus what was already read
         go.set()
         await until(lambda: len(desk.function.calls) == 40)
         await until(lambda: desk.function.running == 0)
         assert not session.connection.budget.full
 
 
-async def test_a_message_that_is_too_long_is_not_read(rabbit_server: RabbitServer) -> None:
+async def test_a_message_over_the_size_limit_is_not_taken(rabbit_server: RabbitServer) -> None:
     async with open_desk(rabbit_server, limits=BrokerLimits(message_bytes=1000)) as desk:
         listener = await desk.listening()
         await desk.publish(b"x" * 1000)
@@ -181,8 +181,8 @@ def peak_mb() -> float:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-async def test_a_broker_that_goes_comes_back(rabbit_server: RabbitServer) -> None:
-    """In good order; test_events_soak kills it too."""
+async def test_a_broker_restart(rabbit_server: RabbitServer) -> None:
+    """Stops the broker cleanly; test_events_soak also kills it."""
 
     async def some_fail(call: MessageCall) -> MessageOutcome:
         await asyncio.sleep(0.01)
@@ -202,7 +202,7 @@ async def test_a_broker_that_goes_comes_back(rabbit_server: RabbitServer) -> Non
         letters: set[bytes] = set()
 
         async def all_dead() -> bool:
-            """Counted by their bodies: one whose confirmation was lost with the broker has a twin."""
+            """Compares distinct bodies, as a dead letter with a lost confirm has a duplicate."""
             letters.update(message.body for message in await desk.take_all(f"{desk.queue}.dead"))
             return letters == {body for body in bodies if body.endswith(b"7")}
 

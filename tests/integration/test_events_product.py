@@ -1,4 +1,4 @@
-"""Event triggers as users meet them: the running server, a function, a real RabbitMQ."""
+"""Event triggers on a running server with a real RabbitMQ."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def handle(event, context):
 
 @pytest.fixture(scope="module")
 def mq_product(tmp_path_factory: pytest.TempPathFactory, rabbit_server: RabbitServer) -> Any:
-    """A server whose operator has a broker, and lets tenants reach this machine."""
+    """A server with an operator's broker, which lets tenants connect to this machine."""
     from tests.services.product import running_product
 
     settings = {"SLESS_RABBITMQ_URL": rabbit_server.url(), "SLESS_OUTBOUND_ALLOW": "127.0.0.0/8", "SLESS_EVENT_QUEUES_ALLOWED": "shared"}
@@ -73,7 +73,7 @@ def publish(server: RabbitServer, queue: str, *bodies: bytes, **properties: Any)
 
 
 def waiting(server: RabbitServer, queue: str) -> tuple[int, int]:
-    """(messages, consumers); (0, 0) for no such queue."""
+    """(ready messages, consumers); (0, 0) if the queue does not exist."""
 
     async def work(channel: Any) -> tuple[int, int]:
         try:
@@ -112,7 +112,7 @@ def calls_of(tenant: Tenant) -> list[dict[str, Any]]:
     return [call for call in reversed(found) if call["trigger"] == "event"]
 
 
-def test_from_a_message_to_the_record(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+def test_a_message_is_delivered_and_recorded(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
     tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
     tenant.deploy("f", {"handler.py": HANDLER}, http=False)
     listen(tenant, queue, max_attempts=2)
@@ -140,7 +140,7 @@ def test_from_a_message_to_the_record(mq_tenant: Tenant, rabbit_server: RabbitSe
     assert sum(day["invocations"] for day in usage["days"]) == 3
 
 
-def test_a_message_that_ends_the_instance_takes_no_other_with_it(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+def test_a_message_that_crashes_the_instance_fails_no_other_message(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
     tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
     tenant.deploy("f", {"handler.py": HANDLER}, http=False)
     listen(tenant, queue, max_attempts=3)
@@ -161,13 +161,13 @@ def test_a_disabled_trigger_consumes_nothing(mq_tenant: Tenant, rabbit_server: R
     tenant.patch("triggers/mail", {"enabled": False})
     wait_until(lambda: waiting(rabbit_server, queue)[1] == 0, "no consumer")
     publish(rabbit_server, queue, b"1", b"2")
-    time.sleep(1.2)  # more than a tick: nothing may come
+    time.sleep(1.2)  # more than one tick
     assert waiting(rabbit_server, queue) == (2, 0)
     tenant.patch("triggers/mail", {"enabled": True})
     wait_until(lambda: len(calls_of(tenant)) == 2, "both messages")
 
 
-def test_a_broker_of_its_own_and_what_is_wrong_with_it(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+def test_a_broker_url_of_the_tenant_and_its_errors(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
     tenant, queue = mq_tenant, f"any-{mq_tenant.namespace}"
     made = tenant.post(
         "triggers", {"name": "mail", "type": "event", "function_ref": "f", "queue": queue, "amqp_url": rabbit_server.url(password="no")}
@@ -185,7 +185,7 @@ def test_a_broker_of_its_own_and_what_is_wrong_with_it(mq_tenant: Tenant, rabbit
 
 
 @pytest.mark.slow
-def test_a_stop_finishes_what_runs_and_a_kill_loses_nothing(
+def test_a_stop_finishes_running_calls_and_a_kill_loses_nothing(
     start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path
 ) -> None:
     product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())

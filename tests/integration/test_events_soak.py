@@ -1,5 +1,5 @@
-"""Many messages, a function that fails every fifth time, and a broker that dies and is restarted meanwhile: nothing is lost, and what is
-dead is exactly what was poisoned. 400 messages here, 10,000 with `make soak`."""
+"""Many messages, failing calls, and a broker that is killed and restarted: no message is lost, and only poisoned ones are
+dead-lettered. 400 messages by default, 10,000 with `make soak`."""
 
 import os
 import time
@@ -40,7 +40,7 @@ def numbers_of(done: Path) -> set[int]:
 
 
 def dead_of(server: RabbitServer, queue: str) -> list[tuple[str, str]]:
-    """(reason, id) of all dead letters, which are taken."""
+    """Take all dead letters; returns (reason, id) of each."""
 
     async def work(channel: Any) -> list[tuple[str, str]]:
         found = []
@@ -64,7 +64,7 @@ def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer
     listen(tenant, queue, prefetch=20, max_attempts=4)
     wait_until(lambda: len(numbers_of(done)) > MESSAGES // 10, "the first tenth", 120)
     server.kill()
-    time.sleep(0.5)  # calls end meanwhile, and cannot be acknowledged
+    time.sleep(0.5)  # calls end in the meantime but cannot be acknowledged
     server.start()
     await_message(tenant, "listening")
     wait_until(lambda: len(numbers_of(done)) > MESSAGES // 2, "the first half", 300)
@@ -80,7 +80,7 @@ def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer
     assert numbers_of(done) == good
     dead = dead_of(server, f"{queue}.dead")
     assert sorted({reason for reason, _ in dead}) == poisoned
-    # A broker that is killed forgets acknowledgements, and a message may begin anew. Each that began ends once.
+    # A killed broker forgets acknowledgements, so a message may start over. Each start leads to at most one dead letter.
     begun = Counter(begun_path.read_text().splitlines())
     assert Counter(reason for reason, _ in set(dead)) <= begun
 
@@ -102,7 +102,7 @@ def memory_mb(pid: int) -> int:
 
 @pytest.mark.timeout(300 + BACKLOG // 100)
 def test_a_backlog_costs_no_memory(start_product: Callable[..., Product], rabbit_server: RabbitServer, tmp_path: Path) -> None:
-    """The broker keeps what waits, 60 MB of it; the server has what it took ahead."""
+    """The broker keeps the 60 MB backlog; the server holds only what it has prefetched."""
     product = start_product(SLESS_RABBITMQ_URL=rabbit_server.url())
     tenant = product.tenant("backlog")
     queue, done = f"{tenant.namespace}.backlog", tmp_path / "done"

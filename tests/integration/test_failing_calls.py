@@ -1,4 +1,4 @@
-"""Many calls that fail at once: the backend is asked once per instance, and other requests do not wait."""
+"""Many calls that fail at once cause one backend query per instance and do not delay other requests."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ GET = f"GET /fn/{NAMESPACE}/f HTTP/1.1\r\nhost: x\r\n\r\n".encode()
 
 @pytest.fixture
 def breaking(serve: Serve) -> Iterator[tuple[Front, threading.Event]]:
-    """A server with an instance that closes the connections of its calls once the event is set."""
+    """A server, and an event that makes its instance close the connections of all calls."""
     end = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -38,7 +38,7 @@ def breaking(serve: Serve) -> Iterator[tuple[Front, threading.Event]]:
     front.fakes.backend.answers.set()
 
 
-def test_they_share_one_query_and_delay_nobody(breaking: tuple[Front, threading.Event]) -> None:
+def test_failing_calls_share_one_query_and_do_not_delay_others(breaking: tuple[Front, threading.Event]) -> None:
     front, end = breaking
     backend = front.fakes.backend
     backend.answers.clear()
@@ -62,7 +62,7 @@ def test_they_share_one_query_and_delay_nobody(breaking: tuple[Front, threading.
     assert backend.asked == ["f-e0"]
 
 
-def test_an_instance_on_which_many_calls_time_out_is_reported_once(serve: Serve) -> None:
+def test_an_instance_is_reported_once_for_many_timeouts(serve: Serve) -> None:
     hold = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:

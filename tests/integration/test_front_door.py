@@ -1,4 +1,4 @@
-"""The front door against bytes that no well-behaved client sends: contract §3 limits, design §4. One server for the whole table."""
+"""Malformed and hostile HTTP from clients: contract §3 limits, design §4."""
 
 import json
 import socket
@@ -82,7 +82,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("status", "wire"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused_with_a_reason(front: Front, status: int, wire: str) -> None:
+def test_invalid_requests_are_rejected_with_a_reason(front: Front, status: int, wire: str) -> None:
     answer = front.raw(wire.encode("utf-8" if "ü" in wire else "latin-1"))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status), answer[:300]
@@ -106,14 +106,14 @@ SERVED = {
 
 
 @pytest.mark.parametrize("wire", SERVED.values(), ids=SERVED.keys())
-def test_served(front: Front, wire: str) -> None:
+def test_unusual_but_valid_requests_are_served(front: Front, wire: str) -> None:
     answer = front.raw(wire.encode())
     assert answer.startswith(b"HTTP/1.1 200 "), answer[:300]
 
 
 @pytest.mark.parametrize("upgrade", ["h2c", "TLS/1.2", "foo/2"])
 @pytest.mark.parametrize("framing", ["content-length: 5\r\n\r\nhello", "transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"])
-def test_an_upgrade_is_passed_over_and_the_body_kept(front: Front, upgrade: str, framing: str) -> None:
+def test_an_upgrade_offer_is_ignored_and_the_body_kept(front: Front, upgrade: str, framing: str) -> None:
     with front.connect() as client:
         for _ in range(2):
             offer = f"connection: Upgrade, HTTP2-Settings\r\nupgrade: {upgrade}\r\nhttp2-settings: AAMA\r\n"
@@ -122,7 +122,7 @@ def test_an_upgrade_is_passed_over_and_the_body_kept(front: Front, upgrade: str,
             assert (reply.status, reply.body) == (200, b"hello")
 
 
-def test_an_upgrade_that_comes_in_pieces(front: Front) -> None:
+def test_an_upgrade_offer_in_pieces(front: Front) -> None:
     with front.connect() as client:
         for piece in (POST, HOST, "connection: upgrade\r\nupgr", "ade: h2c\r\ncontent-length: 5\r\n\r", "\nhel", "lo"):
             client.send(piece.encode())
@@ -130,7 +130,7 @@ def test_an_upgrade_that_comes_in_pieces(front: Front) -> None:
         assert client.reply().body == b"hello"
 
 
-def test_100_mb_of_one_header_is_stopped_early(front: Front) -> None:
+def test_a_100_mb_header_is_rejected_early(front: Front) -> None:
     with front.connect() as client:
         client.send((GET + HOST + "x-big: ").encode())
         sent = 0
@@ -144,7 +144,7 @@ def test_100_mb_of_one_header_is_stopped_early(front: Front) -> None:
     assert front.call().status == 200
 
 
-def test_the_refusal_reaches_a_client_that_goes_on_sending(front: Front) -> None:
+def test_the_error_reaches_a_client_that_keeps_sending(front: Front) -> None:
     with front.connect() as client:
         client.send((GET + HOST + f"x: {'v' * 70_000}").encode())
         time.sleep(0.3)
@@ -153,13 +153,13 @@ def test_the_refusal_reaches_a_client_that_goes_on_sending(front: Front) -> None
         assert client.rest().startswith(b"HTTP/1.1 431 ")
 
 
-def test_garbage_behind_a_good_request_does_not_spoil_its_answer(front: Front) -> None:
+def test_garbage_after_a_valid_request_does_not_affect_its_response(front: Front) -> None:
     wire = front.raw((POST + HOST + "content-length: 4\r\n\r\ngood" + "GARBAGE\r\n\r\n").encode())
     assert wire.startswith(b"HTTP/1.1 200 ") and b"good" in wire
     assert b"HTTP/1.1 400 " in wire.partition(b"good")[2]
 
 
-def test_a_request_behind_a_smuggled_one_is_not_served(front: Front) -> None:
+def test_a_smuggled_request_is_not_served(front: Front) -> None:
     inner = f"GET {PATH}/smuggled HTTP/1.1\r\n{HOST}\r\n"
     wire = front.raw((POST + HOST + f"content-length: {len(inner)}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{inner}").encode())
     assert wire.count(b"\r\n\r\n") == 1 and wire.startswith(b"HTTP/1.1 400 ")
@@ -173,7 +173,7 @@ def test_bytes_one_by_one(front: Front) -> None:
         assert client.reply().body == b"hello"
 
 
-def test_two_requests_in_one_packet_and_a_half_one(front: Front) -> None:
+def test_two_and_a_half_requests_in_one_packet(front: Front) -> None:
     one = (POST + HOST + "content-length: 3\r\n\r\n").encode()
     with front.connect() as client:
         client.send(one + b"aaa" + one + b"bbb" + one[:20])
@@ -183,7 +183,7 @@ def test_two_requests_in_one_packet_and_a_half_one(front: Front) -> None:
 
 
 class TestSlowHeads:
-    """Half-sent heads, with the limit set low for the test."""
+    """Request heads that arrive slowly, with a short limit."""
 
     @pytest.fixture(autouse=True)
     def _short_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,14 +211,14 @@ class TestSlowHeads:
                 time.sleep(0.05)
             assert answer.startswith(b"HTTP/1.1 408 ")
 
-    def test_a_half_head_on_a_used_connection_is_408(self, front: Front) -> None:
+    def test_half_a_head_on_a_reused_connection_is_408(self, front: Front) -> None:
         with front.connect() as client:
             client.send((GET + HOST + "\r\n").encode())
             assert client.reply().status == 200
             client.send(b"GET /")
             assert client.reply().status == 408
 
-    def test_a_connection_that_says_nothing_is_closed(self, front: Front) -> None:
+    def test_a_silent_connection_is_closed(self, front: Front) -> None:
         assert front.raw(b"") == b""
         assert front.raw(b"\r\n\r\n") == b""
 

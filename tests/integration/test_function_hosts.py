@@ -1,4 +1,4 @@
-"""Functions at hosts of their own (SLESS_INGRESS_HOST), the fast path and the slow path."""
+"""Functions on separate hosts (SLESS_INGRESS_HOST), on the fast path and the slow path."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ HOST = f"f-{TENANT}.fn.example.org"
 
 
 def tell(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
-    """Answers the request's line and the path that the handler is shown."""
+    """Respond with the request line and the path that the handler gets."""
     body = f"{first} | {dict(headers).get('x-sless-full-path')}".encode()
     peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
@@ -41,12 +41,12 @@ def ask(front: Front, host: str, target: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("host", [HOST, HOST.upper(), HOST + ":8443"])
 @pytest.mark.parametrize("target", ["/", "/a%2Fb?x=1&x=2", "/healthz", "/v1/whoami", "/fn/x/y"])
-def test_every_path_of_a_functions_host_is_the_functions(front, host, target):
+def test_every_path_on_a_function_host_reaches_the_function(front, host, target):
     path = target.partition("?")[0]
     assert ask(front, host, target) == (200, f"GET {target} HTTP/1.1 | {path}")
 
 
-def test_one_connection_may_ask_for_several_hosts(front):
+def test_one_connection_serves_several_hosts(front):
     with front.connect() as client:
         for host, target in ((HOST, "/one"), ("sless.test", f"/fn/{TENANT}/f/two"), (HOST, "/three")):
             client.send(f"GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
@@ -54,24 +54,24 @@ def test_one_connection_may_ask_for_several_hosts(front):
             assert reply.body.decode() == f"GET /{target.rpartition('/')[2]} HTTP/1.1 | {target}"
 
 
-def test_a_function_that_is_not_there_is_404(front):
+def test_a_missing_function_is_404(front):
     assert ask(front, f"g-{TENANT}.fn.example.org", "/")[0] == 404
 
 
 @pytest.mark.parametrize(
     "host", ["fn.example.org", "console.fn.example.org", "f-sless-0123.fn.example.org", f"f-{TENANT}.example.org", "x"]
 )
-def test_other_hosts_are_sless_itself(front, host):
+def test_other_hosts_reach_sless(front, host):
     assert ask(front, host, "/healthz")[0] == 200
 
 
-def test_what_the_longest_name_makes_is_still_a_label():
+def test_the_longest_name_fits_in_a_dns_label():
     label = "a" * 40 + "-" + TENANT
     assert len(label) <= 63
     assert FunctionHosts("x.org").find_prefix([(b"host", f"{label}.x.org".encode())]) == f"/fn/{TENANT}/{'a' * 40}".encode()
 
 
-def test_the_url_that_is_shown_follows(tmp_path):
+def test_the_reported_url_uses_the_function_host(tmp_path):
     settings = Settings(data_dir=tmp_path, ingress_host="fn.example.org")
     assert call_url(settings, TENANT, "f") == f"http://{HOST}"
     assert call_url(Settings(data_dir=tmp_path, ingress_host="fn.example.org", ingress_tls_secret="t"), TENANT, "f") == f"https://{HOST}"

@@ -1,4 +1,4 @@
-"""Http triggers as users meet them: the running server and a function behind one."""
+"""HTTP triggers on a running server."""
 
 import requests
 
@@ -17,7 +17,7 @@ def call(tenant: Tenant, method: str = "GET", **options) -> requests.Response:
     return requests.request(method, f"{tenant.product.url}/fn/{tenant.namespace}/f", timeout=60, **options)
 
 
-def test_it_waits_for_its_function_to_become_ready(tenant: Tenant) -> None:
+def test_a_trigger_waits_for_its_function_to_become_ready(tenant: Tenant) -> None:
     made = trigger(tenant)
     assert (made["active"], made["message"]) == (False, 'function "f" not found')
     assert call(tenant).status_code == 404
@@ -32,8 +32,8 @@ def test_it_waits_for_its_function_to_become_ready(tenant: Tenant) -> None:
     assert tenant.get("functions/f").json()["url"] == f"{tenant.product.url}/fn/{tenant.namespace}/f"
 
 
-def test_what_it_lets_through(tenant: Tenant) -> None:
-    """Methods, an API key that is shown once and can be changed, CORS, calls per minute."""
+def test_methods_key_cors_and_rate_limit(tenant: Tenant) -> None:
+    """The API key is shown once and can be rotated."""
     key = trigger(tenant, methods=["GET"], auth="key", rate_limit=4, cors={"allow_origins": ["https://a.example"], "max_age_sec": 60})[
         "api_key"
     ]
@@ -67,7 +67,7 @@ def test_what_it_lets_through(tenant: Tenant) -> None:
     assert call(tenant, headers={"Authorization": f"Bearer {tenant.token}"}).status_code == 200
 
 
-def test_it_fires_by_hand_also_while_disabled(tenant: Tenant) -> None:
+def test_a_disabled_trigger_can_be_fired_by_hand(tenant: Tenant) -> None:
     trigger(tenant, enabled=False)
     tenant.create("f")
     tenant.upload("f", "def handle(event, context):\n    return {'event': event, 'trigger': context.trigger, 'http': context.http}\n")
@@ -84,7 +84,7 @@ def test_it_fires_by_hand_also_while_disabled(tenant: Tenant) -> None:
 
 
 def test_a_call_does_not_wait_for_instances_that_cannot_start(tenant: Tenant) -> None:
-    """The module ends the process only where EXIT is set, which it is not yet while the version is built."""
+    """The module exits only if EXIT is set, which the test does after the build."""
     tenant.create("f")
     tenant.upload("f", f"import os\nif os.environ.get('EXIT'):\n    os._exit(3)\n{HANDLER}")
     assert tenant.settled("f")["phase"] == "Ready"

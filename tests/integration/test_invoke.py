@@ -1,4 +1,4 @@
-"""Who is served, and how: routes, waiting, policies, runs, asynchronous calls; over real sockets."""
+"""Routes, waiting, HTTP policies, runs and asynchronous calls, over real sockets."""
 
 import json
 import threading
@@ -59,7 +59,7 @@ def test_a_function_without_http_trigger_has_no_url_but_a_service_does(serve: Se
     ("code", "status", "retry"),
     [(Code.NOT_READY, 503, "5"), (Code.NO_INSTANCES, 503, "5"), (Code.BUILD_FAILED, 503, None), (Code.NOT_FOUND, 404, None)],
 )
-def test_a_blocked_workload_says_why(serve: Serve, code: Code, status: int, retry: str | None) -> None:
+def test_a_blocked_workload_reports_the_reason(serve: Serve, code: Code, status: int, retry: str | None) -> None:
     front = serve(answering(), route={"blocked": (code, "this is why")})
     for _ in range(2):
         reply = front.call()
@@ -67,8 +67,8 @@ def test_a_blocked_workload_says_why(serve: Serve, code: Code, status: int, retr
         assert b"this is why" in reply.body
 
 
-def test_calls_of_a_blocked_workload_hold_up_nothing_else(serve: Serve) -> None:
-    """Each asks whether it still is blocked, and the database does not answer just now: for a second, but in nobody's thread."""
+def test_calls_to_a_blocked_workload_do_not_delay_other_requests(serve: Serve) -> None:
+    """Each call checks for up to a second whether the workload is still blocked, without using a thread, while the database hangs."""
     front = serve(answering(), route={"blocked": (Code.NOT_READY, "not yet")})
     assert front.call().status == 503
     front.fakes.routes.answers.clear()
@@ -104,7 +104,7 @@ def test_503_when_no_instance_comes(serve: Serve) -> None:
     assert front.flush().invocations[0].http_status == 503
 
 
-def test_an_instance_that_cannot_be_reached_is_passed_over(serve: Serve, upstream_of: UpstreamOf) -> None:
+def test_an_unreachable_instance_is_skipped(serve: Serve, upstream_of: UpstreamOf) -> None:
     upstream = upstream_of(answering())
     front = serve()
     front.set_routes(route_of(addresses=["unix:/tmp/sless-no-such-socket", upstream.address, "127.0.0.1:1"]))
@@ -142,7 +142,7 @@ def test_calls_spread_over_replicas(serve: Serve, upstream_of: UpstreamOf) -> No
     assert {body: bodies.count(body) for body in set(bodies)} == {b"0": 4, b"1": 4, b"2": 4}
 
 
-def test_no_more_calls_at_once_than_the_concurrency(serve: Serve) -> None:
+def test_concurrent_calls_are_limited_to_the_concurrency(serve: Serve) -> None:
     lock, now, most = threading.Lock(), 0, 0
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -167,7 +167,7 @@ def test_no_more_calls_at_once_than_the_concurrency(serve: Serve) -> None:
     assert most == 2
 
 
-def test_calls_that_go_on_end_well_when_their_instance_is_replaced(serve: Serve, upstream_of: UpstreamOf) -> None:
+def test_running_calls_finish_when_their_instance_is_replaced(serve: Serve, upstream_of: UpstreamOf) -> None:
     go_on = threading.Event()
 
     def old(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -187,7 +187,7 @@ def test_calls_that_go_on_end_well_when_their_instance_is_replaced(serve: Serve,
     assert replies[0].body == b"ok"
 
 
-def test_the_old_routes_stay_when_the_database_is_away(serve: Serve) -> None:
+def test_routes_stay_when_the_database_is_down(serve: Serve) -> None:
     front = serve(answering())
     front.fakes.routes.failing = True
     front.plane.routes.wake()
@@ -224,7 +224,7 @@ def test_token(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(("auth", "invoke", "passed"), [("none", False, True), ("token", False, False), ("none", True, False)])
-def test_a_token_that_was_for_sless_is_not_passed_on(serve: Serve, auth: str, invoke: bool, passed: bool) -> None:
+def test_a_token_for_sless_is_not_forwarded(serve: Serve, auth: str, invoke: bool, passed: bool) -> None:
     seen: list[bool] = []
 
     def handle(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -283,7 +283,7 @@ def test_cors(serve: Serve) -> None:
         ("//v1/whoami", "the path starts with two slashes; send it with one"),
     ],
 )
-def test_what_is_wrong_with_a_path_is_said(serve: Serve, path: str, error: str) -> None:
+def test_an_invalid_path_is_404_with_the_reason(serve: Serve, path: str, error: str) -> None:
     reply = request(serve(answering()), "GET", path)
     assert (reply.status, json.loads(reply.body)["error"]) == (404, error)
 
@@ -301,7 +301,7 @@ def good_run(spec: RunSpec) -> ObservedRun:
 AUTH = "authorization: Bearer good\r\n"
 
 
-def test_invoke_asks_for_a_token_of_the_namespace(serve: Serve) -> None:
+def test_invoke_requires_a_token_for_the_namespace(serve: Serve) -> None:
     front = serve(answering())
     assert code_of(request(front, "POST", f"{BASE}/functions/f/invoke")) == (401, "token_missing")
     assert code_of(request(front, "POST", "/v1/namespaces/sless-other/functions/f/invoke", AUTH)) == (403, "forbidden")
@@ -345,14 +345,14 @@ def test_without_instances_each_call_is_a_run(serve: Serve) -> None:
         (ObservedRun(id="", status=CallStatus.TIMEOUT), 504, "timeout"),
     ],
 )
-def test_runs_that_leave_no_outcome(serve: Serve, observed: ObservedRun, status: int, code: str) -> None:
+def test_runs_without_an_outcome(serve: Serve, observed: ObservedRun, status: int, code: str) -> None:
     front = serve(route={"wants_instances": False})
     front.fakes.backend.answer = lambda spec: observed
     assert code_of(request(front, "POST", f"{BASE}/functions/f/invoke", AUTH)) == (status, code)
     assert front.flush().invocations[0].status == ("timeout" if status == 504 else "failed")
 
 
-def test_no_more_runs_at_once_than_allowed(serve: Serve) -> None:
+def test_concurrent_runs_are_limited(serve: Serve) -> None:
     front = serve(route={"wants_instances": False}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=0))
     with front.connect() as client:
         client.send(f"POST {BASE}/functions/f/invoke HTTP/1.1\r\nhost: x\r\n{AUTH}\r\n".encode())
@@ -362,7 +362,7 @@ def test_no_more_runs_at_once_than_allowed(serve: Serve) -> None:
     until(lambda: "cancelled" in [row.status for row in front.flush().invocations])
 
 
-def test_respond_async_is_accepted_before_it_is_answered(serve: Serve) -> None:
+def test_respond_async_queues_the_call_and_returns_202(serve: Serve) -> None:
     front = serve(route={"wants_instances": False})
     reply = request(front, "POST", f"{BASE}/functions/f/invoke", AUTH + "prefer: wait=1, respond-async\r\nx-request-id: r-1\r\n", b"hi")
     [accepted] = front.fakes.queue.accepted
@@ -372,7 +372,7 @@ def test_respond_async_is_accepted_before_it_is_answered(serve: Serve) -> None:
     assert front.flush().invocations == []
 
 
-def test_the_invoker_of_the_reconcilers(serve: Serve) -> None:
+def test_the_invoker_that_the_control_loops_use(serve: Serve) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         body = peer.body(headers)
         assert ("x-sless-trigger", "cron") in headers

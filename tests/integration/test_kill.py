@@ -1,4 +1,4 @@
-"""kill -9 of the gunicorn master, of the worker, of both, and gentler ends, while everything that can go on goes on."""
+"""kill -9 of the gunicorn master, the worker or both, and graceful stops, during calls, jobs, builds and uploads."""
 
 import contextlib
 import http.client
@@ -35,7 +35,7 @@ SLOW_IMPORT = "import time\ntime.sleep(4)\n" + HANDLER
 
 @dataclass
 class Scene:
-    """A tenant with a function that stands, one that runs once per call, and a file in which every attempt leaves its mark."""
+    """A tenant with a function on instances, a function with one run per call, and a file to which every attempt writes its mark."""
 
     product: Product
     tenant: Tenant
@@ -57,7 +57,7 @@ class Scene:
 
 
 GRACE_SEC = 3
-"""What running calls get when the server ends: the setting less five seconds for what follows them."""
+"""Time that running calls get at shutdown: the setting minus five seconds for the rest of the shutdown."""
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def scene(start_product: Callable[..., Product], tmp_path: Path) -> Scene:
 
 
 class Sync(threading.Thread):
-    """A call that is going on; `outcome` is its status, or the name of what went wrong."""
+    """A running call; `outcome` is its HTTP status or the name of the exception."""
 
     def __init__(self, scene: Scene, path: str, mark: str, sleep: float) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Sync(threading.Thread):
 
 @contextlib.contextmanager
 def half_an_upload(tenant: Tenant) -> Iterator[None]:
-    """An upload of which half has been sent."""
+    """An upload with half of its body sent."""
     data = zip_of({"handler.py": HANDLER, "noise": os.urandom(3 << 20)})
     parts = urllib.parse.urlsplit(tenant.product.url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
@@ -112,7 +112,7 @@ def is_free(url: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victims", ["master", "worker", "both"])
-def test_kill_9_in_the_middle_of_everything(scene: Scene, victims: str) -> None:
+def test_kill_9_during_calls_jobs_builds_and_uploads(scene: Scene, victims: str) -> None:
     product, tenant = scene.product, scene.tenant
     job_started, later_started = "job-runs", "later-once"
     scene.job(job_started, sleep=3)
@@ -123,13 +123,13 @@ def test_kill_9_in_the_middle_of_everything(scene: Scene, victims: str) -> None:
     wait_until(lambda: tenant.get("functions/stands/versions/2").json()["state"] == "building", "the build goes on")
     wait_until(lambda: set(scene.marks()) >= {job_started, later_started, "later-stands", "sync", "sync-once"}, "all of it runs")
     with half_an_upload(tenant):
-        # Accepted in the last moment before the end: in the database, not begun.
+        # Accepted just before the kill: in the database, but not started.
         last = scene.later("once", "last")
         scene.job("job-last")
         product.kill(master=victims != "worker", worker=victims != "master")
         for call in calls:
             call.join(60)
-        # A worker that has lost its master ends as if it had been asked to: what does not end in time is told so.
+        # A worker that has lost its master shuts down gracefully, so calls that do not finish in time get 503.
         assert [call.outcome for call in calls] == ([503] if victims == "master" else ["ConnectionError"]) * 2
         if victims != "worker":
             wait_until(lambda: product.place.processes() == [], "nothing of the data folder runs any more", 40)
@@ -157,7 +157,7 @@ def test_kill_9_in_the_middle_of_everything(scene: Scene, victims: str) -> None:
     assert scene.marks() == marks + Counter(["once-more"]), "nothing of it runs again at the next start"
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(scene: Scene) -> None:
+def test_an_interrupted_upload_leaves_no_files(scene: Scene) -> None:
     with half_an_upload(scene.tenant):
         assert scene.tenant.get("functions/stands").status_code == 200
     staging = scene.product.place.data_dir / "uploads"
@@ -165,7 +165,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(scene: Scene) -> None:
     assert len(scene.tenant.get("functions/stands/versions").json()) == 1
 
 
-def test_hup_runs_nothing_twice_and_loses_nothing(scene: Scene) -> None:
+def test_hup_neither_repeats_nor_loses_calls(scene: Scene) -> None:
     tenant, product = scene.tenant, scene.product
     worker = product.worker
     ids = [("once" if number % 3 else "stands", scene.later("once" if number % 3 else "stands", f"m{number}", 0.3)) for number in range(12)]
@@ -195,7 +195,7 @@ def test_hup_runs_nothing_twice_and_loses_nothing(scene: Scene) -> None:
     assert marks == Counter([*(f"m{number}" for number in range(12)), "job-hup"])
 
 
-def test_sigterm_drains_what_is_going_on(scene: Scene) -> None:
+def test_sigterm_drains_running_calls(scene: Scene) -> None:
     calls = [Sync(scene, scene.path, "standing", 1), Sync(scene, "functions/once/invoke", "single", 1)]
     wait_until(lambda: set(scene.marks()) == {"standing", "single"}, "both run")
     began = time.monotonic()
@@ -209,7 +209,7 @@ def test_sigterm_drains_what_is_going_on(scene: Scene) -> None:
     assert not scene.product.state_file.exists()
 
 
-def test_what_does_not_end_in_time_is_told_why(scene: Scene) -> None:
+def test_calls_that_outlast_the_shutdown_get_503(scene: Scene) -> None:
     asked: list[requests.Response] = []
     targets = (scene.path, "functions/once/invoke")
     threads = [threading.Thread(target=lambda path=path: asked.append(scene.tenant.post(path, scene.event("m", 60)))) for path in targets]
@@ -224,7 +224,7 @@ def test_what_does_not_end_in_time_is_told_why(scene: Scene) -> None:
         assert answer.json()["code"] == "shutting_down" and answer.headers["Retry-After"]
 
 
-def test_what_is_fired_once_runs_once(scene: Scene) -> None:
+def test_without_failures_each_call_and_job_runs_once(scene: Scene) -> None:
     tenant = scene.tenant
     ids = [("once" if number % 2 else "stands", scene.later("once" if number % 2 else "stands", f"m{number}")) for number in range(20)]
     scene.job("job-single")

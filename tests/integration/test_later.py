@@ -1,4 +1,4 @@
-"""Asynchronous calls at the door: what is kept of them, which rules come first, and that a 202 means durable; over real sockets."""
+"""Accepting asynchronous calls over real sockets: what is stored, the trigger's checks, and 202 only once committed."""
 
 import json
 import threading
@@ -35,7 +35,7 @@ def later(front: Front, target: str = "/a%2Fb?x=1&x=2", *, method: str = "POST",
     return front.call(target, method=method, head=LATER + head, body=body)
 
 
-def test_over_fn_it_is_kept_as_it_was_sent(serve: Serve) -> None:
+def test_a_call_over_fn_is_stored_as_sent(serve: Serve) -> None:
     front = serve()
     head = "content-type: text/x\r\nx-a: 1\r\nx-a: \xe9\r\nx-sless-key: k\r\n"
     head += "x-sless-callback-url: https://example.com/x\r\nx-sless-max-attempts: 5\r\n"
@@ -52,7 +52,7 @@ def test_over_fn_it_is_kept_as_it_was_sent(serve: Serve) -> None:
     assert front.flush().invocations == [], "its row is the queue's"
 
 
-def test_a_call_over_fn_reaches_its_handler_as_it_would_have_at_once(serve: Serve) -> None:
+def test_a_call_over_fn_reaches_its_handler_like_a_synchronous_one(serve: Serve) -> None:
     seen: list[tuple[str, list[tuple[str, str]], bytes]] = []
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -71,7 +71,7 @@ def test_a_call_over_fn_reaches_its_handler_as_it_would_have_at_once(serve: Serv
     assert sorted(item for item in again[1] if item[0] not in own) == sorted(item for item in once[1] if item[0] not in own)
 
 
-def test_the_event_of_a_stored_request_is_made_for_a_run(serve: Serve) -> None:
+def test_a_run_gets_the_event_of_the_stored_request(serve: Serve) -> None:
     front = serve()
     later(front, "/?a=1&b=2")
     [accepted] = front.fakes.queue.accepted
@@ -95,7 +95,7 @@ def test_the_event_of_a_stored_request_is_made_for_a_run(serve: Serve) -> None:
         (HttpPolicy(auth="token"), "POST", "authorization: Bearer good\r\n", 202),
     ],
 )
-def test_the_triggers_rules_come_first(serve: Serve, http: HttpPolicy | None, method: str, head: str, status: int) -> None:
+def test_the_triggers_policy_is_checked_first(serve: Serve, http: HttpPolicy | None, method: str, head: str, status: int) -> None:
     front = serve(route={"http": http})
     assert later(front, method=method, head=head).status == status
     assert len(front.fakes.queue.accepted) == (status == 202)
@@ -103,7 +103,7 @@ def test_the_triggers_rules_come_first(serve: Serve, http: HttpPolicy | None, me
         assert "authorization" not in (front.fakes.queue.accepted[0].request or ""), "sless's own token is not kept"
 
 
-def test_the_rate_limit_counts_asynchronous_calls_too(serve: Serve) -> None:
+def test_the_rate_limit_counts_asynchronous_calls(serve: Serve) -> None:
     front = serve(route={"http": HttpPolicy(rate_limit=1)})
     assert [later(front).status for _ in range(2)] == [202, 429]
     assert len(front.fakes.queue.accepted) == 1
@@ -114,7 +114,7 @@ def test_cors_headers_come_with_a_202(serve: Serve) -> None:
     assert later(front, head="origin: https://a.example\r\n").header("access-control-allow-origin") == "https://a.example"
 
 
-def test_what_is_too_large_or_no_json_is_not_accepted(serve: Serve) -> None:
+def test_too_large_or_invalid_bodies_are_rejected(serve: Serve) -> None:
     front = serve(settings=replace(SETTINGS, max_json_bytes=1024))
     assert later(front, body=b"x" * 1024).status == 202
     reply = later(front, body=b"x" * 1025)
@@ -129,7 +129,7 @@ def test_what_is_too_large_or_no_json_is_not_accepted(serve: Serve) -> None:
     assert len(front.fakes.queue.accepted) == 1
 
 
-def test_many_at_once_share_commits_and_each_waits_for_its_own(serve: Serve) -> None:
+def test_concurrent_calls_share_commits_and_wait_for_them(serve: Serve) -> None:
     front = serve()
     batches: list[int] = []
     entered, go = threading.Event(), threading.Event()
@@ -153,7 +153,7 @@ def test_many_at_once_share_commits_and_each_waits_for_its_own(serve: Serve) -> 
     assert batches == [1, 19] and len(front.fakes.queue.accepted) == 20
 
 
-def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> None:
+def test_one_rejected_call_does_not_fail_its_batch(serve: Serve) -> None:
     front = serve()
     entered, go = threading.Event(), threading.Event()
     accept_all = front.fakes.queue.accept_all
@@ -177,7 +177,7 @@ def test_one_that_cannot_be_accepted_takes_no_other_with_it(serve: Serve) -> Non
     assert len(front.fakes.queue.accepted) == 3
 
 
-def test_without_a_database_a_batch_is_refused_at_once(serve: Serve) -> None:
+def test_a_batch_fails_at_once_without_a_database(serve: Serve) -> None:
     front = serve()
     attempts: list[int] = []
     entered, go = threading.Event(), threading.Event()
@@ -213,7 +213,7 @@ def test_a_result_over_the_limit_is_final(serve: Serve) -> None:
     assert isinstance(verdict, FinishRun) and verdict.status is CallStatus.FAILED
 
 
-def test_begun_without_waiting_and_stopped(serve: Serve) -> None:
+def test_begin_and_stop_calls_without_waiting(serve: Serve) -> None:
     hold = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -235,7 +235,7 @@ def test_begun_without_waiting_and_stopped(serve: Serve) -> None:
     assert (ended[2].status, "not found" in ended[2].message) == ("failed", True)
 
 
-def test_an_instance_that_cannot_be_reached_is_not_asked_for_ever(serve: Serve) -> None:
+def test_calls_give_up_on_an_unreachable_instance(serve: Serve) -> None:
     front = serve(settings=replace(SETTINGS, instance_wait_sec=1))
     front.set_routes(route_of(addresses=["unix:/tmp/sless-no-such-socket"]))
     later(front)
