@@ -1,5 +1,5 @@
-"""The cluster's API is away for a while (`make soak`: more than a minute), refusing connections or holding them without an answer, while
-functions serve, runs go on, a build builds and new wishes come: nothing changes its state because of that, and everything recovers."""
+"""The Kubernetes API refuses or hangs connections for a while (`make soak`: for more than a minute) while functions, runs and a build
+are running and the desired state changes: no state changes because of the outage, and everything recovers."""
 
 import base64
 import os
@@ -39,7 +39,7 @@ class World:
 
     @contextmanager
     def away(self, how: str) -> Iterator[None]:
-        """`refused`: nobody listens, the cluster works on. `frozen`: connections stand, nobody answers, and what ends is not noticed."""
+        """`refused`: the API port is closed while the cluster keeps working. `frozen`: connections hang and the cluster stands still."""
         began = time.monotonic()
         if how == "refused":
             self.cluster.away(AWAY_SEC)
@@ -60,19 +60,19 @@ def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) 
 
 
 def slow(image: dict[str, Any]) -> dict[str, Any]:
-    """A builder that needs longer than the API is away."""
+    """A builder that takes longer than the outage."""
     return {**image, "entrypoint": ["sh", "-c", f'sleep {AWAY_SEC + 3}; exec "$0" "$@"', *image["entrypoint"]]}
 
 
 @dataclass
 class Watch:
-    """What a caller and a reader of the REST interface see from now on, until the end of the `with`."""
+    """Calls functions and reads the REST API inside the `with` block, and records the results."""
 
     tenant: Tenant
     calls: dict[str, str]
-    """What is called over and over: path → body."""
+    """Paths to call repeatedly, with their expected body."""
     states: dict[str, str]
-    """What is read over and over: path below the namespace → the field to look at."""
+    """Paths below the namespace to read repeatedly, with the field to record."""
     failures: list[str] = field(default_factory=list)
     seen: dict[str, set[str]] = field(default_factory=dict)
     answered: int = 0
@@ -107,7 +107,7 @@ class Watch:
 
 
 @pytest.mark.parametrize("how", ["refused", "frozen"])
-def test_an_api_that_is_away_changes_no_state_and_all_recovers(world: World, how: str) -> None:
+def test_an_api_outage_changes_no_state_and_all_recovers(world: World, how: str) -> None:
     tenant = world.product.tenant(f"edsger-{how}")
     steady = tenant.deploy("steady", HELLO)
     long = tenant.deploy("long", SLEEPS, timeout_sec=AWAY_SEC + 30)

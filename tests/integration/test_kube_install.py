@@ -1,4 +1,4 @@
-"""`helm install` for real: Helm itself puts the chart into the stand-in cluster, whose kubelet runs the server and the chart's test."""
+"""`helm install` with real Helm into the stand-in cluster, whose kubelet runs the server and the chart's test."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.services.product import free_port
 pytestmark = [pytest.mark.xdist_group("kube-install"), pytest.mark.slow]
 NAMESPACE = "cloud"
 IMAGE = {
-    # As the Dockerfile makes it, but for the checkout in the place of the zipapp.
+    # As in the Dockerfile, but with the checkout instead of the zipapp.
     "entrypoint": [sys.executable, str(ROOT / "sless.py")],
     "env": {"HOME": "/tmp", "PATH": f"{ROOT / '.venv' / 'bin'}:/usr/bin:/bin", "SLESS_HOST": "0.0.0.0", "SLESS_DATA_DIR": "/data"},
     "workdir": "/data",
@@ -27,7 +27,7 @@ IMAGE = {
 }
 USER = "sless"
 TEST_TENANT = namespace_of(ids.namespace_of("helm-test"))
-"""In which the chart's test makes its function."""
+"""The namespace in which the chart's test creates its function."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Installed:
     url: str
 
     def pods(self) -> list[dict[str, Any]]:
-        """The server's; Recreate: never two."""
+        """The server's pods; at most one, as the strategy is Recreate."""
         return self.cluster.list("Pod", NAMESPACE, "app.kubernetes.io/name=sless")
 
     def uids(self) -> list[str]:
@@ -67,7 +67,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installed]:
-    """With no more rights than the chart gives, and the one thing that a pod on this machine lacks: the way to the API, as a kubeconfig."""
+    """With the chart's RBAC rules only, and a kubeconfig, as pods on this machine have no in-cluster configuration."""
     with running_cluster() as cluster:
         port = free_port()
         values = {
@@ -86,8 +86,8 @@ def installed() -> Iterator[Installed]:
         yield Installed(cluster, config, values, values["internalUrl"])
 
 
-def test_one_install_gives_a_server_that_passes_the_chart_s_test(installed):
-    """Helm waits until all is ready, then runs the chart's test."""
+def test_a_fresh_install_passes_the_chart_test(installed):
+    """Helm waits until everything is ready, then runs the chart's test."""
     (pod,) = installed.pods()
     assert pod["spec"]["containers"][0]["args"] == ["serve"]
     assert requests.get(f"{installed.url}/readyz", timeout=5).json() == {"status": "ok"}
@@ -96,7 +96,7 @@ def test_one_install_gives_a_server_that_passes_the_chart_s_test(installed):
     assert refused == []
 
 
-def test_the_chart_s_test_fails_when_functions_cannot_run_and_not_any_more_when_they_can(installed):
+def test_the_chart_test_fails_while_functions_cannot_run(installed):
     installed.cluster.script("pull_error", namespace=TEST_TENANT)
     with pytest.raises(helm_python.HelmError, match=r"sless-test.*Failed"):
         installed.run_tests()
@@ -106,7 +106,7 @@ def test_the_chart_s_test_fails_when_functions_cannot_run_and_not_any_more_when_
     assert '{"hello": "helm"}' in installed.run_tests()
 
 
-def test_helm_waits_for_a_server_and_says_what_is_not_ready(installed):
+def test_helm_waits_for_the_server_and_reports_what_is_not_ready(installed):
     config = helm_python.Config(kubeconfig_path=installed.cluster.write_kubeconfig("admin"), namespace="other", storage_driver="memory")
     values = {**installed.values, "image": {"repository": "not/there"}}
     with pytest.raises(helm_python.HelmError, match="Deployment/other/sless not ready"):
@@ -115,7 +115,7 @@ def test_helm_waits_for_a_server_and_says_what_is_not_ready(installed):
 
 
 def test_an_upgrade_keeps_tokens_and_data(installed):
-    """Without a change nothing restarts; with one the new pod has the old secret and volume."""
+    """An unchanged upgrade restarts nothing; after a change, the new pod has the old secret and volume."""
     before = installed.await_ready()
     secret = installed.cluster.get("Secret", NAMESPACE, "sless-jwt")["data"]
     installed.config.upgrade(str(CHART), "sless", installed.values)
@@ -129,7 +129,7 @@ def test_an_upgrade_keeps_tokens_and_data(installed):
     assert installed.cluster.get("Secret", NAMESPACE, "sless-jwt")["data"] == secret
 
 
-def test_uninstalling_keeps_data_and_secret(installed):
+def test_uninstall_keeps_data_and_secret(installed):
     installed.config.uninstall("sless")
     assert installed.cluster.find("Deployment", NAMESPACE, "sless") is None
     assert installed.cluster.find("ConfigMap", NAMESPACE, "sless") is None

@@ -1,4 +1,4 @@
-"""sless serve with SLESS_BACKEND=kubernetes as a user meets it, over the stand-in cluster, with no more rights than the chart gives."""
+"""`sless serve` with SLESS_BACKEND=kubernetes on the stand-in cluster, with the chart's RBAC rules only."""
 
 import base64
 import threading
@@ -30,7 +30,7 @@ SELDOM = {
     ("patch", "batch", "jobs"): "a run over its time",
     ("delete", "", "configmaps"): "code that no version has needed for a quarter of an hour",
 }
-"""Rights that this file's scenarios do not need, and what does."""
+"""Permissions that these tests do not use, and what needs them."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ def fetch(tenant: Tenant, path: str, **options: Any) -> requests.Response:
     return requests.get(tenant.product.url + path, timeout=60, **options)
 
 
-def test_small_code_serves_in_seconds_and_its_calls_have_logs(world):
+def test_small_code_serves_in_seconds_and_calls_have_logs(world):
     tenant = world.product.tenant("ada")
     began = time.monotonic()
     path = tenant.deploy("hello", HELLO)
@@ -104,8 +104,8 @@ def handle(event):
 """
 
 
-def test_what_a_program_prints_without_a_call_is_in_its_log(world):
-    """Nobody calls it: the log is read from its pod when somebody asks for it, and while somebody follows."""
+def test_output_outside_calls_is_in_the_log(world):
+    """Without calls, sless reads the pod's log only on request and while a client follows it."""
     tenant = world.product.tenant("annie")
     tenant.deploy("alone", PRINTS)
     wait_until(lambda: "imported" in tenant.get("functions/alone/logs").text, "the line of the import", 10)
@@ -132,7 +132,7 @@ def test_runs_and_jobs(world):
     assert ended["phase"] == "Failed" and ended["message"].startswith("no such thing")
 
 
-def test_why_a_call_without_instances_cannot_begin_is_told_also_when_its_own_time_is_short(world):
+def test_an_unschedulable_run_is_reported_despite_a_short_timeout(world):
     tenant = world.product.tenant("radia")
     tenant.deploy("short", HELLO, http=False, timeout_sec=1)
     labels = {"sless.dev/role": "run", "sless.dev/namespace": tenant.namespace}
@@ -183,8 +183,8 @@ def version_source(number: int) -> str:
     return f"def handle(event):\n    return {number}\n"
 
 
-def test_a_killed_server_finds_everything_as_it_was_and_changes_nothing(world):
-    """It applies each object once, as somebody may have edited it meanwhile; where nobody has, nothing is written."""
+def test_a_restart_after_kill_9_changes_nothing_in_the_cluster(world):
+    """The new server applies each object once in case it was edited; unedited objects keep their version."""
     tenant = world.product.tenant("barbara")
     path = tenant.deploy("kept", HELLO)
     before = {pod["metadata"]["uid"] for pod in world.pods(tenant)}
@@ -201,7 +201,7 @@ def test_a_killed_server_finds_everything_as_it_was_and_changes_nothing(world):
 
 
 def versions_in(world: World, tenant: Tenant) -> set[tuple[str, str, str]]:
-    """What changes when something of ours is written; the status of a Deployment may change by itself."""
+    """Generations or resource versions, which change when sless writes; the status of a Deployment may change by itself."""
     home = namespace_of(tenant.namespace)
     found = [
         (kind, item["metadata"]) for kind in ("Secret", "Service", "NetworkPolicy", "Deployment") for item in world.cluster.list(kind, home)
@@ -209,7 +209,7 @@ def versions_in(world: World, tenant: Tenant) -> set[tuple[str, str, str]]:
     return {(kind, item["name"], str(item.get("generation") or item["resourceVersion"])) for kind, item in found}
 
 
-def test_an_api_that_is_away_changes_nothing_for_callers(world):
+def test_an_api_outage_does_not_affect_callers(world):
     tenant = world.product.tenant("edsger")
     path = tenant.deploy("steady", HELLO)
     pods = {pod["metadata"]["uid"] for pod in world.pods(tenant)}
@@ -224,7 +224,7 @@ def test_an_api_that_is_away_changes_nothing_for_callers(world):
     assert pods <= {pod["metadata"]["uid"] for pod in world.pods(tenant)}
 
 
-def test_a_full_quota_is_told(world):
+def test_an_exceeded_quota_is_reported(world):
     tenant = world.product.tenant("alan")
     tenant.create("big", memory_mb=8192)
     tenant.post("triggers", {"name": "big", "type": "http", "function_ref": "big"})
@@ -234,7 +234,7 @@ def test_a_full_quota_is_told(world):
 
 
 @pytest.mark.slow
-def test_what_is_deleted_leaves_the_cluster_and_each_right_was_needed(world, rights):
+def test_deleting_a_namespace_cleans_up_and_every_permission_is_used(world, rights):
     tenant = world.product.tenant("donald")
     path = tenant.deploy("gone", HELLO)
     assert fetch(tenant, path).status_code == 200
@@ -254,7 +254,7 @@ def resource_of(request: dict[str, Any]) -> str:
 
 
 def run_job_without_room(world: World, tenant: Tenant) -> None:
-    """The Job is there, its pod is refused: the cluster is asked why."""
+    """The quota rejects the pod of a Job; sless asks the cluster for the reason."""
     tenant.post("jobs", {"name": "large", "runtime": "python3.11", "run_id": 1, "memory_mb": 8192})
     tenant.upload("large", HELLO, "job")
     wait_until(lambda: tenant.get("jobs/large").json()["phase"] == "Failed", "the job was refused", 60)

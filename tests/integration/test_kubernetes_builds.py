@@ -1,5 +1,5 @@
-"""Functions with dependencies in a cluster, as a user meets them: image, calls, rebuild, deletion. The builder's context comes from
-S3 by a presigned URL; S3 and the registry are real."""
+"""Functions with dependencies on the stand-in cluster: build, call, rebuild, delete. S3 and the registry are real; the builder
+fetches its context from S3 by a presigned URL."""
 
 import base64
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def world(tmp_path: Path, registry_server: RegistryServer, s3_server: S3Server) 
         yield World(cluster, product, registry_server)
 
 
-def test_a_function_with_dependencies_is_built_called_rebuilt_and_deleted(world: World) -> None:
+def test_build_call_rebuild_and_delete(world: World) -> None:
     world.product.start()
     tenant = world.product.tenant("ada")
     wheel = wheel_of("greeting", "1.0", "N = 1\n")

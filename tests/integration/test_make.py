@@ -1,4 +1,4 @@
-"""The Makefile and its scripts on machines where something is missing: each says what, in one sentence."""
+"""The Makefile and its scripts report missing tools in one line."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def folder_of_tools(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_help_names_every_target():
+def test_help_lists_every_target():
     text = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^\.PHONY: (\S+)", text, re.MULTILINE))
     listed = set(re.findall(r"^  make (\S+) +\S", run("make", "help").stdout, re.MULTILINE))
@@ -89,7 +89,7 @@ class TestInstallServices:
 
     @pytest.fixture
     def tools(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """What comes from Debian alone is there, but for PostgreSQL."""
+        """A PATH with the tools that only Debian provides, except PostgreSQL."""
         made = folder_of_tools(tmp_path / "tools", "bash", "sed", "dirname", "mkdir", "ln")
         program(made, "docker-registry", "")
         program(made, "buildah", "")
@@ -98,7 +98,7 @@ class TestInstallServices:
         monkeypatch.setenv("DEBIAN_RABBITMQ", str(made))
         return made
 
-    def test_everything_there(self, tools: Path, tmp_path: Path):
+    def test_everything_installed(self, tools: Path, tmp_path: Path):
         program(tools, "node", "echo v20.1.0")
         program(tools, "npm", "")
         program(tools, "postgres", "")
@@ -106,7 +106,7 @@ class TestInstallServices:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     @pytest.mark.parametrize("version", ["v18.20.4", ""])
-    def test_node_that_is_old_or_absent_comes_from_the_lock(self, tools: Path, tmp_path: Path, version: str):
+    def test_an_old_or_missing_node_is_installed_from_the_lock(self, tools: Path, tmp_path: Path, version: str):
         program(tools, "postgres", "")
         if version:
             program(tools, "node", f"echo {version}")

@@ -1,4 +1,4 @@
-"""What users install: the lock, the wheel, and the single file sless.pyz on machines unlike the developer's."""
+"""Installation: the lock files, the wheel, and sless.pyz on other machines."""
 
 import ast
 import configparser
@@ -21,7 +21,7 @@ from tests.integration.helm.chart import one, render
 from tests.services import unavailable
 from tests.services.product import free_port
 
-# One process makes the wheel and the zipapp, for all tests here.
+# Build the wheel and the zipapp only once, in one process.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def data_files(folder: str) -> set[str]:
 
 class TestLock:
     @pytest.mark.parametrize("name", LOCKS)
-    def test_is_exact_and_says_nothing_of_the_machine_it_was_made_on(self, name: str):
+    def test_is_exact_and_independent_of_the_machine(self, name: str):
         text = (ROOT / name).read_text()
         assert "://" not in text
         assert not re.search(r"^\s*(-|#|/)(?!-hash=)", text, re.MULTILINE)
@@ -61,7 +61,7 @@ class TestLock:
         assert all(re.fullmatch(r"[a-z0-9.-]+==\S+( ; .*)? \\", line) for line in requirements)
         assert text.count("--hash=sha256:") >= len(requirements)
 
-    def test_holds_each_requirement_of_the_package(self):
+    def test_contains_every_requirement_of_the_package(self):
         locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
         config = configparser.ConfigParser()
         config.read(ROOT / "setup.cfg")
@@ -69,14 +69,14 @@ class TestLock:
         assert len(named) >= 15
         assert set(named) <= locked
 
-    def test_tests_run_with_the_versions_that_users_get(self):
+    def test_tests_use_the_same_versions_as_users(self):
         pins = [dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE)) for name in LOCKS[:3]]
         for name, version in {**pins[0], **pins[1]}.items():
             assert pins[2][name] == version, name
 
 
 class TestPackageList:
-    def test_setup_cfg_names_every_package(self):
+    def test_setup_cfg_lists_every_package(self):
         config = configparser.ConfigParser()
         config.read(ROOT / "setup.cfg")
         listed = set(config["options"]["packages"].split())
@@ -86,7 +86,7 @@ class TestPackageList:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: setuptools writes into the tree it builds."""
+    """Built from a copy, as setuptools writes into the source tree."""
     source, output = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -99,7 +99,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment with nothing of the developer's."""
+    """An isolated virtual environment."""
 
     folder: Path
 
@@ -114,8 +114,8 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def locked_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """What the lock names and nothing else. `make soak` makes it as the README has it, with `pip install -r requirements.txt`; `make test`
-    copies the same versions from the environment that the tests run in."""
+    """Contains only what the lock file lists. `make soak` runs `pip install -r requirements.txt` as in the README; `make test` copies the
+    same versions from the tests' own environment."""
     environment = Environment(tmp_path_factory.mktemp("venv"))
     run_well(sys.executable, "-m", "venv", environment.folder)
     (environment.folder / "home").mkdir()
@@ -137,7 +137,7 @@ def installed_environment(locked_environment: Environment, wheel: Path) -> Envir
 class TestInstalled:
     pytestmark = pytest.mark.slow
 
-    def test_wheel_holds_code_and_data_and_nothing_else(self, wheel: Path):
+    def test_wheel_contains_only_code_and_data(self, wheel: Path):
         names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
         code = {str(path.relative_to(ROOT)) for path in (ROOT / "sless").rglob("*.py")}
         data = {f"sless/{name}" for folder in DATA_FOLDERS for name in data_files(folder)}
@@ -152,11 +152,11 @@ class TestInstalled:
     def test_the_lock_satisfies_the_ranges(self, installed_environment: Environment):
         assert "No broken requirements" in run_well(installed_environment.python, "-m", "pip", "check")
 
-    def test_command_works_from_another_folder(self, installed_environment: Environment, tmp_path: Path):
+    def test_command_works_from_any_folder(self, installed_environment: Environment, tmp_path: Path):
         command = installed_environment.folder / "bin" / "sless"
         assert _version.__version__ in run_well(command, "version", cwd=tmp_path, env=installed_environment.variables)
 
-    def test_assets_lie_inside_the_package(self, installed_environment: Environment, tmp_path: Path):
+    def test_assets_are_inside_the_package(self, installed_environment: Environment, tmp_path: Path):
         code = "from sless import assets; print(assets.static_dir(), assets.runtime_dir('python3.11'), assets.example_dir('hello-python'))"
         output = run_well(installed_environment.python, "-c", code, cwd=tmp_path, env=installed_environment.variables)
         assert output.count("site-packages/sless/") == 3
@@ -176,7 +176,7 @@ def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def zipapp_home(zipapp: Path) -> Iterator[Path]:
-    """The zipapp has unpacked itself here, despite PYTHONDONTWRITEBYTECODE. A short path: a server puts sockets below it."""
+    """A home where the zipapp has unpacked itself despite PYTHONDONTWRITEBYTECODE. The path is short enough for server sockets."""
     folder = Path(tempfile.mkdtemp(prefix="sless-", dir="/tmp"))
     variables = {"PATH": os.defpath, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     run_well(bare_python(), "-s", zipapp, "version", cwd=folder, env=variables)
@@ -186,14 +186,14 @@ def zipapp_home(zipapp: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A temporary folder with a path short enough for the sockets of a server below it."""
+    """A temporary folder with a path short enough for server sockets."""
     folder = Path(tempfile.mkdtemp(prefix="sless-", dir="/tmp"))
     yield folder
     shutil.rmtree(folder)
 
 
 def bare_python() -> str:
-    """The interpreter behind the tests' virtual environment: without any of its packages."""
+    """The base interpreter of the tests' virtual environment, without its packages."""
     return str(Path(sys.base_prefix) / "bin" / "python3.11")
 
 
@@ -204,18 +204,18 @@ class TestZipapp:
         assert zipapp.stat().st_size <= 30 * 1024 * 1024
         assert zipapp.stat().st_mode & stat.S_IXOTH
 
-    def test_holds_two_services_of_botocore_and_no_tests(self, zipapp: Path):
+    def test_contains_two_botocore_services_and_no_tests(self, zipapp: Path):
         names = zipfile.ZipFile(zipapp).namelist()
         services = {name.split("/")[3] for name in names if name.startswith("site-packages/botocore/data/") and name.count("/") > 4}
         assert services == {"s3", "sts"}
         assert [name for name in names if "/tests/" in name or name.endswith(".pyi")] == []
         assert {name for name in names if name.startswith("site-packages/sless/runtimes/")}
 
-    def test_needs_python_alone(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
+    def test_needs_only_python(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
         variables = {"PATH": os.defpath, "HOME": str(zipapp_home)}
         assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
 
-    def test_bytecode_is_kept_whatever_the_environment_says(self, zipapp_home: Path):
+    def test_bytecode_is_kept_despite_the_environment(self, zipapp_home: Path):
         assert list((zipapp_home / ".cache" / "sless").rglob("sless/cli/__pycache__/main.*.pyc"))
 
     def test_s3_and_kubernetes_libraries_work_unpacked(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
@@ -232,13 +232,13 @@ class TestZipapp:
         output = run_well(bare_python(), "-s", zipapp, "demo", "--exit", cwd=zipapp_home, env=variables)
         assert "hello-python" in output
 
-    def test_home_that_cannot_be_written(self, zipapp: Path, short_folder: Path):
+    def test_home_not_writable(self, zipapp: Path, short_folder: Path):
         variables = {"PATH": os.defpath, "HOME": "/proc/nowhere", "TMPDIR": str(short_folder)}
         run_well(bare_python(), "-s", zipapp, "version", cwd="/", env=variables)
         (unpacked,) = short_folder.iterdir()
         assert stat.S_IMODE(unpacked.stat().st_mode) == 0o700
 
-    def test_a_temporary_folder_that_others_can_write_is_refused(self, zipapp: Path, short_folder: Path):
+    def test_a_temporary_folder_writable_by_others_is_rejected(self, zipapp: Path, short_folder: Path):
         trap = short_folder / f"sless-{os.geteuid()}"
         trap.mkdir()
         trap.chmod(0o777)
@@ -263,14 +263,14 @@ mount -o remount,ro,bind /
 ! touch "$FOLDER/sless.pyz" 2> /dev/null
 exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs sh -euc "$RUN"
 """
-"""As the Dockerfile prepares it and the chart runs it: read-only root, another user, /data and /tmp to write to."""
+"""The setup of the Dockerfile and the chart: read-only root, non-root user, writable /data and /tmp."""
 
 
 class TestInTheImage:
     pytestmark = pytest.mark.slow
 
     def test_helm_test_passes_on_a_read_only_root(self, zipapp: Path, short_folder: Path):
-        """The server and, beside it, the script of the chart's test pod."""
+        """Runs the server, and the chart's test script against it."""
         if os.geteuid() != 0 or run("unshare", "-m", "true").returncode:
             unavailable("the right to make a mount namespace (root)", "util-linux, and run as root")
         for name in ("python", "data", "tmp", "bin"):
@@ -296,7 +296,7 @@ class TestInTheImage:
 
 
 class TestFirstPageOfTheZipapp:
-    """`zipapp_main.py` alone: what it says to other Pythons and machines, played by changing what `sys` and `platform` answer."""
+    """`zipapp_main.py` on other Python versions and machines, simulated by changing `sys` and the machine it was built for."""
 
     MAIN = ROOT / ".ci" / "release" / "zipapp_main.py"
 
@@ -311,7 +311,7 @@ class TestFirstPageOfTheZipapp:
         assert self.play(tmp_path, "pass").stdout == "started\n"
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 9), (3, 12), (3, 14)])
-    def test_another_python_is_told(self, tmp_path: Path, version: tuple[int, int]):
+    def test_another_python_is_reported(self, tmp_path: Path, version: tuple[int, int]):
         done = self.play(tmp_path, f"sys.version_info = {(*version, 1, 'final', 0)}")
         assert done.returncode == 1
         assert done.stdout == ""
@@ -319,7 +319,7 @@ class TestFirstPageOfTheZipapp:
         assert done.stderr.endswith(f"run: python3.11 {tmp_path / 'main.py'} demo\n")
         assert done.stderr.count("\n") == 1
 
-    def test_another_python_hands_over_to_the_right_one(self, tmp_path: Path):
+    def test_another_python_runs_the_right_one(self, tmp_path: Path):
         other = tmp_path / "bin" / "python3.11"
         other.parent.mkdir()
         other.write_text("#!/bin/sh\necho handed over: $*\n")
@@ -327,7 +327,7 @@ class TestFirstPageOfTheZipapp:
         done = self.play(tmp_path, "sys.version_info = (3, 9, 1, 'final', 0)", path=f"{other.parent}:/bin")
         assert done.stdout == f"handed over: {tmp_path / 'main.py'} demo\n"
 
-    def test_no_endless_handing_over(self, tmp_path: Path):
+    def test_never_runs_itself_in_a_loop(self, tmp_path: Path):
         other = tmp_path / "bin" / "python3.11"
         other.parent.mkdir()
         code = "import sys, runpy; sys.version_info = (3, 9, 1, 'final', 0); runpy.run_path('main.py', run_name='__main__')"
@@ -337,14 +337,14 @@ class TestFirstPageOfTheZipapp:
         assert done.returncode == 1
         assert "Python 3.11 is needed" in done.stderr
 
-    def test_another_machine_is_told(self, tmp_path: Path):
+    def test_another_machine_is_reported(self, tmp_path: Path):
         done = self.play(tmp_path, "pass", machine="riscv64")
         assert done.returncode == 1
         assert re.fullmatch(
             r"sless: this file was built for Linux on riscv64, this is Linux on \S+\. Build one here: make pyz\n", done.stderr
         )
 
-    def test_can_be_read_by_old_pythons(self):
+    def test_has_syntax_that_old_pythons_accept(self):
         text = self.MAIN.read_text()
         tree = ast.parse(text, feature_version=(3, 4))
         assert text.isascii()

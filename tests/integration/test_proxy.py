@@ -1,4 +1,4 @@
-"""The proxy over real sockets: contract §5 from the caller's socket to the instance's, on the fast path and on the slow path."""
+"""The proxy over real sockets on the fast path and the slow path: contract §5."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ PATH = f"/fn/{NAMESPACE}/f"
 
 
 class Seen:
-    """A handler that keeps the requests it got."""
+    """A handler that records its requests."""
 
     def __init__(self, answer: bytes = OK) -> None:
         self.requests: list[tuple[str, list[tuple[str, str]], bytes]] = []
@@ -71,7 +71,7 @@ def test_repeated_headers_and_cookies_keep_their_order(serve: Serve) -> None:
         assert seen.headers("x-odd") == ["v"]
 
 
-def test_hop_by_hop_and_platform_headers_do_not_pass(serve: Serve) -> None:
+def test_hop_by_hop_and_platform_headers_are_removed(serve: Serve) -> None:
     seen = Seen()
     front = serve(seen)
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_hop_by_hop_and_platform_headers_do_not_pass(serve: Serve) -> None:
         assert seen.headers("x-sless-timeout-ms") == ["30000"]
 
 
-def test_a_trusted_proxy_is_believed(serve: Serve) -> None:
+def test_forwarded_headers_of_a_trusted_proxy_are_used(serve: Serve) -> None:
     seen = Seen()
     front = serve(seen, settings=replace(SETTINGS, trusted_proxies=("127.0.0.0/8", "10.0.0.1")))
     for _ in range(2):
@@ -103,7 +103,7 @@ def test_a_trusted_proxy_is_believed(serve: Serve) -> None:
         assert seen.headers("x-forwarded-host") == ["shop.test"]
 
 
-def test_request_id_is_taken_over_when_valid(serve: Serve) -> None:
+def test_a_valid_request_id_is_kept(serve: Serve) -> None:
     seen = Seen()
     front = serve(seen)
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_bodies_arrive_whole(serve: Serve, size: int) -> None:
     assert front.flush().invocations[-1].request_bytes == size
 
 
-def test_a_chunked_request_is_passed_on_as_it_comes(serve: Serve) -> None:
+def test_a_chunked_request_is_streamed(serve: Serve) -> None:
     got = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -162,7 +162,7 @@ def test_expect_100_continue(serve: Serve) -> None:
 # --- what reaches the caller -------------------------------------------------------------------------------------------------------------
 
 
-def test_answer_headers(serve: Serve) -> None:
+def test_response_headers(serve: Serve) -> None:
     answer = (
         b"HTTP/1.1 302 Found\r\nSet-Cookie: b=2\r\nLocation: /x\r\nset-cookie: a=1\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n"
         b"x_u: 1\r\nX-Sless-Error: forged\r\nX-Sless-Function-Error: 1\r\nX-Request-Id: other\r\nContent-Encoding: gzip\r\n"
@@ -182,7 +182,7 @@ def test_answer_headers(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("status", "fault", "shown"), [(502, "bad_result", "bad_result"), (400, "invalid_json", "invalid_json"), (500, "x", None)]
 )
-def test_faults_of_the_runtime_are_translated(serve: Serve, status: int, fault: str, shown: str | None) -> None:
+def test_runtime_faults_become_errors(serve: Serve, status: int, fault: str, shown: str | None) -> None:
     answer = (
         f"HTTP/1.1 {status} X\r\nX-Sless-Fault: {fault}\r\nX-Sless-Error-Message: bad%20%C3%BC\r\ncontent-length: 0\r\n\r\n".encode()
     )  # fmt: skip
@@ -196,7 +196,7 @@ def test_faults_of_the_runtime_are_translated(serve: Serve, status: int, fault: 
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked", "eof"])
-def test_bodies_come_back_whole(serve: Serve, framing: str) -> None:
+def test_response_bodies_arrive_whole(serve: Serve, framing: str) -> None:
     body = bytes(range(256)) * 2000
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -219,7 +219,7 @@ def test_bodies_come_back_whole(serve: Serve, framing: str) -> None:
     assert front.flush().invocations[-1].response_bytes == len(body)
 
 
-def test_the_first_byte_is_not_held_back(serve: Serve) -> None:
+def test_the_first_byte_is_not_delayed(serve: Serve) -> None:
     go_on = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -242,7 +242,7 @@ def test_the_first_byte_is_not_held_back(serve: Serve) -> None:
         assert client.exactly(14) == b"9\r\ndata: 2\n\n\r\n"
 
 
-def test_head_has_no_body_and_keeps_both_connections(serve: Serve, upstream_of: UpstreamOf) -> None:
+def test_head_has_no_body_and_keeps_both_connections_open(serve: Serve, upstream_of: UpstreamOf) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n" + (b"" if first.startswith("HEAD") else b"hello"))
 
@@ -261,7 +261,7 @@ def test_head_has_no_body_and_keeps_both_connections(serve: Serve, upstream_of: 
     assert upstream.connections - 2 <= 1, "calls opened more than one connection (log pulls open their own)"
 
 
-def test_answers_1xx_are_passed_over(serve: Serve) -> None:
+def test_1xx_responses_are_ignored(serve: Serve) -> None:
     answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + OK
     front = serve(answering(answer))
     for _ in range(2):
@@ -299,7 +299,7 @@ def test_pipelined_calls_are_answered_in_order(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("answer", [OK, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"])
-def test_http_1_0_gets_no_chunks_and_a_close(serve: Serve, answer: bytes) -> None:
+def test_http_1_0_gets_no_chunks_and_the_connection_closes(serve: Serve, answer: bytes) -> None:
     front = serve(answering(answer))
     reply = front.raw(f"GET {PATH} HTTP/1.0\r\n\r\n".encode())
     head, _, body = reply.partition(b"\r\n\r\n")
@@ -313,7 +313,7 @@ def test_connection_close_is_honoured(serve: Serve) -> None:
         assert reply.endswith(b"\r\n\r\nok") and b"connection: close" in reply
 
 
-def test_an_answer_before_the_whole_body_was_read_ends_the_connection(serve: Serve) -> None:
+def test_a_response_before_the_end_of_the_body_closes_the_connection(serve: Serve) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         assert first.startswith(("POST /early", "POST /late")), first
         if "late" in first:
@@ -353,7 +353,7 @@ def test_a_caller_that_leaves_cancels_its_call(serve: Serve) -> None:
     assert front.call("/warm").status == 200
 
 
-def test_a_caller_that_leaves_in_the_middle_of_its_body_cancels_its_call(serve: Serve) -> None:
+def test_a_caller_that_leaves_while_sending_its_body_cancels_its_call(serve: Serve) -> None:
     left = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -368,7 +368,7 @@ def test_a_caller_that_leaves_in_the_middle_of_its_body_cancels_its_call(serve: 
     until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
 
 
-def test_a_connection_the_instance_has_closed_is_not_used_again(serve: Serve) -> None:
+def test_a_connection_closed_by_the_instance_is_not_reused(serve: Serve) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         peer.body(headers)
         peer.send(OK)
@@ -409,7 +409,7 @@ def test_a_request_is_never_sent_twice(serve: Serve, method: str) -> None:
         (None, "function_broke_off"),
     ],
 )
-def test_the_reason_of_the_backend_is_told(serve: Serve, reason: str | None, code: str) -> None:
+def test_the_reason_from_the_backend_is_reported(serve: Serve, reason: str | None, code: str) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         raise EOFError
 
@@ -431,7 +431,7 @@ def test_the_reason_of_the_backend_is_told(serve: Serve, reason: str | None, cod
         b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
     ],
 )
-def test_what_is_no_answer_is_502(serve: Serve, answer: bytes) -> None:
+def test_an_invalid_response_is_502(serve: Serve, answer: bytes) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         peer.send(OK if "warm" in first else answer)
 
@@ -442,7 +442,7 @@ def test_what_is_no_answer_is_502(serve: Serve, answer: bytes) -> None:
     assert front.call("/warm").body == b"ok"
 
 
-def test_a_second_answer_is_not_given_to_the_next_caller(serve: Serve) -> None:
+def test_an_extra_response_never_reaches_the_next_caller(serve: Serve) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         extra = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen" if "two" in first else b""
         peer.send(OK + extra)
@@ -455,7 +455,7 @@ def test_a_second_answer_is_not_given_to_the_next_caller(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("framing", [b"content-length: 10", b"transfer-encoding: chunked"])
-def test_an_answer_that_breaks_off_breaks_off_for_the_caller(serve: Serve, framing: bytes) -> None:
+def test_a_truncated_response_is_truncated_for_the_caller(serve: Serve, framing: bytes) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         if "warm" in first:
             peer.send(OK)
@@ -474,7 +474,7 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_caller(serve: Serve, frami
 SHORT_TIME = {"revision": revision_of(timeout_sec=1)}
 
 
-def test_504_when_nothing_comes_in_time(serve: Serve) -> None:
+def test_a_timeout_is_504(serve: Serve) -> None:
     gone = threading.Event()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -496,7 +496,7 @@ def test_504_when_nothing_comes_in_time(serve: Serve) -> None:
 
 
 class Stopped:
-    """An instance that answers nothing, health checks neither, until it is let go."""
+    """An instance that does not respond, not even to health checks, until `goes` is set."""
 
     def __init__(self) -> None:
         self.goes = threading.Event()
@@ -510,7 +510,7 @@ class Stopped:
             peer.send(OK)
 
 
-def test_an_instance_that_answers_nothing_costs_no_second_time_out(serve: Serve) -> None:
+def test_an_unresponsive_instance_gets_no_further_calls(serve: Serve) -> None:
     stopped = Stopped()
     front = serve(stopped, route=SHORT_TIME, settings=replace(SETTINGS, instance_wait_sec=20))
     stopped.goes.set()
@@ -534,7 +534,7 @@ def test_an_instance_that_answers_nothing_costs_no_second_time_out(serve: Serve)
     assert [reply.status for reply in replies] == [504, 200, 200, 200]
 
 
-def test_time_runs_anew_with_each_chunk_and_then_the_answer_is_aborted(serve: Serve) -> None:
+def test_each_chunk_restarts_the_timeout_which_aborts_the_response(serve: Serve) -> None:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         if "warm" in first:
             peer.send(OK)
@@ -556,8 +556,8 @@ def test_time_runs_anew_with_each_chunk_and_then_the_answer_is_aborted(serve: Se
     ("content_type", "seen"),
     [("text/plain", "text/plain"), ("text/plain\r\nx-sless-control: 1", None), ("a\0b", None), ("\u2713", None), ("", None)],
 )
-def test_a_messages_content_type_is_one_header_or_none(serve: Serve, content_type: str, seen: str | None) -> None:
-    """Whoever may publish says what it is; only sless says what an instance is asked for."""
+def test_a_message_content_type_cannot_inject_headers(serve: Serve, content_type: str, seen: str | None) -> None:
+    """Publishers choose the content type, but must not be able to send sless's control headers to an instance."""
     heads: list[dict[str, str]] = []
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -589,7 +589,7 @@ def test_a_body_over_the_limit_is_413(serve: Serve) -> None:
     assert front.call(method="POST", body=b"x" * 100_000).status == 200
 
 
-def test_a_small_limit_holds_on_the_fast_path_too(serve: Serve) -> None:
+def test_a_small_body_limit_applies_on_the_fast_path(serve: Serve) -> None:
     front = serve(answering(), settings=Settings(instance_wait_sec=2, max_call_body_bytes=10))
     front.call()
     assert front.call(method="POST", body=b"x" * 11).status == 413

@@ -1,4 +1,4 @@
-"""A server over the real cluster that SLESS_TEST_KUBECONFIG names (`make test-kube`): what only real images and networks can show."""
+"""A server on a real cluster, named by SLESS_TEST_KUBECONFIG (`make test-kube`): tests that need real images and networks."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 needs_registry = pytest.mark.skipif(not real.has_registry(), reason="SLESS_TEST_REGISTRY_HOST names no registry")
 READY_SEC = 300.0
-"""An image may have to be pulled, or built."""
+"""Long enough to pull or build an image."""
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 @pytest.fixture
 def tenant(product: Product, request: pytest.FixtureRequest) -> Iterator[Tenant]:
-    """Another one each time: what an earlier run has left belongs to its installation, which is gone."""
+    """A new one each time, as leftovers of earlier test runs belong to another sless installation."""
     made = product.tenant(f"real-{request.node.name}-{new_id()}")
     yield made
     assert made.call("DELETE", f"/v1/namespaces/{made.namespace}?confirm={made.namespace}").status_code == 202
     kube = Kube.connect(Settings(**real.settings()))
-    # The server would do it a minute later, but ends before.
+    # The server would delete it a minute later, but stops before that.
     kube.delete("Namespace", namespace_of(made.namespace))
     kube.close()
 
@@ -55,14 +55,14 @@ def deployed(tenant: Tenant, name: str, files: Mapping[str, Any] | str, **fields
     return tenant.product.url + f"/fn/{tenant.namespace}/{name}"
 
 
-def test_small_python_and_node_code_serves(tenant):
+def test_python_and_node_without_dependencies_serve(tenant):
     url = deployed(tenant, "snake", "def handle(event):\n    return {'got': event}\n")
     assert requests.get(url, params={"a": "1"}, timeout=60).json() == {"got": {"a": "1"}}
     url = deployed(tenant, "node", {"handler.js": "exports.handle = (event) => ({ got: event });\n"}, runtime="nodejs20")
     assert requests.get(url, params={"a": "1"}, timeout=60).json() == {"got": {"a": "1"}}
 
 
-def test_a_container_is_nobody_and_writes_in_tmp_alone(tenant):
+def test_a_container_is_not_root_and_writes_only_to_tmp(tenant):
     source = (
         "import os\n"
         "def handle(event):\n"
@@ -109,7 +109,7 @@ def test_a_go_program_is_built_and_serves(tenant):
     assert requests.get(url, params={"a": "1"}, timeout=60).json() == {"a": "1"}
 
 
-def test_a_run_without_instances_and_its_end(tenant):
+def test_a_run_without_instances(tenant):
     tenant.create("once")
     tenant.upload("once", "def handle(event):\n    return event['n'] + 1\n")
     assert tenant.settled("once", timeout_sec=READY_SEC)["phase"] == "Ready"

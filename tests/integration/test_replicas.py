@@ -1,4 +1,4 @@
-"""Two servers over one PostgreSQL, one S3 bucket and one cluster: both serve, one leads; the leader goes, softly and by kill -9."""
+"""Two servers sharing a PostgreSQL database, an S3 bucket and a cluster: both serve, one leads, and the leader is stopped or killed."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ def replicas(tmp_path_factory, postgres_server, s3_server) -> Iterator[Replicas]
 
 @dataclass
 class Calls:
-    """Calls of one URL after another, from a thread, until told to stop."""
+    """Calls a URL repeatedly from a thread inside the `with` block."""
 
     url: str
     done: int = 0
@@ -110,11 +110,11 @@ class Calls:
                 time.sleep(0.01)
 
 
-def test_what_is_made_on_one_is_served_by_both(replicas):
+def test_functions_created_on_one_are_served_by_both(replicas):
     assert replicas.leads(replicas.one)
     follower = tenant_of(replicas.two, "ada")
     leader = tenant_of(replicas.one, "ada")
-    path = follower.deploy("hello", HELLO)  # uploaded where nobody builds
+    path = follower.deploy("hello", HELLO)  # the follower does not build
     made_trigger = follower.post("triggers", {"name": "minutes", "type": "cron", "function_ref": "hello", "schedule": "* * * * *"})
     assert made_trigger.status_code == 201, made_trigger.text
     made = time.monotonic()
@@ -126,7 +126,7 @@ def test_what_is_made_on_one_is_served_by_both(replicas):
     assert shown[0] == shown[1]
 
 
-def test_a_change_reaches_the_other_in_two_seconds(replicas):
+def test_changes_reach_the_other_replica_within_two_seconds(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     path = f"/fn/{leader.namespace}/hello"
     for here, there in ((leader, follower), (follower, leader)):
@@ -143,12 +143,12 @@ def set_methods(tenant: Tenant, methods: list[str] | None) -> None:
     assert changed.status_code == 200, changed.text
 
 
-def test_calls_logs_runs_and_jobs_work_on_who_does_not_lead(replicas):
+def test_calls_logs_runs_and_jobs_work_on_the_follower(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     answers = []
 
     def answered() -> bool:
-        """Not at once when rules have just changed."""
+        """May take a moment after the change of methods in the previous test."""
         answers.append(requests.get(f"{replicas.two.url}/fn/{follower.namespace}/hello?from=two", timeout=30))
         return answers[-1].status_code == 200
 
@@ -166,13 +166,13 @@ def test_calls_logs_runs_and_jobs_work_on_who_does_not_lead(replicas):
     made = follower.post("jobs", {"name": "job", "function_ref": "once", "event_json": {"n": 41}, "run_id": 1})
     assert made.status_code == 201, made.text
     assert follower.ended_job("job")["message"] == "42"
-    # The console has no session with one of the two.
+    # Console sessions are not tied to one replica.
     for product in (replicas.one, replicas.two):
         page = requests.get(f"{product.url}/funcs", headers={"Authorization": f"Bearer {follower.token}"}, timeout=30)
         assert (page.status_code, "hello" in page.text) == (200, True)
 
 
-def test_a_call_is_cancelled_by_who_does_not_run_it(replicas):
+def test_a_replica_can_cancel_calls_that_run_on_the_other(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     follower.deploy("slow", "import time\ndef handle(event):\n    time.sleep(25)\n", http=False)
     accepted = follower.invoke_later("slow")
@@ -181,7 +181,7 @@ def test_a_call_is_cancelled_by_who_does_not_run_it(replicas):
     assert leader.ended_call("slow", accepted, 15)["status"] == "cancelled"
 
 
-def test_following_a_log_sees_calls_of_the_other(replicas):
+def test_a_followed_log_includes_calls_to_the_other_replica(replicas):
     follower = tenant_of(replicas.two, "ada")
     with follower.get("functions/hello/logs?follow=1&tail=0", stream=True) as stream:
         assert stream.status_code == 200, stream.text
@@ -191,7 +191,7 @@ def test_following_a_log_sees_calls_of_the_other(replicas):
     assert "got {'seen': '1'}" in line
 
 
-def test_a_soft_end_hands_over_at_once_and_no_call_fails(replicas):
+def test_a_graceful_stop_hands_over_at_once_without_failed_calls(replicas):
     path = f"/fn/{namespace_of('ada')}/hello"
     with Calls(replicas.two.url + path) as calls:
         assert replicas.leads(replicas.one)
@@ -199,15 +199,15 @@ def test_a_soft_end_hands_over_at_once_and_no_call_fails(replicas):
         ended = time.monotonic()
         wait_until(lambda: replicas.leads(replicas.two), "the other leads", 5)
         assert time.monotonic() - ended < 3
-        # It really does what a leader does.
+        # Only a leader builds.
         assert tenant_of(replicas.two, "ada").deploy("second", HELLO)
     assert (calls.failures, calls.done > 50) == ([], True)
     replicas.one.start()
     assert not replicas.leads(replicas.one)
 
 
-def test_a_killed_leader_is_replaced_and_nothing_accepted_is_lost(replicas):
-    """The second one leads now; what it had accepted runs on the first one, each call to its one end."""
+def test_a_killed_leader_is_replaced_without_losing_calls(replicas):
+    """The second server leads now; calls that it accepted run on the first after the kill, each recorded once."""
     assert replicas.leads(replicas.two)
     dying, other = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     path = f"/fn/{other.namespace}/hello"
@@ -227,7 +227,7 @@ def test_a_killed_leader_is_replaced_and_nothing_accepted_is_lost(replicas):
     cron = "functions/hello/invocations?limit=1000&trigger=cron"
     wait_until(lambda: other.get(cron).json(), "the next minute, at the latest", 70)
     fired = [row["started_at"][:16] for row in other.get(cron).json()]
-    assert len(fired) == len(set(fired))  # each minute once, whoever led
+    assert len(fired) == len(set(fired))  # once per minute, across leaders
     print(f"takeover after kill -9: {took_sec:.1f} s, {calls.done} calls meanwhile")
 
 
@@ -239,10 +239,10 @@ def handle(event, context):
 """
 
 
-@pytest.mark.xdist_group("minutes")  # of a pair of its own, beside the others: most of it is waiting
+@pytest.mark.xdist_group("minutes")  # in parallel, on a separate pair of servers, as it mostly waits
 @pytest.mark.timeout(120 + 70 * len(DISTURBED))
-def test_each_minute_fires_once_whatever_becomes_of_the_leader(replicas, tmp_path):
-    """Each time just before a minute: one that is paused for longer than its lease wakes up and finds somebody else at work."""
+def test_cron_fires_once_per_minute_across_leader_failures(replicas, tmp_path):
+    """The leader fails just before the minute; one paused for longer than its lease wakes up when the other leads."""
     if replicas.two.process is None or replicas.two.process.poll() is not None:
         replicas.two.start()
     tenant = tenant_of(replicas.one, "minutes")
@@ -266,7 +266,7 @@ def test_each_minute_fires_once_whatever_becomes_of_the_leader(replicas, tmp_pat
 
 
 def sleep_until(second: int) -> None:
-    """Of a minute, the next time it comes."""
+    """Sleep until this second of the minute comes next."""
     time.sleep((second - time.time()) % 60)
 
 

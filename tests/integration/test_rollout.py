@@ -1,4 +1,4 @@
-"""New versions, roll-backs, replicas and switched-off triggers under continuous calls: no caller notices."""
+"""New versions, rollbacks, rebuilds and replica changes without failed calls; disabled triggers scale to zero."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from tests.services.product import Product, Tenant, wait_until
 
 CONNECTIONS = 16
 PACE_SEC = 0.02
-"""Between the calls of one connection: it is about calls that fail, not about how many there are."""
+"""Pause between the calls of a connection; these tests do not need a high call rate."""
 
 
 def handler(number: int) -> str:
@@ -23,7 +23,7 @@ def handler(number: int) -> str:
 
 
 class Callers:
-    """POSTs over kept connections until told to stop; what they got."""
+    """POSTs over keep-alive connections until `stop`, and records the results."""
 
     def __init__(self, tenant: Tenant, path: str) -> None:
         self._parts = urllib.parse.urlsplit(tenant.product.url)
@@ -87,7 +87,7 @@ def calling(tenant: Tenant, path: str) -> Iterator[Callers]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_five_versions_and_a_roll_back_without_a_failed_call(tenant: Tenant) -> None:
+def test_five_versions_and_a_rollback_without_failed_calls(tenant: Tenant) -> None:
     path = tenant.deploy("f", handler(1))
     with calling(tenant, path) as callers:
         wait_until(lambda: callers.newest(1), "version 1 answers")
@@ -106,7 +106,7 @@ def test_five_versions_and_a_roll_back_without_a_failed_call(tenant: Tenant) -> 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_rebuild_without_a_failed_call(tenant: Tenant) -> None:
+def test_a_rebuild_without_failed_calls(tenant: Tenant) -> None:
     path = tenant.deploy("f", handler(1))
     with calling(tenant, path) as callers:
         wait_until(lambda: callers.newest(1), "it answers")
@@ -118,7 +118,7 @@ def test_a_rebuild_without_a_failed_call(tenant: Tenant) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_replicas_share_the_calls_and_change_without_a_failed_one(tenant: Tenant) -> None:
+def test_replicas_share_calls_and_scale_without_failed_calls(tenant: Tenant) -> None:
     path = tenant.deploy("s", handler(1), kind="service", replicas=2)
     with calling(tenant, path) as callers:
         wait_until(lambda: sum(callers.versions.values()) > 300, "enough calls")
@@ -137,7 +137,7 @@ def test_replicas_share_the_calls_and_change_without_a_failed_one(tenant: Tenant
 
 
 def latest(callers: Callers, seen: "Counter[int]") -> set[int]:
-    """Instances that answered since the last look, once there were enough answers to tell."""
+    """Instances that have responded since the last check; empty until there are enough responses."""
     now = Counter(callers.pids)
     fresh = {pid for pid, count in now.items() if count > seen[pid]}
     if sum(now.values()) - sum(seen.values()) < 3 * CONNECTIONS:
@@ -148,7 +148,7 @@ def latest(callers: Callers, seen: "Counter[int]") -> set[int]:
 
 
 def instances(product: Product) -> list[int]:
-    """Processes of user code."""
+    """Process IDs of the user's code."""
     assert product.process is not None
     return [pid for pid in product.place.processes() if pid not in (product.process.pid, product.worker)]
 

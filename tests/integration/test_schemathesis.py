@@ -1,4 +1,4 @@
-"""Schemathesis against the whole running server: what the OpenAPI document promises, over generated requests good and bad."""
+"""Schemathesis checks a running server against its OpenAPI document, with valid and invalid requests."""
 
 import copy
 import json
@@ -31,11 +31,11 @@ ROOT = Path(__file__).resolve().parents[2]
 START_SEC = 60
 NAMES = {"functions": "hello", "services": "web", "triggers": "tick", "jobs": "job", "fn": "hello"}
 CODE = {"files": {"handler.py": "def handle(event):\n    return event\n"}}
-# Requests for each operation and kind of data; `make soak` makes more of them.
+# Requests per operation and kind of data; `make soak` runs more.
 EXAMPLES = 40 if "TEST_SOAK_MESSAGES" in os.environ else 8
 load_all_checks()
-# Not among them: positive_data_acceptance. Rules that JSON Schema cannot say (a time zone that exists, code that compiles, a name that is
-# free) refuse some of what the schemas allow.
+# Without positive_data_acceptance, as some rules cannot be expressed in JSON Schema (existing time zones, code that compiles, names not
+# yet taken).
 CHECKS = [
     not_a_server_error,
     openapi_checks.status_code_conformance,
@@ -90,7 +90,7 @@ def _wait_ready(process: "subprocess.Popen[bytes]", file: Path, log: Path) -> st
 
 
 def _fill(running: Running) -> None:
-    """One of each, so that generated requests meet something."""
+    """Create one object of each kind for the generated requests."""
     base = f"{running.url}/v1/namespaces/{NAMESPACE}"
 
     def post(path: str, body: Any) -> None:
@@ -105,11 +105,11 @@ def _fill(running: Running) -> None:
 
 
 def prepared_document() -> dict[str, Any]:
-    """The document, with the namespace and names that exist where it says only what they look like."""
+    """The document with existing names and the existing namespace in place of their patterns."""
     prepared = copy.deepcopy(document(OPERATIONS, "http://127.0.0.1"))
     for path, methods in prepared["paths"].items():
         for operation in methods.values():
-            # What follows does not end by itself.
+            # Followed logs do not end by themselves.
             operation["parameters"] = [item for item in operation.get("parameters", ()) if item["name"] != "follow"]
             for parameter in operation.get("parameters", ()):
                 if parameter["name"] == "ns":
@@ -117,12 +117,12 @@ def prepared_document() -> dict[str, Any]:
                 if parameter["name"] == "name":
                     known = NAMES[path.split("/")[4] if path.startswith("/v1") else "fn"]
                     parameter["schema"] = {"type": "string", "enum": [known, "missing"]}
-    # Everything would be gone for the requests after it.
+    # Deleting the namespace would break all later requests.
     del prepared["paths"]["/v1/namespaces/{ns}"]
     return prepared
 
 
-def test_the_document_served_is_the_one_tested(running: Running) -> None:
+def test_the_server_serves_the_tested_document(running: Running) -> None:
     served = requests.get(running.url + "/openapi.json", timeout=10).json()
     assert served == document(OPERATIONS, served["servers"][0]["url"])
 
@@ -141,7 +141,7 @@ schema = schemathesis.openapi.from_dict(prepared_document())
 @pytest.mark.timeout(600)
 def test_api(case: Any, running: Running) -> None:
     response = case.call(base_url=running.url, headers=running.headers, timeout=60)
-    # Below /fn every method is the handler's business, also those that OpenAPI has no word for.
+    # Below /fn, handlers accept any method, even ones that OpenAPI cannot describe.
     any_method = case.operation.path.startswith("/fn")
     checks = [check for check in CHECKS if not (any_method and check is openapi_checks.unsupported_method)]
     case.validate_response(response, checks=checks)

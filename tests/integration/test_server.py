@@ -1,4 +1,4 @@
-"""The server as a process: gunicorn's master, its worker, signals, ports; and a stream of 200 MB (1 GB) in constant memory."""
+"""The server as a process: gunicorn's master and worker, signals, ports, and the memory that streams of 200 MB (1 GB) take."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Served:
-    """One server in processes of its own."""
+    """A server in separate processes."""
 
     def __init__(self, upstream: Upstream | None = None, port: int = 0) -> None:
         self.data_dir = Path(tempfile.mkdtemp(prefix="sl-srv-", dir="/tmp"))
@@ -49,7 +49,7 @@ class Served:
         return False
 
     def events(self, name: str) -> list[int]:
-        """Pids of the processes that noted this event, in order."""
+        """PIDs of the processes that logged this event, in order."""
         path = self.data_dir / "events"
         lines = path.read_text().split("\n") if path.exists() else []
         return [int(line.rpartition(" ")[2]) for line in lines if line.startswith(name + " ")]
@@ -111,7 +111,7 @@ def get(port: int, path: str = PATH) -> int:
         return client.reply().status
 
 
-def test_it_says_where_it_listens_and_cleans_up(served: Served) -> None:
+def test_writes_its_address_and_cleans_up(served: Served) -> None:
     assert get(served.port) == 200
     assert served.events(f"listening {served.port}") == [served.process.pid]
     state = json.loads((served.data_dir / "server.json").read_text())
@@ -128,7 +128,7 @@ def test_no_server_or_date_header(served: Served) -> None:
         assert not {"server", "date"} & {name for name, _ in client.reply().headers}
 
 
-def test_a_port_in_use_is_said_so() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = Served(port=port)
@@ -141,7 +141,7 @@ def test_a_port_in_use_is_said_so() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_calls_end_well_on_a_signal_to_the_master(served: Served, number: signal.Signals) -> None:
+def test_running_calls_finish_after_a_signal_to_the_master(served: Served, number: signal.Signals) -> None:
     with Client(served.port) as client:
         client.send(f"GET {PATH}/slow HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         client.until(b"1\r\na\r\n")
@@ -151,8 +151,8 @@ def test_calls_end_well_on_a_signal_to_the_master(served: Served, number: signal
     assert len(served.events("stop")) == 1
 
 
-def test_ctrl_c_ends_everything(served: Served) -> None:
-    """A terminal sends SIGINT to the master and to the worker."""
+def test_ctrl_c_stops_all_processes(served: Served) -> None:
+    """A terminal sends SIGINT to both the master and the worker."""
     assert get(served.port) == 200
     for pid in (served.worker, served.process.pid):
         os.kill(pid, signal.SIGINT)
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_everything(served: Served) -> None:
     assert served.events("stop") == served.events("start")
 
 
-def test_a_call_that_does_not_end_does_not_hold_up_the_stop(served: Served) -> None:
+def test_a_call_that_hangs_does_not_block_the_stop(served: Served) -> None:
     assert get(served.port) == 200
     with Client(served.port) as client:
         client.send(f"GET {PATH}/hang HTTP/1.1\r\nhost: x\r\n\r\n".encode())
@@ -172,7 +172,7 @@ def test_a_call_that_does_not_end_does_not_hold_up_the_stop(served: Served) -> N
     assert len(served.events("stop")) == 1
 
 
-def test_hup_replaces_the_worker_without_two_at_once_or_a_failed_call(served: Served) -> None:
+def test_hup_replaces_the_worker_without_overlap_or_failed_calls(served: Served) -> None:
     stop, statuses = threading.Event(), []
 
     def call() -> None:
@@ -193,12 +193,12 @@ def test_hup_replaces_the_worker_without_two_at_once_or_a_failed_call(served: Se
     assert served.worker != first
 
 
-def test_kill_9_of_the_worker_brings_another(served: Served) -> None:
+def test_a_killed_worker_is_replaced(served: Served) -> None:
     os.kill(served.worker, signal.SIGKILL)
     until(lambda: len(served.events("start")) == 2 and get(served.port) == 200, 20)
 
 
-def test_kill_9_of_the_master_ends_the_worker_and_frees_the_port(served: Served) -> None:
+def test_kill_9_of_the_master_stops_the_worker_and_frees_the_port(served: Served) -> None:
     worker = served.worker
     served.process.kill()
     served.process.wait(5)
@@ -220,7 +220,7 @@ def test_streams_take_constant_memory(size_mb: int) -> None:
     most = 0.0
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
-        # Slow at first, so that whoever does not wait for it has to keep the bytes.
+        # Slow at first, so that a sender without back-pressure would have to buffer.
         time.sleep(1)
         if first.startswith("POST"):
             peer.drain(size)

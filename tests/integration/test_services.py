@@ -1,4 +1,4 @@
-"""The services that other tests rely on do what those tests believe."""
+"""The services behave as other tests assume."""
 
 import os
 

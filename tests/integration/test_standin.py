@@ -1,4 +1,4 @@
-"""The stand-in cluster as a process: controllers, kubelet, logs, paging, watches, faults. What tests of sless lean on."""
+"""The stand-in cluster that other tests rely on: controllers, kubelet, logs, paging, watches, faults."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_a_container_has_its_volumes_environment_and_address(cluster, tmp_path):
     assert cluster.log(NS, "p", timestamps="true").splitlines()[0].endswith("Z hello")
 
 
-def test_what_is_missing_is_waited_for(cluster):
+def test_a_pod_waits_for_a_missing_secret(cluster):
     make_pod(cluster, pod_spec("sleep", "60", envFrom=[{"secretRef": {"name": "later"}}]))
     cluster.wait_until(lambda: waiting(cluster) == "CreateContainerConfigError", "told")
     assert container(cluster)["state"]["waiting"]["message"] == 'secret "later" not found'
@@ -97,7 +97,7 @@ def test_what_is_missing_is_waited_for(cluster):
     cluster.wait_until(lambda: container(cluster)["ready"], "it runs")
 
 
-def test_a_crash_is_restarted_with_pauses_and_its_log_kept(cluster):
+def test_a_crashed_container_restarts_with_back_off_and_keeps_its_log(cluster):
     cluster.options(crash_backoff_sec=0.3)
     make_pod(cluster, pod_spec("sh", "-c", "echo run $$; exit 3"))
     cluster.wait_until(lambda: waiting(cluster) == "CrashLoopBackOff", "back-off")
@@ -108,7 +108,7 @@ def test_a_crash_is_restarted_with_pauses_and_its_log_kept(cluster):
     assert events(cluster, "BackOff")
 
 
-def test_over_its_memory_it_is_killed_and_told(cluster):
+def test_a_container_over_its_memory_limit_is_oom_killed(cluster):
     source = "x = bytearray(200 * 2**20); import time; time.sleep(60)"
     image = {"entrypoint": [os.path.realpath("/proc/self/exe"), "-S", "-c", source]}
     cluster.add_image("hungry", image)
@@ -120,7 +120,7 @@ def test_over_its_memory_it_is_killed_and_told(cluster):
     }
 
 
-def test_grace_is_given_and_has_an_end(cluster):
+def test_the_grace_period_is_respected_and_enforced(cluster):
     deaf = "trap '' TERM; while :; do sleep 0.1; done"
     polite = "trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done"
     hook = {"preStop": {"sleep": {"seconds": 1}}}
@@ -135,7 +135,7 @@ def test_grace_is_given_and_has_an_end(cluster):
     assert 1 <= time.monotonic() - began < 8
 
 
-def test_probes_are_carried_out(cluster):
+def test_probes_run(cluster):
     source = (
         "import http.server, os, sys\n"
         "class H(http.server.BaseHTTPRequestHandler):\n"
@@ -153,7 +153,7 @@ def test_probes_are_carried_out(cluster):
     assert container(cluster)["state"].get("running") and not container(cluster)["ready"]
 
 
-def test_everything_ends_with_the_server_even_by_kill_9():
+def test_kill_9_of_the_server_stops_all_containers():
     cluster = KubeCluster()
     cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}})
     make_pod(cluster, pod_spec("sh", "-c", "echo $$; sleep 61 & wait"))
@@ -180,13 +180,13 @@ def test_everything_ends_with_the_server_even_by_kill_9():
         ("pending", lambda cluster: waiting(cluster) == "ContainerCreating"),
     ],
 )
-def test_pods_act_as_told(cluster, act, told):
+def test_pods_follow_their_script(cluster, act, told):
     cluster.script(act, image="scripted")
     make_pod(cluster, pod_spec(image="scripted:1"))
     cluster.wait_until(lambda: told(cluster), act)
 
 
-def test_a_node_that_is_full_takes_no_more(cluster):
+def test_a_full_node_takes_no_more_pods(cluster):
     cluster.script("ready", image="scripted")
     cluster.node(allocatable={"memory": "1Gi"})
     asked = {"resources": {"limits": {"memory": "600Mi"}}}
@@ -200,7 +200,7 @@ def test_a_node_that_is_full_takes_no_more(cluster):
 # --- controllers --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_roll_out_never_has_less_than_wanted(cluster):
+def test_a_rollout_keeps_the_desired_number_of_ready_pods(cluster):
     cluster.script("ready", image="scripted:1")
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     cluster.apply(deployment(3, strategy=strategy))
@@ -219,7 +219,7 @@ def test_a_roll_out_never_has_less_than_wanted(cluster):
     assert min(least) >= 3 and max(most) <= 4
 
 
-def test_a_quota_stops_pods_and_not_the_deployment(cluster):
+def test_a_quota_rejects_pods_but_not_the_deployment(cluster):
     cluster.script("ready", image="scripted")
     cluster.create(
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": NS}, "spec": {"hard": {"pods": "1"}}}
@@ -233,7 +233,7 @@ def test_a_quota_stops_pods_and_not_the_deployment(cluster):
     assert not condition(cluster.get("Deployment", NS, "d"), "ReplicaFailure")
 
 
-def test_what_is_owned_goes_with_its_owner(cluster):
+def test_owned_objects_are_deleted_with_their_owner(cluster):
     cluster.script("ready", image="scripted")
     cluster.apply(deployment(2))
     cluster.wait_until(lambda: len(cluster.list("Pod", NS)) == 2, "pods")
@@ -256,14 +256,14 @@ def test_how_jobs_end(cluster, act, spec, reason):
     cluster.wait_until(ended, reason)
 
 
-def test_a_job_that_is_over_goes_after_its_time(cluster):
+def test_a_finished_job_is_deleted_after_its_ttl(cluster):
     cluster.script("complete", image="scripted")
     cluster.create(job(ttlSecondsAfterFinished=1))
     cluster.wait_until(lambda: condition(cluster.get("Job", NS, "j"), "Complete"), "complete")
     cluster.wait_until(lambda: not cluster.list("Job", NS) and not cluster.list("Pod", NS), "gone")
 
 
-def test_a_namespace_goes_with_all_that_is_in_it(cluster):
+def test_deleting_a_namespace_deletes_its_objects(cluster):
     cluster.script("ready", image="scripted")
     cluster.apply(deployment(1))
     cluster.set_faults(stall_namespaces=True)
@@ -300,7 +300,7 @@ def test_lists_are_paged_from_one_snapshot(cluster):
     assert expired.value.status == 410 and expired.value.said["reason"] == "Expired"
 
 
-def test_a_watch_tells_what_happens_after_a_list(cluster):
+def test_a_watch_reports_changes_since_a_list(cluster):
     make_maps(cluster, 1)
     path = cluster.path_of("ConfigMap", NS)
     version = cluster.request("GET", path)["metadata"]["resourceVersion"]
@@ -326,8 +326,8 @@ def test_a_watch_tells_what_happens_after_a_list(cluster):
     assert seen == [("ADDED", "new"), ("DELETED", "m0"), ("DELETED", "new")]
 
 
-def test_a_watch_that_begins_with_all_that_is_there_says_when_that_was_all(cluster):
-    """By which clients take it for a list."""
+def test_a_watch_with_initial_events_marks_their_end(cluster):
+    """Clients use it in place of a list."""
     make_maps(cluster, 2)
     query = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=n"
     request = urllib.request.Request(cluster.url + cluster.path_of("ConfigMap", NS) + query, headers={"Authorization": "Bearer test"})
@@ -343,7 +343,7 @@ def test_a_volume_claim_is_bound(cluster):
     cluster.wait_until(lambda: cluster.get("PersistentVolumeClaim", NS, "data").get("status", {}).get("phase") == "Bound", "bound")
 
 
-def test_a_body_that_kubernetes_would_refuse_is_refused_and_remembered(cluster):
+def test_invalid_objects_are_rejected_and_recorded(cluster):
     wrong = deployment()
     wrong["spec"]["replikas"] = 2
     with pytest.raises(KubeRefused) as refused:
@@ -353,7 +353,7 @@ def test_a_body_that_kubernetes_would_refuse_is_refused_and_remembered(cluster):
     assert len(found) == 2 and all("replikas" in text for text in found), "one of each version"
 
 
-def test_a_right_that_was_not_given_is_refused(cluster):
+def test_requests_without_permission_are_rejected(cluster):
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     cluster.enforce("test", [], {NS: [rule]})
     cluster.list("ConfigMap", NS)
@@ -363,7 +363,7 @@ def test_a_right_that_was_not_given_is_refused(cluster):
         assert refused.value.status == 403
 
 
-def test_faults_come_as_ordered_and_the_rest_is_served(cluster):
+def test_injected_faults_affect_only_matching_requests(cluster):
     cluster.fault(409, times=1, verbs=["create"], resources=["configmaps"])
     with pytest.raises(KubeRefused) as refused:
         make_maps(cluster, 1)
@@ -386,8 +386,8 @@ def _answers(cluster: KubeCluster) -> bool:
         return False
 
 
-def test_kubectl_needs_no_more_than_is_served(cluster):
-    """The Python client's own calls, as another client than ours."""
+def test_the_python_kubernetes_client_works(cluster):
+    """A client other than sless's own."""
     code = (
         "import sys; from kubernetes import client, config\n"
         "config.load_kube_config(sys.argv[1])\n"

@@ -1,4 +1,4 @@
-"""Calls that wait for an instance or a run slot: how many may, and callers who leave."""
+"""Calls that wait for an instance or a run slot: limits, and callers that leave."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ def counting(calls: list[str]) -> Callable[[Peer], None]:
 
 
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
-def test_a_call_whose_caller_left_while_it_waited_is_never_made(serve: Serve, upstream_of: UpstreamOf, sent: bytes) -> None:
+def test_a_waiting_call_is_dropped_when_its_caller_leaves(serve: Serve, upstream_of: UpstreamOf, sent: bytes) -> None:
     calls: list[str] = []
     upstream = upstream_of(counting(calls))
     front = serve(settings=replace(SETTINGS, instance_wait_sec=20))
@@ -54,7 +54,7 @@ def test_a_call_whose_caller_left_while_it_waited_is_never_made(serve: Serve, up
     assert calls == ["GET /after HTTP/1.1"]
 
 
-def test_a_call_whose_caller_left_in_the_queue_of_an_instance_is_never_made(serve: Serve) -> None:
+def test_a_call_queued_for_an_instance_is_dropped_when_its_caller_leaves(serve: Serve) -> None:
     calls: list[str] = []
     left = threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_call_whose_caller_left_in_the_queue_of_an_instance_is_never_made(serv
     assert [first.split()[1] for first in calls] == ["/slow", "/after"]
 
 
-def test_the_body_that_was_read_while_a_call_waited_arrives_whole(serve: Serve, upstream_of: UpstreamOf) -> None:
+def test_a_body_read_while_its_call_waits_arrives_whole(serve: Serve, upstream_of: UpstreamOf) -> None:
     bodies: list[bytes] = []
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
@@ -98,7 +98,7 @@ def test_the_body_that_was_read_while_a_call_waited_arrives_whole(serve: Serve, 
     assert bodies == [body]
 
 
-def test_a_call_whose_caller_left_while_it_waited_for_a_run_slot_is_never_made(serve: Serve) -> None:
+def test_a_call_waiting_for_a_run_slot_is_dropped_when_its_caller_leaves(serve: Serve) -> None:
     front = serve(route={"wants_instances": False}, settings=replace(SETTINGS, max_runs=1, instance_wait_sec=20))
     with front.connect() as first:
         first.send(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % PATH.encode())
@@ -111,7 +111,7 @@ def test_a_call_whose_caller_left_while_it_waited_for_a_run_slot_is_never_made(s
 
 
 class TestBounds:
-    """A call over a bound is refused at once, and a place in the queue becomes free with each call that ends waiting."""
+    """A call over a limit fails at once; each call that stops waiting makes room for another."""
 
     @pytest.mark.parametrize(
         ("bounds", "message"),
@@ -122,7 +122,7 @@ class TestBounds:
         ids=["of a workload", "of the process"],
     )
     @pytest.mark.parametrize("instances", [True, False])
-    def test_a_call_over_a_bound_is_overloaded(self, serve: Serve, bounds: dict[str, int], message: str, instances: bool) -> None:
+    def test_a_call_over_a_limit_is_overloaded(self, serve: Serve, bounds: dict[str, int], message: str, instances: bool) -> None:
         queue = WaitQueue(**bounds)
         settings = replace(SETTINGS, max_runs=1, instance_wait_sec=20)
         front = serve(route={"wants_instances": instances}, settings=settings, waiting=queue)
@@ -139,7 +139,7 @@ class TestBounds:
             assert "sless_waiting_calls 2.0" in text and "sless_overloaded_calls_total{limit=" in text
         until(lambda: queue.total == 0)
 
-    def test_other_workloads_are_not_refused(self, serve: Serve, upstream_of: UpstreamOf) -> None:
+    def test_other_workloads_are_not_affected(self, serve: Serve, upstream_of: UpstreamOf) -> None:
         upstream = upstream_of(counting([]))
         queue = WaitQueue(per_workload=1)
         front = serve(settings=replace(SETTINGS, instance_wait_sec=20), waiting=queue)
