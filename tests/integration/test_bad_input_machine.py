@@ -224,7 +224,7 @@ def test_invalid_files_in_the_data_folder(tmp_path: Path, name: str, content: by
 
 @pytest.mark.slow
 def test_one_local_server_per_database(tmp_path: Path, postgres_url: str) -> None:
-    """Each keeps functions in its own data folder: a second server must not start until the first is gone, even after kill -9."""
+    """Each keeps functions in its own data folder: a second server is refused, and can start once the first was killed."""
     with new_place(tmp_path / "one") as here, new_place(tmp_path / "two") as there:
         one, two = (Product(place, SLESS_DATABASE_URL=postgres_url, SLESS_BACKEND="local") for place in (here, there))
         try:

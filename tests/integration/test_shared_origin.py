@@ -1,4 +1,4 @@
-"""Functions on the console's host cannot affect its pages: answer headers, cookies, service workers, sandbox. Fast path and slow path."""
+"""Functions on the console's host cannot affect its pages: response headers, cookies, service workers, sandbox. Fast path and slow path."""
 
 from collections.abc import Iterator
 from dataclasses import replace
