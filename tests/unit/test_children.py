@@ -1,4 +1,4 @@
-"""What the children of a local server may read of it."""
+"""What a local server's child processes can read of the server."""
 
 import subprocess
 import sys
@@ -48,10 +48,10 @@ def run(code: str, *args: str) -> str:
     return subprocess.run([sys.executable, "-c", code, *args], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=60, check=False).stdout
 
 
-def test_a_child_of_the_same_user_cannot_read_environment_and_memory():
+def test_a_child_of_the_same_user_cannot_read_environment_or_memory():
     assert run(AS_USER).split() == ["0", "1", "opened"]
 
 
-def test_a_local_server_hides_itself_and_a_cluster_s_need_not(tmp_path):
+def test_only_a_local_server_is_undumpable(tmp_path):
     assert "dumpable 0" in run(SERVES, str(tmp_path), "local")
     assert "dumpable 1" in run(SERVES, str(tmp_path), "kubernetes")

@@ -44,7 +44,7 @@ def refused(contexts: FolderContextStore, build_id: str, query: str) -> str:
     return error.value.message
 
 
-def test_a_signed_url_opens_its_context_and_no_other(contexts, archive):
+def test_a_signed_url_opens_only_its_context(contexts, archive):
     url = contexts.put(BUILD, archive, 60)
     assert url.startswith(f"http://sless.example:9090/internal/contexts/{BUILD}?expires=")
     assert contexts.get_path(BUILD, query_of(url)).read_bytes() == archive.read_bytes()
@@ -60,7 +60,7 @@ def test_unsigned_urls_are_refused(contexts, archive, query):
     refused(contexts, BUILD, query)
 
 
-def test_url_expires_and_cannot_be_extended(contexts, archive):
+def test_a_url_expires_and_cannot_be_extended(contexts, archive):
     query = query_of(contexts.put(BUILD, archive, -1))
     assert refused(contexts, BUILD, query) == "this URL has expired"
     expires = int(query.partition("=")[2].partition("&")[0])
@@ -69,11 +69,11 @@ def test_url_expires_and_cannot_be_extended(contexts, archive):
 
 
 @pytest.mark.parametrize("build_id", ["../context.key", "..%2fcontext.key", "", "B", "a/b"])
-def test_no_path_leads_out_of_the_folder(contexts, build_id):
+def test_paths_cannot_escape_the_folder(contexts, build_id):
     refused(contexts, build_id, f"expires={int(time.time()) + 60}&signature=x")
 
 
-def test_missing_context_is_404_only_with_a_valid_signature(contexts, archive):
+def test_a_missing_context_is_404_only_with_a_valid_signature(contexts, archive):
     url = contexts.put(BUILD, archive, 60)
     assert contexts.list_ids() == [BUILD]
     contexts.delete(BUILD)
@@ -85,14 +85,14 @@ def test_missing_context_is_404_only_with_a_valid_signature(contexts, archive):
     refused(contexts, BUILD, "expires=1&signature=x")
 
 
-def test_the_key_is_secret_and_outlives_the_process(contexts, archive, tmp_path):
+def test_the_key_is_private_and_survives_a_restart(contexts, archive, tmp_path):
     url = contexts.put(BUILD, archive, 60)
     again = FolderContextStore(tmp_path / "data", "http://sless.example:9090")
     assert again.get_path(BUILD, query_of(url)).is_file()
     assert stat.S_IMODE((tmp_path / "data" / "context.key").stat().st_mode) == 0o600
 
 
-def test_internal_url_of_pods(tmp_path, archive):
+def test_pods_get_the_internal_url(tmp_path, archive):
     given = Settings(data_dir=tmp_path, pod_namespace="functions", port=9000)
     assert open_context_store(given, "i").put(BUILD, archive, 60).startswith("http://sless.functions.svc:9000/internal/contexts/")
 

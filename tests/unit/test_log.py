@@ -27,5 +27,5 @@ def test_other_messages_and_lower_levels_pass():
     assert passed([(0.0, "a"), (0.1, "a")], logging.INFO) == ["a", "a"]
 
 
-def test_after_a_quiet_time_a_warning_passes_without_a_count():
+def test_a_warning_after_a_quiet_period_passes_without_a_count():
     assert passed([(0.0, "a"), (REPEAT_SEC + 1, "a")]) == ["a", "a"]

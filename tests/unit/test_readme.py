@@ -41,7 +41,7 @@ def command_lines() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("text", [README, CHART_README], ids=["README", "helm/sless/README"])
-def test_every_setting_that_is_named_exists(text):
+def test_every_named_setting_exists(text):
     known = NAMES | {PREFIX + name for name in CLIENT_NAMES} | {f"{name}_FILE" for name in NAMES}
     named = set(re.findall(r"\bSLESS_[A-Z0-9_]+[A-Z0-9](?![A-Z0-9_*])", text)) - {"SLESS_X_FILE"}
     assert named and named <= known
@@ -66,7 +66,7 @@ def test_every_command_is_mentioned():
     assert [name for name in HOMES if f"sless {name}" not in README] == []
 
 
-def test_commands_that_are_shown_can_be_parsed():
+def test_shown_commands_parse():
     lines = command_lines()
     assert len(lines) >= 8
     for words in lines:

@@ -1,4 +1,4 @@
-"""The services that tests start: they live as long as the test run, whoever started them."""
+"""Services that tests start live as long as the test run."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.services import start_following
 from tests.services.product import wait_until
 
 
-def test_a_server_outlives_the_thread_that_asked_for_it():
+def test_a_server_outlives_the_thread_that_started_it():
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
@@ -26,7 +26,7 @@ def test_a_server_outlives_the_thread_that_asked_for_it():
     thread.join()
     [process] = started
     try:
-        time.sleep(0.2)  # the kernel's signal would be there by now
+        time.sleep(0.2)  # the kernel would have sent its signal by now
         assert process.poll() is None
     finally:
         process.kill()
@@ -35,7 +35,6 @@ def test_a_server_outlives_the_thread_that_asked_for_it():
 
 @pytest.mark.xdist_group("alone")
 def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest):
-    """Tests that share a server, a broker or a state are marked as a group; a version of xdist or pytest that does not see the mark would
-    spread them."""
+    """A version of xdist or pytest that ignores the group mark would spread tests that share a server, a broker or state."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         assert request.node.nodeid.endswith("@alone")

@@ -1,4 +1,4 @@
-"""The programs that start the runtime images: small code is unpacked, then the same process is the runtime."""
+"""The entrypoints of the runtime images unpack small code, then become the runtime in the same process."""
 
 import json
 import os
@@ -27,7 +27,7 @@ FILES = {
 
 @pytest.fixture(params=["python", "node"])
 def start(request: pytest.FixtureRequest) -> tuple[str, list[str]]:
-    """The language, and the command of its image."""
+    """Return a language and the command of its image."""
     if request.param == "python":
         return "python", [sys.executable, "-E", "-s", "-S", str(ROOT / "runtimes/python3.11/start.py")]
     return "node", [str(request.getfixturevalue("node_binary")), str(ROOT / "runtimes/nodejs20/start.mjs")]
@@ -88,7 +88,7 @@ def _answers(url: str) -> bool:
     return True
 
 
-def test_code_that_is_in_the_image_is_run_as_it_is(start, tmp_path):
+def test_code_in_the_image_runs_unchanged(start, tmp_path):
     language, command = start
     for name, content in {**FILES[language], LONG: "x"}.items():
         (tmp_path / "function" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def test_code_that_is_in_the_image_is_run_as_it_is(start, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_archive_that_cannot_be_read_ends_it_with_a_reason(start, tmp_path):
+def test_an_unreadable_archive_exits_with_an_error(start, tmp_path):
     (tmp_path / "function").mkdir()
     (tmp_path / "code.tar.gz").write_bytes(b"no archive")
     environ = environment_of(tmp_path, SLESS_MODE="check", SLESS_CODE_ARCHIVE=str(tmp_path / "code.tar.gz"))
@@ -105,7 +105,7 @@ def test_an_archive_that_cannot_be_read_ends_it_with_a_reason(start, tmp_path):
     assert done.returncode == 1 and "cannot unpack the code in" in done.stderr
 
 
-def test_the_name_of_the_archive_is_not_the_handlers(start, tmp_path):
+def test_handlers_do_not_see_the_archive_variable(start, tmp_path):
     language, command = start
     files = {
         "python": {"handler.py": "import os\nassert 'SLESS_CODE_ARCHIVE' not in os.environ\ndef handle(e): pass\n"},

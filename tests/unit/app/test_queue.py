@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def accept(store: Store, workload_id: str, sizes: list[int], **limits: int) -> list[str]:
-    """The refusals, "" for an accepted run."""
+    """Return the error of each run, "" if it was accepted."""
     woken: list[str] = []
     values = {"per_function": 100, "per_tenant": 100, "bytes_per_tenant": 1000} | limits
     queue = RunQueue(store, woken.append, QueueLimits(**values))
@@ -32,7 +32,7 @@ def accept(store: Store, workload_id: str, sizes: list[int], **limits: int) -> l
     return [str(error.message) if error else "" for error in errors]
 
 
-def test_what_waits_is_limited(store):
+def test_queued_runs_are_limited(store):
     first, second = (store.workloads.insert(NAMESPACE, Kind.FUNCTION, name, make_workload_spec()).id for name in ("f", "g"))
     one, two, three = accept(store, first, [1, 1, 1], per_function=2)
     assert (one, two) == ("", "") and "async_queued_per_function" in three

@@ -3,7 +3,7 @@ import logging
 from sless.app.shutdown import run_steps
 
 
-def test_a_failing_step_skips_no_other(caplog):
+def test_a_failing_step_does_not_skip_the_others(caplog):
     done = []
 
     def broken() -> None:

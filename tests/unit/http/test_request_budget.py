@@ -1,4 +1,4 @@
-"""Parsing and validating any JSON request stays within 100 ms of processor time and 10 MB, however hostile the body is."""
+"""Parsing and validating any JSON request takes at most 100 ms of CPU time and 10 MB, however hostile the body."""
 
 import gc
 import json
@@ -35,7 +35,7 @@ def numbered(start: str, name: str, value: str, count: int, end: str) -> str:
     return start + ",".join(f'"{name}{n}":{value}' for n in range(count)) + end
 
 
-# Whatever the operation, these are refused before or while they are parsed.
+# Every operation refuses these before or while parsing.
 UNPARSED = {
     "many items": filled('{"x":[0', ",0", "]}"),
     "170,000 methods": filled('{"methods":["GET"', ',"GET"', "]}"),
@@ -50,7 +50,7 @@ UNPARSED = {
 
 
 def parsed_bodies(component: str) -> dict[str, str]:
-    """Bodies just below the limit of what is parsed, for each field of a component."""
+    """Return bodies just below the parser's limits, for each field of a component."""
     lists = "[" + ",".join(["[]"] * (MAX_JSON_VALUES // 2 - 2)) + "]"
     strings = json.dumps(["x y"] * (MAX_JSON_VALUES - 3))
     fields = [name for name, schema in REQUESTS[component]["properties"].items() if not schema.get("readOnly")]
@@ -69,7 +69,7 @@ def parsed_bodies(component: str) -> dict[str, str]:
 
 
 def handle(component: str, text: str) -> None:
-    """What the server does with a body, until it is refused."""
+    """Handle a body as the server does, up to its refusal."""
     try:
         value = parse_json(text.encode())
         if mistakes := mistakes_of(component, value):
@@ -79,7 +79,7 @@ def handle(component: str, text: str) -> None:
 
 
 def cpu_sec(work: Callable[[], None]) -> float:
-    """The best of three, since others share the machine."""
+    """Return the best of three, since the machine is shared."""
     times = []
     for _ in range(3):
         start = time.thread_time()
@@ -101,7 +101,7 @@ def peak_bytes(work: Callable[[], None]) -> int:
 def over_budget(component: str, bodies: dict[str, str]) -> dict[str, str]:
     handle(component, "{}")
     over = {}
-    gc.disable()  # collections of what other tests left would be counted
+    gc.disable()  # collecting garbage of other tests would count
     try:
         for name, text in bodies.items():
             seconds = cpu_sec(lambda text=text: handle(component, text))
@@ -126,7 +126,7 @@ def test_every_json_operation_is_covered() -> None:
     assert len(COMPONENTS) >= 16 and {"FunctionMerge", "ServiceCreate", "JobMerge", "HttpTriggerMerge"} <= set(COMPONENTS)
 
 
-def test_too_many_variables_are_counted() -> None:
+def test_the_error_for_too_many_variables_gives_their_number() -> None:
     with pytest.raises(Invalid, match="env_vars: expected an object or null of at most 1000 fields, found 1001") as raised:
         parse_function({"name": "f", "runtime": "python3.11", "env_vars": {f"A{n}": "v" for n in range(1001)}})
     assert len(raised.value.details) == 1
@@ -139,23 +139,23 @@ def test_at_most_twenty_errors_are_reported() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.FUNCTION, Kind.SERVICE, Kind.JOB])
-def test_the_whole_parser_is_bounded_too(kind: Kind) -> None:
+def test_the_whole_parser_stays_within_its_budget(kind: Kind) -> None:
     body: Any = {"name": "f", "env_vars": {f"A{n}": "v" for n in range(40_000)}, "description": "x" * 900_000}
     with pytest.raises(Invalid):
         assert cpu_sec(lambda: parse_function(body, kind=kind)) < MAX_SEC
 
 
-def test_a_trigger_with_a_million_methods_is_refused_soon() -> None:
+def test_a_trigger_with_a_million_methods_is_refused_quickly() -> None:
     with pytest.raises(Invalid, match="methods: expected an array or null of at most 7 items, found 170000"):
         parse_trigger({"name": "t", "type": "http", "function_ref": "f", "methods": ["GET"] * 170_000})
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1E+999", "9" * 400 + ".0"])
-def test_numbers_beyond_a_double_are_no_json(number: str) -> None:
+def test_numbers_that_overflow_a_double_are_rejected(number: str) -> None:
     with pytest.raises(Invalid, match="is out of range"):
         parse_json(f'{{"memory_mb": {number}}}'.encode())
 
 
-def test_ordinary_numbers_and_many_commas_in_text_are_fine() -> None:
+def test_ordinary_numbers_and_many_commas_in_text_are_accepted() -> None:
     value = {"x": 1e300, "y": 10**300, "text": ",[{" * 100_000}
     assert parse_json(json.dumps(value).encode()) == value

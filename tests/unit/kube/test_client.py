@@ -1,4 +1,4 @@
-"""What sless keeps of an answer of the Kubernetes API."""
+"""Reading pod logs from the Kubernetes API."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ LAST = b'{"sless_outcome": 1}\n'
 
 
 class Api(BaseHTTPRequestHandler):
-    """A pod's log of three times what is kept; `broken` says less than it announced."""
+    """Serves a log three times as long as sless keeps; `broken` sends less than its Content-Length."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -46,13 +46,13 @@ def kube() -> Iterator[Kube]:
     server.server_close()
 
 
-def test_of_a_long_log_the_end_is_kept(kube: Kube) -> None:
-    """A container that writes faster than its node looks must not take the server's memory."""
+def test_the_end_of_a_long_log_is_kept(kube: Kube) -> None:
+    """Nodes check log sizes only now and then, so a fast writer's log must not fill the server's memory."""
     log = kube.pod_logs("n", "p")
     assert LOG_BYTES <= len(log) <= LOG_BYTES + CHUNK_BYTES
     assert log.endswith("x\n" + LAST.decode())
 
 
-def test_a_log_that_breaks_off_is_not_taken_for_a_whole_one(kube: Kube) -> None:
+def test_a_truncated_log_is_an_error(kube: Kube) -> None:
     with pytest.raises(Unavailable, match="broke off"):
         kube.pod_logs("n", "broken")

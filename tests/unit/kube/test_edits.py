@@ -1,4 +1,4 @@
-"""Who has written to an object of ours, as managedFields tell it."""
+"""Edits of our objects by others, as managedFields records them."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def edit(fields: Json, **more: Any) -> Json:
     return {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": fields, **more}
 
 
-def test_what_is_changed_added_or_removed_shows() -> None:
+def test_changed_added_and_removed_fields_are_found() -> None:
     before = mark_of(item(OURS))
     removed = {**OURS, "fieldsV1": {**OURS["fieldsV1"], "f:data": {"f:A": {}}}}
     assert mark_of(item(removed)) != before
@@ -26,7 +26,7 @@ def test_what_is_changed_added_or_removed_shows() -> None:
     assert mark_of(item(OURS, edit({"f:spec": {"f:replicas": {}}}, subresource="scale"))) != before
 
 
-def test_status_and_metadata_of_others_are_theirs() -> None:
+def test_status_and_metadata_of_others_are_ignored() -> None:
     annotated = edit(
         {"f:metadata": {"f:annotations": {"f:x": {}}}, "f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:y": {}}}}}}
     )
@@ -34,12 +34,12 @@ def test_status_and_metadata_of_others_are_theirs() -> None:
     assert find_taken_over(item(OURS, STATUS, annotated)) is None
 
 
-def test_what_others_added_becomes_ours_so_that_the_next_apply_removes_it() -> None:
+def test_we_take_over_what_others_added_so_that_the_next_apply_removes_it() -> None:
     metadata = {"f:metadata": {"f:annotations": {"f:x": {}}}}
     taken = find_taken_over(item(STATUS, OURS, edit({**metadata, "f:data": {"f:C": {}}}), edit({"f:data": {"f:D": {}}})))
     ours = {**OURS, "fieldsV1": {**OURS["fieldsV1"], "f:data": {"f:A": {}, "f:B": {}, "f:C": {}, "f:D": {}}}}
     assert taken == [STATUS, ours, edit(metadata)]
 
 
-def test_without_an_entry_of_ours_there_is_nothing_to_take_over() -> None:
+def test_nothing_is_taken_over_without_an_entry_of_ours() -> None:
     assert find_taken_over(item(edit({"f:data": {"f:C": {}}}))) is None

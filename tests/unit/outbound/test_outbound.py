@@ -1,4 +1,4 @@
-"""Names are resolved once, each address is checked, and the checked one is handed out."""
+"""Names are resolved once; only checked addresses are returned."""
 
 import socket
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def outbound(*addresses: str, allowed: Sequence[str] = ()) -> tuple[Outbound, li
     return Outbound(allowed=parse_allowed(allowed), resolve=resolve), asked
 
 
-def test_a_name_with_public_addresses_gives_one_of_them() -> None:
+def test_a_name_resolves_to_one_of_its_public_addresses() -> None:
     door, asked = outbound("93.184.216.34", "2606:4700::1111")
     assert door.address_of("example.com", 443) == "93.184.216.34"
     assert asked == [("example.com", 443)]
@@ -28,13 +28,13 @@ def test_a_name_with_public_addresses_gives_one_of_them() -> None:
 
 @pytest.mark.parametrize("bad", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1", "fe80::1%lo", "64:ff9b::a00:1"])
 @pytest.mark.parametrize("first", [True, False])
-def test_one_address_that_is_not_public_refuses_the_name(bad: str, first: bool) -> None:
+def test_a_name_with_any_private_address_is_refused(bad: str, first: bool) -> None:
     door, _ = outbound(*([bad, "8.8.8.8"] if first else ["8.8.8.8", bad]))
     with pytest.raises(AddressRefused, match=r"evil\.example \(its address is .*SLESS_OUTBOUND_ALLOW"):
         door.address_of("evil.example", 80)
 
 
-def test_an_allowed_range_passes_at_its_port_alone() -> None:
+def test_an_allowed_range_passes_only_at_its_port() -> None:
     door, _ = outbound("10.0.0.1", allowed=["10.0.0.0/8:5672"])
     assert door.address_of("broker.internal", 5672) == "10.0.0.1"
     with pytest.raises(AddressRefused, match=r"port 5673"):
@@ -42,7 +42,7 @@ def test_an_allowed_range_passes_at_its_port_alone() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "0x7f.1", "2130706433", "169.254.169.254", "[::ffff:10.0.0.1]"])
-def test_a_literal_is_refused_and_asks_no_resolver(host: str) -> None:
+def test_an_address_literal_is_refused_without_resolving(host: str) -> None:
     door, asked = outbound("8.8.8.8")
     with pytest.raises(AddressRefused):
         door.address_of(host, 80)
@@ -50,7 +50,7 @@ def test_a_literal_is_refused_and_asks_no_resolver(host: str) -> None:
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "Name or service not known"), UnicodeError("label too long")])
-def test_a_name_without_an_address_says_so(error: Exception) -> None:
+def test_a_name_without_addresses_is_refused(error: Exception) -> None:
     def resolve(host: str, port: int) -> Sequence[str]:
         raise error
 
@@ -60,11 +60,11 @@ def test_a_name_without_an_address_says_so(error: Exception) -> None:
         outbound()[0].address_of("nowhere", 80)
 
 
-def test_the_systems_resolver_is_asked() -> None:
+def test_names_are_resolved_by_the_system() -> None:
     assert Outbound(allowed=parse_allowed(["127.0.0.0/8", "::1"])).address_of("localhost", 80) in ("127.0.0.1", "::1")
 
 
-def test_a_wrong_setting_stops_the_server() -> None:
+def test_an_invalid_setting_stops_the_server() -> None:
     assert outbound_of(["10.0.0.0/8"]).allowed == parse_allowed(["10.0.0.0/8"])
     with pytest.raises(ConfigError, match=r"SLESS_OUTBOUND_ALLOW: expected CIDR .*found 'ten'"):
         outbound_of(["ten"])

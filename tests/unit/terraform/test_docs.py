@@ -1,4 +1,4 @@
-"""The documentation is that of the schema."""
+"""The provider's documentation matches its schema."""
 
 from sless.terraform.docs import pages
 

@@ -33,7 +33,7 @@ def test_durations(text, seconds):
     assert seconds_of(text) == seconds
 
 
-def test_a_waiter_ends_with_its_time_or_when_it_is_stopped():
+def test_a_waiter_ends_at_its_timeout_or_when_stopped():
     stop = threading.Event()
     assert Waiter(stop).poll(lambda: 5, 1, lambda: "never") == 5
     with pytest.raises(Failure, match="it is late after 0 s"):
@@ -43,7 +43,7 @@ def test_a_waiter_ends_with_its_time_or_when_it_is_stopped():
         Waiter(stop).poll(lambda: None, 60, lambda: "it is late")
 
 
-def test_the_hash_follows_names_contents_and_execute_bits_only(tmp_path):
+def test_the_hash_depends_only_on_names_contents_and_execute_bits(tmp_path):
     folder = tmp_path / "code"
     folder.mkdir()
     file = folder / "handler.py"
@@ -91,19 +91,19 @@ def test_the_planned_hash():
         ({"nubes_endpoint": "http://n", "endpoint": "http://a"}, {"SLESS_API_TOKEN": "t"}, ("http://a", "http://n")),
     ],
 )
-def test_the_configuration_comes_before_the_environment(config, environ, expected):
+def test_configuration_overrides_the_environment(config, environ, expected):
     target = target_of(config, environ)
     assert (target.endpoint, target.auth_check_url, target.token) == (*expected, "t")
 
 
 @pytest.mark.parametrize(("config", "path"), [({"token": "t"}, "endpoint"), ({"endpoint": "http://a"}, "token")])
-def test_what_is_missing_is_named(config, path):
+def test_errors_name_missing_attributes(config, path):
     with pytest.raises(Failure) as failure:
         target_of(config, {})
     assert failure.value.path == (path,)
 
 
-def test_a_mistake_of_a_request_is_shown_at_its_attribute():
+def test_a_request_error_is_shown_at_its_attribute():
     diagnostics = Diagnostics()
     details = ({"field": "env_vars.A-B", "message": "wrong name"}, {"field": "elsewhere", "message": "wrong"})
     report(diagnostics, ClientError(message="two mistakes", status=400, details=details), "Cannot create", {"env_vars"})
@@ -112,7 +112,7 @@ def test_a_mistake_of_a_request_is_shown_at_its_attribute():
     assert (second.path, second.detail) == (None, "two mistakes")
 
 
-def test_a_bug_is_shown_with_its_place():
+def test_a_bug_is_shown_with_its_location():
     diagnostics = Diagnostics()
     try:
         raise RuntimeError("surprise")

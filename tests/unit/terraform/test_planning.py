@@ -1,4 +1,4 @@
-"""Planned states of made-up configurations, and the table of attributes against the server's schema."""
+"""Plans for sample configurations; the attributes match the server's schema."""
 
 import pytest
 from tf.types import Unknown
@@ -52,7 +52,7 @@ def test_a_plan(prior: Values | None, config: Values, planned: Values, replaces:
     assert plan.replaces == replaces
 
 
-def test_another_version_of_a_language_is_no_new_resource():
+def test_another_version_of_a_language_does_not_replace_the_resource():
     resource = Function.__new__(Function)
     runtime = next(item for item in Function.fields if item.name == "runtime")
     assert resource.needs_replacement(runtime, {"runtime": "python3.11"}, {"runtime": "nodejs20"})
@@ -60,7 +60,7 @@ def test_another_version_of_a_language_is_no_new_resource():
 
 
 @pytest.mark.parametrize("kind", ["function", "service", "job"])
-def test_every_setting_of_the_server_is_an_attribute_with_its_default(kind):
+def test_every_server_setting_is_an_attribute_with_its_default(kind):
     schema = {"function": schemas.FUNCTION, "service": schemas.SERVICE, "job": schemas.JOB}[kind]
     attributes = {item.source: item for item in KINDS[kind].fields if item.is_sent}
     assert attributes.keys() == schema.keys()
@@ -69,14 +69,14 @@ def test_every_setting_of_the_server_is_an_attribute_with_its_default(kind):
             assert item.default == schema[name]["default"], name
 
 
-def test_every_setting_of_a_trigger_is_an_attribute():
+def test_every_trigger_setting_is_an_attribute():
     attributes = {item.source for item in KINDS["trigger"].fields if item.is_sent}
     wanted = set(schemas.TRIGGER_COMMON) | {name for fields in schemas.TRIGGER_FIELDS.values() for name in fields}
     assert attributes | {"function"} == wanted - NOT_SETTINGS
 
 
 @pytest.mark.parametrize("kind", [*RESOURCES, *DATA_SOURCES])
-def test_attributes_are_named_once_and_described(kind):
+def test_attributes_are_unique_and_described(kind):
     names = [item.name for item in kind.fields]
     assert len(names) == len(set(names))
     assert all(item.text.endswith((".", ")")) for item in kind.fields), [item.name for item in kind.fields if not item.text.endswith(".")]

@@ -7,7 +7,7 @@ CHANGED = SlessError(Code.PRECONDITION_FAILED, "changed")
 
 
 def losing(times: int):
-    """An attempt that other writers overtake `times` times."""
+    """Return an attempt that loses to other writers `times` times."""
     left = [times]
 
     def attempt() -> str:
@@ -20,11 +20,11 @@ def losing(times: int):
 
 
 @pytest.mark.parametrize("if_match", [None, "*", " * "])
-def test_a_merge_without_a_condition_is_repeated_until_it_wins(if_match):
+def test_an_unconditional_merge_is_repeated_until_it_wins(if_match):
     assert merge_until_written(if_match, losing(30)) == "written"
 
 
-def test_a_merge_with_a_condition_fails_at_the_first_change():
+def test_a_conditional_merge_fails_at_the_first_change():
     with pytest.raises(SlessError) as caught:
         merge_until_written('"x-1"', losing(1))
     assert caught.value is CHANGED
