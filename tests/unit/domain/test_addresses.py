@@ -1,4 +1,4 @@
-"""Which addresses are public, what an allow-list lets pass, and how hosts are read."""
+"""Public addresses, allow-lists and parsing of hosts."""
 
 from ipaddress import ip_address, ip_network
 
@@ -50,7 +50,7 @@ def test_not_public(text: str) -> None:
         ("[fd00::/8]:443", "fd00::/8", 443),
     ],
 )
-def test_allowed_is_read(text: str, network: str, port: int | None) -> None:
+def test_allow_list_entries_are_parsed(text: str, network: str, port: int | None) -> None:
     assert parse_allowed([text]) == (Allowed(network=ip_network(network), port=port),)
 
 
@@ -58,7 +58,7 @@ def test_allowed_is_read(text: str, network: str, port: int | None) -> None:
     "text", ["", "x", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8:", "10.0.0.0/8:0", "10.0.0.0/8:65536", "10.0.0.0/8:x",
              "[::1]:", "[::1]x", "[::1", "::1:x"]
 )  # fmt: skip
-def test_a_wrong_one_is_named(text: str) -> None:
+def test_the_error_names_the_invalid_entry(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected CIDR or CIDR:port.*found"):
         parse_allowed([text])
 
@@ -77,7 +77,7 @@ def test_a_wrong_one_is_named(text: str) -> None:
         ("192.168.0.1", 80, False),
     ],
 )
-def test_reaching(address: str, port: int, passes: bool) -> None:
+def test_allowed_addresses_and_ports(address: str, port: int, passes: bool) -> None:
     allowed = parse_allowed(["10.0.0.0/8", "127.0.0.1:8080", "fd00::/8"])
     assert may_reach(ip_address(address), port, allowed) is passes
 
@@ -98,10 +98,10 @@ def test_reaching(address: str, port: int, passes: bool) -> None:
         ("10.0.258", "10.0.1.2"),
     ],
 )
-def test_a_literal_in_any_spelling(host: str, address: str) -> None:
+def test_address_literals_in_any_spelling(host: str, address: str) -> None:
     assert find_literal(host) == ip_address(address)
 
 
 @pytest.mark.parametrize("host", ["example.com", "localhost", "1.2.3.4.5", "1.2.3.4.example.com", "", "ö.example", "256.1.1.1", "0x7g"])
-def test_a_name_is_no_literal(host: str) -> None:
+def test_names_are_not_literals(host: str) -> None:
     assert find_literal(host) is None

@@ -25,13 +25,13 @@ def test_broker_url(text: str, expected: tuple[object, ...]) -> None:
     ["", "h", "http://secret@h", "amqp://", "amqp:///v", "amqp://secret@h:x/", "amqp://secret@h:99999/", "amqp://secret@[h/",
      "amqp://secret@h/v/w", "amqp://secret@h/?cafile=/etc/passwd", "amqp://secret@h/?no_verify_ssl=1", "amqp://secret@h/#x"],
 )  # fmt: skip
-def test_what_is_no_broker_url(text: str) -> None:
+def test_invalid_broker_urls(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|unknown parameter|unexpected text") as raised:
         parse_broker_url(text)
     assert "secret" not in str(raised.value)
 
 
-def test_nothing_shows_a_password() -> None:
+def test_passwords_are_never_shown() -> None:
     url = BrokerUrl(tls=True, host="::1", port=1, vhost="/", user="u", password="secret")
     assert f"{url} {url!r}" == "amqps://[::1]:1 <broker amqps://[::1]:1>"
 
@@ -55,5 +55,5 @@ def test_queue_names() -> None:
         ("ns2.a", ("ns2.*",), False),
     ],
 )
-def test_who_may_listen_to_what(queue: str, allowed: tuple[str, ...], may: bool) -> None:
+def test_allowed_queues(queue: str, allowed: tuple[str, ...], may: bool) -> None:
     assert (refusal_of("ns", queue, allowed) is None) is may

@@ -1,4 +1,4 @@
-"""Callbacks and what asynchronous calls may ask for: URLs, bodies, signatures, delays."""
+"""Callbacks and options of asynchronous calls: URLs, bodies, signatures, delays."""
 
 import hashlib
 import hmac
@@ -46,7 +46,7 @@ def test_urls(url, expected):
         "http://[::ffff:10.1.2.3]:80/", "http://[fe80::1%25eth0]/", "https://example.com/" + "x" * 2048,
     ],
 )  # fmt: skip
-def test_wrong_urls(url):
+def test_invalid_urls(url):
     with pytest.raises(Invalid) as error:
         parse_callback_url(url, parse_allowed(["10.1.0.0/16:80"]))
     (detail,) = error.value.details
@@ -60,12 +60,12 @@ def test_options():
 
 
 @pytest.mark.parametrize("text", ["0", "11", "-1", "x", "", "3.0", "٣", "1" * 5000])
-def test_wrong_attempts(text):
+def test_invalid_attempts(text):
     with pytest.raises(Invalid, match="X-Sless-Max-Attempts: expected a whole number from 1 to 10"):
         options_of(text, None, ())
 
 
-def test_a_wrong_callback_names_the_header():
+def test_the_error_for_an_invalid_callback_names_the_header():
     with pytest.raises(Invalid, match="X-Sless-Callback-Url: expected a public address"):
         options_of(None, "http://127.0.0.1/", ())
 
@@ -84,7 +84,7 @@ def test_retry_after(text, sec):
     assert delay_sec_of(1, 0, {"retry-after": text}, NOW) == pytest.approx(sec)
 
 
-def test_the_body_tells_the_end():
+def test_the_body_describes_the_finished_call():
     run = make_run(
         status=CallStatus.DEAD, message="bo\udfffom", attempts=3, http_status=500, version=2, started_at=AT, ended_at=AT, callback_url="https://x"
     )  # fmt: skip
@@ -105,14 +105,14 @@ def test_signatures():
     assert signature_of(keys, 1_700_000_000, "https://a.example/x", b'{"a": 1}') == f"v1={one},v1={two}"
 
 
-def test_the_key_before_signs_for_a_day():
+def test_the_previous_key_signs_for_a_day():
     new, old, oldest = (CallbackKey(secret=str(n), created_at=NOW - timedelta(days=n)) for n in range(3))
     assert signing_keys_of([new, old, oldest], NOW + timedelta(hours=23)) == [new, old]
     assert signing_keys_of([new, old], NOW + timedelta(hours=24)) == [new]
     assert signing_keys_of([new], NOW) == [new]
 
 
-def test_a_request_survives_as_text():
+def test_stored_requests_round_trip_as_text():
     stored = StoredRequest(
         method="POST", target=b"/a%2Fb?x=\xc3\xbc", full_path=b"/fn/n/f/a%2Fb", query=b"x=%C3%BC",
         headers=[(b"content-type", b"application/x-www-form-urlencoded"), (b"x", b"\xff")], client="::1", scheme="https", body=b"a=1&a=2",

@@ -1,4 +1,4 @@
-"""Rules of cron triggers: what is due after a pause, what becomes of it, when an instance is there."""
+"""Cron triggers: firings due after a pause, their outcomes, and when to pre-warm."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -48,20 +48,20 @@ def every_minute(grace_sec: int = 60) -> CronPlan:
 
 
 class TestPlan:
-    def test_it_counts_from_when_it_was_set_or_last_due(self) -> None:
+    def test_the_next_firing_counts_from_when_it_was_set_or_last_due(self) -> None:
         assert plan().next_at == NOON + sec(600)
         assert plan(last_schedule_time=NOON + sec(600)).next_at == NOON + sec(1200)
         assert plan(NOON + sec(1900), last_schedule_time=NOON + sec(600)).next_at == NOON + sec(2400)
         assert cron_plan_of(replace(trigger_of(), scheduled_since=None, updated_at=NOON)).next_at == NOON + sec(600)
 
-    def test_its_zone(self) -> None:
+    def test_timezone(self) -> None:
         assert plan(spec={"schedule": "0 14 * * *", "timezone": "Europe/Berlin"}).next_at == NOON + sec(3600)
 
-    def test_what_cannot_be_read_is_told(self) -> None:
+    def test_an_unknown_timezone_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="Mars"):
             plan(spec={"timezone": "Mars/Olympus"})
 
-    def test_what_is_next_is_shown_of_enabled_cron_triggers_only(self) -> None:
+    def test_only_enabled_cron_triggers_show_a_next_firing(self) -> None:
         assert next_time_of(trigger_of(), NOON) == NOON + sec(600)
         assert next_time_of(trigger_of(enabled=False), NOON) is None
         assert next_time_of(make_trigger(), NOON) is None
@@ -70,46 +70,46 @@ class TestPlan:
 
 class TestDue:
     @pytest.mark.parametrize("late", [0, 0.001, 4, 60])
-    def test_on_time_and_within_the_grace_it_fires(self, late: float) -> None:
+    def test_fires_on_time_and_within_the_grace_period(self, late: float) -> None:
         dues, behind = advance(plan(), NOON + sec(600 + late))
         assert [(due.due_at, due.missed) for due in dues] == [(NOON + sec(600), "")]
         assert (behind.next_at, behind.fired_at) == (NOON + sec(1200), NOON + sec(600))
 
-    def test_before_its_time_nothing_is_due(self) -> None:
+    def test_nothing_is_due_early(self) -> None:
         assert advance(plan(), NOON + sec(599.999)) == ((), plan())
 
-    def test_beyond_the_grace_it_was_missed(self) -> None:
+    def test_missed_after_the_grace_period(self) -> None:
         dues, behind = advance(plan(), NOON + sec(661))
         assert [(due.due_at, due.count) for due in dues] == [(NOON + sec(600), 1)]
         assert dues[0].missed == ("missed: due at 2026-01-31T12:10:00.000Z, noticed 61 s later, over misfire_grace_seconds (60)")
         assert (behind.next_at, behind.fired_at) == (NOON + sec(1200), None)
 
-    def test_a_grace_of_0_still_lets_it_fire_on_time(self) -> None:
+    def test_grace_of_0_still_fires_on_time(self) -> None:
         strict = plan(spec={"misfire_grace_seconds": 0})
         assert advance(strict, NOON + sec(603))[0][0].missed == ""
         assert advance(strict, NOON + sec(606))[0][0].missed != ""
 
-    def test_after_a_pause_within_the_grace_it_fires_once(self) -> None:
+    def test_fires_once_after_a_pause_within_the_grace_period(self) -> None:
         dues, behind = advance(every_minute(grace_sec=600), NOON + sec(310))
         assert [(due.due_at, due.missed, due.count) for due in dues] == [(NOON + sec(300), "", 1)]
         assert behind.next_at == NOON + sec(360)
 
-    def test_after_a_longer_pause_what_was_missed_is_one_entry(self) -> None:
+    def test_firings_missed_in_a_longer_pause_are_one_entry(self) -> None:
         dues, behind = advance(every_minute(), NOON + sec(3610))
         assert [(due.due_at, due.count) for due in dues] == [(NOON + sec(3540), 59), (NOON + sec(3600), 1)]
         assert dues[0].missed.startswith("59 firings missed: due at 2026-01-31T12:59:00.000Z, noticed 70 s later")
         assert dues[1].missed == "" and behind.next_at == NOON + sec(3660)
 
-    def test_after_a_year_it_is_still_one_entry_and_cheap(self) -> None:
+    def test_firings_missed_in_a_year_are_one_entry_and_cheap(self) -> None:
         dues, _ = advance(every_minute(), NOON + timedelta(days=365, seconds=10))
         assert [due.count for due in dues] == [MISSED_COUNTED, 1]
         assert dues[0].missed.startswith("1000 or more firings missed:")
 
-    def test_a_clock_that_goes_back_fires_nothing_twice(self) -> None:
+    def test_nothing_fires_twice_when_the_clock_goes_back(self) -> None:
         _, behind = advance(plan(), NOON + sec(600))
         assert advance(behind, NOON + sec(599))[0] == () and advance(behind, NOON + sec(600))[0] == ()
 
-    def test_one_that_never_comes_again(self) -> None:
+    def test_a_schedule_that_never_fires_again(self) -> None:
         assert advance(replace(plan(), next_at=None), NOON + sec(9000))[0] == ()
 
 
@@ -136,18 +136,18 @@ class TestOutcome:
     def test_outcomes(self, facts: dict, status: CallStatus, message: str) -> None:
         assert outcome_of(self.DUE, replace(self.FACTS, **facts)) == (status, message)
 
-    def test_what_was_missed_is_missed_whatever_else(self) -> None:
+    def test_missed_wins_over_other_outcomes(self) -> None:
         due = replace(self.DUE, missed="missed: x")
         assert outcome_of(due, replace(self.FACTS, has_version=False)) == (CallStatus.MISSED, "missed: x")
 
-    def test_the_id_is_that_of_trigger_and_instant(self) -> None:
+    def test_the_id_depends_on_trigger_and_time(self) -> None:
         found = firing_id_of("t1", NOON)
         assert found == firing_id_of("t1", NOON) and len(found) == 20 and found.isalnum() and found.islower()
         assert len({found, firing_id_of("t2", NOON), firing_id_of("t1", NOON + sec(60))}) == 3
 
 
 class TestWarm:
-    """`*/10`, from noon: next at 12:10; five minutes before, a minute after."""
+    """`*/10` from noon: due at 12:10, warm from five minutes before to a minute after."""
 
     @pytest.mark.parametrize(
         ("at", "fired", "warm"),
@@ -157,7 +157,7 @@ class TestWarm:
         item = replace(plan(), fired_at=None if fired is None else NOON + sec(fired))
         assert is_warm_time(item, NOON + sec(at)) is warm
 
-    def test_without_pre_warm_never(self) -> None:
+    def test_never_warm_without_pre_warm(self) -> None:
         item = replace(plan(spec={"pre_warm_seconds": 0}), fired_at=NOON)
         assert not any(is_warm_time(item, NOON + sec(at)) for at in range(0, 600, 10))
         assert attention_at(replace(item, warm=True), NOON + sec(1)) == NOON + sec(1)
@@ -169,8 +169,8 @@ class TestWarm:
             _, item = advance(item, now)
             assert is_warm_time(item, now)
 
-    def test_attention_follows_its_life(self) -> None:
-        """Cold → warm → fires → cold: each at its moment, none in between."""
+    def test_attention_comes_once_per_change(self) -> None:
+        """Cold → warm → fires → cold, with no wake-up in between."""
         item, now, seen = plan(spec={"schedule": "10 12 * * *"}), NOON, []
         for _ in range(4):
             now = attention_at(item, now)
@@ -179,7 +179,7 @@ class TestWarm:
             seen.append(((now - NOON).total_seconds(), bool(dues), item.warm))
         assert seen == [(300, False, True), (600, True, True), (660, False, False), (86400 + 300, False, True)]
 
-    def test_what_is_overdue_or_of_the_wrong_warmth_wants_attention_now(self) -> None:
+    def test_overdue_or_wrongly_warm_triggers_need_attention_now(self) -> None:
         assert attention_at(plan(), NOON + sec(700)) == NOON + sec(700)
         assert attention_at(replace(plan(), warm=True), NOON) == NOON
         assert attention_at(replace(plan(), next_at=None), NOON) is None
@@ -200,5 +200,5 @@ def test_rescheduled(changes: dict, expected: bool) -> None:
     assert is_rescheduled(trigger_of(), trigger_of(**changes)) is expected
 
 
-def test_enabling_is_rescheduling() -> None:
+def test_enabling_reschedules() -> None:
     assert is_rescheduled(trigger_of(enabled=False), trigger_of())

@@ -1,4 +1,4 @@
-"""HTTP body and query → event, contract §4."""
+"""Events from HTTP bodies and queries (contract §4)."""
 
 import base64
 import json
@@ -62,14 +62,14 @@ def test_event(content_type: str, query: str, body: bytes, event: object) -> Non
 
 
 @pytest.mark.parametrize("body", [b"{", b"{'a': 1}", b"NaN", b'{"a": Infinity}', b"\xff", b"[" * 100_000, b"1 2", b" "])
-def test_what_says_it_is_json_and_is_not(body: bytes) -> None:
+def test_invalid_json(body: bytes) -> None:
     with pytest.raises(SlessError) as caught:
         event_of(JSON, "", body)
     assert caught.value.code is Code.INVALID_JSON
     assert "not valid JSON" in caught.value.message
 
 
-def test_json_text_is_passed_on_as_it_is() -> None:
+def test_json_text_is_passed_on_unchanged() -> None:
     assert event_of(JSON, "", b'{"a":1e400, "a":  2}') == '{"a":1e400, "a":  2}'
 
 
@@ -93,7 +93,7 @@ def test_json_text_is_passed_on_as_it_is() -> None:
         (None, b"x", '"x"'),
     ],
 )
-def test_the_result_of_an_answer(content_type: str | None, body: bytes, expected: str | None) -> None:
+def test_result_of_an_answer(content_type: str | None, body: bytes, expected: str | None) -> None:
     headers = [("X-A", "b")] + ([("Content-Type", content_type)] if content_type is not None else [])
     found = result_of(200, headers, body)
     assert found == expected or (expected is None and json.loads(found) == body.decode())

@@ -1,4 +1,4 @@
-"""Every move of things that happen once: the allowed ones, and no others."""
+"""Transitions of versions and calls."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_calls():
     assert found == allowed
 
 
-def test_nothing_leaves_an_end():
+def test_final_states_have_no_transitions():
     assert {VersionState.QUEUED, VersionState.BUILDING} == lifecycle.OPEN_VERSION_STATES
     assert {CallStatus.QUEUED, CallStatus.RUNNING} == lifecycle.OPEN_CALL_STATUSES
     assert set(VersionState) == lifecycle.ENDED_VERSION_STATES | lifecycle.OPEN_VERSION_STATES

@@ -22,7 +22,7 @@ def link(name: str, target: str) -> ArchiveEntry:
     return ArchiveEntry(index=0, name=name, mode=stat.S_IFLNK | 0o777, link=target)
 
 
-def test_clean_names_sorted_without_junk() -> None:
+def test_names_are_cleaned_and_sorted_without_junk() -> None:
     names = ["z.py", "./handler.py", "a//b.py", "win\\c.py", "d/", ".git/config", "__MACOSX/x", "a/.DS_Store", ".gitignore"]
     assert plan(*names) == [".gitignore", "a/b.py", "handler.py", "win/c.py", "z.py"]
 
@@ -63,15 +63,15 @@ def test_duplicates_and_files_that_are_folders(names: tuple[str, str]) -> None:
         plan("handler.py", *names)
 
 
-def test_links_inside_are_kept_and_links_out_are_not() -> None:
+def test_links_are_kept_only_inside_the_package() -> None:
     assert plan("handler.py", "a/b/c.py", link("bin/c", "../a/b/c.py"), link("d", "a/b")) == ["a/b/c.py", "bin/c", "d", "handler.py"]
     for bad in ("..", "../x", "/etc/passwd", "a/../../x", "", "me"):
         with pytest.raises(Invalid, match=r"link out|circle"):
             plan("handler.py", link("me", bad))
 
 
-def test_a_link_that_only_leads_out_through_another_link() -> None:
-    # p/q/r/d leads to s, so p/q/r/d/../.. is above the root although its text is not.
+def test_a_link_that_leads_out_through_another_link_is_refused() -> None:
+    # p/q/r/d points to s, so p/q/r/d/../.. is above the root, though its text is not.
     with pytest.raises(Invalid) as caught:
         plan("handler.py", link("p/q/r/d", "../../../s"), link("e", "p/q/r/d/../.."))
     assert [detail.field for detail in caught.value.details] == ["e"]
@@ -82,7 +82,7 @@ def test_a_file_behind_a_link_is_refused() -> None:
         plan("handler.py", link("a", "b"), "a/f")
 
 
-def test_unwrapping_only_when_the_entrypoint_is_missing_otherwise() -> None:
+def test_a_folder_is_unwrapped_only_if_the_entrypoint_is_missing_otherwise() -> None:
     assert plan("proj/handler.py", "proj/lib/x.py") == ["handler.py", "lib/x.py"]
     assert plan("handler/__init__.py", "handler/x.py") == ["handler/__init__.py", "handler/x.py"]
     assert plan("__MACOSX/y", "proj/handler.py") == ["handler.py"]
@@ -92,7 +92,7 @@ def test_unwrapping_only_when_the_entrypoint_is_missing_otherwise() -> None:
         plan("proj/deep/handler.py")
 
 
-def test_missing_entrypoint_names_the_expected_file() -> None:
+def test_the_error_for_a_missing_entrypoint_names_the_expected_file() -> None:
     with pytest.raises(Invalid, match=r"entrypoint pkg/mod.fn: expected pkg/mod.py .*found a.py"):
         plan("a.py", entrypoint="pkg/mod.fn")
     with pytest.raises(Invalid, match="at least one file"):
@@ -122,7 +122,7 @@ def test_entry_files(runtime: str, entrypoint: str, files: list[str], found: str
     assert entry_files_of(runtime, entrypoint)
 
 
-def test_limit_of_files_counts_files_not_folders() -> None:
+def test_the_file_limit_does_not_count_folders() -> None:
     names = ["handler.py", *(f"d{number}/" for number in range(4)), "a", "b", "c", "d"]
     assert len(plan(*names)) == 5
     with pytest.raises(SlessError) as caught:
@@ -133,7 +133,7 @@ def test_limit_of_files_counts_files_not_folders() -> None:
     assert caught.value.code is Code.TOO_LARGE
 
 
-def test_content_hash_depends_on_path_mode_and_content_alone() -> None:
+def test_the_content_hash_depends_only_on_path_mode_and_content() -> None:
     base = {"a": ("-", "1" * 64), "b": ("x", "2" * 64)}
     assert content_hash(base) == content_hash(dict(reversed(base.items())))
     others = [
@@ -145,7 +145,7 @@ def test_content_hash_depends_on_path_mode_and_content_alone() -> None:
     assert len({content_hash(item) for item in [base, *others]}) == 5
 
 
-def test_a_size_over_the_limit_is_believed_at_once_but_junk_does_not_count() -> None:
+def test_a_declared_size_over_the_limit_is_refused_except_for_junk() -> None:
     huge = ArchiveEntry(index=1, name="zeros", size_bytes=LIMITS.unpacked_bytes + 1)
     with pytest.raises(SlessError, match="max_unpacked_bytes"):
         plan("handler.py", huge)

@@ -1,4 +1,4 @@
-"""The phase as a table: what is wished, built, run and observed → what the user reads."""
+"""The phase as a table: (desired state, builds, runs, observed state) → phase and message."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -55,12 +55,12 @@ class TestWithoutAWorkingVersion:
         assert seen(function(active_version=None), newest, None, HTTP) == expected
         assert seen(service(active_version=None), newest, None) == expected
 
-    def test_the_facts_are_those_of_the_newest(self):
+    def test_facts_are_of_the_newest_version(self):
         view = phase_of(function(active_version=None), newer(FAILED), None, [])
         assert (view.code_sha256, view.code_hash, view.latest_version, view.latest_state) == ("two", "h2", 2, FAILED)
         assert (view.active_version, view.image_ref, view.last_built_at) == (None, None, AT + timedelta(hours=1))
 
-    def test_nothing_is_known_before_an_upload(self):
+    def test_no_facts_before_an_upload(self):
         view = phase_of(function(active_version=None), None, None, [])
         assert view.latest_state is view.latest_version is view.code_sha256 is view.code_hash is view.last_built_at is None
 
@@ -75,11 +75,11 @@ class TestFunctionWithoutInstances:
             [make_trigger(type=TriggerType.EVENT, enabled=False)],
         ],
     )
-    def test_is_ready_as_soon_as_a_version_is_active(self, triggers):
+    def test_ready_as_soon_as_a_version_is_active(self, triggers):
         assert seen(function(observed=Observed()), ONE, ONE, *triggers) == (Phase.READY, "")
 
     @pytest.mark.parametrize("type", [TriggerType.HTTP, TriggerType.EVENT])
-    def test_an_enabled_trigger_asks_for_instances(self, type):
+    def test_an_enabled_trigger_needs_instances(self, type):
         assert seen(function(observed=Observed()), ONE, ONE, make_trigger(type=type))[0] is Phase.DEPLOYING
 
 
@@ -91,15 +91,15 @@ class TestInstances:
             (replace(UP, generation=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (replace(UP, version=None), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (replace(UP, version=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
-            # It had no trigger until now, and was up to date without an instance.
+            # Until now it had no trigger, so it was up to date without instances.
             (replace(UP, ready_instances=0), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (Observed(message="0 of 2 are up"), (Phase.DEPLOYING, "0 of 2 are up")),
             (replace(UP, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
             (Observed(failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),
             (Observed(failing=True), (Phase.FAILED, "instances exit right after they start")),
-            # The old generation serves, the new one cannot start.
+            # The old generation serves; the new one cannot start.
             (replace(UP, generation=2, failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),
-            # One of several crashed, the others serve.
+            # One of several crashed; the others serve.
             (replace(UP, failing=True, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
             (replace(UP, failing=True, ready_instances=0, message="out of memory"), (Phase.FAILED, "out of memory")),
         ],
@@ -113,7 +113,7 @@ class TestInstances:
         assert seen(stopped, ONE, ONE) == (Phase.READY, "scaled to 0")
         assert seen(stopped, newer(FAILED, message="x"), ONE) == (Phase.READY, "version 2 failed: x")
 
-    def test_replicas_of_a_function_count_for_nothing(self):
+    def test_replicas_of_a_function_are_ignored(self):
         assert seen(function(spec={"replicas": 0}, observed=Observed()), ONE, ONE, HTTP)[0] is Phase.DEPLOYING
 
 
@@ -137,12 +137,12 @@ class TestANewVersionOverAnOld:
         view = phase_of(function(observed=UP), newer(CANCELLED), ONE, [HTTP])
         assert (view.phase, view.message, view.last_built_at) == (Phase.READY, "", AT)
 
-    def test_after_a_roll_back(self):
+    def test_after_a_rollback(self):
         assert seen(function(observed=UP), newer(READY), ONE, HTTP) == (Phase.READY, "")
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_deleting_comes_first(kind):
+def test_deleting_wins(kind):
     workload = make_workload(kind=kind, deleted_at=AT, spec={"run_id": 1})
     view = job_phase_of(workload, ONE, None) if kind is Kind.JOB else phase_of(workload, newer(BUILDING), ONE, [HTTP])
     assert view.phase is Phase.DELETING
@@ -177,7 +177,7 @@ class TestJobs:
             (ONE, run(CallStatus.DEAD), (Phase.FAILED, "dead")),
             (ONE, run(CallStatus.MISSED), (Phase.FAILED, "missed")),
             (ONE, run(CallStatus.SKIPPED, message="why"), (Phase.SKIPPED, "why")),
-            # An upload alone never runs: what has run keeps its end while the next version is built.
+            # An upload starts no run: the last result stays while the next version is built.
             (newer(BUILDING), run(CallStatus.SUCCEEDED, result="1"), (Phase.SUCCEEDED, "1")),
             (newer(FAILED), run(CallStatus.SUCCEEDED, result="1"), (Phase.SUCCEEDED, "1")),
             (newer(BUILDING), run(CallStatus.RUNNING), (Phase.RUNNING, "")),
@@ -187,15 +187,15 @@ class TestJobs:
         view = job_phase_of(job(), newest, current)
         assert (view.phase, view.message) == expected
 
-    def test_the_run_of_an_older_run_id_is_history(self):
+    def test_the_run_of_an_older_run_id_is_ignored(self):
         view = job_phase_of(job(), ONE, run(CallStatus.SUCCEEDED, job_run_id=1, result="1"))
         assert (view.phase, view.run, view.result, view.run_name) == (Phase.PENDING, None, None, None)
 
-    def test_run_id_0_is_skipped_whatever_there_is(self):
+    def test_run_id_0_is_always_skipped(self):
         for newest in (None, newer(BUILDING), newer(FAILED), ONE):
             assert job_phase_of(job(run_id=0), newest, None).phase is Phase.SKIPPED
 
-    def test_a_failed_build_with_a_working_version_waits_for_its_turn(self):
+    def test_a_queued_run_is_pending_despite_a_failed_build(self):
         workload = replace(job(), active_version=1)
         assert job_phase_of(workload, newer(FAILED), run(CallStatus.QUEUED), active=ONE).phase is Phase.PENDING
 

@@ -1,4 +1,4 @@
-"""Routes: who has instances, and why a call cannot be served."""
+"""Routes: which workloads have instances, and why a call cannot be served."""
 
 import pytest
 
@@ -32,12 +32,12 @@ def blocked(workload, *, active=ONE, newest=ONE, triggers=(), endpoints=()):
         (Kind.JOB, make_trigger(), False),
     ],
 )
-def test_who_has_standing_instances(kind, trigger, expected):
+def test_which_workloads_want_instances(kind, trigger, expected):
     assert wants_instances(kind, [trigger] if trigger else []) is expected
     assert wants_instances(kind, [make_trigger(type=TriggerType.CRON), *([trigger] if trigger else [])]) is expected
 
 
-def test_a_program_takes_code_from_the_version_and_limits_from_the_workload():
+def test_a_revision_has_the_versions_code_and_the_workloads_limits():
     spec = {
         "runtime": "nodejs20", "entrypoint": "next.one", "memory_mb": 512, "timeout_sec": 7, "concurrency": 2,
         "event_format": "aws-http-v2",
@@ -58,7 +58,7 @@ def test_a_program_takes_code_from_the_version_and_limits_from_the_workload():
 
 
 class TestRoute:
-    def test_a_function_that_can_be_called(self):
+    def test_a_callable_function(self):
         workload = make_workload()
         endpoint = make_endpoint(workload_id=workload.id)
         route = route_of(workload, active=ONE, newest=failed(), triggers=[HTTP], endpoints=[endpoint])
@@ -70,14 +70,14 @@ class TestRoute:
         route = route_of(make_workload(), active=ONE, newest=ONE, triggers=[make_trigger(type=TriggerType.CRON)], endpoints=())
         assert (route.http, route.blocked, route.wants_instances) == (None, None, False)
 
-    def test_the_policy_of_its_trigger(self):
+    def test_policy_of_the_trigger(self):
         spec = {"methods": ["GET", "POST"], "auth": "key", "cors": {"origins": ["*"]}, "rate_limit": 60}
         trigger = make_trigger(spec=spec, secrets={"key_sha256": "ab", "other": "x"})
         http = route_of(make_workload(), active=ONE, newest=ONE, triggers=[trigger], endpoints=()).http
         assert (http.enabled, http.methods, http.auth, http.key_hashes) == (True, ("GET", "POST"), "key", ("ab",))
         assert (http.cors, http.rate_limit) == ({"origins": ["*"]}, 60)
 
-    def test_a_policy_of_defaults(self):
+    def test_default_policy(self):
         trigger = make_trigger(spec={"methods": None, "auth": None, "cors": None, "rate_limit": None})
         http = route_of(make_workload(), active=ONE, newest=ONE, triggers=[trigger], endpoints=()).http
         assert (http.methods, http.auth, http.key_hashes, http.cors, http.rate_limit) == ((), "none", (), None, None)
@@ -111,7 +111,7 @@ class TestBlocked:
         assert route.blocked == (code, text)
         assert route.revision is None
 
-    def test_a_failed_build_over_a_working_version_blocks_nothing(self):
+    def test_a_failed_build_does_not_block_a_working_version(self):
         assert blocked(make_workload(), newest=failed()) is None
         assert blocked(make_workload(), newest=make_version(number=2, state=VersionState.BUILDING)) is None
 
@@ -135,12 +135,12 @@ class TestBlocked:
         ],
         ids=["starting", "for an unknown reason", "ended after it served", "an older version serves"],
     )
-    def test_instances_that_calls_wait_for(self, observed, endpoints):
+    def test_calls_wait_for_starting_instances(self, observed, endpoints):
         values = {"ready_instances": 0, "message": "function exited with code 3", "failing": True} | observed
         workload = make_workload(observed=Observed(**values), generation=1)
         assert blocked(workload, triggers=[HTTP], endpoints=endpoints) is None
 
-    def test_deleting_comes_first_and_disabled_last(self):
+    def test_deleting_is_checked_first_and_disabled_last(self):
         off = make_trigger(enabled=False)
         assert blocked(make_workload(deleted_at=AT), active=None, newest=None) == (Code.NOT_FOUND, 'function "hello" is being deleted')
         assert blocked(make_workload(), active=None, newest=failed(), triggers=[off])[0] is Code.BUILD_FAILED

@@ -1,4 +1,4 @@
-"""Schedules: what cron reads, and clocks that change. Second opinions: croniter, and a walk minute by minute along a clock that changes."""
+"""Cron schedules and daylight saving time, checked against croniter and against a walk of the clock minute by minute."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from sless.domain.schedule import ALIASES, check_schedule, count_firings, find_l
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 
-# schedule, from, the next times; in UTC
+# schedule, start, the next two firings; in UTC
 PLAIN = [
     ("* * * * *", "2026-01-01 00:00", "01-01 00:01", "01-01 00:02"),
     ("* * * * *", "2026-01-01 00:00:59", "01-01 00:01", "01-01 00:02"),
@@ -49,7 +49,7 @@ PLAIN = [
     ("0 0 * * 6,0", "2026-01-01 00:00", "01-03 00:00", "01-04 00:00"),
     ("0 0 * * 0-6/3", "2026-01-01 00:00", "01-03 00:00", "01-04 00:00"),
     ("0 0 * * */2", "2026-01-01 00:00", "01-03 00:00", "01-04 00:00"),
-    # Both days given: either will do. One of them a star: the other decides.
+    # With both day fields set, either may match; with one `*`, only the other counts.
     ("0 0 13 * 5", "2026-01-01 00:00", "01-02 00:00", "01-09 00:00"),
     ("0 0 13 * 5", "2026-01-09 00:00", "01-13 00:00", "01-16 00:00"),
     ("0 0 1-7 * 1", "2026-01-07 00:00", "01-12 00:00", "01-19 00:00"),
@@ -57,7 +57,7 @@ PLAIN = [
     ("0 0 * 2 1", "2026-01-01 00:00", "02-02 00:00", "02-09 00:00"),
     ("0 0 15 * *", "2026-01-01 00:00", "01-15 00:00", "02-15 00:00"),
     ("0 0 29 2 *", "2026-01-01 00:00", "02-29 00:00", "02-29 00:00"),  # 2028, 2032
-    ("0 0 29 2 *", "2096-03-01 00:00", "02-29 00:00", "02-29 00:00"),  # 2104: 2100 is no leap year
+    ("0 0 29 2 *", "2096-03-01 00:00", "02-29 00:00", "02-29 00:00"),  # 2104: 2100 is not a leap year
     ("0 0 28 2 *", "2027-02-28 00:00", "02-28 00:00", "02-28 00:00"),
     ("0 0 29-31 2 *", "2026-01-01 00:00", "02-29 00:00", "02-29 00:00"),
     ("@hourly", "2026-01-01 00:30", "01-01 01:00", "01-01 02:00"),
@@ -72,12 +72,12 @@ PLAIN = [
     ("0\t12 * * *", "2026-01-01 00:00", "01-01 12:00", "01-02 12:00"),
 ]
 
-# zone, schedule, from (wall clock), the next times (wall clock and offset)
+# zone, schedule, start (wall clock), the next two firings (wall clock and offset)
 ZONED = [
     ("Europe/Berlin", "30 4 * * *", "2026-01-31 00:00", "31 04:30+01", "01 04:30+01"),
     ("Asia/Kathmandu", "0 6 * * *", "2026-01-01 00:00", "01 06:00+0545", "02 06:00+0545"),
     ("America/New_York", "0 0 * * 0", "2026-01-01 00:00", "04 00:00-05", "11 00:00-05"),
-    # Forward: what the clock leaves out comes right after it, once.
+    # Clocks go forward: skipped times fire once, right after the gap.
     ("Europe/Berlin", "30 2 * * *", "2026-03-28 12:00", "29 03:00+02", "30 02:30+02"),
     ("Europe/Berlin", "0 2 * * *", "2026-03-28 12:00", "29 03:00+02", "30 02:00+02"),
     ("Europe/Berlin", "59 2 * * *", "2026-03-28 12:00", "29 03:00+02", "30 02:59+02"),
@@ -92,14 +92,14 @@ ZONED = [
     ("Antarctica/Troll", "30 1 * * *", "2026-03-28 12:00", "29 03:00+02", "30 01:30+02"),
     ("America/Sao_Paulo", "0 0 * * *", "2018-11-03 12:00", "04 01:00-02", "05 00:00-02"),
     ("Pacific/Apia", "0 12 * * *", "2011-12-29 11:00", "29 12:00-10", "31 00:00+14"),
-    # Back: what the clock shows twice comes at its first.
+    # Clocks go back: repeated times fire at the first of the two.
     ("Europe/Berlin", "30 2 * * *", "2026-10-24 12:00", "25 02:30+02", "26 02:30+01"),
     ("Europe/Berlin", "0 3 * * *", "2026-10-24 12:00", "25 03:00+01", "26 03:00+01"),
     ("Europe/Berlin", "*/30 2 * * *", "2026-10-25 02:10", "25 02:30+02", "26 02:00+01"),
     ("Europe/Berlin", "30 2,3 * * *", "2026-10-25 02:30", "25 03:30+01", "26 02:30+01"),
     ("America/New_York", "30 1 * * *", "2026-10-31 12:00", "01 01:30-04", "02 01:30-05"),
     ("Australia/Lord_Howe", "45 1 * * *", "2026-04-04 12:00", "05 01:45+11", "06 01:45+1030"),
-    # A schedule of every hour goes on through both.
+    # Hourly schedules fire as usual through both.
     ("Europe/Berlin", "30 * * * *", "2026-03-29 01:00", "29 01:30+01", "29 03:30+02"),
     ("Europe/Berlin", "0 * * * *", "2026-03-29 01:00", "29 03:00+02", "29 04:00+02"),
     ("Europe/Berlin", "*/20 * * * *", "2026-03-29 01:40", "29 03:00+02", "29 03:20+02"),
@@ -141,12 +141,12 @@ def test_unreadable(schedule: str) -> None:
         check_schedule(schedule)
 
 
-def test_one_that_never_comes_says_so() -> None:
+def test_a_schedule_that_never_fires_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"the schedule '0 0 31 2 \*' never fires"):
         check_schedule("0 0 31 2 *")
 
 
-def test_no_zone() -> None:
+def test_unknown_zones() -> None:
     assert zone_of("Europe/Berlin").key == "Europe/Berlin"
     for name in ("", "Mars/Olympus", "../etc/passwd", "Europe", "\0"):
         with pytest.raises(ValueError, match="expected an IANA time zone such as Europe/Berlin, found"):
@@ -158,8 +158,8 @@ def _field(rng: random.Random, low: int, high: int) -> str:
     return rng.choice(["*", f"*/{rng.randint(2, 9)}", str(a), f"{a}-{b}", f"{a},{b}", f"{a}-{b}/{rng.randint(2, 4)}"])
 
 
-def test_croniter_agrees_where_clocks_stand_still() -> None:
-    """But for `*/n` as a day beside another day: cron asks for both, croniter for one of them."""
+def test_croniter_agrees_without_clock_changes() -> None:
+    """Except for `*/n` as one of two day fields: cron needs both to match, croniter either."""
     rng = random.Random(7)
     for _ in range(150):
         fields = [_field(rng, *bounds) for bounds in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6))]
@@ -187,7 +187,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
-def test_a_walk_along_the_clock_agrees(zone: str, day: str) -> None:
+def test_a_walk_of_the_clock_agrees(zone: str, day: str) -> None:
     rng = random.Random(zone + day)
     for _ in range(4):
         schedule = f"{_field(rng, 0, 59)} {rng.choice(['*', _field(rng, 0, 4)])} * * *"
@@ -204,7 +204,7 @@ def test_a_walk_along_the_clock_agrees(zone: str, day: str) -> None:
 
 
 def _walk(schedule: str, zone: ZoneInfo, after: datetime, until: datetime):
-    """Minute by minute: what the wall clock shows now, what it left out just before, and what it has shown already."""
+    """Yield the firings, minute by minute: skipped times after the gap, repeated ones once."""
     times = _times_of_day(schedule)
     every_hour = {hour for hour, _ in times} == set(range(24))
     at = (after - timedelta(hours=30)).replace(second=0, microsecond=0)
@@ -233,7 +233,7 @@ def _times_of_day(schedule: str) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("schedule", ["* * * * *", "*/7 3 * * *", "0 0 1 * *", "0 0 29 2 *", "30 2 * * *"])
-def test_the_last_one_is_found_at_once(schedule: str) -> None:
+def test_last_firing(schedule: str) -> None:
     zone = ZoneInfo("Europe/Berlin")
     every = list(islice(firings_of(schedule, zone, START), 40))
     for place in (0, 5, 39):

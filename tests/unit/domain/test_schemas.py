@@ -5,7 +5,7 @@ from sless.domain.schemas import COMPONENTS, REQUESTS
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_is_a_schema(name: str) -> None:
+def test_schemas_are_valid(name: str) -> None:
     Draft202012Validator.check_schema(COMPONENTS[name])
 
 
@@ -18,12 +18,12 @@ def test_is_a_schema(name: str) -> None:
         ("Trigger", ("HttpTriggerCreate", "CronTriggerReplace", "EventTriggerMerge")),
     ],
 )
-def test_whatever_is_read_may_be_sent_back(answer: str, requests: tuple[str, ...]) -> None:
+def test_answers_can_be_sent_back(answer: str, requests: tuple[str, ...]) -> None:
     for request in requests:
         assert set(COMPONENTS[answer]["properties"]) <= set(REQUESTS[request]["properties"])
 
 
-def test_each_type_of_trigger_says_what_enabled_means_for_it() -> None:
+def test_each_trigger_type_describes_enabled() -> None:
     found = {
         kind: {REQUESTS[f"{kind}Trigger{mode}"]["properties"]["enabled"]["description"] for mode in ("Create", "Replace", "Merge")}
         for kind in ("Http", "Cron", "Event")
@@ -35,7 +35,7 @@ def test_each_type_of_trigger_says_what_enabled_means_for_it() -> None:
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name.endswith(("Merge", "Replace", "Create"))])
 def test_every_writable_field_is_nullable_or_required(name: str) -> None:
-    """`null` restores the default, where there is one."""
+    """`null` restores a field's default, if it has one."""
     for field, schema in REQUESTS[name]["properties"].items():
         nullable = "null" in schema.get("type", ["null"]) or schema.get("readOnly")
         assert nullable or "default" not in schema, field

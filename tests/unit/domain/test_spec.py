@@ -25,7 +25,7 @@ def test_defaults() -> None:
     assert parse_function(MINIMAL, kind=Kind.SERVICE).spec == named.spec
 
 
-def test_aws_formats_run_one_call_at_a_time_unless_the_user_says_otherwise() -> None:
+def test_aws_formats_default_to_one_call_at_a_time() -> None:
     aws = parse_function(MINIMAL | {"event_format": "aws-http-v1"})
     assert aws.spec.concurrency == 1
     assert parse_function(MINIMAL | {"event_format": "aws-http-v2", "concurrency": 8}).spec.concurrency == 8
@@ -36,7 +36,7 @@ def test_aws_formats_run_one_call_at_a_time_unless_the_user_says_otherwise() -> 
     assert parse_function({"concurrency": None}, chosen, Mode.MERGE).spec.concurrency == 1
 
 
-def test_all_mistakes_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     body = {
         "name": "Hello_",
         "runtime": "python3",
@@ -77,7 +77,7 @@ def test_all_mistakes_at_once() -> None:
         (Kind.FUNCTION, "queue", "unknown field"),
     ],
 )
-def test_a_field_of_another_kind_is_said_to_be_one(kind: Kind, field: str, expected: str) -> None:
+def test_the_error_for_another_kinds_field_says_so(kind: Kind, field: str, expected: str) -> None:
     assert fields_of(MINIMAL | {field: 1}, kind=kind)[field] == expected
     nested = fields_of(MINIMAL | {"env_vars": {"A": {"replicas": 1}}}, kind=kind)
     assert "belongs" not in str(nested)
@@ -122,13 +122,13 @@ def test_environment_rules(field: str) -> None:
         assert set(found) == {f"{field}.SLESS_{name}"} and "reserved" in found[f"{field}.SLESS_{name}"]
 
 
-def test_secret_values_are_not_in_messages() -> None:
+def test_error_messages_hide_secret_values() -> None:
     for field in ("secret_env", "build_env"):
         assert "hunter2" not in str(fields_of(MINIMAL | {field: {"A": ["hunter2"], "B": "hunter2\x00"}}))
         assert "hunter2" not in str(fields_of(MINIMAL | {field: "hunter2"}))
 
 
-def test_environment_over_its_limit_is_413_naming_it() -> None:
+def test_an_environment_over_its_limit_is_413() -> None:
     limits = SpecLimits(env_bytes=10)
     parse_function(MINIMAL | {"env_vars": {"A": "é" * 4}}, limits=limits)
     with pytest.raises(SlessError) as caught:
@@ -136,13 +136,13 @@ def test_environment_over_its_limit_is_413_naming_it() -> None:
     assert caught.value.code is Code.TOO_LARGE and "env_vars" in caught.value.message and "10 bytes" in caught.value.message
 
 
-def test_read_only_fields_are_ignored_and_unknown_ones_are_not() -> None:
+def test_read_only_fields_are_ignored_but_unknown_ones_refused() -> None:
     body = MINIMAL | {"phase": "Ready", "status": 1, "url": None, "active_version": 3, "created_at": [], "kind": "x", "namespace": "other"}
     assert parse_function(body) == parse_function(MINIMAL)
     assert "invoke_url" in fields_of(MINIMAL | {"replicas": 1, "invoke_url": 1}) or "replicas" in fields_of(MINIMAL | {"replicas": 1})
 
 
-def test_merge_changes_only_what_is_named_and_null_restores_the_default() -> None:
+def test_merge_changes_only_given_fields_and_null_restores_the_default() -> None:
     old = parse_function(
         MINIMAL | {"memory_mb": 256, "env_vars": {"A": "1"}, "secret_env": {"S": "1"}, "entrypoint": "app.run", "description": "d"}
     )
@@ -155,14 +155,14 @@ def test_merge_changes_only_what_is_named_and_null_restores_the_default() -> Non
     assert parse_function({}, old, Mode.MERGE) == old
 
 
-def test_a_default_entrypoint_follows_the_runtime() -> None:
+def test_the_default_entrypoint_follows_the_runtime() -> None:
     old = parse_function(MINIMAL)
     assert parse_function({"runtime": "go1.23"}, old, Mode.MERGE).spec.entrypoint == "handler.Handle"
     own = parse_function(MINIMAL | {"entrypoint": "app.run"})
     assert parse_function({"runtime": "go1.23"}, own, Mode.MERGE).spec.entrypoint == "app.run"
 
 
-def test_replace_needs_the_required_fields_and_keeps_what_cannot_be_read() -> None:
+def test_replace_needs_required_fields_and_keeps_write_only_ones() -> None:
     old = parse_function(MINIMAL | {"memory_mb": 256, "secret_env": {"S": "1"}, "build_env": {"B": "1"}})
     assert "runtime" in fields_of({"memory_mb": 64}, existing=old, mode=Mode.REPLACE)
     replaced = parse_function({"runtime": "nodejs20"}, old, Mode.REPLACE).spec
@@ -192,7 +192,7 @@ def job(**fields: Any) -> WorkloadSpec:
     return parse_function({"name": "j"} | fields, kind=Kind.JOB).spec
 
 
-def test_job_is_own_code_or_a_functions() -> None:
+def test_a_job_has_its_own_code_or_a_functions() -> None:
     assert job(runtime="python3.11").entrypoint == "handler.handle"
     assert job(function_ref="f").runtime is None and job(function_ref="f").entrypoint is None
     assert "runtime" in fields_of({"name": "j"}, kind=Kind.JOB)

@@ -38,7 +38,7 @@ def test_slots_cover_the_window_and_add_up() -> None:
 @pytest.mark.parametrize(
     "window", [timedelta(minutes=1), timedelta(minutes=90), timedelta(hours=24), timedelta(days=7), timedelta(days=400)]
 )
-def test_slots_are_few_and_round(window: timedelta) -> None:
+def test_slots_are_bounded_and_aligned(window: timedelta) -> None:
     series = series_of([], window, NOW)
     assert 1 <= len(series.slots) <= MAX_SLOTS
     assert all(slot.at.timestamp() % series.slot_sec == 0 for slot in series.slots)

@@ -99,26 +99,26 @@ def test_defaults_of_each_type() -> None:
         (EVENT | {"prefetch": 0}, "prefetch"),
     ],
 )
-def test_mistakes(body: Any, field: str) -> None:
+def test_errors(body: Any, field: str) -> None:
     assert field in fields_of(body)
 
 
 @pytest.mark.parametrize("kind", TriggerType)
 @pytest.mark.parametrize("mode", Mode)
-def test_a_field_of_another_type_is_said_to_be_one(kind: TriggerType, mode: Mode) -> None:
+def test_the_error_for_another_types_field_says_so(kind: TriggerType, mode: Mode) -> None:
     own = {TriggerType.HTTP: HTTP, TriggerType.CRON: CRON, TriggerType.EVENT: EVENT}[kind]
     foreign = {name: other for other, fields in TRIGGER_FIELDS.items() if other is not kind for name in fields}
     found = fields_of(own | dict.fromkeys(foreign), None if mode is Mode.CREATE else kept(parse_trigger(own)), mode)
     assert found == {name: f"is a field of {other} triggers, not of a {kind} trigger" for name, other in foreign.items()}
 
 
-def test_mistakes_come_together_and_hide_secrets() -> None:
+def test_errors_are_reported_together_and_hide_secrets() -> None:
     found = fields_of(CRON | {"schedule": "x", "timezone": "y", "overlap": "z", "colour": 1})
     assert set(found) == {"schedule", "timezone", "overlap", "colour"}
     assert "hunter2" not in str(fields_of(EVENT | {"amqp_url": "ftp://u:hunter2@h"}))
 
 
-def test_function_is_an_alias_that_function_ref_overrules() -> None:
+def test_function_is_an_alias_that_function_ref_overrides() -> None:
     assert parse_trigger({"name": "t", "type": "http", "function": "g"}).function_ref == "g"
     assert parse_trigger(HTTP | {"function": "g"}).function_ref == "f"
     assert parse_trigger({"function": "g"}, kept(parse_trigger(HTTP)), Mode.MERGE).function_ref == "g"
@@ -150,7 +150,7 @@ def test_keys() -> None:
     assert "rotate_key" not in parse_trigger({"rotate_key": True}, old, Mode.MERGE).spec
 
 
-def test_amqp_url_stays_unless_named() -> None:
+def test_amqp_url_is_kept_unless_given() -> None:
     old = kept(parse_trigger(EVENT | {"amqp_url": "amqps://h"}))
     assert parse_trigger({"prefetch": 2}, old, Mode.MERGE).secrets == {"amqp_url": "amqps://h"}
     assert parse_trigger({"function_ref": "f", "queue": "r"}, old, Mode.REPLACE).secrets == {"amqp_url": "amqps://h"}

@@ -1,4 +1,4 @@
-"""What an attempt's end means, and what the message becomes."""
+"""Verdicts on attempts, and the copies of messages they publish."""
 
 import json
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_verdict(number: int, outcome: MessageOutcome, kind: type, queue: str | 
     assert getattr(found, "queue", None) == queue
 
 
-def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
+def test_messages_of_a_crashed_instance_are_quarantined() -> None:
     crashed = verdict(MessageAttempt(message=MESSAGE), replace(FAILED, crashed=True)).copy
     again = attempt_of(crashed)
     assert (again.number, again.quarantined) == (2, True)
@@ -62,11 +62,11 @@ def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
     assert not attempt_of(verdict(MessageAttempt(message=MESSAGE), FAILED).copy).quarantined
 
 
-def test_the_waits_double_up_to_a_limit() -> None:
+def test_delays_double_up_to_a_limit() -> None:
     assert [retry_delay_sec_of(number) for number in (1, 2, 3, 8, 9, 10, 99)] == [1, 2, 4, 128, 256, 256, 256]
 
 
-def test_a_copy_carries_everything_to_the_next_attempt() -> None:
+def test_a_copy_keeps_everything_for_the_next_attempt() -> None:
     message = replace(MESSAGE, headers={"a": 1, "CC": ["x"], "bcc": ["y"]}, correlation_id="c", priority=3, timestamp=AT)
     retry = verdict(MessageAttempt(message=message), FAILED)
     came_back = replace(retry.copy, exchange="", routing_key=retry.queue, redelivered=True)
@@ -86,14 +86,14 @@ def test_a_copy_carries_everything_to_the_next_attempt() -> None:
     assert (dead.body, dead.message_id, dead.correlation_id, dead.priority) == (b"x", "m", "c", 3)
 
 
-def test_a_message_without_an_id_has_none_at_its_next_attempt_and_the_request_id_when_dead() -> None:
+def test_a_message_without_an_id_gets_the_request_id_only_when_dead() -> None:
     nameless = replace(MESSAGE, message_id=None)
     copy = replace(verdict(MessageAttempt(message=nameless), FAILED).copy, message_id="made by the client library")
     assert attempt_of(copy).message.message_id is None
     assert verdict(MessageAttempt(message=nameless, number=3), FAILED).copy.message_id == "r"
 
 
-def test_a_message_that_comes_back_from_the_dead_begins_anew() -> None:
+def test_a_message_returned_from_the_dead_letter_queue_starts_over() -> None:
     dead = verdict(MessageAttempt(message=MESSAGE, number=3), FAILED).copy
     assert (attempt_of(dead).number, attempt_of(dead).name) == (1, "")
 
@@ -106,7 +106,7 @@ def test_a_message_that_comes_back_from_the_dead_begins_anew() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_header_that_makes_no_sense_is_ignored(note: Any) -> None:
+def test_an_invalid_retry_header_is_ignored(note: Any) -> None:
     found = attempt_of(replace(MESSAGE, headers={RETRY_HEADER: note}))
     assert (found.number, found.chain, found.due_ms) == (1, "", 0)
     assert wait_sec_of(replace(found, due_ms=2**62), 4, AT) == 4.0
@@ -117,7 +117,7 @@ def test_a_valid_message_id_is_the_request_id(message_id: str | None, request_id
     assert attempt_of(replace(MESSAGE, message_id=message_id)).request_id == request_id
 
 
-def test_what_the_function_is_shown_fits_into_a_header() -> None:
+def test_message_properties_for_the_function_fit_into_a_header() -> None:
     headers = {
         "text": "ü\n\x7f\0", "bytes": b"ab", "binary": b"\xff", "array": bytearray(b"z"), "at": datetime(2026, 1, 2, tzinfo=UTC),
         "decimal": Decimal("1.5"), "nan": float("nan"), "list": [1, {"deep": None}], "big": 2**60, "yes": True,
@@ -132,6 +132,6 @@ def test_what_the_function_is_shown_fits_into_a_header() -> None:
     assert (shown["attempt"], shown["max_attempts"], shown["exchange"], shown["routing_key"]) == (2, 3, "e", "k")
 
 
-def test_headers_that_are_too_many_are_left_out_and_said_to_be() -> None:
+def test_too_many_headers_are_left_out_with_a_note() -> None:
     shown = json.loads(shown_of(MessageAttempt(message=replace(MESSAGE, headers={"big": "x" * 20_000})), SOURCE))
     assert (shown["headers"], shown["headers_dropped"], shown["message_id"]) == ({}, True, "m")

@@ -1,4 +1,4 @@
-"""What is cleaned up when versions go: rows, code, and what was made of them elsewhere."""
+"""Cleanup of old versions: rows, code and build artifacts."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.contract.store_steps import upload
 
 @dataclass
 class Elsewhere:
-    """A builder's images: which are gone, which cannot be removed now."""
+    """A builder that records discarded images; some cannot be removed now."""
 
     gone: list[str] = field(default_factory=list)
     away: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ def test_images_of_versions_beyond_the_kept_are_removed_but_not_the_active_one(s
     assert elsewhere.gone == ["host/a:2"], "once"
 
 
-def test_an_image_that_another_version_runs_on_stays(store, workload, tmp_path):
+def test_an_image_of_another_version_stays(store, workload, tmp_path):
     for _ in range(3):
         built(store, workload, "host/a:1")
     elsewhere = Elsewhere()
@@ -80,7 +80,7 @@ def test_an_image_that_another_version_runs_on_stays(store, workload, tmp_path):
     assert elsewhere.gone == []
 
 
-def test_a_registry_that_is_away_is_asked_again(store, workload, tmp_path):
+def test_an_unavailable_registry_is_retried(store, workload, tmp_path):
     for number in range(1, 4):
         built(store, workload, f"host/a:{number}")
     elsewhere = Elsewhere(away={"host/a:1"})
@@ -114,7 +114,7 @@ def test_images_of_a_deleted_function_are_removed(store, workload, tmp_path):
     assert elsewhere.gone == ["host/a:1"]
 
 
-def test_versions_beyond_the_limit_go_without_the_rest_of_the_clean_up(store, workload, tmp_path):
+def test_versions_beyond_the_limit_can_be_removed_separately(store, workload, tmp_path):
     for number in range(1, 4):
         built(store, workload, f"host/a:{number}")
     collector(store, tmp_path, Elsewhere(), keep=1).prune()

@@ -1,4 +1,4 @@
-"""The rules of the reconcilers as tables: (wished, seen) → actions."""
+"""The reconcilers' rules as tables: (desired, observed) → actions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -70,7 +70,7 @@ def test_which_workloads_want_instances(item, triggers, replicas):
     assert (found.replicas if found else None) == replicas
 
 
-def test_no_version_no_instances():
+def test_no_instances_without_a_version():
     assert decide.deployment_of(workload(kind=Kind.SERVICE), None, []) is None
 
 
@@ -99,8 +99,8 @@ def test_decide_instances(workloads, desired, observed, busy, expected):
     assert decide.decide_instances({item.id: item for item in workloads}, desired, observed, applied=desired.keys(), busy=busy) == expected
 
 
-def test_each_wish_is_told_once_though_all_seems_to_be_as_it_should():
-    """Somebody may have edited what stands while no server looked."""
+def test_desired_state_is_applied_once_even_if_up_to_date():
+    """Instances may have been edited while no server was running."""
     workloads, desired, observed = {"id-hello": workload()}, {"id-hello": DESIRED}, {"id-hello": seen(3)}
     assert decide.decide_instances(workloads, desired, observed, applied=()) == [Apply(deployment=DESIRED)]
     assert decide.decide_instances(workloads, desired, observed, applied={"id-hello"}) == []
@@ -140,7 +140,7 @@ def test_decide_builds(versions, started, expected):
     assert all(action.message for action in actions if isinstance(action, EndBuild))
 
 
-def test_a_job_of_a_function_overrides_only_what_was_given():
+def test_a_job_of_a_function_overrides_only_given_fields():
     target = workload(memory_mb=256, timeout_sec=9, env_vars={"A": "1", "B": "1"})
     job = workload(
         "job", kind=Kind.JOB, memory_mb=64, timeout_sec=3, env_vars={"B": "2"}, function_ref="hello", set_fields=("timeout_sec",)

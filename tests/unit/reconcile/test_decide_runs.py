@@ -1,4 +1,4 @@
-"""The rules of runs as tables: whose turn it is, and what an ended attempt means."""
+"""The rules of runs as tables: which run is next, and the verdict on an ended attempt."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -45,10 +45,10 @@ def told(verdict) -> str:
         (run(attempts=9, max_attempts=10), ended(FAILED, 503), "retry 300 failed"),
         (run(max_attempts=1), ended(FAILED, 500), "dead failed"),
         (run(CallTrigger.HTTP, attempts=3), ended(TIMEOUT), "dead timeout"),
-        # Another round: its attempts are counted from where it began.
+        # A retry counts its attempts from where it began.
         (run(attempts=4, before=3), ended(FAILED, 500), "retry 2 failed"),
         (run(attempts=6, before=3), ended(FAILED, 500), "dead failed"),
-        # 429 is a success of the function's own, and yet the call is to be made again.
+        # The function returned 429: its code succeeded, but the call is retried.
         (run(), ended(SUCCEEDED, 429), "retry 2 failed"),
         (run(attempts=3), ended(SUCCEEDED, 429), "dead failed"),
         (run(), ended(SUCCEEDED, 429, retry_after="60"), "retry 60 failed"),
@@ -80,7 +80,7 @@ def test_the_delay_is_jittered_but_never_below_retry_after():
     assert (asked.not_before - NOW).total_seconds() == 4
 
 
-def test_a_429_says_what_it_was():
+def test_a_429_is_named_in_the_message():
     verdict = verdict_of(run(), ended(SUCCEEDED, 429), NOW)
     assert (verdict.message, verdict.http_status) == ("status 429", 429)
 
@@ -101,13 +101,12 @@ def test_a_jobs_message_is_its_result():
         (run(attempts=5, before=3), "retry 0 failed"),
     ],
 )
-def test_a_lost_run_begins_again_but_not_for_ever(item, expected):
+def test_a_lost_run_is_retried_but_not_forever(item, expected):
     verdict = verdict_of_lost(item, NOW)
     assert told(verdict) == expected and "stop of the server" in verdict.message
 
 
-def test_turns():
-    """One function's flood does not hide another's queue."""
+def test_functions_take_turns():
     flood = [make_run(id=f"a{n:02}", workload_id="a", not_before=NOW + timedelta(seconds=n)) for n in range(20)]
     other = [make_run(id=f"b{n}", workload_id="b", not_before=NOW + timedelta(seconds=100 + n)) for n in range(3)]
     late = [make_run(id="c0", workload_id="c", not_before=NOW + timedelta(seconds=200))]
@@ -129,7 +128,7 @@ def test_tenants_take_turns_however_many_functions_they_have() -> None:
     assert next(iter(in_turn([*many[2:], *one], many[:2], 4))).id == "one0"
 
 
-def test_of_what_may_end_instances_one_goes_at_a_time() -> None:
+def test_only_one_quarantined_run_of_a_function_runs_at_a_time() -> None:
     suspects = [make_run(id=f"s{n}", workload_id="a", not_before=NOW, quarantined=True) for n in range(3)]
     fresh = [make_run(id=f"f{n}", workload_id="a", not_before=NOW + timedelta(seconds=1)) for n in range(3)]
     other = make_run(id="o", workload_id="b", not_before=NOW, quarantined=True)
@@ -137,7 +136,7 @@ def test_of_what_may_end_instances_one_goes_at_a_time() -> None:
     assert {item.id for item in in_turn([*suspects, *fresh], [make_run(id="g", workload_id="a", quarantined=True)], 3)} == {"f0", "f1"}
 
 
-def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
+def test_runs_of_a_crashed_instance_are_quarantined() -> None:
     crashed = verdict_of(run(), replace(ended(FAILED), crashed=True), NOW)
     assert isinstance(crashed, RetryRun) and crashed.quarantined
     suspect = replace(run(attempts=2), quarantined=True)
@@ -157,7 +156,7 @@ def test_what_an_instance_had_when_it_ended_is_tried_again_alone() -> None:
     ],
     ids=["as long as allowed", "too long", "too long in bytes", "an error is tried again"],
 )
-def test_a_result_over_the_limit_is_a_failure_that_is_final(status: int, result: str, expected: str) -> None:
+def test_a_result_over_the_limit_is_a_final_failure(status: int, result: str, expected: str) -> None:
     given = ended(SUCCEEDED, status, result)
     found = bounded(given, 9)
     verdict = verdict_of(run(), found, NOW)
@@ -169,7 +168,7 @@ def test_a_result_over_the_limit_is_a_failure_that_is_final(status: int, result:
         assert told(verdict) == expected
 
 
-def test_what_would_end_the_same_way_again_is_not_tried_again() -> None:
+def test_non_retryable_failures_are_not_retried() -> None:
     non_retryable = replace(ended(FAILED), non_retryable=True)
     assert told(verdict_of(run(), non_retryable, NOW)) == "failed"
     assert told(verdict_of(run(), ended(FAILED), NOW)) == "retry 2 failed"
@@ -207,7 +206,7 @@ def test_plan(kind, newest, active, expected):
     assert found == expected
 
 
-def test_plan_without_code_to_run():
+def test_plan_without_runnable_code():
     gone = run_plan_of(make_workload(kind=Kind.JOB, deleted_at=NOW), None, None, None)
     assert isinstance(gone, FinishRun) and gone.status is CANCELLED
     lost = run_plan_of(make_workload(kind=Kind.JOB, spec=make_workload_spec(function_ref="hello")), None, None, None)

@@ -1,4 +1,4 @@
-"""Which triggers listen to what, and why not."""
+"""Which queues triggers listen to, and why some do not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_trigger_listens_on_the_operators_broker() -> None:
     assert "u:p" not in repr(found)
 
 
-def test_a_broker_of_its_own_is_not_trusted_and_may_have_any_queue() -> None:
+def test_a_triggers_own_broker_is_untrusted_and_any_queue_is_allowed() -> None:
     found = desired(event(spec={"queue": "orders"}, secrets={"amqp_url": "amqps://me:it@h/v%2F1"}), rabbitmq_url="")
     assert (found.trusted, found.url.host, found.url.port, found.url.vhost, found.url.tls) == (False, "h", 5671, "v/1", True)
 
@@ -62,16 +62,16 @@ def test_why_a_trigger_does_not_listen(trigger: Trigger, workload: Any, changes:
 
 
 @pytest.mark.parametrize("allowed", ["orders", f"{NAMESPACE}/orders"])
-def test_an_operator_may_allow_a_queue(allowed: str) -> None:
+def test_operators_may_allow_a_queue(allowed: str) -> None:
     assert isinstance(desired(event(spec={"queue": "orders"}), event_queues_allowed=(allowed,)), Listen)
 
 
 @pytest.mark.parametrize("changes", [{"enabled": False}, {"type": TriggerType.CRON}])
-def test_what_wishes_nothing(changes: dict[str, Any]) -> None:
+def test_disabled_and_cron_triggers_do_not_listen(changes: dict[str, Any]) -> None:
     assert desired(event(**changes)) is None
 
 
-def test_what_has_to_change() -> None:
+def test_decide_listens() -> None:
     one = desired(event())
     other = replace(one, prefetch=6)
     idle = Idle(trigger_id="t", reason="")

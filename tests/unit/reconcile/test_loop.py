@@ -1,4 +1,4 @@
-"""Ticks: at their interval, at once on a wake, also on one that comes during a tick; a failing tick is not the last."""
+"""Loops tick at their interval and on a wake, also one during a tick, and survive failing ticks."""
 
 import threading
 import time
@@ -86,7 +86,7 @@ def test_only_the_leader_ticks():
 
 
 def test_a_wake_at_the_end_of_a_tick_is_not_lost(monkeypatch):
-    """The tick has ended, and APScheduler does not know it yet."""
+    """The tick has ended, but APScheduler has not noted it yet."""
     ended, go_on, began = threading.Event(), threading.Event(), threading.Semaphore(0)
     note_end = ThreadPoolExecutor._run_job_success
 
@@ -97,7 +97,7 @@ def test_a_wake_at_the_end_of_a_tick_is_not_lost(monkeypatch):
 
     def tick():
         began.release()
-        time.sleep(0.1)  # one that has ended before it is handed over is noted by the scheduler itself
+        time.sleep(0.1)  # a tick that ends before it is handed over is noted by the scheduler itself
 
     monkeypatch.setattr(ThreadPoolExecutor, "_run_job_success", note_late)
     loops = started([Loop(topic="a", tick=tick, interval_sec=3600)])

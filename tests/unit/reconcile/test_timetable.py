@@ -1,4 +1,4 @@
-"""The heap of moments: who wants attention, once, and what has changed."""
+"""The timetable of cron plans: order, changes and size."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -31,7 +31,7 @@ def names(plans: list[CronPlan]) -> list[str]:
     return [item.trigger_id for item in plans]
 
 
-def test_in_the_order_of_their_moments_and_once() -> None:
+def test_plans_come_in_order_and_once() -> None:
     table = table_of(plan("b", 20), plan("a", 10), plan("c", 30))
     assert table.next_moment() == at(10)
     assert names(table.take(at(9), 10)) == []
@@ -40,19 +40,19 @@ def test_in_the_order_of_their_moments_and_once() -> None:
     assert table.next_moment() == at(30)
 
 
-def test_at_most_so_many() -> None:
+def test_take_is_limited() -> None:
     table = table_of(*(plan(f"t{n}", n + 1) for n in range(5)))
     assert [len(table.take(at(60), 2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_a_new_plan_takes_the_place_of_the_old_one() -> None:
+def test_a_new_plan_replaces_the_old_one() -> None:
     table = table_of(plan("a", 10), plan("a", 50))
     assert table.take(at(20), 10) == [] and table.next_moment() == at(50)
     table.put(plan("a", 5), AT)
     assert [item.next_at for item in table.take(at(60), 10)] == [at(5)]
 
 
-def test_what_was_dropped_never_comes() -> None:
+def test_dropped_plans_never_come() -> None:
     table = table_of(plan("a", 10), plan("b", 10))
     table.drop(["a", "unknown"])
     assert names(table.take(at(60), 10)) == ["b"] and len(table) == 1
@@ -60,7 +60,7 @@ def test_what_was_dropped_never_comes() -> None:
     assert table.next_moment() is None
 
 
-def test_one_without_a_next_time_waits_for_a_change() -> None:
+def test_a_plan_without_a_next_time_waits_for_a_change() -> None:
     table = table_of(replace(plan("a", 1), next_at=None))
     assert table.next_moment() is None and len(table) == 1
 
@@ -70,7 +70,7 @@ def test_changes() -> None:
     assert table.changes({"same": 3, "changed": 4, "new": 1}) == ({"changed", "new"}, {"gone"})
 
 
-def test_plans_that_change_often_do_not_fill_memory() -> None:
+def test_frequent_changes_do_not_fill_memory() -> None:
     table = Timetable()
     for number in range(20_000):
         table.put(plan("a", 1000 + number), AT)

@@ -1,4 +1,4 @@
-"""Every rule of contract §1, with real keys and a real key-set server."""
+"""The rules of contract §1, with real keys and a real JWKS server."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ def refusal(verifier: TokenVerifier, authorization: str | None) -> SlessError:
     return caught.value
 
 
-def test_caller_and_namespace_of_the_contract() -> None:
+def test_caller_and_namespace_match_the_contract() -> None:
     caller = TokenVerifier(secret_settings()).verify(make())
     assert caller == Caller(sub=SUB, namespace="sless-ffd1f598c169b0ae", operator=False)
     caller.check("sless-ffd1f598c169b0ae")
@@ -103,11 +103,11 @@ def test_refused(authorization: str | None, code: Code) -> None:
     assert refusal(TokenVerifier(secret_settings()), authorization).code is code
 
 
-def test_longest_sub_is_accepted() -> None:
+def test_the_longest_sub_is_accepted() -> None:
     assert TokenVerifier(secret_settings()).verify(make({"sub": "é" * 512})).sub == "é" * 512
 
 
-def test_audience_and_issuer_only_when_configured() -> None:
+def test_audience_and_issuer_are_checked_only_when_configured() -> None:
     plain, strict = TokenVerifier(secret_settings()), TokenVerifier(secret_settings(jwt_audience="sless", jwt_issuer="https://id"))
     plain.verify(make({"aud": "other", "iss": "other"}))
     strict.verify(make({"aud": ["x", "sless"], "iss": "https://id"}))
@@ -117,7 +117,7 @@ def test_audience_and_issuer_only_when_configured() -> None:
     assert "no iss" in refusal(strict, make({"aud": "sless"})).message
 
 
-def test_a_remembered_token_expires() -> None:
+def test_a_cached_token_expires() -> None:
     at = time.time()
     verifier = TokenVerifier(secret_settings(), clock=lambda: at)
     token = make({"exp": int(at) + 2})
@@ -130,7 +130,7 @@ def test_a_remembered_token_expires() -> None:
     assert refusal(verifier, token).code is Code.TOKEN_EXPIRED
 
 
-def test_verifying_again_is_cheap() -> None:
+def test_verifying_again_uses_the_cache() -> None:
     key = rsa.generate_private_key(65537, 2048)
     verifier = TokenVerifier(Settings(auth_mode="public-key", jwt_public_key=pem_of(key)))
     token = make(key=key, algorithm="RS256")
@@ -141,7 +141,7 @@ def test_verifying_again_is_cheap() -> None:
     assert decodes == []
 
 
-def test_memory_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     import sless.tokens
 
     monkeypatch.setattr(sless.tokens, "REMEMBERED_TOKENS", 5)
@@ -154,7 +154,7 @@ def test_memory_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- local -----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_local_secret_is_made_once_and_private(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_local_secret_is_created_once_and_private(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings(auth_mode="local", data_dir=tmp_path / "new")
     verifier = TokenVerifier(settings)
     path = tmp_path / "new" / "jwt-secret"
@@ -169,7 +169,7 @@ def test_local_secret_is_made_once_and_private(tmp_path: Path, caplog: pytest.Lo
     assert "0600" in caplog.text
 
 
-def test_local_secret_made_by_two_at_once_is_one(tmp_path: Path) -> None:
+def test_two_servers_create_the_same_local_secret(tmp_path: Path) -> None:
     settings = Settings(auth_mode="local", data_dir=tmp_path)
     tokens: list[str] = []
     threads = [threading.Thread(target=lambda: tokens.append(issue_token(settings, SUB, 60))) for _ in range(8)]
@@ -201,7 +201,7 @@ def test_issue_token_carries_audience_and_expiry() -> None:
         Settings(auth_mode="public-key"),
     ],
 )
-def test_a_mode_without_its_key_does_not_start(settings: Settings) -> None:
+def test_a_mode_without_its_key_is_refused(settings: Settings) -> None:
     with pytest.raises(ConfigError):
         TokenVerifier(settings)
 
@@ -209,7 +209,7 @@ def test_a_mode_without_its_key_does_not_start(settings: Settings) -> None:
 # --- perimeter -------------------------------------------------------------------------------------------------------------------------
 
 
-def test_perimeter_checks_all_but_the_signature_and_warns(caplog: pytest.LogCaptureFixture) -> None:
+def test_perimeter_mode_checks_all_but_the_signature_and_warns(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         verifier = TokenVerifier(Settings(auth_mode="perimeter", jwt_audience="a"))
     assert "NOT checked" in caplog.text
@@ -231,7 +231,7 @@ def pem_of(key: Any) -> str:
 
 
 def hmac_with_pem(pem: str) -> str:
-    """The classic mix-up: the public key's text as an HMAC secret. PyJWT refuses to sign so; by hand it goes."""
+    """Sign with the public key's text as HMAC secret (algorithm confusion), by hand since PyJWT refuses to."""
 
     def part(data: bytes) -> bytes:
         return base64.urlsafe_b64encode(data).rstrip(b"=")
@@ -240,7 +240,7 @@ def hmac_with_pem(pem: str) -> str:
     return "Bearer " + (text + b"." + part(hmac.new(pem.encode(), text, hashlib.sha256).digest())).decode()
 
 
-def test_public_key_modes_refuse_a_mix_up_of_key_types() -> None:
+def test_public_key_modes_refuse_algorithm_confusion() -> None:
     for key, algorithm in ((rsa.generate_private_key(65537, 2048), "RS256"), (ec.generate_private_key(ec.SECP256R1()), "ES256")):
         verifier = TokenVerifier(Settings(auth_mode="public-key", jwt_public_key=pem_of(key)))
         assert verifier.verify(make(key=key, algorithm=algorithm)).sub == SUB
@@ -293,7 +293,7 @@ def key_set() -> Iterator[KeySetServer]:
     server.close()
 
 
-def test_key_set_is_cached_and_fetched_again_for_an_unknown_kid(key_set: KeySetServer) -> None:
+def test_the_key_set_is_cached_and_refetched_for_an_unknown_kid(key_set: KeySetServer) -> None:
     first, second = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
     key_set.add("one", first)
     at = 0.0
@@ -304,7 +304,7 @@ def test_key_set_is_cached_and_fetched_again_for_an_unknown_kid(key_set: KeySetS
     assert verifier.verify(make(None, first, "RS256")).sub == SUB  # the only key, so no kid is needed
     assert key_set.fetches == 1
     key_set.add("two", second)
-    for number in range(5):  # within the pause: no flood
+    for number in range(5):  # within the pause, so no further fetches
         assert refusal(verifier, make({"sub": str(number)}, second, "ES256", headers={"kid": "two"})).code is Code.TOKEN_BAD_SIGNATURE
     assert key_set.fetches == 1
     at += 11
@@ -318,7 +318,7 @@ def test_key_set_is_cached_and_fetched_again_for_an_unknown_kid(key_set: KeySetS
 
 
 @pytest.mark.parametrize("later_sec", [11, 1000], ids=["a made-up kid", "a set that is stale"])
-def test_known_keys_wait_for_no_fetch(key_set: KeySetServer, later_sec: float) -> None:
+def test_known_keys_do_not_wait_for_a_fetch(key_set: KeySetServer, later_sec: float) -> None:
     key = rsa.generate_private_key(65537, 2048)
     key_set.add("one", key)
     at = 0.0
@@ -337,7 +337,7 @@ def test_known_keys_wait_for_no_fetch(key_set: KeySetServer, later_sec: float) -
     stranger.join(10)
 
 
-def test_key_set_leaves_out_keys_that_cannot_verify(key_set: KeySetServer) -> None:
+def test_keys_that_cannot_verify_are_ignored(key_set: KeySetServer) -> None:
     encoded = base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("=")
     key_set.keys += [{"kty": "oct", "kid": "sym", "k": encoded, "alg": "HS256"}, {"kty": "RSA", "kid": "bad"}, "text"]  # type: ignore[list-item]
     key = rsa.generate_private_key(65537, 2048)
@@ -347,7 +347,7 @@ def test_key_set_leaves_out_keys_that_cannot_verify(key_set: KeySetServer) -> No
     assert refusal(verifier, make(None, key, "RS256", headers={"kid": "enc"})).code is Code.TOKEN_BAD_SIGNATURE
 
 
-def test_key_set_that_was_never_read_is_503_not_401(key_set: KeySetServer) -> None:
+def test_a_key_set_that_was_never_fetched_is_503_not_401(key_set: KeySetServer) -> None:
     key_set.broken = True
     verifier = TokenVerifier(Settings(auth_mode="jwks", jwks_url=key_set.url))
     with pytest.raises(SlessError) as caught:
