@@ -1,4 +1,4 @@
-"""The command line, run in this process against a server that answers per contract."""
+"""Runs the command line in this process against a server that answers per contract."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def run(
 
 @pytest.fixture
 def hello(tmp_path: Path) -> Path:
-    """A folder with a Python function."""
+    """Return a folder with a Python function."""
     folder = tmp_path / "hello"
     folder.mkdir()
     (folder / "handler.py").write_text("def handle(event):\n    return 'hi'\n")

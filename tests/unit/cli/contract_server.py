@@ -1,6 +1,6 @@
-"""A small HTTP server that answers as contract §3 says, in memory: for tests of the client and of what the command line shows.
+"""A small in-memory HTTP server that answers per contract §3, for tests of the client and the command line.
 
-Not a model of sless: builds end at once, as `build_state` tells; what sless really does is tested in tests/e2e.
+Not a model of sless: builds end at once in `build_state`. tests/e2e tests the real behaviour.
 """
 
 import io
@@ -19,7 +19,7 @@ TIME = "2026-01-31T09:26:53.589Z"
 
 @dataclass
 class State:
-    """`requests` are (method, path with query, headers, body) in order. `replies` are answers to give instead, by (method, path)."""
+    """`requests` are (method, path with query, headers, body) in order. `replies` override answers by (method, path)."""
 
     functions: dict[str, dict[str, Any]] = field(default_factory=dict)
     services: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
+        """Log nothing."""
 
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

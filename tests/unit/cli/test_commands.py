@@ -1,4 +1,4 @@
-"""The other client commands: what they print, and how they end."""
+"""Output and exit codes of the other client commands."""
 
 import io
 import json
@@ -27,7 +27,7 @@ def test_list_is_a_table_or_json(run, state, deployed):
     assert [(item["name"], item["kind"]) for item in run("list", "--output", "json").json] == [("hello", "function"), ("api", "service")]
 
 
-def test_an_empty_list_says_so_on_stderr(run):
+def test_an_empty_list_prints_a_note_on_stderr(run):
     outcome = run("list")
     assert (outcome.code, outcome.out) == (0, "")
     assert "No functions or services" in outcome.err
@@ -55,7 +55,7 @@ def test_versions_and_rollback(run, state, deployed, hello):
     assert run("rollback", "hello", "0").code == 2
 
 
-def test_rebuild_waits_until_the_same_code_serves_anew(run, state, deployed):
+def test_rebuild_waits_until_the_new_version_is_active(run, state, deployed):
     outcome = run("rebuild", "hello")
     assert (outcome.code, outcome.err) == (0, 'Version 2 of function "hello" is active\n')
     assert run("rebuild", "--runtime", "python3.11").err == 'Version 3 of function "hello" is active\n'
@@ -66,7 +66,7 @@ def test_rebuild_waits_until_the_same_code_serves_anew(run, state, deployed):
     assert run("rebuild").code == run("rebuild", "hello", "--all").code == run("rebuild", "hello", "-A").code == 2
 
 
-def test_a_rebuild_that_fails_is_told_with_its_reason(run, state, deployed):
+def test_a_failed_rebuild_shows_its_reason(run, state, deployed):
     state.rebuilds_fail = True
     outcome = run("rebuild", "hello")
     assert (outcome.code, outcome.err) == (
@@ -109,7 +109,7 @@ class TestInvoke:
         assert json.loads(run("invoke", "hello", "-d", "-").out) == {"echo": {"c": 3}}
 
     @pytest.mark.parametrize("data, text", [("{a}", "--data: expected JSON"), ("@/nowhere", "cannot read '/nowhere'")])
-    def test_wrong_data_is_a_usage_error(self, run, state, deployed, data, text):
+    def test_invalid_data_is_a_usage_error(self, run, state, deployed, data, text):
         outcome = run("invoke", "hello", "-d", data)
         assert (outcome.code, text in outcome.err) == (2, True)
         assert state.calls("POST", "/invoke") == []
@@ -122,7 +122,7 @@ class TestInvoke:
         state.replies[("POST", path)] = (504, {"X-Sless-Error": "timeout"}, b"")
         assert run("invoke", "hello").err == "Error: sless answered 504 (timeout)\n"
 
-    def test_binary_answers_come_untouched(self, repository, server, state):
+    def test_binary_answers_are_printed_unchanged(self, repository, server, state):
         state.functions["hello"] = {"name": "hello"}
         path = f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke"
         state.replies[("POST", path)] = (200, {"Content-Type": "application/octet-stream"}, b"\x00\xff")
@@ -139,7 +139,7 @@ class TestInvoke:
         sent = state.calls("POST", "/invoke")[-1][1]
         assert (sent["x-sless-callback-url"], sent["x-sless-max-attempts"]) == ("https://example.com/x", "5")
 
-    def test_async_prints_no_id_of_a_refused_call(self, run, state, deployed):
+    def test_async_prints_no_id_if_the_call_is_refused(self, run, state, deployed):
         refused = json.dumps({"error": "X-Sless-Callback-Url: expected a public address", "code": "invalid", "details": []}).encode()
         reply = (400, {"Content-Type": "application/json", "X-Sless-Error": "invalid"}, refused)
         state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/invoke")] = reply
@@ -147,7 +147,7 @@ class TestInvoke:
         assert (outcome.code, outcome.out, outcome.err) == (1, "", "Error: X-Sless-Callback-Url: expected a public address\n")
 
     @pytest.mark.parametrize("option", [("--callback-url", "https://x"), ("--max-attempts", "2"), ("--wait",)])
-    def test_options_of_async_calls_alone(self, run, state, deployed, option):
+    def test_options_that_need_async(self, run, state, deployed, option):
         outcome = run("invoke", "hello", *option)
         assert (outcome.code, f"{option[0]}: only with --async" in outcome.err) == (2, True)
         assert state.calls("POST", "/invoke") == []
@@ -169,7 +169,7 @@ class TestInvoke:
 
 
 class TestLogs:
-    def test_lines_as_they_are(self, run, state, deployed):
+    def test_lines_are_printed_unchanged(self, run, state, deployed):
         assert run("logs", "hello", "--tail", "5").out == "first\nsecond\n"
         assert state.requests[-1][1].endswith("/logs?tail=5")
         assert [json.loads(line) for line in run("logs", "hello", "--output", "json").out.splitlines()] == [
@@ -201,7 +201,7 @@ def test_invocations_lists_or_shows_one(run, state, deployed):
 class TestInvocations:
     path = f"/v1/namespaces/{NAMESPACE}/functions/hello/invocations"
 
-    def test_shown_with_attempts_and_callback(self, run, state, deployed):
+    def test_show_prints_attempts_and_callback(self, run, state, deployed):
         attempts = [{"number": 1, "status": "failed", "http_status": 500, "error": "boom\ntrace"}, {"number": 2, "status": "running"}]
         callback = {"url": "https://example.com/x", "status": "waiting"}
         found = {"id": "i0", "status": "running", "attempts_detail": attempts, "callback": callback, "logs": []}
@@ -211,7 +211,7 @@ class TestInvocations:
         assert out.splitlines()[-2].split()[:3] == ["1", "failed", "500"]
         assert run("invocations", "hello", "i0").out == out
 
-    def test_cancelled_and_run_again(self, run, state, deployed):
+    def test_cancel_and_retry(self, run, state, deployed):
         state.replies[("DELETE", f"{self.path}/i0")] = (202, {}, b'{"id": "i0", "status": "cancelled"}')
         assert run("invocations", "cancel", "hello", "i0").err == "Invocation i0 is cancelled\n"
         state.replies[("POST", f"{self.path}/i0/retry")] = (202, {}, b'{"id": "i0", "status": "queued"}')
@@ -223,17 +223,17 @@ class TestInvocations:
         outcome = run("invocations", "retry", "hello", "i0")
         assert (outcome.code, "it is running" in outcome.err) == (1, True)
 
-    def test_a_function_that_is_named_like_a_command(self, run, state, deployed):
+    def test_a_function_named_like_a_command(self, run, state, deployed):
         state.functions["show"] = {"name": "show"}
         state.replies[("GET", f"/v1/namespaces/{NAMESPACE}/functions/show/invocations")] = (200, {}, b"[]")
         assert run("invocations", "list", "show").err == "No invocations\n"
 
-    def test_options_in_front_of_the_name(self, run, state, deployed):
+    def test_options_before_the_name(self, run, state, deployed):
         state.replies[("GET", self.path)] = (200, {}, b"[]")
         assert run("invocations", "--limit", "3", "hello").err == "No invocations\n"
         assert "retry" in run("invocations", "--help").out
 
-    def test_the_key(self, run, state):
+    def test_callback_key(self, run, state):
         path = f"/v1/namespaces/{NAMESPACE}/callback-key"
         state.replies[("GET", path)] = (200, {}, b'{"key": "old"}')
         state.replies[("POST", path + "/rotate")] = (200, {}, b'{"key": "new"}')
@@ -246,7 +246,7 @@ def test_triggers_and_jobs(run, state, deployed):
     assert run("jobs").out.splitlines()[1].split()[:3] == ["table", "Succeeded", "1"]
 
 
-def test_login_checks_and_keeps(run, server, monkeypatch, tmp_path):
+def test_login_checks_and_stores_the_token(run, server, monkeypatch, tmp_path):
     monkeypatch.delenv("SLESS_TOKEN")
     wrong = run("login", "--token", "nonsense")
     assert (wrong.code, wrong.err) == (1, "Error: the signature of the token is invalid\n")
@@ -258,7 +258,7 @@ def test_login_checks_and_keeps(run, server, monkeypatch, tmp_path):
     assert run("list").code == 0, "the profile is enough"
 
 
-def test_no_token_says_what_to_do(run, monkeypatch):
+def test_the_error_without_a_token_says_what_to_do(run, monkeypatch):
     monkeypatch.delenv("SLESS_TOKEN")
     outcome = run("list")
     assert outcome.code == 1
@@ -266,7 +266,7 @@ def test_no_token_says_what_to_do(run, monkeypatch):
     assert "SLESS_TOKEN" in outcome.err
 
 
-def test_several_mistakes_of_a_request_are_all_shown(run, state, hello):
+def test_all_errors_of_a_request_are_shown(run, state, hello):
     body = {"error": "memory_mb: too small (and 1 more)", "code": "invalid", "request_id": "r",
             "details": [{"field": "memory_mb", "message": "too small"}, {"field": "name", "message": "too long"}]}  # fmt: skip
     state.replies[("POST", f"/v1/namespaces/{NAMESPACE}/functions")] = (400, {}, json.dumps(body).encode())
@@ -289,7 +289,7 @@ def test_a_server_error_shows_the_request_id(run, state):
         (("jobs", "run", "table", "--wait"), "`sless jobs show table`"),
     ],
 )
-def test_who_stops_waiting_is_told_what_goes_on(run, state, hello, monkeypatch, arguments, hint):
+def test_interrupted_waits_print_how_to_check_later(run, state, hello, monkeypatch, arguments, hint):
     run("deploy", "hello", str(hello))
     (hello / "handler.py").write_text("def handle(event):\n    return 'ho'\n")
     state.build_state = "queued"
@@ -314,7 +314,7 @@ def test_who_stops_waiting_is_told_what_goes_on(run, state, hello, monkeypatch, 
     assert hint in outcome.err
 
 
-def test_no_server_says_what_to_do(run, monkeypatch):
+def test_the_error_without_a_server_says_what_to_do(run, monkeypatch):
     monkeypatch.setenv("SLESS_URL", "http://127.0.0.1:1")
     assert run("list").err == (
         "Error: no answer from http://127.0.0.1:1: connection refused\n"

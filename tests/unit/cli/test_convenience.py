@@ -1,4 +1,4 @@
-"""Several names, names of any kind, settings without code, who am I, completion."""
+"""Several names, names of any kind, settings without code, whoami, completion."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def test_all_names_are_tried_and_errors_come_last(run, state, deployed, table):
     assert (outcome.code, state.jobs, outcome.err.splitlines()[-1]) == (1, {}, 'Error: job "nope" not found')
 
 
-def test_triggers_are_all_switched(run, state, deployed):
+def test_enable_and_disable_take_several_triggers(run, state, deployed):
     outcome = run("trigger", "disable", "nope", "hello")
     assert (outcome.code, state.triggers["hello"]["enabled"]) == (1, False)
     assert outcome.err == 'trigger "hello" disabled\nError: trigger "nope" not found\n'
@@ -49,7 +49,7 @@ def test_delete_and_logs_find_jobs_and_triggers(run, state, deployed, table):
     assert (state.functions, state.triggers) == ({}, {}), "a function comes before the trigger of its name, and takes that along"
 
 
-def test_a_version_is_shown_with_its_build_log_and_logs_point_there(run, state, hello):
+def test_show_prints_the_build_log_and_logs_points_to_it(run, state, hello):
     state.build_state, state.build_message, state.build_log = "failed", "no such package", "Collecting\nERROR: no such package\n"
     run("deploy", "hello", str(hello))
     out = run("versions", "hello", "1").out
@@ -58,7 +58,7 @@ def test_a_version_is_shown_with_its_build_log_and_logs_point_there(run, state, 
     assert run("logs", "hello").err == "The build of version 1 failed; `sless versions hello 1` shows its log\n"
 
 
-def test_settings_change_without_code(run, state, deployed):
+def test_settings_can_change_without_code(run, state, deployed):
     state.functions["hello"]["env_vars"] = {"A": "1", "B": "2"}
     outcome = run("set", "hello", "--env", "C=3", "--unset", "A", "--memory", "256", "--concurrency", "4", "--secret-env", "P=x")
     assert (outcome.code, outcome.err) == (0, 'Changed function "hello": concurrency, env_vars, memory_mb, secret_env\n')
@@ -80,12 +80,12 @@ def test_whoami(run, server):
 
 
 @pytest.mark.parametrize("command", [("list",), ("login",)])
-def test_an_empty_token_is_a_mistake(run, command):
+def test_an_empty_token_is_an_error(run, command):
     outcome = run(*command, "--token", "")
     assert (outcome.code, "--token" in outcome.err, "found an empty text" in outcome.err) == (2, True, True)
 
 
-def test_an_expired_token_says_how_to_get_another(run, state):
+def test_the_error_for_an_expired_token_says_how_to_get_another(run, state):
     body = b'{"error": "the token expired at 2026-01-31T09:26:53Z", "code": "token_expired", "request_id": "r"}'
     state.replies[("GET", f"/v1/namespaces/{NAMESPACE}/functions")] = (401, {}, body)
     assert "`sless token --sub NAME`" in run("list").err.splitlines()[1]

@@ -32,7 +32,7 @@ def test_a_new_function_gets_a_url(run, state, hello):
     assert "\x1b" not in outcome.err + outcome.out
 
 
-def test_an_update_keeps_what_was_not_given(run, state, hello):
+def test_an_update_keeps_other_settings(run, state, hello):
     run("deploy", "hello", str(hello), "--env", "A=1", "--memory", "256")
     (hello / "handler.py").write_text("def handle(event):\n    return 'ho'\n")
     outcome = run("deploy", "hello", str(hello), "--env", "B=2")
@@ -45,7 +45,7 @@ def test_an_update_keeps_what_was_not_given(run, state, hello):
     assert state.functions["hello"]["env_vars"] == {"B": "2"}
 
 
-def test_nothing_to_change_changes_nothing(run, state, hello):
+def test_an_unchanged_deploy_changes_nothing(run, state, hello):
     run("deploy", "hello", str(hello))
     outcome = run("deploy", "hello", str(hello), "--runtime", "python3.11")
     assert outcome.code == 0
@@ -61,7 +61,7 @@ def test_nothing_to_change_changes_nothing(run, state, hello):
         (["--runtime", "go1.23"], "entrypoint handler.handle (go1.23): expected a .go file in the top folder, found handler.py"),
     ],
 )
-def test_an_entrypoint_that_the_folder_lacks_changes_nothing(run, state, hello, options, expected):
+def test_a_missing_entrypoint_changes_nothing(run, state, hello, options, expected):
     run("deploy", "hello", str(hello))
     outcome = run("deploy", "hello", str(hello), *options)
     assert (outcome.code, outcome.err) == (1, f"Error: {expected}; nothing changed\n")
@@ -70,7 +70,7 @@ def test_an_entrypoint_that_the_folder_lacks_changes_nothing(run, state, hello, 
     assert "new" not in state.functions
 
 
-def test_an_entrypoint_in_the_only_folder_is_there(run, state, hello):
+def test_an_entrypoint_in_the_only_folder_is_found(run, state, hello):
     run("deploy", "hello", str(hello))
     (hello / "inner").mkdir()
     (hello / "handler.py").rename(hello / "inner" / "app.py")
@@ -79,21 +79,21 @@ def test_an_entrypoint_in_the_only_folder_is_there(run, state, hello):
 
 
 @pytest.mark.parametrize("other", ["package.json", "main.go"])
-def test_a_given_runtime_is_not_guessed_over(run, state, hello, other):
+def test_a_given_runtime_is_kept(run, state, hello, other):
     (hello / other).write_text("{}")
     assert run("deploy", "hello", str(hello)).code == 1
     assert run("deploy", "hello", str(hello), "--runtime", "python3.11").code == 0
     assert run("jobs", "create", "table", str(hello), "--runtime", "python3.11", "--no-run").code == 0
 
 
-def test_code_below_src_needs_a_runtime_only(run, state, hello):
+def test_code_below_src_needs_only_a_runtime(run, state, hello):
     (hello / "src").mkdir()
     (hello / "handler.py").rename(hello / "src" / "handler.py")
     (hello / "README.txt").write_text("")
     assert run("deploy", "hello", str(hello), "--runtime", "python3.11", "--entrypoint", "src/handler.handle").code == 0
 
 
-def test_env_files_stay_here_and_unchanged_code_is_reported(run, state, hello):
+def test_env_files_are_left_out_and_unchanged_code_is_reported(run, state, hello):
     (hello / ".env").write_text("PASSWORD=x")
     assert "Left out .env; " in run("deploy", "hello", str(hello)).err
     assert b"PASSWORD" not in state.zips["hello"]
@@ -123,7 +123,7 @@ def test_a_failed_build_shows_its_reason_and_leaves_no_trigger(run, state, hello
     assert state.triggers == {}
 
 
-def test_a_function_whose_first_code_is_refused_is_gone_again(run, state, hello):
+def test_a_function_whose_first_upload_is_refused_is_deleted(run, state, hello):
     upload = ("POST", f"/v1/namespaces/{NAMESPACE}/functions/hello/upload")
     refusal = json.dumps({"error": "the upload is too large", "code": "too_large", "details": [], "request_id": "r"}).encode()
     state.replies[upload] = (413, {"Content-Type": "application/json"}, refusal)
@@ -138,8 +138,8 @@ def test_a_function_whose_first_code_is_refused_is_gone_again(run, state, hello)
 
 
 @pytest.mark.parametrize(("command", "kind"), [(["deploy", "hello"], "functions"), (["jobs", "create", "hello"], "jobs")])
-def test_what_may_have_been_accepted_is_not_taken_back(run, state, hello, command, kind):
-    """The answer says nothing about the code."""
+def test_uploads_that_may_have_been_accepted_are_not_undone(run, state, hello, command, kind):
+    """A 503 does not tell whether the server accepted the code."""
     failure = json.dumps({"error": "the database is away", "code": "unavailable", "details": [], "request_id": "r"}).encode()
     state.replies["POST", f"/v1/namespaces/{NAMESPACE}/{kind}/hello/upload"] = (503, {"Content-Type": "application/json"}, failure)
     outcome = run(*command, str(hello))
@@ -154,7 +154,7 @@ def test_no_wait_returns_after_the_upload(run, state, hello):
     assert (outcome.code, outcome.out) == (0, URL + "\n")
 
 
-def test_waiting_ends(run, state, hello):
+def test_waiting_times_out(run, state, hello):
     state.build_state = "building"
     outcome = run("deploy", "hello", str(hello), "--wait-sec", "0.3")
     assert outcome.code == 1
@@ -168,7 +168,7 @@ def test_no_http_means_no_url(run, state, hello):
     assert state.triggers == {}
 
 
-def test_the_same_code_after_a_roll_back_becomes_active_again(run, state, hello):
+def test_deploying_the_same_code_after_a_rollback_activates_it(run, state, hello):
     run("deploy", "hello", str(hello))
     (hello / "handler.py").write_text("def handle(event):\n    return 2\n")
     run("deploy", "hello", str(hello))
@@ -179,7 +179,7 @@ def test_the_same_code_after_a_roll_back_becomes_active_again(run, state, hello)
     assert len(state.versions["hello"]) == 2
 
 
-def test_a_disabled_trigger_stays_and_is_mentioned(client, state, hello):
+def test_a_disabled_trigger_stays_disabled_with_a_notice(client, state, hello):
     deploy(client, DeployRequest(name="hello", folder=hello), Silent())
     state.triggers["hello"]["enabled"] = False
     report = Silent()
@@ -188,7 +188,7 @@ def test_a_disabled_trigger_stays_and_is_mentioned(client, state, hello):
     assert state.triggers["hello"]["enabled"] is False
 
 
-def test_a_taken_trigger_name_is_not_taken_over(client, state, hello):
+def test_a_trigger_of_another_function_is_not_taken_over(client, state, hello):
     state.triggers["hello"] = {"name": "hello", "type": "cron", "function_ref": "other"}
     deploy(client, DeployRequest(name="hello", folder=hello), Silent())
     assert state.triggers["hello-http"]["function_ref"] == "hello"
@@ -204,7 +204,7 @@ def test_the_upload_is_the_folder(client, state, hello):
     assert report.lines == ["pip: nothing to install"]
 
 
-def test_wrong_usage(run, hello, tmp_path):
+def test_usage_errors(run, hello, tmp_path):
     for arguments in (
         ("deploy", "hello"),
         ("deploy", "hello", str(hello), "--env", "NOVALUE"),
@@ -221,7 +221,7 @@ def test_wrong_usage(run, hello, tmp_path):
     assert run("deploy", "hello", str(empty)).code == 1
 
 
-def test_delete_takes_its_own_trigger_with_it(run, state, hello):
+def test_delete_removes_the_functions_trigger(run, state, hello):
     run("deploy", "hello", str(hello))
     state.triggers["nightly"] = {"name": "nightly", "type": "cron", "function_ref": "hello"}
     outcome = run("delete", "hello")

@@ -1,4 +1,4 @@
-"""`sless dev DIR` serves DIR at /fn/dev/NAME: which name a folder gives."""
+"""The function name that `sless dev DIR` derives from the folder's."""
 
 from pathlib import Path
 
@@ -19,5 +19,5 @@ from sless.cli.dev import name_of
         ("Ж", "function"),
     ],
 )
-def test_a_folder_gives_the_name(folder: str, name: str):
+def test_the_name_comes_from_the_folder(folder: str, name: str):
     assert name_of(Path(folder)) == name

@@ -1,4 +1,4 @@
-"""`sless init`: a folder that can be tested, served and deployed as it is."""
+"""`sless init` creates a folder that can be tested, served and deployed unchanged."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_every_runtime_has_a_template():
         ("go1.23", ["go.mod", "handler.go"]),
     ],
 )
-def test_a_folder_named_as_wished_that_sends_no_tests(runtime, sent, tmp_path, capsys):
+def test_the_folder_has_the_given_name_and_its_tests_are_not_uploaded(runtime, sent, tmp_path, capsys):
     assert main(["init", "shop", "--runtime", runtime]) == 0
     assert list_files(tmp_path / "shop") == sent, "the test stays at home"
     texts = {path.name: path.read_text() for path in (tmp_path / "shop").iterdir()}
@@ -45,7 +45,7 @@ def test_an_empty_folder_is_fine(tmp_path):
 
 
 @pytest.mark.parametrize("found", ["notes.txt", ".hidden"])
-def test_a_folder_with_something_in_it_is_left_alone(found, tmp_path, capsys):
+def test_a_folder_that_is_not_empty_is_left_alone(found, tmp_path, capsys):
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / found).write_text("mine")
     assert main(["init", "shop"]) == 1
@@ -53,7 +53,7 @@ def test_a_folder_with_something_in_it_is_left_alone(found, tmp_path, capsys):
     assert [path.name for path in (tmp_path / "shop").iterdir()] == [found]
 
 
-def test_a_file_in_its_place_is_left_alone(tmp_path, capsys):
+def test_a_file_of_that_name_is_left_alone(tmp_path, capsys):
     (tmp_path / "shop").write_text("mine")
     assert main(["init", "shop"]) == 1
     assert "found a file" in capsys.readouterr().err
@@ -61,13 +61,13 @@ def test_a_file_in_its_place_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["Shop", "../shop", "a b", "admin", "shop-"])
-def test_names_a_function_cannot_have(name, tmp_path, capsys):
+def test_invalid_names(name, tmp_path, capsys):
     assert main(["init", name]) == 2
     assert repr(name) in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_runtime_names_the_known_ones(tmp_path, capsys):
+def test_an_unknown_runtime_lists_the_known_ones(tmp_path, capsys):
     assert main(["init", "shop", "--runtime", "ruby"]) == 2
     assert "nodejs20" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""How the command line starts and ends, as a process of its own."""
+"""Start and exit of the command line, run as a process."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def command(repository: Path, *arguments: str) -> list[str]:
     return [sys.executable, str(repository / "sless.py"), *arguments]
 
 
-def test_every_command_has_a_home_a_section_and_examples():
+def test_every_command_has_a_module_a_section_and_examples():
     assert sorted(HOMES) == sorted(name for names in COMMANDS.values() for name in names)
     for name in HOMES:
         found = group.get_command(None, name)
@@ -44,7 +44,7 @@ def test_every_command_has_a_home_a_section_and_examples():
         assert f"sless {name}" in found.help, name
 
 
-def test_version_imports_nothing_it_does_not_need(repository):
+def test_version_imports_only_what_it_needs(repository):
     code = f"import sys; from sless.cli import main; main(['version']); print([m for m in {HEAVY} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True).stdout
     assert shown == f"{__version__}\n[]\n"
@@ -56,7 +56,7 @@ def test_client_commands_do_not_import_the_server(repository):
     assert shown == "['requests', 'sless.client']\n"
 
 
-def test_no_command_is_the_demo(repository, tmp_path):
+def test_the_default_command_is_the_demo(repository, tmp_path):
     (tmp_path / "file").write_text("")
     environ = os.environ | {"SLESS_DATA_DIR": str(tmp_path / "file" / "inside")}
     ended = subprocess.run(command(repository), env=environ, capture_output=True, text=True)
@@ -74,7 +74,7 @@ def test_ctrl_c_ends_quietly(repository, server, state):
     state.functions["hello"] = {"name": "hello"}
     state.hold_logs = True
     environ = os.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
-    # What runs in the background of a shell starts with SIGINT ignored; a terminal's foreground, which this is about, does not.
+    # Background processes of a shell ignore SIGINT; this test is about one in the foreground.
     hearing = ["env", "--default-signal=INT", *command(repository, "logs", "hello", "-f")]
     process = subprocess.Popen(hearing, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_quietly(repository, server, state):
     assert "Traceback" not in errors
 
 
-def test_a_reader_that_goes_is_no_error(repository, server, state):
+def test_a_closed_pipe_is_not_an_error(repository, server, state):
     state.functions["hello"] = {"name": "hello"}
     state.log_lines = tuple("x" * 100 for _ in range(5000))
     environ = os.environ | {"SLESS_URL": server.url, "SLESS_TOKEN": TOKEN}
@@ -106,7 +106,7 @@ def ask(tmp_path):
 
 
 class TestToken:
-    def test_stands_alone_on_stdout_and_is_accepted(self, ask, tmp_path):
+    def test_is_the_only_output_and_is_accepted(self, ask, tmp_path):
         from sless import tokens
         from sless.config import load
 
@@ -115,21 +115,21 @@ class TestToken:
         verifier = tokens.TokenVerifier(load({"SLESS_DATA_DIR": str(tmp_path / "data")}))
         assert verifier.verify(f"Bearer {ended.stdout.strip()}").sub == "alice"
 
-    def test_lives_a_day_unless_told(self, ask):
+    def test_lives_a_day_by_default(self, ask):
         assert json.loads(ask("token", "--sub", "a", "--output", "json").stdout)["ttl_sec"] == 86400
 
-    def test_where_tokens_come_from_elsewhere_it_says_so(self, ask):
+    def test_fails_if_tokens_come_from_elsewhere(self, ask):
         ended = ask("token", "--sub", "a", SLESS_AUTH_MODE="jwks", SLESS_JWKS_URL="http://x")
         assert (ended.returncode, ended.stdout) == (1, "")
         assert "SLESS_AUTH_MODE=jwks: tokens come from" in ended.stderr
 
     @pytest.mark.parametrize("arguments", [(), ("--sub", "a", "--ttl", "soon"), ("--sub", "a", "--ttl", "0h"), ("--sub", " ")])
-    def test_wrong_usage(self, ask, arguments):
+    def test_usage_errors(self, ask, arguments):
         assert ask("token", *arguments).returncode == 2
 
 
 class TestConfig:
-    def test_says_where_each_value_comes_from(self, ask, tmp_path):
+    def test_shows_where_each_value_comes_from(self, ask, tmp_path):
         (tmp_path / "secret").write_text("s" * 40 + "\n")
         rows = json.loads(ask("config", "--output", "json", SLESS_PORT=8081, SLESS_JWT_SECRET_FILE=tmp_path / "secret").stdout)
         found = {row["name"]: (row["value"], row["source"]) for row in rows}
@@ -138,7 +138,7 @@ class TestConfig:
         assert found["SLESS_JWT_SECRET"] == ("(set)", f"file {tmp_path}/secret")
         assert "s" * 40 not in json.dumps(rows)
 
-    def test_is_the_reference_of_all_settings(self, ask):
+    def test_lists_all_settings(self, ask):
         rows = {row["name"]: row for row in json.loads(ask("config", "--output", "json", SLESS_PORT=8081).stdout)}
         assert len(rows) == len(fields(Settings)) and all(row["help"] for row in rows.values())
         assert rows["SLESS_PORT"]["default"] == "9090"
@@ -164,14 +164,14 @@ class TestConfig:
     def test_every_older_name_has_a_setting(self):
         assert set(OLDER_NAMES.values()) <= {item.name.upper() for item in fields(Settings)}
 
-    def test_all_mistakes_at_once(self, ask):
+    def test_reports_all_errors_at_once(self, ask):
         ended = ask("config", SLESS_PORT="--80", SLESS_HOTS="x")
         assert ended.returncode == 1
         assert "SLESS_PORT: expected a whole number" in ended.stderr
         assert "did you mean SLESS_HOST?" in ended.stderr
 
 
-def test_a_data_folder_has_one_server(tmp_path):
+def test_a_data_folder_allows_only_one_server(tmp_path):
     from sless.cli import data_folder
     from sless.errors import ConfigError
 

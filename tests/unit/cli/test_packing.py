@@ -1,4 +1,4 @@
-"""A folder becomes a zip: what is in it, what is not, and that it is the same bytes each time."""
+"""Packing a folder into a zip: contents, ignored files, and identical bytes each time."""
 
 import io
 import os
@@ -21,7 +21,7 @@ def make(folder: Path, *paths: str) -> None:
         (folder / path).write_text(path)
 
 
-def test_same_files_give_same_bytes_whatever_times_and_order(tmp_path):
+def test_bytes_do_not_depend_on_times_or_order(tmp_path):
     make(tmp_path / "one", "b.py", "a/c.py", "a/b.txt")
     make(tmp_path / "two", "a/b.txt", "a/c.py", "b.py")
     os.utime(tmp_path / "two" / "b.py", (1, 1))
@@ -38,7 +38,7 @@ def test_execute_bits_are_kept(tmp_path):
     assert modes == {"run.sh": 0o755, "plain.txt": 0o644}
 
 
-def test_what_never_belongs_to_the_code_stays_at_home(tmp_path):
+def test_files_that_are_never_code_are_left_out(tmp_path):
     make(tmp_path, "handler.py", ".git/HEAD", ".venv/bin/python", "pkg/__pycache__/x.pyc", ".DS_Store", "node_modules/a/index.js")
     assert pack_folder(tmp_path).files == ("handler.py",)
 
@@ -53,7 +53,7 @@ def test_env_files_are_left_out_with_a_notice(tmp_path):
     assert (packed.files, packed.notice) == ((".env", "handler.py", "pkg/.env", "pkg/a.py", "prod.env"), "")
 
 
-def test_slessignore_adds_and_takes_back(tmp_path):
+def test_slessignore_excludes_and_reincludes(tmp_path):
     make(tmp_path, "handler.js", "secret.env", "docs/a.md", "node_modules/own/index.js", "keep.env")
     (tmp_path / ".slessignore").write_text("# comment\n*.env\n!keep.env\n/docs/\n!node_modules/\n")
     assert pack_folder(tmp_path).files == ("handler.js", "keep.env", "node_modules/own/index.js")
@@ -81,7 +81,7 @@ IGNORE_PATHS = [
 ]  # fmt: skip
 
 
-def test_rules_decide_as_git_does(tmp_path):
+def test_rules_match_like_gits(tmp_path):
     if shutil.which("git") is None:
         unavailable("git, the judge of this test,", "git")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -102,14 +102,14 @@ def test_rules_decide_as_git_does(tmp_path):
     assert 5 < len(by_git) < len(IGNORE_PATHS)
 
 
-def test_an_invalid_pattern_is_named(tmp_path):
+def test_the_error_names_an_invalid_pattern(tmp_path):
     make(tmp_path, "handler.py")
     (tmp_path / ".slessignore").write_text("*.log\n!\n")
     with pytest.raises(PackingError, match=r"\.slessignore: Invalid git pattern: '!'"):
         pack_folder(tmp_path)
 
 
-def test_link_inside_is_sent_as_its_content(tmp_path):
+def test_links_inside_are_sent_as_their_content(tmp_path):
     make(tmp_path, "real.py")
     (tmp_path / "alias.py").symlink_to("real.py")
     archive = zipfile.ZipFile(io.BytesIO(pack_folder(tmp_path).data))
@@ -151,12 +151,12 @@ def test_nothing_to_send(tmp_path):
         (("go.mod", "main.go"), "go1.23"),
     ],
 )
-def test_runtime_is_guessed(tmp_path, paths, runtime):
+def test_the_runtime_is_guessed(tmp_path, paths, runtime):
     make(tmp_path, *paths)
     assert guess_runtime(tmp_path) == runtime
 
 
-def test_runtime_is_not_guessed_when_unclear(tmp_path):
+def test_the_runtime_is_not_guessed_when_unclear(tmp_path):
     make(tmp_path, "README.md")
     with pytest.raises(PackingError, match="cannot guess the runtime"):
         guess_runtime(tmp_path)
@@ -165,7 +165,7 @@ def test_runtime_is_not_guessed_when_unclear(tmp_path):
         guess_runtime(tmp_path)
 
 
-def test_missing_default_entrypoint_is_said_before_the_upload(tmp_path):
+def test_a_missing_default_entrypoint_is_reported_before_the_upload(tmp_path):
     make(tmp_path, "app.py")
     with pytest.raises(PackingError, match=r"handler\.py not found"):
         check_entrypoint(tmp_path, "python3.11")

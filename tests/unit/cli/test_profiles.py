@@ -1,4 +1,4 @@
-"""Where the client finds server and token."""
+"""Where the client finds the server and its token."""
 
 import pytest
 
@@ -21,24 +21,24 @@ def two(environ):
     return environ
 
 
-def test_file_is_for_its_owner_alone(two):
+def test_the_file_is_private_to_its_owner(two):
     assert file_of(two).stat().st_mode & 0o777 == 0o600
     assert [path.name for path in file_of(two).parent.iterdir()] == ["config.toml"]
 
 
-def test_what_is_written_is_read_back(environ):
+def test_profiles_are_read_back(environ):
     strange = Profile(url="https://x.example/a b", token='quote" back\\ \x7f \x01 ü 😀', namespace="")
     save_profile(file_of(environ), 'na"me.x', strange)
     assert read_file(file_of(environ)).profiles == {'na"me.x': strange}
 
 
-def test_the_last_saved_is_the_current_one(two):
+def test_the_last_saved_profile_is_current(two):
     assert resolve(Profile(), "", two) == WORK
     assert resolve(Profile(), "home", two) == HOME
     assert resolve(Profile(), "", two | {"SLESS_PROFILE": "home"}) == HOME
 
 
-def test_options_come_before_environment_before_file(two):
+def test_options_override_the_environment_and_it_overrides_the_file(two):
     environment = two | {"SLESS_URL": "https://work.example/", "SLESS_TOKEN": "env-token"}
     assert resolve(Profile(), "", environment).token == "env-token"
     assert resolve(Profile(token="given"), "", environment).token == "given"
@@ -46,22 +46,22 @@ def test_options_come_before_environment_before_file(two):
 
 
 @pytest.mark.parametrize("given, variable", [(Profile(url="https://evil.example"), ""), (Profile(), "https://evil.example")])
-def test_a_stored_token_is_not_shown_to_another_server(two, given, variable):
+def test_a_stored_token_is_not_sent_to_another_server(two, given, variable):
     found = resolve(given, "", two | {"SLESS_URL": variable})
     assert (found.url, found.token) == ("https://evil.example", "")
 
 
-def test_without_anything_it_is_this_machine(environ):
+def test_the_default_server_is_local(environ):
     assert resolve(Profile(), "", environ) == Profile(url=DEFAULT_URL)
 
 
-def test_unknown_profile_names_the_known_ones(two):
+def test_the_error_for_an_unknown_profile_lists_the_known_ones(two):
     with pytest.raises(ProfileError, match=r'no profile "play" in .*, only: home, work'):
         resolve(Profile(), "play", two)
 
 
 @pytest.mark.parametrize("text", ["not toml", "profiles = 3", "[profiles]\nx = 1"])
-def test_broken_file_is_named(environ, text):
+def test_the_error_names_a_broken_file(environ, text):
     file_of(environ).parent.mkdir()
     file_of(environ).write_text(text)
     with pytest.raises(ProfileError, match=r"config\.toml: "):

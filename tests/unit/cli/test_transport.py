@@ -1,4 +1,4 @@
-"""What goes over the wire, and how its failures come out."""
+"""The client's HTTP transport: retries, errors, paging and streams."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def late_server():
-    """A port that refuses the first connections; `start` answers one request there and counts."""
+    """Return a port that refuses connections at first; `start` answers one request there and counts."""
     port, counted = free_port(), []
 
     def serve() -> None:
@@ -47,7 +47,7 @@ def test_an_idempotent_request_waits_for_a_restarting_server(late_server):
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_others_are_sent_once(method, monkeypatch):
+def test_other_requests_are_sent_once(method, monkeypatch):
     slept = []
     monkeypatch.setattr("time.sleep", slept.append)
     transport = Transport(f"http://127.0.0.1:{free_port()}", "t")
@@ -59,7 +59,7 @@ def test_others_are_sent_once(method, monkeypatch):
     assert len(slept) == 3
 
 
-def test_a_request_that_reached_the_server_is_not_repeated():
+def test_a_request_that_reached_the_server_is_not_retried():
     counted = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -83,7 +83,7 @@ def test_a_request_that_reached_the_server_is_not_repeated():
     assert len(counted) == 1
 
 
-def test_an_error_answer_carries_everything(client, state):
+def test_errors_carry_all_fields_of_the_answer(client, state):
     body = {"error": "wrong", "code": "invalid", "details": [{"field": "memory_mb", "message": "too much"}], "request_id": "r7"}
     state.replies[("GET", f"{BASE}/functions/x")] = (400, {}, json.dumps(body).encode())
     with pytest.raises(ClientError) as caught:
@@ -102,27 +102,27 @@ def test_an_error_answer_carries_everything(client, state):
         (500, {}, b"[1]", r"found HTTP 500: \[1\]"),
     ],
 )
-def test_answers_that_are_not_of_sless_are_shown(client, state, status, headers, body, text):
+def test_answers_of_other_servers_are_shown(client, state, status, headers, body, text):
     state.replies[("GET", "/v1/runtimes")] = (status, headers, body)
     with pytest.raises(ClientError, match=text) as caught:
         client.runtimes()
     assert caught.value.status == status
 
 
-def test_the_token_of_a_netrc_does_not_replace_ours(client, state, tmp_path, monkeypatch):
+def test_netrc_does_not_replace_our_token(client, state, tmp_path, monkeypatch):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    client.transport._session.trust_env = True  # as for every server that is not on this machine
+    client.transport._session.trust_env = True  # as for every remote server
     client.whoami()
     assert state.requests[-1][2]["authorization"] == f"Bearer {TOKEN}"
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(client, monkeypatch):
+def test_the_environments_proxy_is_not_used_for_local_servers(client, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
     assert client.whoami()["namespace"] == NAMESPACE
 
 
-def test_pages_are_followed_at_the_same_server(client, state):
+def test_pages_are_followed_only_at_the_same_server(client, state):
     path = f"{BASE}/functions"
     link = {"Link": '<http://elsewhere.example/v1/x?cursor=abc&limit=1>; rel="next"'}
     state.replies[("GET", path)] = (200, link, b'[{"name": "a"}]')
@@ -133,7 +133,7 @@ def test_pages_are_followed_at_the_same_server(client, state):
     assert state.requests[-1][1] == f"{path}?cursor=abc&limit=1"
 
 
-def test_etag_goes_back_as_if_match(client, state):
+def test_the_etag_is_sent_as_if_match(client, state):
     state.functions["x"] = {"name": "x"}
     _, etag = client.functions.fetch("x")
     client.functions.merge("x", {"memory_mb": 256}, etag)
@@ -141,7 +141,7 @@ def test_etag_goes_back_as_if_match(client, state):
     assert state.calls("PATCH")[-1][1]["if-match"] == '"7"'
 
 
-def test_names_cannot_leave_their_path(client, state):
+def test_names_are_escaped_in_paths(client, state):
     with pytest.raises(ClientError):
         client.functions.get("../../whoami")
     assert state.requests[-1][1] == f"{BASE}/functions/..%2F..%2Fwhoami"
@@ -150,12 +150,12 @@ def test_names_cannot_leave_their_path(client, state):
 @pytest.mark.parametrize(
     "url, token, text", [("ftp://x", "t", "server's URL"), ("x:9090", "t", "server's URL"), ("http://x", "a\nb", "token contains")]
 )
-def test_unusable_url_or_token_is_said_before_anything_is_sent(url, token, text):
+def test_an_invalid_url_or_token_is_reported_before_sending(url, token, text):
     with pytest.raises(ClientError, match=text):
         connect(url, token)
 
 
-def test_lines_arrive_while_the_answer_goes_on(client, state):
+def test_lines_arrive_during_the_answer(client, state):
     state.functions["x"] = {"name": "x"}
     state.hold_logs = True
     with client.functions.logs("x", follow="1") as lines:

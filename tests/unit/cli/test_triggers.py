@@ -1,4 +1,4 @@
-"""`sless trigger …`: what is sent, what is printed, how it ends."""
+"""`sless trigger …`: requests, output and exit codes."""
 
 import json
 
@@ -25,7 +25,7 @@ def sent(state, method="POST", ending="/triggers"):
     return json.loads(state.calls(method, ending)[-1][2])
 
 
-def test_a_cron_trigger_with_everything(run, state, hello_function):
+def test_a_cron_trigger_with_all_options(run, state, hello_function):
     outcome = run(
         "trigger", "create", "cron", "nightly", "hello", "30 2 * * *", "--timezone", "Europe/Berlin", "--event", '{"full": true}',
         "--overlap", "forbid", "--grace", "3600", "--pre-warm", "0", "--disabled",
@@ -40,23 +40,23 @@ def test_a_cron_trigger_with_everything(run, state, hello_function):
 @pytest.mark.parametrize(
     "command", [("cron", "t", "hello", "@daily", "--event"), ("event", "t", "hello", "orders.new", "--amqp-url")], ids=["cron", "event"]
 )
-def test_a_file_that_is_no_utf8_text_is_said_to_be_none(run, tmp_path, hello_function, command):
+def test_a_file_that_is_not_utf8_is_a_usage_error(run, tmp_path, hello_function, command):
     (tmp_path / "file").write_bytes('{"pw": 1}'.encode("utf-16"))
     outcome = run("trigger", "create", *command, f"@{tmp_path / 'file'}")
     assert outcome.code == 2 and f"{command[-1]}: expected UTF-8 text, found byte 0xff at 0" in outcome.err
 
 
-def test_a_byte_order_mark_is_no_part_of_an_event(run, state, tmp_path, hello_function):
+def test_a_byte_order_mark_is_dropped_from_an_event(run, state, tmp_path, hello_function):
     (tmp_path / "file").write_bytes('{"a": 1}'.encode("utf-8-sig"))
     assert run("trigger", "create", "cron", "t", "hello", "@daily", "--event", f"@{tmp_path / 'file'}").code == 0
     assert sent(state)["event_json"] == '{"a": 1}'
 
 
-def test_what_is_not_given_is_not_sent(run, state, cron):
+def test_omitted_options_are_not_sent(run, state, cron):
     assert sent(state) == {"name": "nightly", "type": "cron", "function_ref": "hello", "schedule": "30 2 * * *", "enabled": True}
 
 
-def test_an_http_trigger_with_everything(run, state, hello_function):
+def test_an_http_trigger_with_all_options(run, state, hello_function):
     outcome = run(
         "trigger", "create", "http", "front", "hello", "--method", "get", "--method", "POST", "--auth", "token", "--rate-limit", "60",
         "--cors-origin", "https://a.example", "--cors-origin", "https://b.example", "--cors-method", "GET", "--cors-header", "X-A",
@@ -70,14 +70,14 @@ def test_an_http_trigger_with_everything(run, state, hello_function):
     }  # fmt: skip
 
 
-def test_a_new_key_goes_to_stdout_alone(run, state, hello_function):
+def test_only_a_new_key_goes_to_stdout(run, state, hello_function):
     made = {"name": "front", "type": "http", "api_key": "sk-1", "url": "http://x/fn/a/hello"}
     state.replies["POST", f"{BASE}/triggers"] = (201, {"Content-Type": "application/json"}, json.dumps(made).encode())
     outcome = run("trigger", "create", "http", "front", "hello", "--auth", "key")
     assert outcome.out == "sk-1\n" and "shown only once" in outcome.err
 
 
-def test_an_event_trigger_with_everything(run, state, hello_function, tmp_path):
+def test_an_event_trigger_with_all_options(run, state, hello_function, tmp_path):
     (tmp_path / "url").write_text("amqp://u:hunter2@mq.example.org/\n")
     outcome = run(
         "trigger", "create", "event", "orders", "hello", "orders.new", "--amqp-url", f"@{tmp_path / 'url'}", "--prefetch", "20",
@@ -91,14 +91,14 @@ def test_an_event_trigger_with_everything(run, state, hello_function, tmp_path):
 
 
 @pytest.mark.parametrize("event", ["{", "@/no/such/file", ""])
-def test_an_event_that_is_no_json_is_wrong_usage(run, state, hello_function, event):
+def test_an_event_that_is_not_json_is_a_usage_error(run, state, hello_function, event):
     outcome = run("trigger", "create", "cron", "t", "hello", "@daily", "--event", event)
     assert outcome.code == 2 and "--event: " in outcome.err and state.triggers == {}
 
 
 @pytest.mark.parametrize("kind", TRIGGER_FIELDS)
 def test_every_field_has_an_option(kind):
-    """`rotate_key` is a command of its own."""
+    """Except `rotate_key`, which is a command."""
     create = trigger_group.commands["create"].commands[str(kind)]
     update = trigger_group.commands["update"]
     cors = {"allow_origins", "allow_methods", "allow_headers", "expose_headers", "allow_credentials", "max_age_sec"}
@@ -129,14 +129,14 @@ def test_show(run, state, cron):
     assert outcome.code == 1 and 'trigger "nothing" not found' in outcome.err
 
 
-def test_update_sends_what_is_given(run, state, cron):
+def test_update_sends_only_given_options(run, state, cron):
     outcome = run("trigger", "update", "nightly", "--schedule", "0 4 * * *", "--grace", "0")
     assert (outcome.code, outcome.err) == (0, 'Changed cron trigger "nightly"\n')
     assert sent(state, "PATCH", "/nightly") == {"schedule": "0 4 * * *", "misfire_grace_seconds": 0}
     assert run("trigger", "update", "nightly").code == 2
 
 
-def test_update_of_http_adds_to_what_is_there(run, state, hello_function):
+def test_update_of_an_http_trigger_merges_nested_fields(run, state, hello_function):
     run("trigger", "create", "http", "front", "hello", "--cors-origin", "https://a.example", "--rate-limit", "5", "--method", "GET")
     run("trigger", "update", "front", "--cors-max-age", "60", "--rate-limit", "0")
     assert sent(state, "PATCH", "/front") == {
@@ -197,7 +197,7 @@ def test_rotate_key(run, state, hello_function):
     assert sent(state, "PATCH", "/front") == {"rotate_key": True}
 
 
-def test_each_command_has_examples():
+def test_every_command_has_examples():
     create = trigger_group.commands["create"]
     commands = [*trigger_group.commands.values(), *create.commands.values()]
     assert len(commands) == 13

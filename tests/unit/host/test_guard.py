@@ -1,4 +1,4 @@
-"""kill -9 of a server: its children end although they do not watch the lifeline, and no other server starts."""
+"""After kill -9 of a server its children end, even without watching the lifeline; until then no other server starts."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """Sockets could lie in it."""
+    """Return a folder short enough for socket paths."""
     folder = Path(tempfile.mkdtemp(prefix="slg-", dir="/tmp"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)

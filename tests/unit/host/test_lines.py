@@ -23,13 +23,13 @@ def read(*raw: tuple[str, bytes], invocation_id: str = ""):
     return lines, reader
 
 
-def test_a_runtimes_line_is_taken_over():
+def test_a_runtimes_line_is_kept():
     (line,), _ = read(("stdout", runtime_line(12, "hello")))
     assert (line.source_id, line.seq, line.workload_id, line.invocation_id) == ("inst", 12, "work", "inv1")
     assert (line.at, line.stream, line.text) == (parse_rfc3339("2026-01-31T09:26:53.589Z"), "stdout", "hello")
 
 
-def test_anything_else_is_a_stderr_line_with_its_own_numbers():
+def test_other_lines_become_stderr_lines_with_their_own_numbers():
     lines, _ = read(("stderr", b"Fatal Python error\r"), ("stdout", b'{"oops'), ("stdout", b'{"seq": 1}'), invocation_id="run1")
     assert [(line.seq - OUTSIDE_SEQ, line.stream, line.text, line.invocation_id) for line in lines] == [
         (1, "stderr", "Fatal Python error", "run1"),
@@ -38,17 +38,17 @@ def test_anything_else_is_a_stderr_line_with_its_own_numbers():
     ]
 
 
-def test_a_forged_line_on_stderr_is_text():
+def test_a_forged_line_on_stderr_is_plain_text():
     (line,), _ = read(("stderr", runtime_line(1, "forged")))
     assert line.stream == "stderr" and line.text.startswith('{"seq"')
 
 
-def test_blank_lines_and_the_outcome_are_no_log_and_bytes_are_repaired():
+def test_blank_lines_and_outcomes_are_skipped_and_bytes_repaired():
     lines, _ = read(("stderr", b""), ("stderr", b"  "), ("stdout", b'{"sless_outcome": {}}'), ("stderr", b"a\0\xffb"))
     assert [line.text for line in lines] == ["a\ufffdb"]
 
 
-def test_the_tail_is_short():
+def test_the_tail_is_bounded():
     _, reader = read(*(("stdout", runtime_line(n, f"{n}" * 3000)) for n in range(1, 31)))
     assert len(reader.tail()) == 20
     assert reader.tail()[-1] == ("30" * 3000)[:2000]
@@ -72,8 +72,8 @@ FORGED = {
 
 
 @pytest.mark.parametrize("fields", FORGED.values(), ids=FORGED)
-def test_what_a_program_forges_is_no_line_of_a_runtime(fields):
-    """One such line would keep the history of everybody from being written."""
+def test_invalid_fields_make_a_line_plain_text(fields):
+    """Otherwise one such line would block writing everyone's history."""
     (line,), _ = read(("stdout", json.dumps(item_of(1, "forged") | fields).encode()))
     assert (line.stream, line.seq, line.invocation_id) == ("stderr", OUTSIDE_SEQ + 1, "")
     with pytest.raises(ValueError):
@@ -81,6 +81,6 @@ def test_what_a_program_forges_is_no_line_of_a_runtime(fields):
 
 
 @pytest.mark.parametrize("raw", [b'{"' + b"x" * 20_000, runtime_line(1, "x" * 20_000)], ids=["past the runtime", "by it"])
-def test_a_line_has_a_largest_size(raw):
+def test_line_size_is_limited(raw):
     (line,), _ = read(("stdout", raw))
     assert line.text.endswith("x …[cut]") and len(line.text) < 18_000

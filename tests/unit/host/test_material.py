@@ -37,7 +37,7 @@ def test_code_is_unpacked_once_and_execute_bits_are_kept(material, code):
     assert material.ensure(key) == unpacked
 
 
-def test_many_at_once_get_the_same(material, code):
+def test_concurrent_callers_share_one_folder(material, code):
     key = key_of(code.add({f"m{n}.py": "x = 1\n" * 50 for n in range(40)}))
     found = []
     threads = [threading.Thread(target=lambda: found.append(material.ensure(key))) for _ in range(8)]
@@ -49,7 +49,7 @@ def test_many_at_once_get_the_same(material, code):
     assert [entry.name for entry in found[0].code_dir.parent.parent.iterdir() if entry.name.startswith(".")] == []
 
 
-def test_two_servers_on_one_folder(tmp_path, code):
+def test_two_servers_share_one_folder(tmp_path, code):
     key = key_of(code.add({"a.py": ""}))
     assert Material(tmp_path, code).ensure(key) == Material(tmp_path, code).ensure(key)
 
@@ -73,7 +73,7 @@ def test_a_broken_zip_leaves_nothing(material, code, tmp_path):
     assert list((tmp_path / "data" / "versions").iterdir()) == []
 
 
-def test_python_finds_its_dependencies_by_name_node_by_a_link(material, code):
+def test_python_gets_its_dependencies_by_path_and_node_by_a_link(material, code):
     for artifact in ("deps1", "deps2"):
         (material.deps_dir(artifact) / "node_modules" / "x").mkdir(parents=True)
     upload = code.add({"handler.js": ""})
@@ -83,18 +83,18 @@ def test_python_finds_its_dependencies_by_name_node_by_a_link(material, code):
     assert (node.code_dir / "node_modules").resolve() == (material.deps_dir("deps2") / "node_modules").resolve()
 
 
-def test_an_uploaded_node_modules_stays(material, code):
+def test_an_uploaded_node_modules_is_kept(material, code):
     (material.deps_dir("deps1") / "node_modules").mkdir(parents=True)
     node = material.ensure(key_of(code.add({"node_modules/own/index.js": ""}), "nodejs20", "deps1"))
     assert [entry.name for entry in (node.code_dir / "node_modules").iterdir()] == ["own"]
 
 
-def test_lost_dependencies_are_said(material, code):
+def test_lost_dependencies_raise(material, code):
     with pytest.raises(MaterialLost, match="upload it again"):
         material.ensure(key_of(code.add({"a.py": ""}), artifact="gone"))
 
 
-def test_collect_takes_what_nothing_names_and_what_is_old(material, code):
+def test_collect_removes_unused_old_folders(material, code):
     for artifact in ("kept", "loose"):
         material.deps_dir(artifact).mkdir()
     kept, loose = key_of(code.add({"a.py": "1"}), artifact="kept"), key_of(code.add({"a.py": "2"}), artifact="loose")
@@ -105,7 +105,7 @@ def test_collect_takes_what_nothing_names_and_what_is_old(material, code):
     assert material.deps_dir("kept").exists() and not material.deps_dir("loose").exists()
 
 
-def test_use_keeps_a_folder_young(material, code):
+def test_using_a_folder_keeps_it_from_collection(material, code):
     key = key_of(code.add({"a.py": ""}))
     folder = material.ensure(key).code_dir.parent
     os.utime(folder, (0, 0))
@@ -134,7 +134,7 @@ def zip_with(path, name: str, content: str = "", mode: int = 0o100644):
         ("link", "/etc/passwd", 0o120777),
     ],
 )
-def test_nothing_leads_out_of_the_folder(tmp_path, name, content, mode):
+def test_entries_cannot_escape_the_folder(tmp_path, name, content, mode):
     packed = zip_with(tmp_path / "a.zip", name, content, mode)
     (tmp_path / "in").mkdir()
     with pytest.raises(ValueError, match="leads out"):
@@ -142,16 +142,16 @@ def test_nothing_leads_out_of_the_folder(tmp_path, name, content, mode):
     assert list((tmp_path / "in").iterdir()) == []
 
 
-def test_a_link_inside_is_a_link(tmp_path):
+def test_a_link_inside_is_kept(tmp_path):
     packed = zip_with(tmp_path / "a.zip", "d/link", "../target", 0o120777)
     (tmp_path / "in").mkdir()
     unzip.unpack(packed, str(tmp_path / "in"))
     assert os.readlink(tmp_path / "in" / "d" / "link") == "../target"
 
 
-def test_another_server_is_faster(tmp_path, code):
+def test_another_server_may_unpack_first(tmp_path, code):
     class Slow(MemoryCode):
-        """The other one unpacks while this one opens."""
+        """Lets the other server unpack while this one opens."""
 
         def open(self, key):
             other.ensure(key_of(key))

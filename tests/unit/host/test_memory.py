@@ -27,7 +27,7 @@ def holder():
         process.communicate()
 
 
-def test_a_group_is_added_up(holder):
+def test_memory_of_a_group_is_summed(holder):
     child = "x = bytearray(40 * 2**20); print(1, flush=True); input()"
     process = holder(30, f"c = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=-1, stdin=0)\nc.stdout.readline()")
     used_mb = used_bytes_by_group({process.pid})[process.pid] / 2**20
@@ -39,11 +39,11 @@ def test_shared_memory_counts(holder):
     assert used_bytes_by_group({process.pid})[process.pid] >= 50 * 2**20
 
 
-def test_no_group_no_entry():
+def test_an_unknown_group_has_no_entry():
     assert used_bytes_by_group({2**22 - 1}) == {}
 
 
-def test_over_the_limit_is_told_once_and_others_are_left_alone(holder):
+def test_exceeding_the_limit_is_reported_once_and_only_for_that_group(holder):
     over, under = holder(60), holder(10)
     watch, told, done = MemoryWatch(), [], threading.Event()
     watch.add(under.pid, 64, lambda used: told.append(("under", used)))

@@ -68,25 +68,25 @@ def test_lines_and_the_exit_code(processes):
     assert seen.code == 3
 
 
-def test_every_line_is_there_when_the_exit_is_told(processes):
+def test_every_line_arrives_before_the_exit(processes):
     seen = run(processes, "for n in range(50_000): print(n)")
     assert [line for _, line in seen.lines] == [str(n).encode() for n in range(50_000)]
 
 
-def test_an_endless_line_is_broken_up(processes):
+def test_an_endless_line_is_split(processes):
     seen = run(processes, "print('x' * 1_000_000)")
     assert max(len(line) for _, line in seen.lines) < 256 * 1024
     assert sum(len(line) for _, line in seen.lines) == 1_000_000
 
 
-def test_a_signal_is_negative(processes):
+def test_the_exit_code_of_a_signal_is_negative(processes):
     seen = Seen()
     child = processes.start(seen.python("import time; time.sleep(60)"))
     assert child.find_exit() is None
     child.signal_group(signal.SIGTERM)
     assert seen.ended.wait(10)
     assert seen.code == child.find_exit() == -signal.SIGTERM
-    child.signal_group(signal.SIGKILL)  # nothing is there any more
+    child.signal_group(signal.SIGKILL)  # the process is already gone
 
 
 def test_the_whole_group_ends_with_its_leader(processes):
@@ -97,7 +97,7 @@ def test_the_whole_group_ends_with_its_leader(processes):
             time.sleep(0.01)
 
 
-def test_what_cannot_be_started_raises(processes):
+def test_an_unstartable_command_raises(processes):
     with pytest.raises(FileNotFoundError):
         processes.start(Seen().launch("/nosuch"))
 
@@ -110,27 +110,27 @@ def test_nothing_leaks(processes):
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
-def test_timers_come_in_order(processes):
+def test_timers_fire_in_order(processes):
     called, done = [], threading.Event()
     processes.call_later(0.06, lambda: (called.append(2), done.set()))
     processes.call_later(0.01, lambda: called.append(1))
     assert done.wait(5) and called == [1, 2]
 
 
-def test_one_listeners_mistake_harms_no_other(processes, caplog):
+def test_an_error_in_one_listener_does_not_affect_others(processes, caplog):
     bad = Seen()
     processes.start(Launch(argv=("/bin/true",), cwd=Path("/"), env={}, on_lines=bad._take, on_exit=lambda code: 1 / 0))
     assert run(processes, "print(1)").code == 0
 
 
-def test_exits_in_words():
+def test_describing_exits():
     assert exit_words_of(3) == "function exited with code 3"
     assert exit_words_of(0) == "function exited with code 0"
     assert exit_words_of(-signal.SIGSEGV) == "function was ended by SIGSEGV (segmentation fault)"
     assert exit_words_of(-signal.SIGKILL) == "function was ended by SIGKILL (killed)"
 
 
-def test_what_cannot_be_watched_does_not_run(processes, monkeypatch):
+def test_a_process_that_cannot_be_watched_is_killed(processes, monkeypatch):
     import errno
 
     def refuse(pid: int) -> int:
@@ -147,8 +147,8 @@ def test_what_cannot_be_watched_does_not_run(processes, monkeypatch):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_what_a_child_does_to_its_lifeline_does_not_reach_the_others(processes):
-    """Node makes it non-blocking."""
+def test_a_childs_changes_to_its_lifeline_do_not_affect_others(processes):
+    """Node makes its lifeline non-blocking."""
     fd = "int(os.environ['SLESS_LIFELINE_FD'])"
     first = run(processes, f"import os; os.set_blocking({fd}, False); print(os.get_blocking({fd}))")
     assert first.lines == [("stdout", b"False")]

@@ -22,7 +22,7 @@ def base():
 
 @pytest.fixture
 def sleeper():
-    """Starts `sleep` in its own group with an environment."""
+    """Starts `sleep` with an environment in its own process group."""
     started = []
 
     def start(**environment):
@@ -36,7 +36,7 @@ def sleeper():
 
 
 def died(run_dir: RunDir) -> None:
-    """As kill -9 of the server leaves it: the lock is free, the folder is there."""
+    """Leave the state of a server after kill -9: the lock is free, the folder exists."""
     os.close(run_dir._lock)
 
 
@@ -61,7 +61,7 @@ def test_a_long_folder_is_refused(base):
         RunDir(base / ("x" * 80), Path("/data"))
 
 
-def test_a_folder_of_someone_else_is_refused(base):
+def test_a_folder_of_another_user_is_refused(base):
     if os.getuid() != 0:
         unavailable("root, who alone can make one", "nothing; run the tests as root")
     base.mkdir()
@@ -81,7 +81,7 @@ def test_the_default_is_short_and_one_per_data_folder():
     assert len(os.fsencode(default_base(Path("/" + "x" * 300)))) < 70
 
 
-def test_what_a_dead_server_left_is_ended_and_removed(base, sleeper):
+def test_leftovers_of_a_dead_server_are_removed(base, sleeper):
     dead = RunDir(base, Path("/data"))
     noted = sleeper()
     dead.note_pid(noted.pid)
@@ -108,7 +108,7 @@ def test_a_recycled_pid_is_left_alone(base, sleeper):
     alive.close()
 
 
-def test_a_living_server_beside_is_left_alone(base, sleeper):
+def test_another_running_server_is_left_alone(base, sleeper):
     first = RunDir(base, Path("/data"))
     process = sleeper()
     first.note_pid(process.pid)
@@ -128,12 +128,12 @@ def test_the_lock_is_not_inherited(base):
     run_dir.close()
 
 
-def test_start_ticks_of_a_name_with_brackets_and_of_none():
+def test_start_ticks():
     assert start_ticks_of(os.getpid()) > 0
     assert start_ticks_of(2**22 - 1) is None
 
 
-def test_remove_tree_takes_what_was_locked(tmp_path):
+def test_remove_tree_removes_read_only_folders(tmp_path):
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     (folder / "file").write_text("x")
@@ -145,7 +145,7 @@ def test_remove_tree_takes_what_was_locked(tmp_path):
     remove_tree(tmp_path / "a")
 
 
-def test_strays_are_those_whose_home_is_gone(base, sleeper):
+def test_strays_are_processes_whose_home_is_gone(base, sleeper):
     run_dir = RunDir(base, Path("/data"))
     gone, there = run_dir.make_home("gone"), run_dir.make_home("there")
     stray, kept = sleeper(TMPDIR=str(gone.tmp)), sleeper(TMPDIR=str(there.tmp))

@@ -15,5 +15,5 @@ from sless.proxy.failure import code_of
         ("function was ended by SIGKILL (killed)\nchild exited", Code.FUNCTION_BROKE_OFF),
     ],
 )
-def test_the_code_follows_from_the_platforms_own_words(reason: str, code: Code) -> None:
+def test_the_code_depends_only_on_the_platforms_message(reason: str, code: Code) -> None:
     assert code_of(reason) is code

@@ -11,12 +11,12 @@ from tests.unit.domain.test_event import CASES
 
 
 @pytest.mark.parametrize("case", ["JSON list", "JSON with BOM", "form", "text in UTF-8", "curl -d JSON"])
-def test_a_child_reads_a_body_alike(case: str) -> None:
+def test_a_child_reads_a_body_like_the_parent(case: str) -> None:
     content_type, query, body, _ = CASES[case]
     assert event_in_child(content_type, query, body) == event_of(content_type, query, body)
 
 
-async def test_large_bodies_are_no_business_of_the_loops_process() -> None:
+async def test_large_bodies_are_not_parsed_on_the_event_loop() -> None:
     reader = EventReader()
     body = json.dumps(["x" * 100] * (LARGE_BYTES // 100)).encode()
     reading = asyncio.create_task(reader.event_of("application/json", "", body))

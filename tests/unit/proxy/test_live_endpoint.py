@@ -1,4 +1,4 @@
-"""Connections to one instance: reuse, and what must not be reused."""
+"""Reuse of connections to one instance, and when it must not happen."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ def twice(peer: Peer) -> None:
         peer.send(OK)
 
 
-async def test_a_connection_is_used_again(upstream_of: UpstreamOf) -> None:
+async def test_a_connection_is_reused(upstream_of: UpstreamOf) -> None:
     upstream = upstream_of(twice)
     instance = LiveEndpoint(endpoint_of(upstream.address), 5)
     for _ in range(2):
@@ -42,19 +42,19 @@ async def test_a_connection_is_used_again(upstream_of: UpstreamOf) -> None:
     instance.retire()
 
 
-async def test_a_close_that_the_loop_has_not_seen_yet_is_seen(upstream_of: UpstreamOf) -> None:
+async def test_a_close_the_loop_has_not_processed_is_noticed(upstream_of: UpstreamOf) -> None:
     def once(peer: Peer) -> None:
         peer.request()
         peer.send(OK)
 
     instance = LiveEndpoint(endpoint_of(upstream_of(once).address), 5)
     await exchange_on(instance)
-    # The instance closes while this loop does nothing, as it would behind a long callback.
+    # The instance closes while the loop is blocked, as by a long callback.
     time.sleep(0.3)  # noqa: ASYNC251
     assert instance.find_idle() is None
 
 
-async def test_bytes_nobody_asked_for_end_a_connection(upstream_of: UpstreamOf) -> None:
+async def test_unsolicited_bytes_end_a_connection(upstream_of: UpstreamOf) -> None:
     def talkative(peer: Peer) -> None:
         peer.request()
         peer.send(OK)
@@ -68,7 +68,7 @@ async def test_bytes_nobody_asked_for_end_a_connection(upstream_of: UpstreamOf) 
     assert instance.find_idle() is None
 
 
-async def test_a_connection_that_was_paused_is_read_again(upstream_of: UpstreamOf) -> None:
+async def test_reading_a_paused_connection_resumes(upstream_of: UpstreamOf) -> None:
     upstream = upstream_of(twice)
     instance = LiveEndpoint(endpoint_of(upstream.address), 5)
     await exchange_on(instance)
@@ -90,7 +90,7 @@ async def test_a_connection_that_was_paused_is_read_again(upstream_of: UpstreamO
         b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
     ],
 )
-async def test_an_instance_that_says_it_closes_is_believed(upstream_of: UpstreamOf, answer: bytes) -> None:
+async def test_a_connection_the_instance_will_close_is_not_reused(upstream_of: UpstreamOf, answer: bytes) -> None:
     def closing(peer: Peer) -> None:
         peer.request()
         peer.send(answer)
@@ -101,7 +101,7 @@ async def test_an_instance_that_says_it_closes_is_believed(upstream_of: Upstream
     assert instance.find_idle() is None
 
 
-async def test_a_retired_target_keeps_no_connection(upstream_of: UpstreamOf) -> None:
+async def test_a_retired_endpoint_keeps_no_connection(upstream_of: UpstreamOf) -> None:
     instance = LiveEndpoint(endpoint_of(upstream_of(twice).address), 5)
     instance.retire()
     await exchange_on(instance)

@@ -1,4 +1,4 @@
-"""Runs in place of instances: how many at once, and whose."""
+"""Slots for one-off runs, per tenant."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.services.product import wait_until
 
 @dataclass
 class Backend:
-    """Runs go on until a test ends them."""
+    """Keeps runs going until a test ends them."""
 
     going: dict[str, Callable[[ObservedRun], None]] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ def test_a_tenant_with_many_calls_leaves_slots_to_others() -> None:
     asyncio.run(run())
 
 
-def test_waiting_in_vain_raises_an_error_with_the_share() -> None:
+def test_a_timeout_error_gives_the_tenants_share() -> None:
     async def run() -> None:
         backend = Backend()
         runner = OneOffRunner(backend, WaitQueue(), max_runs=2, wait_sec=0.05)

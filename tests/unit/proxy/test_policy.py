@@ -1,4 +1,4 @@
-"""The bucket of a rate limit, and CORS headers."""
+"""Rate limit buckets and CORS headers."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from sless.proxy.request import Request
 
 
 def taken(bucket: Bucket, now: float) -> int | None:
-    """None when a call passes, else the Retry-After."""
+    """Return None if a call passes, else its Retry-After."""
     try:
         bucket.take(now)
     except SlessError as error:
@@ -17,7 +17,7 @@ def taken(bucket: Bucket, now: float) -> int | None:
     return None
 
 
-def test_a_bucket_fills_evenly() -> None:
+def test_a_bucket_refills_evenly() -> None:
     bucket = Bucket(60)
     assert [taken(bucket, 100.0) for _ in range(60)] == [None] * 60
     assert taken(bucket, 100.0) == 1
@@ -26,7 +26,7 @@ def test_a_bucket_fills_evenly() -> None:
     assert [taken(bucket, 10_000.0) for _ in range(61)] == [None] * 60 + [1]
 
 
-def test_a_slow_bucket_says_how_long() -> None:
+def test_a_slow_bucket_returns_the_wait() -> None:
     bucket = Bucket(1)
     assert taken(bucket, 5.0) is None
     assert taken(bucket, 5.0) == 60
@@ -56,5 +56,5 @@ def test_origins(spec: dict[str, object], origin: str | None, allowed: bytes | N
     assert (headers.get(b"vary") == b"Origin") is (allowed not in (None, b"*"))
 
 
-def test_a_plain_options_request_is_no_preflight() -> None:
+def test_a_plain_options_request_is_not_a_preflight() -> None:
     assert not Cors({}).is_preflight(request_of("https://a.test", "OPTIONS"))

@@ -1,4 +1,4 @@
-"""History in batches: sums, bounds, and a database that is away."""
+"""Batched history: sums, bounds and database outages."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_rows_are_bounded_but_sums_are_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert dropped("calls") - before == 200 - 15
 
 
-def test_a_batch_waits_for_a_database_that_is_away() -> None:
+def test_a_batch_waits_out_a_database_outage() -> None:
     history = FakeHistory()
     recorder = Recorder(history)
     route = route_of()
@@ -85,7 +85,7 @@ def test_a_batch_waits_for_a_database_that_is_away() -> None:
     assert recorder.flush() and len(history.invocations) == 2
 
 
-def test_memory_stays_bounded_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_bounded_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "ROWS_PER_WORKLOAD", 10)
     history = FakeHistory()
     history.failing = True
@@ -99,7 +99,7 @@ def test_memory_stays_bounded_while_the_database_is_away(monkeypatch: pytest.Mon
     assert sum(row.calls for row in history.stats) == 30
 
 
-def test_lines_stay_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_stay_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     before = dropped("lines")
     monkeypatch.setattr(recorder_module, "LINES_IN_ALL", 8)
     monkeypatch.setattr(recorder_module, "LINE_CHARS_IN_ALL", 50)
@@ -118,7 +118,7 @@ def test_lines_stay_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dropped("lines") - before == 24 - 5
 
 
-def test_what_is_left_is_written_on_stop() -> None:
+def test_the_rest_is_written_on_stop() -> None:
     history = FakeHistory()
     recorder = Recorder(history, every_sec=3600)
     recorder.start()
@@ -135,7 +135,7 @@ def test_only_the_first_end_of_a_call_counts() -> None:
     assert call.status is CallStatus.TIMEOUT
 
 
-def test_one_call_is_written_soon_and_many_are_gathered() -> None:
+def test_one_call_is_written_soon_and_many_are_batched() -> None:
     history = FakeHistory()
     recorder = Recorder(history, every_sec=3600)
     recorder.start()

@@ -1,4 +1,4 @@
-"""The table follows its source: at once when somebody waits for it."""
+"""The route table follows its source, at once if a caller syncs."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from sless.proxy.routes import RouteTable
 
 
 class Source:
-    """Routes that a test writes. Without `free_running` each poll waits for a `may_end`, as for a slow database."""
+    """Routes written by a test. Unless `free_running`, each poll waits for `may_end`, like a slow database."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -54,7 +54,7 @@ async def table(source):
     await table.stop()
 
 
-async def test_what_is_written_before_a_sync_is_there_after_it(table, source):
+async def test_a_sync_sees_earlier_writes(table, source):
     for number in range(20):
         source.write(f"f{number}")
         assert await asyncio.to_thread(table.sync, 10)
@@ -79,7 +79,7 @@ async def test_a_poll_that_began_before_the_write_does_not_count(table, source):
     assert table.find("ns", "late") is not None
 
 
-async def test_calls_on_the_loop_share_the_next_poll(table, source):
+async def test_concurrent_syncs_share_the_next_poll(table, source):
     source.write("shared")
     assert await asyncio.gather(*(table.synced(10) for _ in range(50))) == [True] * 50
     assert table.find("ns", "shared") is not None

@@ -72,7 +72,7 @@ def test_images_of_versions_beyond_the_kept_are_removed_but_not_the_active_one(s
     assert elsewhere.gone == ["host/a:2"], "once"
 
 
-def test_an_image_of_another_version_stays(store, workload, tmp_path):
+def test_an_image_shared_with_a_kept_version_stays(store, workload, tmp_path):
     for _ in range(3):
         built(store, workload, "host/a:1")
     elsewhere = Elsewhere()
@@ -114,7 +114,7 @@ def test_images_of_a_deleted_function_are_removed(store, workload, tmp_path):
     assert elsewhere.gone == ["host/a:1"]
 
 
-def test_versions_beyond_the_limit_can_be_removed_separately(store, workload, tmp_path):
+def test_prune_removes_versions_beyond_the_limit(store, workload, tmp_path):
     for number in range(1, 4):
         built(store, workload, f"host/a:{number}")
     collector(store, tmp_path, Elsewhere(), keep=1).prune()

@@ -45,7 +45,7 @@ def told(verdict) -> str:
         (run(attempts=9, max_attempts=10), ended(FAILED, 503), "retry 300 failed"),
         (run(max_attempts=1), ended(FAILED, 500), "dead failed"),
         (run(CallTrigger.HTTP, attempts=3), ended(TIMEOUT), "dead timeout"),
-        # A retry counts its attempts from where it began.
+        # A retry counts only its own attempts.
         (run(attempts=4, before=3), ended(FAILED, 500), "retry 2 failed"),
         (run(attempts=6, before=3), ended(FAILED, 500), "dead failed"),
         # The function returned 429: its code succeeded, but the call is retried.
