@@ -1,4 +1,4 @@
-"""kill -9 of a server: nothing of it stays, and the next one knows what became of its runs."""
+"""After kill -9 of a server nothing of it is left, and the next one knows the state of its runs."""
 
 import json
 import os
@@ -36,7 +36,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def killed(tmp_path_factory) -> Iterator[tuple[LocalHarness, dict[str, Any]]]:
-    """A harness of the next server, and what the killed one had told."""
+    """Yield a harness of the next server and the report of the killed one."""
     harness = LocalHarness()
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(harness.root)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -67,7 +67,7 @@ def test_nothing_survives_and_runs_are_accounted_for(killed):
     assert (ended.status, ended.outcome.result) == (CallStatus.SUCCEEDED, "8")
 
 
-def test_runs_of_a_server_that_lives_beside_go_on():
+def test_runs_of_another_running_server_continue():
     first = LocalHarness()
     second = LocalHarness(first.root)
     try:
@@ -81,7 +81,7 @@ def test_runs_of_a_server_that_lives_beside_go_on():
         first.close()
 
 
-def test_a_run_leaves_no_secret_on_the_disk():
+def test_a_run_leaves_no_secrets_on_disk():
     harness = LocalHarness()
     try:
         harness.run(harness.python("def handle(event):\n    return 1\n", env={"PASSWORD": "sesame-open"}))

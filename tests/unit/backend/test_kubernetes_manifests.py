@@ -1,4 +1,4 @@
-"""The objects of functions, as Kubernetes 1.30 and 1.37 take them."""
+"""The objects of functions are valid in Kubernetes 1.30 and 1.37."""
 
 import base64
 import io
@@ -81,17 +81,17 @@ def objects(**more) -> list[dict]:
 
 
 @pytest.mark.parametrize("more", [{}, FULL], ids=["default", "full"])
-def test_every_object_is_one_that_kubernetes_takes(more):
+def test_every_object_is_valid(more):
     for item in objects(**more):
         assert mistakes_of(item) == [], item["kind"]
 
 
-def test_equal_wishes_are_equal_objects_whatever_the_order_of_their_variables():
+def test_the_order_of_variables_does_not_change_objects():
     fit = fit_of(settings(), "ins1")
     assert wanted_of(fit, desired(env={"A": "1", "B": "2"})) == wanted_of(fit, desired(env={"B": "2", "A": "1"}))
 
 
-def test_a_new_generation_alone_is_no_roll_out():
+def test_a_new_generation_alone_does_not_roll_out():
     fit = fit_of(settings(), "ins1")
     one, two = wanted_of(fit, desired(generation=1)), wanted_of(fit, desired(generation=2))
     assert one.deployment["spec"] == two.deployment["spec"] and one.before == two.before
@@ -103,13 +103,13 @@ def test_a_new_generation_alone_is_no_roll_out():
     [{"env": {"A": "2"}}, {"memory_mb": 256}, {"version": 4}, {"artifact": "x:2"}, {"entrypoint": "a.b"}, {"concurrency": 7}],
     ids=lambda change: next(iter(change)),
 )
-def test_what_changes_a_program_changes_its_pods(change):
+def test_a_changed_revision_changes_its_pods(change):
     fit = fit_of(settings(), "ins1")
     before, after = wanted_of(fit, desired()), wanted_of(fit, desired(**change))
     assert before.deployment["spec"]["template"] != after.deployment["spec"]["template"]
 
 
-def test_variables_are_in_a_secret_and_nowhere_else():
+def test_variables_are_only_in_a_secret():
     fit = fit_of(settings(), "ins1")
     wanted = wanted_of(fit, desired(env={"TOKEN": "hush"}))
     (secret,) = [item for item in wanted.before if item["kind"] == "Secret"]
@@ -119,14 +119,14 @@ def test_variables_are_in_a_secret_and_nowhere_else():
     assert container["envFrom"] == [{"secretRef": {"name": secret["metadata"]["name"]}}]
 
 
-def test_a_users_own_name_wins_where_the_runtime_needs_none():
+def test_user_variables_override_defaults():
     fit = fit_of(settings(), "ins1")
     (container,) = wanted_of(fit, desired(env={"HOME": "/data"})).deployment["spec"]["template"]["spec"]["containers"]
     names = {item["name"] for item in container["env"]}
     assert "HOME" not in names and "TMPDIR" in names
 
 
-def test_pods_are_locked_up():
+def test_pods_are_locked_down():
     for item in objects():
         if item["kind"] not in ("Deployment", "Job"):
             continue
@@ -142,7 +142,7 @@ def test_pods_are_locked_up():
         assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]
 
 
-def test_a_pod_serves_on_while_proxies_forget_it_and_then_ends_its_calls():
+def test_a_stopping_pod_serves_until_proxies_drop_it_and_then_ends_its_calls():
     fit = fit_of(settings(), "ins1")
     spec = wanted_of(fit, desired(timeout_sec=100)).deployment["spec"]
     (container,) = spec["template"]["spec"]["containers"]
@@ -153,7 +153,7 @@ def test_a_pod_serves_on_while_proxies_forget_it_and_then_ends_its_calls():
     assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_small_code_runs_on_the_image_of_its_runtime():
+def test_small_code_runs_on_its_runtimes_image():
     fit = fit_of(settings(runtime_image_python311="mirror/python:1"), "ins1")
     spec = wanted_of(fit, desired(artifact=SMALL)).deployment["spec"]["template"]["spec"]
     (container,) = spec["containers"]
@@ -173,7 +173,7 @@ def test_settings_reach_the_pod():
     assert ingress["metadata"]["namespace"] == "sless" and ingress["spec"]["tls"][0]["secretName"] == "wildcard"
 
 
-def test_there_is_no_ingress_with_an_external_url_or_without_a_host():
+def test_no_ingress_with_an_external_url_or_without_a_host():
     for more in ({}, {"ingress_host": "fn.example.org", "external_url": "https://sless.example.org"}):
         assert wanted_of(fit_of(settings(**more), "ins1"), desired()).after == ()
 
@@ -186,17 +186,17 @@ def test_there_is_no_ingress_with_an_external_url_or_without_a_host():
         ({"node_selector": ("pool",)}, "SLESS_NODE_SELECTOR"),
     ],
 )
-def test_a_wrong_setting_is_named(more, name):
+def test_the_error_names_an_invalid_setting(more, name):
     with pytest.raises(ConfigError, match=name):
         placement_of(settings(**more))
 
 
-def test_a_wrong_egress_is_named():
+def test_the_error_names_an_invalid_egress_rule():
     with pytest.raises(ConfigError, match="SLESS_EGRESS_ALLOW"):
         tenant_policy_of(settings(egress_allow=("10.0.0.0/8:x",)), "ins1")
 
 
-def test_a_tenants_pods_reach_public_addresses_and_what_is_allowed():
+def test_tenants_pods_reach_only_public_and_allowed_addresses():
     policies = [item for item in tenant_manifests(tenant_policy_of(settings(**FULL), "ins1"), TENANT) if item["kind"] == "NetworkPolicy"]
     (policy,) = policies
     spec = policy["spec"]
@@ -209,14 +209,14 @@ def test_a_tenants_pods_reach_public_addresses_and_what_is_allowed():
     assert [block["cidr"] for block in blocks[2:]] == ["10.1.2.3/32", "fd00::/8"]
 
 
-def test_a_namespace_is_the_tenants_with_limits_and_restricted():
+def test_a_tenants_namespace_is_restricted_and_has_a_quota():
     namespace, quota, *_ = tenant_manifests(tenant_policy_of(settings(tenant_pods=7), "ins1"), TENANT)
     assert namespace["metadata"]["name"] == "sless-fn-0123456789abcdef"
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert quota["spec"]["hard"]["pods"] == "7" and quota["spec"]["hard"]["limits.memory"] == "4Gi"
 
 
-def test_a_run_has_its_event_in_a_file_and_ends_by_itself():
+def test_a_run_has_its_event_in_a_file_and_a_deadline():
     job = job_of(fit_of(settings(), "ins1"), run())
     (container,) = job["spec"]["template"]["spec"]["containers"]
     env = {item["name"]: item.get("value") for item in container["env"]}
@@ -225,7 +225,7 @@ def test_a_run_has_its_event_in_a_file_and_ends_by_itself():
     assert job["spec"]["backoffLimit"] == 0 and job["spec"]["activeDeadlineSeconds"] > 30 and job["spec"]["ttlSecondsAfterFinished"]
 
 
-def test_the_template_hash_follows_the_settings():
+def test_the_template_hash_depends_on_the_settings():
     fit = fit_of(settings(), "ins1")
     assert fit.template_hash == fit_of(settings(), "ins1").template_hash
     for more in ({"runtime_class": "gvisor"}, {"runtime_image_python311": "x"}, {"function_cpu": "2"}, {"ingress_host": "h"}):
@@ -233,13 +233,13 @@ def test_the_template_hash_follows_the_settings():
     assert replace(fit, installation="other").template_hash != fit.template_hash
 
 
-def test_a_call_is_not_given_up_before_its_job_is():
+def test_a_jobs_deadline_is_before_the_calls():
     deadline = job_of(fit_of(settings(), "ins1"), run(timeout_sec=1))["spec"]["activeDeadlineSeconds"]
     assert deadline < 1 + oneoff.GRACE_SEC
 
 
-def test_where_sless_listens_on_ipv6_its_functions_do():
-    """Pods of a cluster with IPv6 alone have no other address."""
+def test_functions_listen_on_ipv6_if_sless_does():
+    """Pods of an IPv6-only cluster have no other address."""
 
     def addresses(**more) -> list[str]:
         deployment = wanted_of(fit_of(settings(**more), "ins1"), desired()).deployment
@@ -249,7 +249,7 @@ def test_where_sless_listens_on_ipv6_its_functions_do():
     assert (addresses(), addresses(host="0.0.0.0"), addresses(host="::")) == ([], [], ["::"])
 
 
-def test_tenants_get_the_secret_that_can_only_pull():
+def test_tenants_get_the_pull_only_secret():
     push, pull = Settings(registry_secret="push"), Settings(registry_secret="push", registry_pull_secret="pull")
     assert [tenant_policy_of(settings, "i").pull_secret for settings in (Settings(), push, pull)] == ["", "push", "pull"]
     assert [placement_of(settings).pull_secret for settings in (Settings(), pull)] == ["", "sless-pull"]

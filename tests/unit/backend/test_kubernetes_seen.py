@@ -1,4 +1,4 @@
-"""What a cluster shows, as users are told it."""
+"""Observed state of deployments and runs, and its messages to users."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -47,18 +47,18 @@ CRASHED = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"
         (RUNNING, None),
     ],
 )  # fmt: skip
-def test_trouble_of_a_pod(status, words):
+def test_messages_about_a_pod(status, words):
     trouble = trouble_of_pod(pod(status), NOW)
     assert (trouble.text if trouble else None) == words
 
 
-def test_an_unschedulable_pod_is_told_after_a_moment():
+def test_an_unschedulable_pod_is_reported_after_a_delay():
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
     assert trouble_of_pod(pod(conditions=[condition], age_sec=1), NOW) is None
     assert trouble_of_pod(pod(conditions=[condition], age_sec=9), NOW).text == "no node of the cluster can take the pod: 0/1 nodes"
 
 
-def test_endpoints_are_ready_pods_and_those_that_leave():
+def test_endpoints_are_ready_and_terminating_pods():
     found = endpoint_of(pod(RUNNING))
     assert (found.id, found.address, found.version, found.draining) == ("u1-0", "10.0.0.9:8080", 3, False)
     assert endpoint_of(pod(RUNNING, leaving=True)).draining
@@ -67,7 +67,7 @@ def test_endpoints_are_ready_pods_and_those_that_leave():
     assert endpoint_of(pod(RUNNING, podIP="fd00::9")).address == "[fd00::9]:8080"
 
 
-def test_a_container_that_starts_again_is_another_instance():
+def test_a_restarted_container_is_another_instance():
     again = {**RUNNING, "restartCount": 2, "lastState": {"terminated": {"exitCode": 1}}}
     assert endpoint_of(pod(again)).id == "u1-2"
     assert ended_instances_of(pod(again)) == {"u1-1": "function exited with code 1"}
@@ -88,24 +88,24 @@ def deployment(**status) -> dict:
         ({}, False),
     ],
 )
-def test_a_roll_out_has_ended(status, done):
+def test_when_a_roll_out_is_complete(status, done):
     assert is_rolled_out(deployment(**status)) is done
 
 
-def test_a_crash_is_told_together_with_its_last_lines():
+def test_a_crash_is_reported_with_its_last_lines():
     seen = observed_deployment("w", deployment(), [pod(CRASHED)], Memory(tails={}), NOW)
     assert (seen.failing, seen.message) == (False, "")
     seen = observed_deployment("w", deployment(), [pod(CRASHED)], Memory(tails={"u1-0": ("a", "b")}), NOW)
     assert (seen.failing, seen.message) == (True, "function exited with code 3\na\nb")
 
 
-def test_what_was_refused_is_shown_though_nothing_is_there():
+def test_a_refusal_is_shown_without_a_deployment():
     seen = observed_deployment("w", None, [], Memory(tails={}, failure="no"), NOW)
     assert (seen.generation, seen.endpoints, seen.message, seen.failing) == (0, (), "no", True)
     assert observed_deployment("w", None, [], Memory(tails={}), NOW) is None
 
 
-def test_a_stuck_pod_goes_when_its_successors_serve():
+def test_an_unresponsive_pod_is_removed_once_its_successor_is_ready():
     stuck, fresh = pod(RUNNING, labels={ROLE: ROLE_STUCK}), pod(RUNNING)
     one = {**deployment(), "spec": {"replicas": 1}}
     assert replaced_pods(one, [stuck]) == []
@@ -145,7 +145,7 @@ def failed(reason: str) -> dict:
         (job(5), None, "exceeded quota", CallStatus.RUNNING, ""),
     ],
 )  # fmt: skip
-def test_how_a_run_goes(item, pods, refusal, status, message):
+def test_run_states(item, pods, refusal, status, message):
     state = run_state_of(item, pods, refusal, NOW, 15.0)
     assert (state.status, state.message) == (status, message)
 
@@ -158,25 +158,25 @@ def test_how_a_run_goes(item, pods, refusal, status, message):
         (job(), None, "exceeded quota"),
     ],
 )
-def test_right_after_an_outage_no_run_ends_because_of_the_time(item, seen, refusal):
-    """The node may not have told yet that it ended in time, or that it runs by now."""
+def test_no_run_times_out_right_after_an_outage(item, seen, refusal):
+    """Its node may not have reported yet that it ended in time, or that it is running."""
     assert run_state_of(item, seen, refusal, NOW, None).status is CallStatus.RUNNING
     ended = pod({"state": {"terminated": {"exitCode": 9}}})
     assert run_state_of(job(), ended, "", NOW, None).status is CallStatus.FAILED
 
 
-# --- what the API says ---
+# --- errors of the API ---
 
 
 @pytest.mark.parametrize(
     ("status", "type_"),
     [(409, Conflict), (403, Refused), (422, Refused), (500, Unavailable), (429, Unavailable), (401, Unavailable), (404, KubeError)],
 )
-def test_a_status_is_an_error_of_its_kind(status, type_):
+def test_error_types_by_status(status, type_):
     assert type(error_of(status, b'{"kind": "Status", "message": "m", "reason": "R"}')) is type_
     assert error_of(status, b"<html>").message == "<html>"
 
 
-def test_a_refusal_is_told_plainly():
+def test_refusals_are_shortened():
     assert plain('pods "hello-1" is forbidden: violates PodSecurity "restricted:latest"') == 'violates PodSecurity "restricted:latest"'
     assert plain("anything else") == "anything else"

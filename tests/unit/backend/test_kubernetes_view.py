@@ -1,4 +1,4 @@
-"""The cache of other objects, written and rebuilt by several threads."""
+"""The cache of the cluster's objects, written and rebuilt by several threads."""
 
 import sys
 import threading

@@ -1,12 +1,12 @@
-"""What becomes of writes when the server stops."""
+"""Pending writes when the server stops."""
 
 import threading
 
 from sless.backend.kubernetes.writer import THREADS, Writer
 
 
-def test_what_was_asked_for_is_written_before_the_end() -> None:
-    """A run that is removed is gone from what is observed at once: so its Job has to go before the next server looks."""
+def test_pending_writes_are_made_before_close_returns() -> None:
+    """A removed run disappears from the observed state at once, so its Job must go before the next server looks."""
     made, begun, go_on = Writer(lambda: None, 2.0), threading.Semaphore(0), threading.Event()
 
     def slow() -> None:
@@ -30,7 +30,7 @@ def test_what_was_asked_for_is_written_before_the_end() -> None:
     assert -1 not in written
 
 
-def test_an_end_does_not_take_long() -> None:
+def test_close_has_a_timeout() -> None:
     made, go_on, written = Writer(lambda: None, 0.0), threading.Event(), []
     for number in range(THREADS):
         made.put(f"slow:{number}", lambda: go_on.wait(10) and None)

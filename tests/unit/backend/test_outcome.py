@@ -19,7 +19,7 @@ def written(tmp_path):
     return write
 
 
-def test_an_outcome(written):
+def test_a_success(written):
     outcome = read_outcome(written(), 100)
     assert (outcome.ok, outcome.result, outcome.status, outcome.headers, outcome.body) == (True, '"x"', 200, (("a", "b"),), b"x")
 
@@ -44,8 +44,8 @@ def test_sizes(written, size):
 
 
 @pytest.mark.parametrize(("body", "error"), [("no", "no"), ("", "status 503"), ("x" * 2000, "x" * 1000)])
-def test_a_status_of_the_functions_own_may_be_a_failure(written, body, error):
-    """As an instance's answer of that status is."""
+def test_a_status_the_function_returns_may_be_a_failure(written, body, error):
+    """As with an instance's answer of that status."""
     outcome = read_outcome(written(status=503, body=body), 5000)
     assert (outcome.ok, outcome.result, outcome.error, outcome.error_type) == (False, None, error, None)
     assert read_outcome(written(status=499, body=body), 5000).ok
@@ -55,13 +55,13 @@ NO_OUTCOMES = ["", "{", "[]", "{}", '{"ok": true}', "null", '"x"', '{"ok":1,"sta
 
 
 @pytest.mark.parametrize("text", NO_OUTCOMES, ids=lambda text: text[:20])
-def test_what_is_no_outcome(tmp_path, text):
+def test_invalid_outcomes(tmp_path, text):
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(NoOutcome, match="unreadable"):
         read_outcome(tmp_path / "result.json", 100)
 
 
-def test_none_at_all(tmp_path):
+def test_a_missing_outcome(tmp_path):
     with pytest.raises(NoOutcome, match="no result file"):
         read_outcome(tmp_path / "result.json", 100)
 
@@ -80,13 +80,13 @@ FORGED = {
 
 
 @pytest.mark.parametrize("fields", FORGED.values(), ids=FORGED)
-def test_what_a_program_forges_is_no_outcome(written, fields):
-    """Kept as it is, such a status would keep the runs of everybody from ending."""
+def test_forged_fields_make_an_outcome_invalid(written, fields):
+    """If stored, such a status would stop everyone's runs from finishing."""
     with pytest.raises(NoOutcome, match="unreadable"):
         read_outcome(written(**fields), 100)
 
 
-def test_only_a_regular_file_is_read(tmp_path, written):
+def test_only_regular_files_are_read(tmp_path, written):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(written())
     for name in ("pipe", "link"):

@@ -1,4 +1,4 @@
-"""The rules of a deployment as a table: (desired, instances, now) → actions."""
+"""The rules of instance groups as a table: (desired, instances, now) → actions."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ TABLE = {
     "too slow": (
         desired(1, not_before=NOW + 1), [starting("a", age=60)], [Kill(id="a", reason="function did not start within 60 s", crash=True)],
     ),
-    # scale down: what is not ready first, then the oldest
+    # scale down: instances that are not ready first, then the oldest
     "scale down": (desired(1), [one("a", age=5), one("b", age=50)], [Drain(id="b")]),
     "scale down a starting one": (desired(1), [one("a", age=50), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED)]),
     "scale to zero": (desired(0), [one("a"), starting("b", age=1)], [Kill(id="b", reason=UNNEEDED), Drain(id="a")]),
@@ -99,7 +99,7 @@ TABLE = {
     # memory
     "over memory": (desired(1), [one("a", used_mb=140)], [OUT_OF_MEMORY, Start(count=1)]),
     "over memory while draining": (desired(0), [one("a", State.DRAINING, used_mb=140)], [OUT_OF_MEMORY]),
-    # stuck
+    # unresponsive
     "overdue for a moment": (desired(1), [one("a", overdue_since=NOW - 1.9)], []),
     "overdue: replacement first": (desired(1), [one("a", overdue_since=NOW - 2)], [Start(count=1)]),
     "overdue: replacement starts": (desired(1), [one("a", overdue_since=NOW - 9), starting("b")], []),
@@ -123,12 +123,12 @@ def test_decide(wanted, instances, actions):
     assert Rules(now=NOW).decide(wanted, instances) == actions
 
 
-def test_durations_are_passed_in():
+def test_durations_are_configurable():
     short = Rules(now=NOW, durations=Durations().scaled(0.1))
     assert short.decide(desired(0), [one("a", State.STOPPING, age=1.2)]) == [Kill(id="a", reason="instance did not stop after SIGTERM")]
 
 
-def test_failed_starts_wait_longer_up_to_five_minutes():
+def test_failed_starts_back_off_up_to_five_minutes():
     assert [back_off_sec_of(failures, 0.0, 300) for failures in range(1, 11)] == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert back_off_sec_of(8, 0.999, 300) == pytest.approx(192, abs=1)
     restarts = Restarts(durations=Durations())
@@ -137,7 +137,7 @@ def test_failed_starts_wait_longer_up_to_five_minutes():
     assert restarts.next_start_at(NOW, 0.0, had_served=False) == NOW + 2
 
 
-def test_an_instance_that_had_served_is_replaced_at_once_within_a_cap():
+def test_an_instance_that_served_is_replaced_at_once_up_to_a_limit():
     restarts = Restarts(durations=Durations())
     starts = [restarts.next_start_at(NOW + second, 0.0, had_served=True) for second in range(RESTARTS_PER_WINDOW)]
     assert starts == [NOW + second for second in range(RESTARTS_PER_WINDOW)]
@@ -145,8 +145,8 @@ def test_an_instance_that_had_served_is_replaced_at_once_within_a_cap():
     assert restarts.next_start_at(NOW + 61, 0.0, had_served=True) == NOW + 61
 
 
-def test_there_are_never_fewer_ready_than_wished_in_a_roll_out():
-    """Plays a roll-out of three, one readiness at a time."""
+def test_a_roll_out_never_has_too_few_ready_instances():
+    """Simulate a roll-out of three instances that become ready one by one."""
     instances = [old("a", age=3), old("b", age=2), old("c", age=1), starting("x"), starting("y"), starting("z")]
     for name in ("y", "z", "x"):
         instances = [replace(one, healthy=True) if one.id == name else one for one in instances]

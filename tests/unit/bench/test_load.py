@@ -1,4 +1,4 @@
-"""The bench reads wrk's report right: a wrong unit would make a wrong table."""
+"""Parsing of wrk's reports, including units."""
 
 import pytest
 
@@ -26,12 +26,12 @@ def test_a_report():
     assert report_of(REPORT) == Report(requests_per_sec=2151.18, p50_ms=0.683, p99_ms=1270.0, failed=17)
 
 
-def test_what_is_no_report_is_said():
+def test_an_invalid_report_is_an_error():
     with pytest.raises(ValueError, match="expected a report of wrk"):
         report_of("unable to connect")
 
 
-def test_the_median_pair_counts():
+def test_ratio_and_latency_are_of_the_median_pair():
     def report(rate: float, p50_ms: float = 1.0) -> Report:
         return Report(requests_per_sec=rate, p50_ms=p50_ms, p99_ms=2.0, failed=1)
 

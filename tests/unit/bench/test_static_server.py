@@ -1,4 +1,4 @@
-"""The bench's own backend follows the protocol: else its groups over a given upstream do not start."""
+"""The bench's backend implements the protocol; otherwise its groups with a given upstream do not start."""
 
 import inspect
 
@@ -11,7 +11,7 @@ METHODS = [name for name, member in vars(Backend).items() if inspect.isfunction(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_methods_are_those_of_the_protocol(name):
+def test_methods_match_the_protocol(name):
     assert inspect.signature(getattr(StaticBackend, name)).parameters.keys() == inspect.signature(getattr(Backend, name)).parameters.keys()
 
 

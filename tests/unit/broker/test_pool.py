@@ -1,4 +1,4 @@
-"""Who shares a connection, and how often one that fails is tried."""
+"""Sharing of connections, and retries of failed ones."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ from sless.outbound import Outbound, outbound_of
 URL = parse_broker_url("amqp://u:p@h/")
 
 
-async def test_a_tenant_shares_with_itself_only() -> None:
+async def test_tenants_do_not_share_connections() -> None:
     pool = Pool(outbound_of(()))
     one = pool.join("ns", URL, trusted=True)
     assert pool.join("ns", URL, trusted=True) is one
@@ -26,7 +26,7 @@ async def test_a_tenant_shares_with_itself_only() -> None:
     assert pool.join("ns", parse_broker_url("amqp://u:q@h/"), trusted=True) is not one
 
 
-async def test_a_connection_has_so_many_users() -> None:
+async def test_users_per_connection_are_limited() -> None:
     pool = Pool(outbound_of(()))
     links = [pool.join("ns", URL, trusted=True) for _ in range(CHANNELS_PER_CONNECTION + 1)]
     assert len(set(map(id, links))) == 2
@@ -37,7 +37,7 @@ async def test_a_connection_has_so_many_users() -> None:
     assert pool.join("ns", URL, trusted=True) not in links
 
 
-async def test_one_that_failed_rests_and_says_the_same_again() -> None:
+async def test_a_failed_connection_backs_off_and_repeats_its_error() -> None:
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,8 +63,8 @@ async def test_one_that_failed_rests_and_says_the_same_again() -> None:
     await server.wait_closed()
 
 
-async def test_a_name_that_changes_its_answer_reaches_no_address_that_was_not_checked() -> None:
-    """127.0.0.1 stands for the world outside, 127.0.0.2 for the provider's inside, where the same port is open too."""
+async def test_dns_rebinding_reaches_only_checked_addresses() -> None:
+    """127.0.0.1 stands for a public address, 127.0.0.2 for an internal one with the same port open."""
     reached: list[str] = []
     asked: list[str] = []
 
@@ -94,7 +94,7 @@ async def test_a_name_that_changes_its_answer_reaches_no_address_that_was_not_ch
         await server.wait_closed()
 
 
-async def test_a_body_that_is_too_long_is_not_even_begun() -> None:
+async def test_a_body_over_the_limit_is_not_read() -> None:
     reader = BoundedReader(Budget(BrokerLimits(message_bytes=1000)), asyncio.get_running_loop())
 
     async def frame(size: int) -> None:
@@ -108,7 +108,7 @@ async def test_a_body_that_is_too_long_is_not_even_begun() -> None:
         await frame(1001)
 
 
-async def test_reading_stops_while_too_much_is_held() -> None:
+async def test_reading_pauses_while_over_the_memory_limit() -> None:
     budget = Budget(BrokerLimits(held_bytes=10))
     reader = BoundedReader(budget, asyncio.get_running_loop())
     reader.feed_data(b"ab")
@@ -120,7 +120,7 @@ async def test_reading_stops_while_too_much_is_held() -> None:
     assert await reading == b"ab"
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_the_error_names_an_unreachable_broker() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

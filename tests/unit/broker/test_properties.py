@@ -1,4 +1,4 @@
-"""Headers leave as they came."""
+"""Message headers and properties survive a round trip."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,7 +22,7 @@ MOST = 100_000
     ],
     ids=repr,
 )  # fmt: skip
-def test_what_was_read_is_written_alike(value: Any) -> None:
+def test_headers_round_trip(value: Any) -> None:
     table = {"k": value, "ü": 1}
     assert decode.by_type(table_of(table), "table") == (len(table_of(table)), table)
 
@@ -30,7 +30,7 @@ def test_what_was_read_is_written_alike(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", ["x" * MOST, {"deep": ["y" * MOST]}, 2**70, Decimal(2**40), object()], ids=["long", "deep", "big", "decimal", "odd"]
 )
-def test_headers_that_cannot_be_written_are_left_out_but_ours(value: Any) -> None:
+def test_unwritable_headers_are_left_out_except_ours(value: Any) -> None:
     properties = properties_of(Message(body=b"", headers={"theirs": value, "x-sless-reason": "boom"}), MOST)
     assert properties.headers == {"x-sless-reason": "boom", "x-sless-headers-dropped": True}
 

@@ -1,4 +1,4 @@
-"""What comes from a broker: frames the library cannot read, and connections that hold as much as they may."""
+"""Reading from a broker: frames the library cannot decode, and connections at their memory limit."""
 
 import asyncio
 import datetime
@@ -35,7 +35,7 @@ def table(raw: bytes) -> bytes:
     return struct.pack(">I", len(raw)) + raw
 
 
-def test_what_can_be_read_is_left_as_it_is() -> None:
+def test_readable_frames_are_unchanged() -> None:
     whole = commands.Basic.Properties(
         message_id="é", headers={"n": {"a": [1, "x"]}}, timestamp=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), priority=3
     )
@@ -55,7 +55,7 @@ def test_a_message_id_in_another_encoding_is_repaired() -> None:
     assert (found.properties.content_type, found.properties.message_id, found.body_size) == ("text/?", "id-?", 3)
 
 
-def test_names_of_headers_are_repaired_in_nested_tables_too() -> None:
+def test_header_names_are_repaired_in_nested_tables() -> None:
     inner = table(short(b"deep\xe9") + b"I\0\0\0\x05")
     raw = table(short(b"top\xff") + b"F" + inner + short(b"fine") + b"S\0\0\0\x02ok")
     found = unmarshal(HEADER_FRAME, readable(HEADER_FRAME, header_payload(0x2000, raw)))
@@ -79,7 +79,7 @@ def deep(levels: int) -> bytes:
     ],
     ids=["a time out of all calendars", "an unknown type", "2,000 tables deep", "a timestamp out of all calendars"],
 )
-def test_properties_that_cannot_be_read_are_left_out(properties: tuple[int, bytes]) -> None:
+def test_unreadable_properties_are_left_out(properties: tuple[int, bytes]) -> None:
     payload = header_payload(*properties)
     found = readable(HEADER_FRAME, payload)
     assert len(found) == len(payload)
@@ -88,7 +88,7 @@ def test_properties_that_cannot_be_read_are_left_out(properties: tuple[int, byte
     assert unmarshal(HEADER_FRAME, found).body_size == 3
 
 
-async def test_a_full_connection_is_not_taken_for_a_dead_one() -> None:
+async def test_a_paused_connection_still_yields_heartbeats() -> None:
     budget = Budget(BrokerLimits(held_bytes=10))
     reader = BoundedReader(budget, asyncio.get_running_loop(), beat_sec=0.01)
     frames = FrameReceiver(reader)
@@ -103,12 +103,12 @@ async def test_a_full_connection_is_not_taken_for_a_dead_one() -> None:
     assert isinstance((await frames.get_frame())[2], commands.Basic.CancelOk)
 
 
-async def test_a_message_over_the_limit_is_told_before_its_body_comes() -> None:
+async def test_a_message_over_the_limit_fails_before_its_body_arrives() -> None:
     reader = BoundedReader(Budget(BrokerLimits(message_bytes=100)), asyncio.get_running_loop())
     reader.feed_data(frame.marshal(header.ContentHeader(0, 101, commands.Basic.Properties()), 1))
     with pytest.raises(Exception, match="a message of 101 bytes is over the limit of 100"):
         await FrameReceiver(reader).get_frame()
 
 
-def test_the_table_of_this_test_is_amqp() -> None:
+def test_the_table_helper_encodes_amqp() -> None:
     assert table(short(b"a") + b"S" + table(b"b")) == table_of({"a": "b"}) == encode.field_table({"a": "b"})

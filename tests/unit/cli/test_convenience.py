@@ -31,7 +31,7 @@ def test_all_names_are_tried_and_errors_come_last(run, state, deployed, table):
     assert (outcome.code, state.jobs, outcome.err.splitlines()[-1]) == (1, {}, 'Error: job "nope" not found')
 
 
-def test_enable_and_disable_take_several_triggers(run, state, deployed):
+def test_disable_and_delete_try_all_triggers(run, state, deployed):
     outcome = run("trigger", "disable", "nope", "hello")
     assert (outcome.code, state.triggers["hello"]["enabled"]) == (1, False)
     assert outcome.err == 'trigger "hello" disabled\nError: trigger "nope" not found\n'
@@ -96,7 +96,7 @@ def test_version_is_an_option_too(run):
 
 
 @pytest.mark.parametrize("words", [("invok",), ("trigger", "lst"), ("jobs", "creat")])
-def test_a_wrong_command_gets_a_suggestion(run, words):
+def test_an_unknown_command_gets_a_suggestion(run, words):
     outcome = run(*words)
     assert (outcome.code, "Did you mean" in outcome.err) == (2, True)
 

@@ -121,7 +121,7 @@ def moment(text: str, zone: str = "UTC") -> datetime:
 
 
 @pytest.mark.parametrize(("schedule", "after", "first", "second"), PLAIN)
-def test_plain(schedule: str, after: str, first: str, second: str) -> None:
+def test_utc(schedule: str, after: str, first: str, second: str) -> None:
     check_schedule(schedule)
     found = list(islice(firings_of(schedule, ZoneInfo("UTC"), moment(after)), 2))
     assert [f"{item:%m-%d %H:%M}" for item in found] == [first, second]
@@ -129,14 +129,14 @@ def test_plain(schedule: str, after: str, first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("zone", "schedule", "after", "first", "second"), ZONED)
-def test_zoned(zone: str, schedule: str, after: str, first: str, second: str) -> None:
+def test_time_zones(zone: str, schedule: str, after: str, first: str, second: str) -> None:
     found = islice(firings_of(schedule, ZoneInfo(zone), moment(after, zone)), 2)
     shown = [f"{item.astimezone(ZoneInfo(zone)):%d %H:%M%z}".removesuffix("00") for item in found]
     assert [text if ":" in text else text + "00" for text in shown] == [first, second]
 
 
 @pytest.mark.parametrize("schedule", UNREADABLE)
-def test_unreadable(schedule: str) -> None:
+def test_invalid_schedules(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"^(expected .*, found|the schedule .* never fires)"):
         check_schedule(schedule)
 

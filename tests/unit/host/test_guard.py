@@ -1,4 +1,4 @@
-"""After kill -9 of a server its children end, even without watching the lifeline; until then no other server starts."""
+"""After kill -9 of a server its children end without a new server's help, even if they do not watch the lifeline."""
 
 import json
 import shutil

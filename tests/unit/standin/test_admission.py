@@ -1,4 +1,4 @@
-"""What the stand-in refuses of Pods: quota, LimitRange, Pod Security."""
+"""Pods the stand-in refuses: quota, LimitRange, Pod Security."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def limits(memory: str) -> dict[str, Any]:
     return {"resources": {"limits": {"memory": memory}}}
 
 
-def test_a_full_quota_is_told_in_the_words_of_the_real_one(registry):
+def test_a_full_quota_is_reported_like_the_real_one(registry):
     make(registry, "ResourceQuota", "q", {"hard": {"pods": "2", "limits.memory": "1Gi"}})
     make_pod(registry, "a", **limits("600Mi"))
     with pytest.raises(Refused) as refused:
@@ -55,13 +55,13 @@ def test_a_full_quota_is_told_in_the_words_of_the_real_one(registry):
         make_pod(registry, "c", **limits("1Mi"))
 
 
-def test_a_pod_that_has_ended_counts_no_more(registry):
+def test_a_finished_pod_does_not_count(registry):
     make(registry, "ResourceQuota", "q", {"hard": {"pods": "1"}})
     registry.write_status(make_pod(registry, "a"), {"phase": "Succeeded"})
     make_pod(registry, "b")
 
 
-def test_a_quota_of_limits_asks_for_limits(registry):
+def test_a_quota_of_limits_requires_limits(registry):
     make(registry, "ResourceQuota", "q", {"hard": {"limits.memory": "1Gi"}})
     with pytest.raises(Refused, match=r"failed quota: q: must specify limits\.memory for: main"):
         make_pod(registry, "a")
@@ -76,7 +76,7 @@ def test_over_the_limit_range(registry):
         make_pod(registry, "a", **limits("2Gi"))
 
 
-def test_a_service_account_must_be_there(registry):
+def test_the_service_account_must_exist(registry):
     spec = {"serviceAccountName": "nobody", "containers": [{"name": "main", "image": "i:1"}]}
     with pytest.raises(Refused, match='serviceaccount "nobody" not found'):
         make(registry, "Pod", "a", spec)
@@ -93,13 +93,13 @@ def test_a_service_account_must_be_there(registry):
         ({"privileged": True}, "privileged"),
     ],
 )
-def test_what_restricted_refuses(change, text):
+def test_pods_that_restricted_refuses(change, text):
     spec = {"containers": [{"name": "main", "securityContext": {**SAFE, **change}}]}
     assert any(text in violation for violation in security_violations(spec, "restricted"))
     assert security_violations({"containers": [{"name": "main", "securityContext": SAFE}]}, "restricted") == []
 
 
-def test_volumes_of_the_node_are_refused():
+def test_host_path_volumes_are_refused():
     spec = {"containers": [{"name": "main", "securityContext": SAFE}], "volumes": [{"name": "v", "hostPath": {"path": "/"}}]}
     assert any("volume" in violation for violation in security_violations(spec, "restricted"))
     assert security_violations(spec, "privileged") == []

@@ -1,4 +1,4 @@
-"""Server-side apply of the stand-in: what a cluster keeps, removes and refuses. Each case is how Kubernetes 1.30 and later answer."""
+"""Server-side apply of the stand-in. Every case matches Kubernetes 1.30 and later."""
 
 import copy
 from typing import Any
@@ -43,21 +43,21 @@ def main_of(item: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_same_again_changes_nothing(registry):
+def test_applying_again_changes_nothing(registry):
     item = deployment(resources={"limits": {"memory": "1024Mi", "cpu": "0.5"}}, env=[{"name": "A", "value": "1"}])
     first = apply(registry, item)
     assert main_of(first)["resources"]["limits"] == {"memory": "1Gi", "cpu": "500m"}, "quantities are stored in canonical form"
     assert apply(registry, item)["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-def test_what_is_no_longer_applied_goes_and_what_others_added_stays(registry):
+def test_fields_no_longer_applied_go_and_those_of_others_stay(registry):
     apply(registry, config_map({"a": "1", "b": "2"}, ours="x", gone="y"))
     apply(registry, config_map({"c": "3"}), OTHER)
     found = apply(registry, config_map({"a": "1"}, ours="x"))
     assert found["data"] == {"a": "1", "c": "3"} and found["metadata"]["labels"] == {"ours": "x"}
 
 
-def test_a_field_that_two_apply_stays_until_both_gave_it_up(registry):
+def test_a_shared_field_stays_until_both_managers_drop_it(registry):
     apply(registry, config_map({"a": "1", "b": "2"}))
     apply(registry, config_map({"a": "1"}), OTHER)
     assert apply(registry, config_map({"b": "2"}))["data"] == {"a": "1", "b": "2"}
@@ -71,11 +71,11 @@ def test_another_value_is_a_conflict_unless_forced(registry):
     assert refused.value.code == 409 and refused.value.details["causes"][0]["reason"] == "FieldManagerConflict"
     found = apply(registry, config_map({"a": "2"}), Writer(manager="other", force=True))
     assert found["data"] == {"a": "2"}
-    # The loser has nothing left to remove.
+    # The previous manager no longer owns the field, so it removes nothing.
     assert apply(registry, config_map({}))["data"] == {"a": "2"}
 
 
-def test_an_update_takes_what_it_changes(registry):
+def test_an_update_owns_what_it_changes(registry):
     apply(registry, config_map({"a": "1", "b": "2"}))
     live = copy.deepcopy(registry.get("ConfigMap", NS, "c"))
     registry.replace(CONFIG_MAP, NS, "c", {**live, "data": {"a": "9", "b": "2"}}, OTHER)
@@ -83,13 +83,13 @@ def test_an_update_takes_what_it_changes(registry):
         apply(registry, config_map({"a": "1", "b": "2"}))
 
 
-def test_a_structure_goes_with_its_defaults(registry):
+def test_a_structure_is_removed_with_its_defaults(registry):
     apply(registry, deployment(readinessProbe={"httpGet": {"path": "/", "port": 8080}}))
     assert main_of(registry.get("Deployment", NS, "d"))["readinessProbe"]["periodSeconds"] == 10
     assert "readinessProbe" not in main_of(apply(registry, deployment()))
 
 
-def test_items_of_lists_are_told_by_their_keys(registry):
+def test_list_items_are_matched_by_key(registry):
     apply(registry, deployment(env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], ports=[{"containerPort": 80}]))
     apply(registry, deployment_of_env({"C": "3"}), OTHER)
     found = main_of(apply(registry, deployment(env=[{"name": "B", "value": "5"}], ports=[{"containerPort": 80}])))
@@ -112,7 +112,7 @@ def test_a_list_without_keys_is_one_value(registry):
     assert main_of(apply(registry, deployment(args=["c"])))["args"] == ["c"]
 
 
-def test_string_data_is_never_removed_by_an_apply(registry):
+def test_apply_never_removes_string_data(registry):
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "1"}}
     apply(registry, secret)
     assert apply(registry, {**secret, "stringData": {"b": "2"}})["data"].keys() == {"a", "b"}
@@ -137,7 +137,7 @@ def test_the_generation_counts_changes_of_the_spec(registry):
         ("ConfigMap", lambda item: item["data"].update(a="2"), "immutable"),
     ],
 )
-def test_what_may_not_change(registry, kind, change, text):
+def test_immutable_fields(registry, kind, change, text):
     item = {
         "Deployment": deployment(), "ConfigMap": {**config_map({"a": "1"}), "immutable": True},
         "Job": {
@@ -162,7 +162,7 @@ def test_an_old_version_is_a_conflict(registry):
     assert refused.value.code == 409
 
 
-def test_a_name_is_taken_once_and_a_namespace_must_be_there_and_stay(registry):
+def test_names_are_unique_and_namespaces_must_exist_and_not_terminate(registry):
     registry.create(CONFIG_MAP, NS, config_map({}), US)
     with pytest.raises(Refused) as taken:
         registry.create(CONFIG_MAP, NS, config_map({}), US)
@@ -176,7 +176,7 @@ def test_a_name_is_taken_once_and_a_namespace_must_be_there_and_stay(registry):
     assert going.value.code == 403
 
 
-def test_a_finalizer_holds_an_object(registry):
+def test_a_finalizer_delays_deletion(registry):
     item = config_map({})
     item["metadata"]["finalizers"] = ["example.com/hold"]
     registry.create(CONFIG_MAP, NS, item, US)

@@ -1,4 +1,4 @@
-"""Paths of a container as paths of this machine."""
+"""Translation of container paths to paths of this machine."""
 
 import sys
 
@@ -21,11 +21,11 @@ PATHS = {"/tmp": "/pods/a/tmp", "/app/function": "/pods/a/code"}
         (sys.prefix + "/bin/python", sys.prefix + "/bin/python"),
     ],
 )
-def test_what_is_mounted_is_found(text: str, expected: str):
+def test_mounted_paths_are_translated(text: str, expected: str):
     assert translated(text, PATHS) == expected
 
 
-def test_a_checkout_below_a_mounted_path_is_no_path_of_the_container():
+def test_a_checkout_below_a_mounted_path_is_not_translated():
     below = {path.rsplit("/", 1)[0]: "/pods/a" for path in HERE}
     for path in HERE:
         assert translated(f"{path}/bin/python /app/function/x", {**PATHS, **below}) == f"{path}/bin/python /pods/a/code/x"
