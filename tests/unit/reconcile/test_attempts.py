@@ -132,6 +132,6 @@ def test_message_properties_for_the_function_fit_into_a_header() -> None:
     assert (shown["attempt"], shown["max_attempts"], shown["exchange"], shown["routing_key"]) == (2, 3, "e", "k")
 
 
-def test_too_many_headers_are_left_out_with_a_note() -> None:
+def test_headers_over_the_size_limit_are_left_out_with_a_note() -> None:
     shown = json.loads(shown_of(MessageAttempt(message=replace(MESSAGE, headers={"big": "x" * 20_000})), SOURCE))
     assert (shown["headers"], shown["headers_dropped"], shown["message_id"]) == ({}, True, "m")

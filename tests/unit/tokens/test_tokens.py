@@ -169,7 +169,7 @@ def test_the_local_secret_is_created_once_and_private(tmp_path: Path, caplog: py
     assert "0600" in caplog.text
 
 
-def test_two_servers_create_the_same_local_secret(tmp_path: Path) -> None:
+def test_concurrent_callers_create_one_local_secret(tmp_path: Path) -> None:
     settings = Settings(auth_mode="local", data_dir=tmp_path)
     tokens: list[str] = []
     threads = [threading.Thread(target=lambda: tokens.append(issue_token(settings, SUB, 60))) for _ in range(8)]
