@@ -9,9 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
-# Twice the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
+# One more than the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
 # is passed to pytest: make unit ARGS='-k zip'
-WORKERS ?= 4
+WORKERS ?= 3
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
