@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
 ROOT = Path(__file__).resolve().parents[2]
 DATA_FOLDERS = ("static", "runtimes", "examples")
 ZIPAPP_BUILDER = ROOT / ".ci" / "release" / "build_zipapp.py"
-COPY_LOCKED = "import pathlib, runpy, sys; runpy.run_path(sys.argv[1])['_copy_dependencies'](pathlib.Path(sys.argv[2]))"
+COPY_LOCKED = (
+    "import pathlib, runpy, sys; build = runpy.run_path(sys.argv[1]); build['copy_dependencies'](pathlib.Path(sys.argv[2]), build['LOCK'])"
+)
 LOCKS = ("requirements.txt", ".ci/release/requirements.txt", "tests/requirements.txt", "tests/node.txt", ".ci/release/provider.txt")
 
 
