@@ -1,4 +1,4 @@
-"""Admission of Pods: service account, LimitRange, Pod Security, ResourceQuota; and the counting quotas of other kinds."""
+"""Admission of Pods: service account, LimitRange, Pod Security, ResourceQuota; and object count quotas for other kinds."""
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -18,7 +18,7 @@ _BASELINE_CAPABILITIES = {
 
 
 class Stored(Protocol):
-    """What admission looks at."""
+    """The objects that admission reads."""
 
     def items(self, kind: str, namespace: str | None = None) -> list[Object]: ...
     def find(self, kind: str, namespace: str, name: str) -> Object | None: ...
@@ -77,7 +77,7 @@ def _within(limit: Object, container: Object, name: str) -> None:
 
 
 def security_violations(spec: Object, level: str) -> list[str]:
-    """What a pod of this spec violates, in the words of the standard's own check."""
+    """Violations of a Pod Security level, worded as by the real check."""
     if level not in ("baseline", "restricted"):
         return []
     found = [f"host namespaces ({name}=true)" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
@@ -134,7 +134,7 @@ def _restricted(spec: Object) -> list[str]:
 
 
 def usage_of(pod: Object) -> dict[str, Decimal]:
-    """What one Pod counts for; nothing once it has ended."""
+    """What a Pod uses of a quota; nothing once it has ended."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return {"count/pods": Decimal(1)}
     used = {"pods": Decimal(1), "count/pods": Decimal(1)}
@@ -154,7 +154,7 @@ def _total(containers: Iterable[Object], what: str, resource: str) -> Decimal:
 
 
 def admit_quota(stored: Stored, kind: Kind, item: Object) -> None:
-    """Raises Refused (403) when this new object would go over a quota of its namespace."""
+    """Raises Refused (403) if the new object would exceed a quota of its namespace."""
     namespace, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
     asked = usage_of(item) if kind.kind == "Pod" else {kind.plural: Decimal(1), f"count/{kind.resource}": Decimal(1)}
     for quota in stored.items("ResourceQuota", namespace):

@@ -1,4 +1,4 @@
-"""The REST interface: a request becomes verb and resource, is recorded, checked and carried out."""
+"""The REST interface: maps a request to verb and resource, records it, checks it and carries it out."""
 
 import json
 import time
@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` is a value to be sent as JSON, text, or a stream of bytes."""
+    """`body` is a value to send as JSON, text, or a stream of bytes."""
 
     status: int
     body: Any
@@ -75,7 +75,7 @@ class Api:
             await self.faults.strike(request)
             self.recorder.check_allowed(request)
             if request.verb == "patch" and "apply-patch" in call.headers.get("content-type", "") and not self._exists(target):
-                # Whoever applies what is not there needs the right to create it.
+                # Applying an object that does not exist requires the right to create it.
                 request = replace(request, also="create")
                 self.recorder.check_allowed(replace(request, verb="create"))
             answer = self._dispatch(call, target, request)
@@ -139,7 +139,7 @@ class Api:
             part = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
             partial = [{**part, "metadata": item["metadata"]} for item in items]
             return {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": partial}
-        # Items of a list say neither kind nor version, as from the real server.
+        # List items have neither kind nor apiVersion, as from the real server.
         shown = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
         return {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": metadata, "items": shown}
 
@@ -177,7 +177,7 @@ class Api:
             case (_, "apply"):
                 item, new = self.registry.apply(kind, place, self._checked(body, kind, partial=self._exists(target)), writer)
                 return Answer(201 if new else 200, item)
-        # Other patches are parts of objects: what they make of one is checked.
+        # Other patches are partial objects, so the result is checked.
         old = self.registry.get(kind.kind, *place)
         self._check_patched(kind, old, what[1] or "", body)
         return Answer(200, self.registry.patch(kind, place, what[1] or "", body, writer))
@@ -190,7 +190,7 @@ class Api:
         return self.registry.find(target.kind.kind, target.namespace, target.name) is not None
 
     def _checked(self, body: Any, kind: Kind | None, *, partial: bool = False) -> Object:
-        """Raises Refused (422) for a body that either schema refuses, and remembers it."""
+        """Raises Refused (422) for a body that either schema rejects, and records it."""
         if not isinstance(body, dict):
             raise Refused(400, "the object provided is unrecognized (must be of type Object)")
         body = dict(body)
@@ -237,7 +237,7 @@ class Api:
 
 
 def target_of(path: str) -> Target:
-    """Raises Refused (404) for a path that names no resource."""
+    """Raises Refused (404) for a path that does not name a resource."""
     parts = [urllib.parse.unquote(part) for part in path.strip("/").split("/")]
     match parts:
         case ["api", version, *rest]:

@@ -1,4 +1,4 @@
-"""The RBAC rules that the chart gives sless: by them the stand-in refuses, and with them tests compare what was used."""
+"""The RBAC rules that the chart grants sless: the stand-in enforces them, and tests compare them with the requests made."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ class Rights:
     local: dict[str, list[Rule]] = field(default_factory=dict)
 
     def all(self) -> "set[tuple[str, str, str]]":
-        """(verb, group, resource) of every right."""
+        """(verb, group, resource) of each right."""
         rules = [*self.cluster, *(rule for rules in self.local.values() for rule in rules)]
         return {
             (verb, group, resource)
@@ -31,7 +31,7 @@ class Rights:
 
 
 def rights_of_chart(namespace: str, values: "dict[str, Any]") -> Rights:
-    """Of the chart rendered with these values, released into that namespace."""
+    """Of the chart rendered with `values`, released into `namespace`."""
     rights = Rights()
     with helm_python.Chart.load(CHART) as chart:
         files = chart.render(values=values, name="sless", namespace=namespace)

@@ -1,4 +1,4 @@
-"""How tests start the stand-in and speak with it."""
+"""Starts the stand-in for tests, and talks to it."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 
 class KubeRefused(Exception):
-    """What the API server said no to, when the test itself asked."""
+    """An error response to a request of the test itself."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(f"{status}: {body[:500]}")
@@ -36,7 +36,7 @@ class KubeRefused(Exception):
 
 
 class KubeCluster:
-    """A running stand-in. `url`, `kubeconfig` are for the code under test; the methods for the test."""
+    """A running stand-in. `url` and `kubeconfig` are for the code under test, the methods for the test."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="slk-", dir="/tmp"))
@@ -63,7 +63,7 @@ class KubeCluster:
         return self._process.pid
 
     def close(self) -> None:
-        """Ends it and every container; its folder is removed by its reaper, which outlives it for a moment."""
+        """Ends it and every container. Its reaper outlives it briefly and removes its folder."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         try:
@@ -74,7 +74,7 @@ class KubeCluster:
         self._process.stdout.close()
 
     def write_kubeconfig(self, user: str) -> Path:
-        """A kubeconfig of its own for a user; rules of `enforce` are by user."""
+        """A separate kubeconfig per user, because `enforce` sets rules per user."""
         content = {
             "apiVersion": "v1", "kind": "Config", "current-context": "stand-in",
             "clusters": [{"name": "stand-in", "cluster": {"server": self.url}}],
@@ -135,10 +135,10 @@ class KubeCluster:
         where = f"/namespaces/{namespace}" if namespace and found.namespaced else ""
         return f"{found.prefix}{where}/{found.plural}" + (f"/{name}" if name else "")
 
-    # --- what was asked of the API ---
+    # --- recorded requests ---
 
     def requests(self, user: str | None = "sless") -> "list[Object]":
-        """Each with verb, group, resource, subresource, namespace, name, status … in order; of one user, or of all."""
+        """In order, each with verb, group, resource, subresource, namespace, name, status …; of one user, or of all (None)."""
         found: list[Object] = self.control("requests")
         return [one for one in found if user is None or one["user"] == user]
 
@@ -150,19 +150,19 @@ class KubeCluster:
         return found
 
     def check(self) -> None:
-        """Fails when a body was refused by a schema, or a controller of the stand-in broke."""
+        """Fails if a schema rejected a body, or a controller of the stand-in raised."""
         found = self.complaints()
         assert not found["violations"], "bodies that Kubernetes refuses:\n" + "\n".join(found["violations"])
         assert not found["failures"], "the stand-in failed:\n" + "\n".join(found["failures"])
 
     def reset(self) -> None:
-        """A new cluster in the same process."""
+        """Empties the cluster; the process stays."""
         self.control("reset")
 
-    # --- orders ---
+    # --- behaviour ---
 
     def script(self, act: str, **fields: Any) -> int:
-        """Pods that match `image` (a part of it), `namespace`, `labels` act; see scripts.Script."""
+        """Pods that match `image` (a substring), `namespace` and `labels` follow the script; see scripts.Script."""
         number: int = self.control("script", act=act, **fields)
         return number
 
@@ -170,18 +170,18 @@ class KubeCluster:
         self.control("clear_scripts")
 
     def add_image(self, reference: str, image: Object) -> None:
-        """`image` as images.Image takes it: entrypoint, command, env, workdir, paths."""
+        """`image` has the fields of images.Image: entrypoint, command, env, workdir, paths."""
         self.control("image", reference=reference, image=image)
 
     def remove_image(self, reference: str) -> None:
         self.control("image", reference=reference)
 
     def away(self, seconds: float) -> None:
-        """Connections are refused for so long."""
+        """Refuses connections for that long."""
         self.control("away", seconds=seconds)
 
     def fault(self, status: int = 0, **fields: Any) -> None:
-        """The next `times` requests that match `verbs`, `resources` get this status, `delay_sec` later; `after`: though carried out."""
+        """The next `times` requests that match `verbs` and `resources` get this status after `delay_sec`; `after`: but take effect."""
         self.control("fault", status=status, **fields)
 
     def set_faults(self, **flags: bool) -> None:
@@ -189,7 +189,7 @@ class KubeCluster:
         self.control("set_faults", **flags)
 
     def enforce(self, user: str, cluster: "list[Object] | None", local: "dict[str, list[Object]] | None" = None) -> None:
-        """Only what these RBAC rules allow: of a ClusterRole, and of Roles by namespace. Both None: everything again."""
+        """Allows only what these RBAC rules of a ClusterRole, and of Roles by namespace, allow. Both None: everything."""
         self.control("enforce", user=user, cluster=cluster, local=local)
 
     def options(self, **values: float) -> None:
@@ -197,14 +197,14 @@ class KubeCluster:
         self.control("options", **values)
 
     def node(self, **changes: Any) -> None:
-        """`allocatable`, `labels` of the one node."""
+        """Changes `allocatable` or `labels` of the only node."""
         self.control("node", **changes)
 
     def control(self, operation: str, **given: Any) -> Any:
         return _answer_of(urllib.request.Request(f"{self._control}/{operation}", json.dumps(given).encode(), method="POST"))
 
     def wait_until(self, find: Callable[[], Any], what: str, timeout_sec: float = 20.0) -> Any:
-        """The first true answer of `find`."""
+        """Returns the first truthy result of `find`."""
         deadline = time.monotonic() + timeout_sec
         while not (found := find()):
             assert time.monotonic() < deadline, f"not within {timeout_sec} s: {what}"
@@ -227,7 +227,7 @@ def _answer_of(request: urllib.request.Request) -> Any:
 
 @contextlib.contextmanager
 def running_cluster() -> Iterator[KubeCluster]:
-    """A stand-in, checked at the end."""
+    """A stand-in; runs `check` at the end."""
     cluster = KubeCluster()
     try:
         yield cluster
@@ -245,7 +245,7 @@ def _kube_server() -> Iterator[KubeCluster]:
 
 @pytest.fixture
 def kube_cluster(_kube_server: KubeCluster) -> Iterator[KubeCluster]:
-    """An empty stand-in; fails a test whose requests Kubernetes would not take."""
+    """An empty stand-in; fails a test whose requests Kubernetes would reject."""
     _kube_server.reset()
     yield _kube_server
     _kube_server.check()

@@ -1,4 +1,4 @@
-"""What controllers read from objects and write into them: readiness, conditions, owners, Pods of a template."""
+"""Helpers of the controllers: readiness, conditions, owner references, Pods from a template."""
 
 from datetime import UTC, datetime
 
@@ -37,7 +37,7 @@ def condition(type_: str, status: bool, reason: str, message: str = "") -> Objec
 
 
 def with_condition(existing: list[Object], new: Object) -> list[Object]:
-    """The list with this one in place of its type; times stay when nothing else changed."""
+    """Replaces the condition of the same type; keeps its times if nothing else changed."""
     old = next((one for one in existing if one["type"] == new["type"]), None)
     if old is not None and all(old.get(key) == new[key] for key in ("status", "reason", "message")):
         return existing
@@ -47,12 +47,12 @@ def with_condition(existing: list[Object], new: Object) -> list[Object]:
 
 
 def since(text: str) -> float:
-    """Seconds from an RFC 3339 time to now."""
+    """Seconds since an RFC 3339 time."""
     return (datetime.now(UTC) - datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)).total_seconds()
 
 
 def create_pod(registry: Registry, owner: Object, template: Object) -> Object:
-    """Raises Refused when the cluster does not want it."""
+    """Raises Refused if admission rejects it."""
     metadata = template.get("metadata") or {}
     item = {
         "apiVersion": "v1", "kind": "Pod", "spec": template["spec"],

@@ -1,4 +1,4 @@
-"""The tests' own interface to the stand-in, on a port that faults do not reach: POST /{operation} with JSON."""
+"""The control interface for tests, on a port without injected faults: POST /{operation} with JSON."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Control:
             return Answer(400, repr(error))
 
     def do_reset(self, _: Object) -> Any:
-        """A new cluster: no objects, no containers, no orders, nothing seen."""
+        """Empties the cluster: objects, containers, scripts, faults and records."""
         recorder = self.api.recorder
         self.kubelet.reset()
         self.api.registry.clear()
@@ -50,7 +50,7 @@ class Control:
             seen.clear()
         self.first_objects()
 
-    # --- what was seen ---
+    # --- records ---
 
     def do_requests(self, _: Object) -> Any:
         return [request.as_dict() for request in self.api.recorder.requests]
@@ -59,7 +59,7 @@ class Control:
         self.api.recorder.requests.clear()
 
     def do_complaints(self, given: Object) -> Any:
-        """What must not have happened: bodies that a schema refuses, and faults of the stand-in itself."""
+        """What must not happen: bodies that a schema rejects, and errors in the stand-in itself."""
         recorder = self.api.recorder
         found = {"violations": list(recorder.violations), "failures": list(recorder.failures), "warnings": list(self.api.registry.warnings)}
         if given.get("clear"):
@@ -74,7 +74,7 @@ class Control:
     def do_objects(self, given: Object) -> Any:
         return self.api.registry.items(given["kind"], given.get("namespace"))
 
-    # --- what is to happen ---
+    # --- behaviour ---
 
     def do_away(self, given: Object) -> Any:
         task = asyncio.create_task(self.door.away(given["seconds"]))
@@ -101,14 +101,14 @@ class Control:
         self.kubelet.scripts.clear()
 
     def do_image(self, given: Object) -> Any:
-        """Registers one; no image: it is gone from the registry."""
+        """Registers an image; without `image`, removes it."""
         if given.get("image") is None:
             self.kubelet.node.images.pop(given["reference"], None)
         else:
             self.kubelet.node.images[given["reference"]] = Image.of(given["image"])
 
     def do_enforce(self, given: Object) -> Any:
-        """Rules of a user; none: everything is allowed again."""
+        """Sets a user's rules; without rules, everything is allowed."""
         rules = self.api.recorder.rules
         if given.get("cluster") is None and given.get("local") is None:
             rules.pop(given["user"], None)
@@ -122,7 +122,7 @@ class Control:
             setattr(self.kubelet.node, name, value)
 
     def do_node(self, given: Object) -> Any:
-        """Changes what the node has: allocatable, labels."""
+        """Changes `allocatable` or `labels` of the node."""
         registry = self.api.registry
         node = registry.items("Node")[0]
         if "allocatable" in given:

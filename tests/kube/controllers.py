@@ -1,4 +1,4 @@
-"""What the controller manager does: namespaces, garbage, quota status, volume claims, endpoints; with Deployments and Jobs of their own."""
+"""The controller manager: namespaces, garbage, quota status, volume claims, endpoints. Deployments and Jobs are in separate modules."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from tests.kube.selectors import selector_matches
 
 
 class Controllers:
-    """All of them over one registry."""
+    """All controllers over one registry."""
 
     def __init__(self, registry: Registry, faults: Faults, failed: Callable[[str], None]) -> None:
         self.registry, self.faults = registry, faults
@@ -83,7 +83,7 @@ class Controllers:
         for place in self.registry.items("Namespace"):
             self._namespaces.add("", place["metadata"]["name"])
 
-    # --- garbage: what an owner that is gone leaves ---
+    # --- garbage: dependents of deleted owners ---
 
     def _sync_garbage(self, namespace: str, uid: str) -> None:
         owner = next((item for item in self.registry.everything() if item["metadata"]["uid"] == uid), None)
@@ -125,7 +125,7 @@ class Controllers:
     # --- volumes ---
 
     def _sync_claim(self, namespace: str, name: str) -> None:
-        """The storage class binds at once: there is room for everybody."""
+        """Binds immediately; storage is unlimited."""
         claim = self.registry.find("PersistentVolumeClaim", namespace, name)
         if claim is not None and not is_going(claim):
             spec = claim["spec"]

@@ -1,5 +1,5 @@
-"""What the API server writes into an object that did not say: defaults, and quantities in canonical form. What a client compares with
-what it wanted must live with these."""
+"""Defaults that the API server sets, and quantities in canonical form. A client that compares the stored object with the one it sent must
+account for both."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +58,7 @@ def _container(container: Object) -> None:
         if resources.get(name):
             resources[name] = {key: canonical(value) for key, value in resources[name].items()}
     if resources.get("limits"):
-        # An absent request is the limit.
+        # A missing request defaults to the limit.
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
@@ -89,7 +89,7 @@ def _replica_set(item: Object) -> None:
 
 def _template(spec: Object) -> None:
     _set(spec["template"], metadata={})
-    # The template of a workload is defaulted too, but a request that stands for the limit is written into the Pod only.
+    # A workload's template is defaulted too, except that only Pods get requests that default to limits.
     template = spec["template"]["spec"]
     asked = [(container, (container.get("resources") or {}).get("requests")) for container in template.get("containers") or []]
     pod_spec_defaults(template)

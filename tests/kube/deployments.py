@@ -14,8 +14,6 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class Deployments:
-    """Deployments and their ReplicaSets."""
-
     def __init__(self, registry: Registry, failed: Callable[[str], None]) -> None:
         self.registry = registry
         self._loop = Loop(self._sync, failed)
@@ -34,7 +32,7 @@ class Deployments:
                     self._look_at_deployment_of(item)
 
     def _look_at_deployment_of(self, pod: Object) -> None:
-        """One of the kind Recreate waits until the last Pod is gone, which its ReplicaSets have stopped counting before."""
+        """Recreate waits until the last Pod is gone, after the ReplicaSets have stopped counting it."""
         for reference in pod["metadata"].get("ownerReferences") or []:
             owner = self.registry.find(reference["kind"], pod["metadata"]["namespace"], reference["name"])
             if owner is not None:
@@ -63,7 +61,7 @@ class Deployments:
         )  # fmt: skip
 
     def _scale(self, owner: Object, active: list[Object]) -> Object | None:
-        """Creates or deletes Pods; the condition ReplicaFailure when the cluster refuses one."""
+        """Creates or deletes Pods; sets the condition ReplicaFailure when admission rejects one."""
         missing = owner["spec"]["replicas"] - len(active)
         for _ in range(missing):
             try:
@@ -74,7 +72,7 @@ class Deployments:
                 old = next(iter((owner.get("status") or {}).get("conditions") or []), None)
                 new = condition("ReplicaFailure", True, "FailedCreate", refusal.message)
                 return with_condition([old] if old else [], new)[-1]
-        # The youngest and those that are not ready go first.
+        # Delete the youngest and those that are not ready first.
         surplus = sorted(active, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))[: max(-missing, 0)]
         for pod in surplus:
             self.registry.delete(kind_of("Pod"), pod["metadata"]["namespace"], pod["metadata"]["name"], DeleteOptions())
@@ -129,7 +127,7 @@ class Deployments:
         return found
 
     def _roll(self, owner: Object, new: Object, old: list[Object]) -> None:
-        """One step: the new set up as far as the surge allows, old ones down as far as enough stay available."""
+        """One step: scales the new set up as far as maxSurge allows, and old ones down as far as maxUnavailable allows."""
         wanted = owner["spec"]["replicas"]
         rolling = owner["spec"]["strategy"].get("rollingUpdate") or {}
         surge = share_of(rolling.get("maxSurge", 0), wanted, up=True)
@@ -155,7 +153,7 @@ class Deployments:
         for one in sorted(old, key=lambda item: item["metadata"]["creationTimestamp"]):
             replicas = one["spec"]["replicas"]
             ready = min(available[one["metadata"]["uid"]], replicas)
-            # Pods that are not available are nobody's loss.
+            # Unavailable Pods can always be removed.
             drop = (replicas - ready) + min(ready, max(spare, 0))
             spare -= min(ready, max(spare, 0))
             if drop and replicas:
@@ -194,7 +192,7 @@ class Deployments:
 
 
 def share_of(value: int | str, of: int, *, up: bool) -> int:
-    """An absolute number or a percentage: surge is rounded up, what may be unavailable down."""
+    """An absolute number or a percentage; maxSurge is rounded up, maxUnavailable down."""
     if isinstance(value, int):
         return value
     part = int(value.removesuffix("%")) * of

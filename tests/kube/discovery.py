@@ -1,4 +1,4 @@
-"""What the API server says of itself: version, health, groups and resources, schemas."""
+"""The API server's discovery: version, health, groups and resources, schemas."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tests.kube.kinds import KINDS
 
 
 def fixed_of(path: str) -> Any:
-    """None: the path is about objects."""
+    """None for a path of objects."""
     if path == "/version":
         return {"major": "1", "minor": "30", "gitVersion": "v1.30.0", "platform": "linux/amd64"}
     if path in ("/healthz", "/readyz", "/livez"):

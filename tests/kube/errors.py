@@ -1,4 +1,4 @@
-"""Refusals in the shape of meta/v1 Status."""
+"""Errors as meta/v1 Status."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ REASONS = {
 
 
 class Refused(Exception):
-    """An answer of the API server other than success."""
+    """An error response of the API server."""
 
     def __init__(self, code: int, message: str, *, reason: str = "", details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ def forbidden(resource: str, name: str, why: str) -> Refused:
 
 
 def invalid(kind: str, name: str, causes: list[tuple[str, str]]) -> Refused:
-    """`causes`: (field, what is wrong with it)."""
+    """`causes`: (field, message)."""
     text = ", ".join(f"{field}: {why}" for field, why in causes)
     listed = [{"reason": "FieldValueInvalid", "message": why, "field": field} for field, why in causes]
     return Refused(422, f'{kind} "{name}" is invalid: {text}', details={"name": name, "kind": kind, "causes": listed})

@@ -1,4 +1,4 @@
-"""Faults on demand, as tests order them."""
+"""Injected faults."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tests.kube.recorder import Request
 
 @dataclass(slots=True)
 class Fault:
-    """`times` requests that match are answered with `status`; `delay_sec` before each answer. Empty fields match everything."""
+    """The next `times` matching requests get `status` after `delay_sec`. Empty fields match everything."""
 
     status: int = 0
     times: int = 1
@@ -42,7 +42,7 @@ class Faults:
         self.expire_continue = self.stall_namespaces = False
 
     async def strike(self, request: Request, *, after: bool = False) -> None:
-        """Waits and raises as ordered."""
+        """Delays the request or raises, if a fault matches."""
         for fault in list(self.ordered):
             if fault.after != after or not fault.takes(request):
                 continue

@@ -1,8 +1,8 @@
-"""Which fields an object has, and who owns them: managedFields' FieldsV1, and server-side apply upon it.
+"""Fields of an object and their owners: FieldsV1 in managedFields, and server-side apply based on it.
 
 A path is a tuple of elements as FieldsV1 writes them: `f:name`, `k:{"name":"a"}` (item of a list with keys), `v:"x"` (item of a set).
-The schema says what merges and what is one value. The order of work is that of Kubernetes' structured-merge-diff: conflicts, merge, then
-removal of what this manager applied before and nobody wants any more.
+The schema decides what merges and what is atomic. The steps are those of Kubernetes' structured-merge-diff: conflicts, merge, then removal
+of fields that this manager applied before and no manager owns any more.
 """
 
 import json
@@ -25,18 +25,18 @@ def _text(value: Any) -> str:
 
 
 def key_of(item: dict[str, Any], keys: tuple[str, ...], schema: Schema) -> str:
-    """The element of a list's item; an absent key has its schema's default."""
+    """The path element of a list item; a missing key gets its schema's default."""
     values = {key: item.get(key, "TCP" if key == "protocol" else child_of(schema, key).get("default")) for key in keys}
     return "k:" + _text({key: value for key, value in values.items() if value is not None})
 
 
 def fields_of(value: Any, schema: Schema) -> set[Path]:
-    """The leaves that this value sets, and the items of lists with keys."""
+    """The leaves that a value sets, and the items of keyed lists."""
     return set(values_of(value, schema))
 
 
 def values_of(value: Any, schema: Schema) -> dict[Path, Any]:
-    """The same with their values; an item of a list has none of its own."""
+    """The same paths with their values; list items have no value."""
     found: dict[Path, Any] = {}
     _walk(value, schema, (), found)
     return found
@@ -56,7 +56,7 @@ def _walk(value: Any, schema: Schema, path: Path, found: dict[Path, Any]) -> Non
 
 
 def children_of(value: Any, schema: Schema) -> dict[str, tuple[Any, Schema]] | None:
-    """By element; None: one value that does not merge."""
+    """Children by path element; None for an atomic value."""
     if isinstance(value, dict) and is_granular_map(schema):
         return {f"f:{name}": (item, child_of(schema, name)) for name, item in value.items()}
     if isinstance(value, list):
@@ -98,7 +98,7 @@ def from_fields_v1(tree: dict[str, Any], path: Path = ()) -> set[Path]:
 
 
 def merged(live: Any, applied: Any, schema: Schema) -> Any:
-    """What is applied wins; what only lives stays. Items keep their order: the applied ones in theirs, then the others."""
+    """Applied values win; fields that only the live object has stay. Applied items come first, in their order, then the others."""
     if isinstance(applied, dict) and isinstance(live, dict) and is_granular_map(schema):
         both = dict(live)
         for name, value in applied.items():
@@ -113,7 +113,7 @@ def merged(live: Any, applied: Any, schema: Schema) -> Any:
 
 
 def without(value: Any, schema: Schema, removed: set[Path], path: Path = ()) -> Any:
-    """The value without these paths and all below them."""
+    """The value without these paths and everything below them."""
     if not any(item[: len(path)] == path for item in removed):
         return value
     children = children_of(value, schema)
@@ -130,20 +130,20 @@ def without(value: Any, schema: Schema, removed: set[Path], path: Path = ()) -> 
 
 
 def with_parents(paths: set[Path]) -> set[Path]:
-    """And the named fields above them: who owns a leaf keeps the structure around it."""
+    """Adds the parent fields: the owner of a leaf keeps the structure around it."""
     return paths | {path[:depth] for path in paths for depth in range(1, len(path))}
 
 
 def applied_over(live: Any, applied: Any, schema: Schema, *, before: set[Path], others: set[Path]) -> Any:
     """`before`: what this manager applied last time; `others`: what the other managers own."""
     now = fields_of(applied, schema)
-    # The metadata of an object is never anybody's alone.
+    # Every object keeps its metadata, even when no manager owns it.
     removed = with_parents(before) - with_parents(now | others) - {("f:metadata",)}
     return without(merged(live, applied, schema), schema, removed)
 
 
 def changed_fields(old: Any, new: Any, schema: Schema) -> tuple[set[Path], set[Path]]:
-    """(set or changed, gone) between two states of an object."""
+    """(set or changed, removed) between two states of an object."""
     was, now = values_of(old, schema), values_of(new, schema)
     changed = {path for path, value in now.items() if path not in was or was[path] != value}
     return changed, set(was) - set(now)

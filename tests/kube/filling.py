@@ -1,4 +1,4 @@
-"""What the server fills in when an object is written: defaults, addresses, labels and selectors."""
+"""Values that the server sets on a write: defaults, addresses, labels and selectors."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,6 @@ from tests.kube.writers import Object
 
 
 def prepare(item: Object, old: Object | None, addresses: Iterator[int]) -> None:
-    """What the server fills in."""
     for text, value in (item.pop("stringData", None) or {}).items() if item["kind"] == "Secret" else ():
         item.setdefault("data", {})[text] = patches.base64_of(value)
     try:

@@ -1,7 +1,7 @@
-"""What the stand-in runs as the builder's image: takes kaniko's arguments, does what the Dockerfile says with folders of this machine in
-place of layers, writes an OCI layout, and makes the image known to the kubelet.
+"""The stand-in's builder image: takes kaniko's arguments, executes the Dockerfile with folders on this machine instead of layers, writes an
+OCI layout, and registers the image with the kubelet.
 
-Only what sless's own Dockerfiles say is understood; anything else ends it. It fails, and says so, as kaniko does.
+It supports only the instructions in sless's own Dockerfiles and exits on any other. Its failures and messages are those of kaniko.
 """
 
 import json
@@ -20,9 +20,9 @@ _EXECUTED = re.compile(r"(?<![\w./-])(/app/deps|/app/function|/sless-build/env|/
 
 
 def image_of(control: str, folder: Path) -> dict[str, object]:
-    """As `KubeCluster.add_image` takes it. Its images' folders are made in `folder`."""
+    """For `KubeCluster.add_image`. Built images get their folders in `folder`."""
     env = {
-        # In hex, because the kubelet takes paths below /tmp for the container's own.
+        # In hex, because the kubelet translates paths below /tmp to the container's.
         "IMAGES": str(folder).encode().hex(), "CONTROL": control, "BUILD_ENV": "/sless-build/env",
         "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PATH": os.environ["PATH"],
     }  # fmt: skip
@@ -94,7 +94,7 @@ class Build:
             "/tmp/npm": str(self.deps.parent / "npm"),
         }  # fmt: skip
         here = _EXECUTED.sub(lambda found: paths[found[1]], command).replace("python3 ", f"{sys.executable} ", 1)
-        # A builder that is killed leaves what pip has there: it goes with the cluster.
+        # A killed builder leaves pip's files there; they are removed with the cluster.
         temporary = self.deps.parent / "tmp"
         temporary.mkdir(exist_ok=True)
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.deps.parent), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}

@@ -1,4 +1,4 @@
-"""Images that the stand-in's kubelet knows: what a container of them runs on this machine."""
+"""Images that the stand-in's kubelet knows, and what their containers run on this machine."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """As an OCI image configuration, with folders of this machine in place of layers: `paths` are paths in the container → paths here."""
+    """Like an OCI image configuration, with folders instead of layers: `paths` maps paths in the container to paths on this machine."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Image:
 
 
 def runtime_image(runtime: str) -> dict[str, Any]:
-    """What runtimes/<runtime>/Dockerfile makes, as `Image.of` takes it. Raises KeyError for a runtime that has no image to run on."""
+    """The image that runtimes/<runtime>/Dockerfile builds, for `Image.of`. Raises KeyError for a runtime without one."""
     folder = str(ROOT / "runtimes" / runtime)
     common = {"HOME": "/tmp", "SLESS_PORT": "8080", "SLESS_CODE_DIR": "/app/function"}
     images = {
@@ -39,7 +39,7 @@ def runtime_image(runtime: str) -> dict[str, Any]:
 
 
 def program_image(program: str, code: str = "") -> dict[str, Any]:
-    """What runtimes/go1.23/Dockerfile leaves: a static program, and the code beside it."""
+    """The image that runtimes/go1.23/Dockerfile builds: a static program with the code next to it."""
     paths = {"/program": program, **({"/app/function": code} if code else {})}
     return {"entrypoint": ["/program"], "env": {"HOME": "/tmp", "SLESS_PORT": "8080"}, "workdir": "/", "paths": paths}
 

@@ -1,4 +1,4 @@
-"""Jobs: their Pods, tries, deadlines, and how long an ended one stays."""
+"""Jobs: Pods, attempts, deadlines, and removal after ttlSecondsAfterFinished."""
 
 import time
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class Jobs:
         self._end(job, active, counts, ending)
 
     def _ending(self, job: Object, failed: int, succeeded: int) -> Object | None:
-        """The condition that ends it, if it is at its end. What was decided stays, whatever becomes of the pods."""
+        """The condition that ends the Job, if any. Once decided, it stays whatever happens to the Pods."""
         spec = job["spec"]
         finals = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
         for decided in (job.get("status") or {}).get("conditions") or []:
@@ -72,7 +72,7 @@ class Jobs:
         return None
 
     def _start_pod(self, job: Object, failed: int) -> bool:
-        """False when the cluster refuses it, or when it is to wait after a failure."""
+        """False if admission rejects the Pod, or if the Job must back off after a failure."""
         try:
             create_pod(self.registry, job, job["spec"]["template"])
             return True
@@ -82,7 +82,7 @@ class Jobs:
             return False
 
     def _end(self, job: Object, active: list[Object], counts: Object, ending: Object) -> None:
-        """First the pods go, then the Job has ended."""
+        """Deletes the Pods first; the Job ends once they are gone."""
         conditions = (job.get("status") or {}).get("conditions") or []
         first = "SuccessCriteriaMet" if ending["type"] == "Complete" else "FailureTarget"
         conditions = with_condition(conditions, {**ending, "type": first})

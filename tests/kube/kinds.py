@@ -1,4 +1,4 @@
-"""The kinds of object that the stand-in serves."""
+"""The kinds that the stand-in serves."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """As messages name it: `deployments.apps`."""
+        """As in messages: `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -65,7 +65,7 @@ def find_by_plural(group: str, version: str, plural: str) -> Kind | None:
 
 
 def kind_of(name: str) -> Kind:
-    """By its kind name, as `Deployment`."""
+    """By name, such as `Deployment`."""
     return _BY_KIND[name]
 
 

@@ -1,4 +1,4 @@
-"""Scheduler and kubelet of the one node."""
+"""Scheduler and kubelet of the only node."""
 
 import itertools
 import socket
@@ -24,7 +24,7 @@ NODE_OBJECT: Object = {
 
 
 class Addresses:
-    """A loopback network of this stand-in's own, 127.N.0.0/16: pods listen on the same port without meeting those of other test runs."""
+    """A loopback network per stand-in, 127.N.0.0/16, so that Pods of concurrent test runs can listen on the same port."""
 
     def __init__(self) -> None:
         for second in range(10, 250):
@@ -64,7 +64,7 @@ class Kubelet:
             worker = self.workers.pop(uid, None)
             if worker is not None and worker.end is None:
                 worker.abort()
-            # Somebody may fit now.
+            # A waiting Pod may fit now.
             for pod in list(self._waiting.values()):
                 self._schedule(pod)
         elif item["metadata"].get("deletionTimestamp") and uid in self.workers:
@@ -88,7 +88,7 @@ class Kubelet:
         self.workers[pod["metadata"]["uid"]] = PodWorker(self.node, pod, script, self._addresses.next())
 
     def _problem_of(self, pod: Object) -> str:
-        """Why the node does not take it."""
+        """Why the Pod does not fit on the node."""
         node = self.node.registry.get("Node", "", NODE)
         labels = node["metadata"].get("labels") or {}
         if any(labels.get(key) != value for key, value in (pod["spec"].get("nodeSelector") or {}).items()):
@@ -102,7 +102,7 @@ class Kubelet:
         return ""
 
     def read_log(self, pod: Object, query: dict[str, str]) -> Any:
-        """Bytes, or an async iterator when it is followed. Raises Refused."""
+        """Bytes, or an async iterator with `follow`. Raises Refused."""
         name = pod["metadata"]["name"]
         known = [one["name"] for one in admission.containers_of(pod["spec"])]
         container = query.get("container") or (known[0] if len(known) == 1 else "")
@@ -113,7 +113,7 @@ class Kubelet:
         worker = self.workers.get(pod["metadata"]["uid"])
         logs = worker.logs[container] if worker is not None else []
         if query.get("previous") == "true":
-            # While it waits for its next start, the last run is the previous one.
+            # While the container waits for its restart, its last run counts as the previous one.
             state = next((one for one in worker.state.main if one.name == container), None) if worker else None
             if logs and state is not None and not state.running_since and state.ended is None:
                 return logs[-1].read(query)
@@ -133,7 +133,7 @@ class Kubelet:
         return "ContainerCreating"
 
     def reset(self) -> None:
-        """Ends every container and forgets what was ordered."""
+        """Ends every container and clears all scripts."""
         for worker in list(self.workers.values()):
             worker.abort()
         self.workers.clear()

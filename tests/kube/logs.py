@@ -1,4 +1,4 @@
-"""What a container wrote, as the log subresource gives it."""
+"""Container logs, as the log subresource returns them."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ KEPT_BYTES = 16 * 2**20
 
 @dataclass(slots=True)
 class Log:
-    """Lines of one run of one container. The last line may be open."""
+    """Lines of one run of one container. The last may be incomplete."""
 
     lines: list[tuple[float, bytes]] = field(default_factory=list)
     ended: bool = False

@@ -1,4 +1,4 @@
-"""How controllers work here: keys are queued when something changes, one task per controller takes them in turn."""
+"""Control loops: changes enqueue keys, and one task per controller takes them in turn."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 
 class Loop:
-    """Calls `sync(namespace, name)` for keys that were added; `later` adds one after a while. What goes wrong is told to `failed`."""
+    """Calls `sync(namespace, name)` for each added key; `later` adds one after a delay. Errors go to `failed`."""
 
     def __init__(self, sync: Callable[[str, str], None], failed: Callable[[str], None]) -> None:
         self._sync, self._failed = sync, failed
@@ -31,7 +31,7 @@ class Loop:
         self.add(item["metadata"].get("namespace", ""), item["metadata"]["name"])
 
     def later(self, seconds: float, namespace: str, name: str) -> None:
-        """The earliest of several wins."""
+        """The earliest of several delays wins."""
         key, due = (namespace, name), time.monotonic() + max(seconds, 0)
         known = self._timers.get(key)
         if known is not None and known[0] <= due:
@@ -55,7 +55,7 @@ class Loop:
 
 
 def add_owners(registry: Registry, loop: Loop, item: Object, kind: str) -> None:
-    """Queues the owners of this kind."""
+    """Enqueues the owners of this kind."""
     for reference in item["metadata"].get("ownerReferences") or []:
         if reference["kind"] == kind and reference.get("controller"):
             loop.add(item["metadata"].get("namespace", ""), reference["name"])

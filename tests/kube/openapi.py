@@ -1,4 +1,4 @@
-"""As much of `/openapi/v3` as clients look at first: that each kind takes `fieldValidation`, so that the server checks."""
+"""The part of `/openapi/v3` that clients read first: each kind supports `fieldValidation`, so the server validates."""
 
 from typing import Any
 

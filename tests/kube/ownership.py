@@ -1,4 +1,4 @@
-"""managedFields: who owns which field, and what an apply does to the others."""
+"""managedFields: owners of each field, and the effect of an apply on other owners."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ def owners_of(item: Object) -> Owners:
 
 
 def _managed_fields(item: Object, owners: Owners, before: list[Object]) -> list[Object]:
-    """An entry whose fields did not change keeps its time, so that a write without a change changes nothing."""
+    """An entry whose fields did not change keeps its time, so a write without changes leaves the object as it is."""
     known = {(entry["manager"], entry["operation"], entry.get("subresource", "")): entry for entry in before}
     entries = []
     for key, paths in sorted(owners.items(), key=lambda pair: pair[0]):
@@ -40,7 +40,7 @@ def _managed_fields(item: Object, owners: Owners, before: list[Object]) -> list[
 
 
 def check_conflicts(live: Object, schema: fieldsets.Schema, wanted: dict[fieldsets.Path, Any], owners: Owners, writer: Writer) -> None:
-    """Without force: 409 naming owners and fields. With it the others lose those fields."""
+    """Without force, 409 that names owners and fields; with force, the other managers lose those fields."""
     values = fieldsets.values_of(live, schema)
     mine = (writer.manager, "Apply", writer.subresource)
     found = []
@@ -50,7 +50,7 @@ def check_conflicts(live: Object, schema: fieldsets.Schema, wanted: dict[fieldse
         differ = {
             path
             for path in paths & set(wanted)
-            # What is empty says nothing that could be contradicted.
+            # Empty values cannot conflict.
             if not path[-1].startswith("k:") and wanted[path] not in ({}, []) and values.get(path) != wanted[path]
         }
         if differ and writer.force:
@@ -66,7 +66,7 @@ def check_conflicts(live: Object, schema: fieldsets.Schema, wanted: dict[fieldse
 
 
 def own(item: Object, wanted: Object, old: Object | None, how: tuple[Writer, bool, Owners]) -> None:
-    """Writes managedFields. An apply owns what it says, another write what it changed. `how`: (writer, applied, owners so far)."""
+    """Writes managedFields. An apply owns the fields it sets, another write those it changes. `how`: (writer, applied, owners so far)."""
     writer, applied, owners = how
     kind = kind_of(item["kind"])
     schema = resolve(schema_of(kind.kind, kind.api_version))

@@ -1,4 +1,4 @@
-"""The three older kinds of patch: JSON patch, merge patch, strategic merge patch."""
+"""JSON patch, merge patch and strategic merge patch."""
 
 import base64
 import copy

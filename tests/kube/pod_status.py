@@ -1,4 +1,4 @@
-"""A Pod's status as the kubelet tells it, from the states of its containers. Pure."""
+"""A Pod's status as the kubelet reports it, from the states of its containers. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ TAIL_LINES, TAIL_BYTES = 80, 2048
 
 @dataclass(slots=True)
 class State:
-    """One container: `waiting` (reason, message), running since, or the last end."""
+    """One container: `waiting` (reason, message), running since, or last termination."""
 
     name: str
     image: str
@@ -41,7 +41,7 @@ class State:
         self.running_since, self.ready, self.started = "", False, False
 
     def set_backing_off(self, message: str) -> None:
-        """After an end, until it starts again."""
+        """Between a termination and the next start."""
         self.last_end, self.ended = self.ended or self.last_end, None
         self.waiting = ("CrashLoopBackOff", message)
 
@@ -83,7 +83,7 @@ class PodState:
         return "Running" if begun else "Pending"
 
     def status(self, before: list[Object], started: str) -> Object:
-        """`before`: the conditions so far, whose times stay while they hold."""
+        """`before`: the previous conditions; unchanged ones keep their times."""
         ready = bool(self.main) and all(one.ready for one in self.main)
         why = "" if ready else "ContainersNotReady" if self.phase() in ("Pending", "Running") else "PodCompleted"
         unready = [one.name for one in self.main if not one.ready]

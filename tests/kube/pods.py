@@ -1,4 +1,4 @@
-"""One Pod from its binding to its end: volumes, containers, probes, restarts, grace."""
+"""One Pod from binding to deletion: volumes, containers, probes, restarts, grace period."""
 
 import asyncio
 import traceback
@@ -26,7 +26,7 @@ CRASH_BACKOFF_SEC = 1.0
 
 @dataclass(slots=True)
 class Node:
-    """What Pods share."""
+    """What the Pods of the node share."""
 
     registry: Registry
     images: dict[str, Image]
@@ -81,7 +81,7 @@ class PodWorker:
         if pod is not None:
             self.node.registry.record_event(pod, type_, reason, message)
 
-    # --- its way ---
+    # --- lifecycle ---
 
     async def _run(self) -> None:
         self.publish()
@@ -110,7 +110,7 @@ class PodWorker:
                 await asyncio.sleep(LOOK_SEC)
 
     async def _run_container(self, spec: Object, state: State, made: dict[str, Path], *, restart: str) -> bool:
-        """Until it needs no more starts; whether its last end was a good one."""
+        """Runs and restarts the container until it needs no restart; returns whether it ended successfully."""
         failures = 0
         while not self.stopping:
             container = await self._launch(spec, state, made)
@@ -118,7 +118,6 @@ class PodWorker:
             code = await container.wait()
             watching.cancel()
             self.running.pop(spec["name"], None)
-            # Whoever stops the Pod tells its last state.
             tail = (
                 container.log.tail(TAIL_LINES, TAIL_BYTES)
                 if spec.get("terminationMessagePolicy") == "FallbackToLogsOnError" and code
@@ -133,7 +132,7 @@ class PodWorker:
         return False
 
     async def _back_off(self, state: State, failures: int) -> None:
-        """The first restart is at once, then it takes longer each time."""
+        """Restarts immediately the first time, then after growing delays."""
         pause = 0.0 if failures == 1 else min(self.node.crash_backoff_sec * 2 ** (failures - 2), 300)
         if pause:
             text = f"back-off {pause:g}s restarting failed container={state.name} pod={self.name}_{self.namespace}({self.uid})"
@@ -146,7 +145,7 @@ class PodWorker:
         state.restarts += 1
 
     async def _launch(self, spec: Object, state: State, made: dict[str, Path]) -> Container:
-        """Waits for what is missing: image, Secret; returns the running container."""
+        """Waits for a missing image or Secret, then returns the running container."""
         while True:
             container = await self._try_launch(spec, state, made)
             if container is not None:
@@ -251,10 +250,10 @@ class PodWorker:
             state.started, state.ready = started, ready
             self.publish()
 
-    # --- its end ---
+    # --- termination ---
 
     def stop(self, grace_sec: float) -> None:
-        """As after a DELETE: preStop, SIGTERM, and SIGKILL at the end of the grace period. A second, shorter one counts."""
+        """After a DELETE: preStop, SIGTERM, and SIGKILL at the end of the grace period. A later, shorter period replaces it."""
         if self.stopping:
             asyncio.get_running_loop().call_later(grace_sec, self._kill_all)
             return
@@ -279,7 +278,7 @@ class PodWorker:
         hook = (container.spec.get("lifecycle") or {}).get("preStop")
         if hook and isinstance(container, ProcessContainer):
             running = asyncio.create_task(probes.run_hook(hook, container, self.state.address))
-            # A container that ends by itself needs no hook any more.
+            # The hook is cancelled if the container exits first.
             await asyncio.wait([running, self.work], return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 running.cancel()
@@ -292,7 +291,7 @@ class PodWorker:
             container.kill()
 
     def abort(self) -> None:
-        """The Pod is gone: nothing of it may run."""
+        """Kills everything: the Pod no longer exists."""
         self.stopping = True
         self._kill_all()
         self.work.cancel()

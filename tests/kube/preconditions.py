@@ -1,4 +1,4 @@
-"""What must hold before an object is written: its place, its version; and how long a Pod gets to end in."""
+"""Checks before a write: namespace, name and version; and a Pod's grace period."""
 
 from tests.kube.admission import Stored
 from tests.kube.errors import Refused, forbidden, not_found
@@ -27,7 +27,7 @@ def check_place(registry: Stored, kind: Kind, namespace: str, item: Object) -> s
 
 
 def check_version(kind: Kind, old: Object, new: Object) -> None:
-    """Raises Refused (409) for one that was read before somebody else wrote it."""
+    """Raises Refused (409) if the object has been written since it was read."""
     metadata, found = new.get("metadata") or {}, old["metadata"]
     for key in ("uid", "resourceVersion"):
         if metadata.get(key) not in (None, found[key]):

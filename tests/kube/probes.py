@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 async def find_failure(probe: Object, container: Container, address: str) -> str | None:
-    """None when it succeeds, else why not."""
+    """None on success, else the reason."""
     try:
         return await asyncio.wait_for(_carried_out(probe, container, address), probe.get("timeoutSeconds", 1))
     except TimeoutError:
@@ -56,7 +56,7 @@ def _port(port: int | str, container: Container) -> int:
 
 
 async def run_hook(hook: Object, container: Container, address: str) -> str | None:
-    """A preStop hook: None, or why it failed."""
+    """Runs a preStop hook. None on success, else the reason."""
     try:
         return await _carried_out(hook, container, address)
     except OSError as error:

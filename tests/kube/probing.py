@@ -1,4 +1,4 @@
-"""The probes of one running container: startup, then readiness and liveness, and what follows from them."""
+"""The probes of one running container: startup, then readiness and liveness, and their effects."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ UNREADY_PERIOD_SEC = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Probing:
-    """`mark` is told whether the container is ready, `tell` what events say; `grace_sec` is what it gets to end in."""
+    """`mark` receives readiness, `tell` the texts of events; `grace_sec` is the container's grace period."""
 
     container: Container
     address: str
@@ -39,7 +39,7 @@ class Probing:
         self.mark(ready)
 
     async def _startup(self, probe: Object) -> bool:
-        """False when it never came up and was ended."""
+        """False if the startup probe never succeeded and the container was ended."""
         period = probe["periodSeconds"]
         deadline = asyncio.get_running_loop().time() + probe.get("initialDelaySeconds", 0) + period * probe["failureThreshold"]
         while (failure := await probes.find_failure(probe, self.container, self.address)) is not None:

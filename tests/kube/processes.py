@@ -1,4 +1,4 @@
-"""Containers: real processes of this machine, or what a script says."""
+"""Containers: real processes on this machine, or scripted ones."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class Groups:
-    """Process groups that end with the stand-in: told to its reaper."""
+    """Reports process groups to the reaper, so that they end with the stand-in."""
 
     def __init__(self, reaper: IO[bytes]) -> None:
         self._reaper = reaper
@@ -31,7 +31,7 @@ class Groups:
 
 
 class Container(Protocol):
-    """One run of one container. `wait` gives its exit code as a shell would (128 + signal)."""
+    """One run of one container. `wait` returns its exit code as a shell does (128 + signal)."""
 
     spec: Object
     log: Log
@@ -45,7 +45,7 @@ class Container(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a process needs. `command` and `environ` are in terms of this machine; `translate` turns a container's text into it."""
+    """What a process needs. `command` and `environ` have paths of this machine; `translate` converts a container's text."""
 
     command: tuple[str, ...]
     environ: dict[str, str]
@@ -62,9 +62,9 @@ class ProcessContainer:
         self._output: asyncio.Task[None] | None = None
 
     async def launch(self) -> int:
-        """Its process group. Raises OSError when it cannot be executed."""
+        """Returns the process group. Raises OSError if the command cannot be executed."""
         start = self._start
-        # A pipe of our own: with asyncio's, `wait` would wait for every child that holds it.
+        # With asyncio's own pipe, `wait` would wait for every child that holds it.
         ours, theirs = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -93,7 +93,7 @@ class ProcessContainer:
     async def wait(self) -> int:
         assert self._process is not None and self._output is not None
         code = await self._process.wait()
-        # With the first process of a container everything in it ends.
+        # Everything in a container ends with its first process.
         self._signal(signal.SIGKILL)
         try:
             await asyncio.wait_for(asyncio.shield(self._output), 5)
@@ -104,7 +104,7 @@ class ProcessContainer:
         return 128 - code if code < 0 else code
 
     def terminate(self) -> None:
-        """SIGTERM to the first process alone, as a container runtime does."""
+        """SIGTERM to the first process only, as a container runtime sends it."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
 
@@ -119,7 +119,7 @@ class ProcessContainer:
                 pass
 
     async def execute(self, command: list[str]) -> tuple[int, str]:
-        """(exit code, output) of a command inside."""
+        """(exit code, output) of a command in the container."""
         start = self._start
         process = await asyncio.create_subprocess_exec(
             *(start.translate(part) for part in command), cwd=start.folder, env=start.environ, stdin=asyncio.subprocess.DEVNULL,

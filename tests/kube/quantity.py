@@ -21,13 +21,13 @@ def _split(text: str) -> tuple[Decimal, str]:
 
 
 def value_of(text: str | int | float) -> Decimal:
-    """In units: bytes, cores. Raises ValueError."""
+    """In base units (bytes, cores). Raises ValueError."""
     number, unit = _split(str(text))
     return number * (_BINARY.get(unit) or _DECIMAL[unit])
 
 
 def canonical(text: str | int | float) -> str:
-    """No fraction, the largest unit that leaves a whole number, in the family (binary or decimal) that it was written in."""
+    """A whole number in the largest possible unit, binary or decimal as in the input."""
     number, unit = _split(str(text))
     value = number * (_BINARY.get(unit) or _DECIMAL[unit])
     if value == 0:
@@ -40,7 +40,7 @@ def canonical(text: str | int | float) -> str:
 
 
 def text_of(value: Decimal, like: str) -> str:
-    """A computed value for a status: memory in binary units, everything else in decimal ones."""
+    """A computed value for a status: memory in binary units, everything else in decimal units."""
     if "memory" in like or "storage" in like:
         return canonical(f"{int(value / 1024)}Ki") if value % 1024 == 0 else str(int(value))
     return canonical(str(value))

@@ -1,11 +1,11 @@
-"""A real cluster, when SLESS_TEST_KUBECONFIG names one. CONTRIBUTING.md says what it needs."""
+"""A real cluster, if SLESS_TEST_KUBECONFIG names one. CONTRIBUTING.md lists its requirements."""
 
 import os
 from typing import Any
 
 from sless.config import load
 
-# Read when the module is: a test's own environment holds nothing of the developer's.
+# Read on import, because tests run without the developer's environment.
 _GIVEN = {name: value for name, value in os.environ.items() if name.startswith(("SLESS_TEST_", "SLESS_RUNTIME_IMAGE_"))}
 
 
@@ -18,12 +18,12 @@ def has_registry() -> bool:
 
 
 def environ() -> dict[str, str]:
-    """For a server: SLESS_TEST_X is SLESS_X, SLESS_RUNTIME_IMAGE_* are themselves."""
+    """A server's environment: SLESS_TEST_X becomes SLESS_X, SLESS_RUNTIME_IMAGE_* stay."""
     return {"SLESS_BACKEND": "kubernetes", **{name.replace("SLESS_TEST_", "SLESS_"): value for name, value in _GIVEN.items()}}
 
 
 def settings() -> dict[str, Any]:
-    """The same as fields of Settings."""
+    """The same, as fields of Settings."""
     given = environ()
     loaded = load(given)
     return {name: getattr(loaded, name) for name in (key.removeprefix("SLESS_").lower() for key in given) if name != "backend"}

@@ -1,6 +1,6 @@
-"""Ends every container when the stand-in is gone, however it went: a process that reads group ids from its stdin until EOF.
+"""Ends every container when the stand-in ends, even if killed: a process that reads group ids from stdin until EOF.
 
-`+123` a container's process group has begun, `-123` it has ended. At EOF those that are left are killed and the folder (argument) removed.
+`+123`: a container's process group has started, `-123`: it has ended. At EOF it kills the remaining groups and removes FOLDER (argument).
 """
 
 import os

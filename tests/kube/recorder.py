@@ -1,4 +1,4 @@
-"""What clients asked: each request as RBAC sees it, what was wrong with bodies, and rules that may be enforced."""
+"""Records each request as RBAC sees it and the errors in bodies; optionally enforces rules."""
 
 import collections
 from dataclasses import asdict, dataclass, field
@@ -42,7 +42,7 @@ class Recorder:
         self.requests.append(request)
 
     def check_allowed(self, request: Request) -> None:
-        """Raises Refused (403) when rules are set for this user and none allows the request."""
+        """Raises Refused (403) if this user has rules and none allows the request."""
         rules = self.rules.get(request.user)
         if rules is None or rules.allow(request):
             return

@@ -1,6 +1,6 @@
-"""The objects, and what writing one means: versions, ownership of fields, deletion with finalizers and grace. No HTTP here.
+"""The objects and their writes: versions, field ownership, deletion with finalizers and grace periods. No HTTP here.
 
-Objects are replaced, never changed in place: whoever holds one holds a snapshot.
+Objects are replaced, never changed in place, so every reference is a snapshot.
 """
 
 import collections
@@ -47,7 +47,7 @@ class Registry:
     _addresses: Iterator[int] = field(default_factory=lambda: iter(range(1, 60000)))
 
     def clear(self) -> None:
-        """As on the first day; nobody is told."""
+        """Removes everything without sending events."""
         self._objects.clear()
         self.events.clear()
         self.warnings.clear()
@@ -65,7 +65,7 @@ class Registry:
         return found
 
     def items(self, kind: str, namespace: str | None = None) -> list[Object]:
-        """By namespace and name."""
+        """Sorted by namespace and name."""
         found = self._objects[kind]
         return [found[key] for key in sorted(found) if namespace is None or key[0] == namespace]
 
@@ -159,7 +159,7 @@ class Registry:
     def _update(self, kind: Kind, old: Object, new: Object, writer: Writer, applied: "tuple[Object, Owners] | None") -> Object:
         check_version(kind, old, new)
         metadata = new.setdefault("metadata", {})
-        # Who sends managedFields says anew who owns what.
+        # A body with managedFields replaces the owners.
         owners = owners_of(new if metadata.get("managedFields") else old)
         for key in _SERVERS_METADATA:
             metadata.pop(key, None)
@@ -185,7 +185,7 @@ class Registry:
         return self._settle(new, old)
 
     def write_status(self, item: Object, status: Object, *, merge: bool = True) -> Object:
-        """By a controller. Nothing happens when it says what was said; None for an object that is gone."""
+        """For controllers. Does nothing if the status is unchanged or the object no longer exists."""
         old = self.find(item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"])
         if old is None or old["metadata"]["uid"] != item["metadata"]["uid"]:
             return item
@@ -195,7 +195,7 @@ class Registry:
         return old if before == after else self._commit("MODIFIED", {**old, "status": after}, old)
 
     def write_metadata(self, item: Object, **changes: Any) -> Object:
-        """By a controller: `finalizers`, `annotations`, `ownerReferences` … replaced. An object that loses its last finalizer goes."""
+        """For controllers: replaces `finalizers`, `annotations`, `ownerReferences` … May complete a deletion."""
         old = self.find(item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"])
         if old is None or old["metadata"]["uid"] != item["metadata"]["uid"]:
             return item
@@ -203,7 +203,7 @@ class Registry:
         return self._settle({**old, "metadata": metadata}, old)
 
     def write_spec(self, item: Object, **changes: Any) -> Object:
-        """By a controller: fields of the spec replaced (nodeName, replicas)."""
+        """For controllers: replaces fields of the spec (nodeName, replicas)."""
         old = self.get(item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"])
         new = {**old, "spec": {**old["spec"], **changes}, "metadata": dict(old["metadata"])}
         if item["kind"] in _WITH_GENERATION and new["spec"] != old["spec"]:
@@ -211,7 +211,7 @@ class Registry:
         return self._settle(new, old)
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> tuple[Object, bool]:
-        """(object, whether it is gone)."""
+        """(object, whether it has been removed)."""
         old = self.get(kind.kind, namespace, name)
         metadata = old["metadata"]
         if options.uid not in (None, metadata["uid"]) or options.resource_version not in (None, metadata["resourceVersion"]):
@@ -242,7 +242,7 @@ class Registry:
         return self._settle(new, old), False
 
     def remove(self, item: Object) -> None:
-        """Really, by the part that finishes a deletion."""
+        """Removes the object itself, at the end of a deletion."""
         old = self.find(item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"])
         if old is not None and old["metadata"]["uid"] == item["metadata"]["uid"]:
             self._commit("DELETED", old, old)
@@ -269,10 +269,10 @@ class Registry:
             listener(event, item, old)
         return item
 
-    # --- what controllers share ---
+    # --- for controllers ---
 
     def record_event(self, about: Object, type_: str, reason: str, message: str) -> None:
-        """An Event about an object; the same one again only counts up."""
+        """Creates an Event about an object; a repeated one only increases its count."""
         namespace = about["metadata"].get("namespace", "default")
         name = f"{about['metadata']['name']}.{uuid.uuid5(uuid.NAMESPACE_OID, about['metadata']['uid'] + reason + message).hex[:16]}"
         place = self.find("Namespace", "", namespace)
@@ -293,5 +293,5 @@ class Registry:
         self.create(kind_of("Event"), namespace, item, CONTROLLER)
 
     def pods_of(self, owner: Object, selector: Object | None) -> list[Object]:
-        """The Pods that this controller object owns and its selector takes."""
+        """The Pods that a controller object owns and its selector matches."""
         return [pod for pod in self.owned_by("Pod", owner) if selector_matches(selector, pod["metadata"].get("labels") or {})]

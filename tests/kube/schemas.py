@@ -1,4 +1,4 @@
-"""The published schemas, from kubernetes-validate's strict set, loaded once: what is wrong with a body, and how its lists merge."""
+"""The published schemas, from kubernetes-validate's strict set, loaded once: errors of a body, and how its lists merge."""
 
 import functools
 import json
@@ -35,7 +35,7 @@ def _registry(version: str) -> Any:
 
 @functools.cache
 def _validator(version: str, api_version: str, kind: str) -> Draft202012Validator | None:
-    """None: no such kind in that version. File names are those of kubernetes_validate.validate."""
+    """None if that version has no such kind. File names are those of kubernetes_validate.validate."""
     short = "meta-v1" if kind == "DeleteOptions" else re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", api_version)
     path = _folder(version) / f"{kind.lower()}-{short}.json"
     if not path.is_file():
@@ -45,7 +45,7 @@ def _validator(version: str, api_version: str, kind: str) -> Draft202012Validato
 
 
 def mistakes_of(item: dict[str, Any], versions: tuple[str, ...] = (OLDEST, NEWEST), *, partial: bool = False) -> list[str]:
-    """What either schema refuses, one sentence each. `partial`: it is applied over an object, which has what is required."""
+    """Errors by either schema, one sentence each. `partial`: the body is applied to an object, so required fields may be missing."""
     api_version, kind = item.get("apiVersion", ""), item.get("kind", "")
     found = []
     for version in versions:
@@ -61,12 +61,12 @@ def mistakes_of(item: dict[str, Any], versions: tuple[str, ...] = (OLDEST, NEWES
     return found
 
 
-# --- how values merge -------------------------------------------------------------------------------------------------------------------
+# --- merging of values -------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def root_of(kind: str, api_version: str) -> str:
-    """The definition of a kind, by its group, version and kind."""
+    """The name of a kind's definition."""
     group, _, version = api_version.rpartition("/")
     wanted = {"group": group, "kind": kind, "version": version}
     for name, schema in _definitions(NEWEST)["$defs"].items():
@@ -76,7 +76,7 @@ def root_of(kind: str, api_version: str) -> str:
 
 
 def resolve(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Follows references; what stands beside a reference (list type, map type) wins."""
+    """Follows references; siblings of a reference (list type, map type) win."""
     seen: dict[str, Any] = {}
     while schema:
         seen = {**schema, **seen}
@@ -114,7 +114,7 @@ def list_type_of(schema: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def merge_key_of(schema: dict[str, Any]) -> str | None:
-    """Of a strategic merge patch; None: the list is replaced."""
+    """For a strategic merge patch; None if the list is replaced."""
     if "merge" not in schema.get("x-kubernetes-patch-strategy", "").split(","):
         return None
     return schema.get("x-kubernetes-patch-merge-key", "")

@@ -1,4 +1,4 @@
-"""What tests order of Pods that are to act instead of run."""
+"""Scripts for Pods that simulate instead of run."""
 
 import itertools
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ ACTS = ("ready", "complete", "crash", "oom", "pull_error", "unschedulable", "nev
 
 @dataclass(slots=True)
 class Script:
-    """Acts for Pods that match, the next `times` of them (0: all).
+    """Applies to the next `times` matching Pods (0: all).
 
-    `ready`: runs, Ready after `after_sec`. `never_ready`: runs, its probe fails. `complete`, `crash`, `oom`: ends after `after_sec` with
+    `ready`: runs, Ready after `after_sec`. `never_ready`: runs, its probe fails. `complete`, `crash`, `oom`: exits after `after_sec` with
     `exit_code`. `pull_error`, `unschedulable`: never starts. `pending`: stays ContainerCreating. `log` is written at the start.
     """
 
@@ -48,7 +48,7 @@ class Script:
 
 
 def take_script(scripts: list[Script], pod: dict[str, Any]) -> Script | None:
-    """The newest that matches; one that was ordered for a number of Pods is used up."""
+    """The newest matching script; counts down its `times`."""
     found = next((script for script in reversed(scripts) if script.takes(pod)), None)
     if found is not None and found.times:
         found.times -= 1

@@ -22,7 +22,7 @@ FIELDS = {
 
 
 def labels_match(text: str) -> Matches:
-    """Raises Refused for a selector that cannot be read."""
+    """Raises Refused for an invalid selector."""
     rules = [_rule(part) for part in _split(text)]
     return lambda item: all(rule(item.get("metadata", {}).get("labels") or {}) for rule in rules)
 
@@ -65,7 +65,7 @@ def _field(item: Any, path: list[str]) -> str:
 
 
 def selector_matches(selector: dict[str, Any] | None, labels: dict[str, str]) -> bool:
-    """A LabelSelector of an object's spec; None selects nothing, an empty one everything."""
+    """A LabelSelector of an object's spec; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):

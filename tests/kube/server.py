@@ -1,5 +1,5 @@
-"""The stand-in's process: `python -m tests.kube.server FOLDER`. Serves the API on a port of 127.0.0.1 and the tests' own interface on
-another; writes both ports as one JSON line on stdout and ends when its stdin does."""
+"""The stand-in's process: `python -m tests.kube.server FOLDER`. Serves the API on a port of 127.0.0.1 and the control interface on another,
+writes both ports as one JSON line to stdout, and exits at EOF on stdin."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ FIRST_NAMESPACES = ("default", "kube-system")
 
 
 def application(answer: Answering) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """An ASGI application around one function."""
+    """Wraps a function as an ASGI application."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,7 +100,7 @@ async def _send_all(chunks: AsyncIterator[bytes], send: Send) -> None:
 
 
 class Door:
-    """One listening port that can be shut: connections are then refused and those that stand are broken off."""
+    """A listening port that can be shut: it then refuses new connections and aborts open ones."""
 
     def __init__(self, answer: Answering) -> None:
         config = uvicorn.Config(
@@ -129,7 +129,7 @@ class Door:
 
 
 async def serve(folder: Path, reaper: IO[bytes]) -> None:
-    watcher = asyncio.PidfdChildWatcher()  # the default one is a thread per process
+    watcher = asyncio.PidfdChildWatcher()  # the default starts a thread per process
     watcher.attach_loop(asyncio.get_running_loop())
     asyncio.set_child_watcher(watcher)
     registry, recorder, faults = Registry(), Recorder(), Faults()

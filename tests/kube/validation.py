@@ -1,4 +1,4 @@
-"""What the API server refuses with 422 beyond the schema: names, labels, references inside an object, and what may not change."""
+"""Validation beyond the schema (422): names, labels, references within an object, and immutable fields."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ MAX_ANNOTATION_BYTES = 256 * 1024
 
 
 def check(item: Object) -> None:
-    """Raises Refused (422) with every mistake."""
+    """Raises Refused (422) with every error."""
     causes: Causes = []
     kind = item["kind"]
     _metadata(kind, item["metadata"], "metadata", causes)
@@ -45,7 +45,7 @@ def check(item: Object) -> None:
 
 
 def check_update(old: Object, new: Object) -> None:
-    """Raises Refused (422) for a change of what is immutable."""
+    """Raises Refused (422) if an immutable field changed."""
     causes: Causes = []
     before, after = old.get("spec") or {}, new.get("spec") or {}
     for field in _IMMUTABLE.get(new["kind"], ()):

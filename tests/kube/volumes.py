@@ -1,5 +1,5 @@
-"""A Pod's volumes and environment on this machine: nobody can mount here, so paths of mounts become paths of folders wherever a container
-would meet them: in its arguments, its environment and its working folder."""
+"""A Pod's volumes and environment on this machine. Tests cannot mount, so mount paths become paths of folders wherever a container meets
+them: in its arguments, environment and working folder."""
 
 import base64
 import re
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
 class Missing(Exception):
-    """What a Pod refers to is not there (yet)."""
+    """Something that a Pod refers to does not exist (yet)."""
 
 
 class Stored(Protocol):
@@ -71,7 +71,7 @@ def content_of(item: Object) -> dict[str, bytes]:
 
 
 def mounts_of(container: Object, volumes: dict[str, Path], folder: Path) -> dict[str, str]:
-    """Path in the container → path here."""
+    """Path in the container → path on this machine."""
     found = {}
     for mount in container.get("volumeMounts") or []:
         source = volumes[mount["name"]]
@@ -88,7 +88,7 @@ def mounts_of(container: Object, volumes: dict[str, Path], folder: Path) -> dict
 
 
 def translated(text: str, paths: dict[str, str]) -> str:
-    """Each path of the container in a text as the path here: as a whole, behind `=` or `:`, in quotes, in a list."""
+    """Replaces each path of the container in a text: the whole text, after `=` or `:`, in quotes, or in a list."""
     known = {**paths, **{path: path for path in HERE}}
     names = "|".join(re.escape(path) for path in sorted(known, key=len, reverse=True))
     return re.sub(rf"(?<![\w./-])({names})(?=$|[/:,;'\"\s)])", lambda found: known[found[1]], text)
@@ -115,7 +115,7 @@ def environment_of(stored: Stored, pod: Object, container: Object, base: dict[st
 
 
 def expanded(text: str, values: dict[str, str]) -> str:
-    """`$(NAME)` of a known name, `$$` is `$`."""
+    """Expands `$(NAME)` for known names, and `$$` to `$`."""
     return _VARIABLE.sub(lambda found: "$" if found[1] is None else values.get(found[1], found[0]), text)
 
 
@@ -150,7 +150,7 @@ def _field(pod: Object, path: str) -> str:
 
 
 def service_variables(stored: Stored, pod: Object) -> dict[str, str]:
-    """What every container finds of Services: the API server always, those of its namespace with enableServiceLinks."""
+    """Variables of Services: always the API server's, with enableServiceLinks also those of the namespace."""
     found = _variables("KUBERNETES", "10.96.0.1", 443) | {"KUBERNETES_SERVICE_PORT_HTTPS": "443"}
     if pod["spec"].get("enableServiceLinks", True):
         for service in stored.items("Service", pod["metadata"]["namespace"]):

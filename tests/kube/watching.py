@@ -1,4 +1,4 @@
-"""One watch: what happens to the objects that a selector takes, from a revision on or from all that is there."""
+"""One watch: changes of the objects that a selector matches, from a revision or from the present objects on."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ USUAL_SEC = 1800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """`query` as in the URL; `takes` what its selectors take."""
+    """`query` is that of the URL; `takes` applies its selectors."""
 
     registry: Registry
     kind: Kind
@@ -52,7 +52,7 @@ class Watch:
             if self.query.get("sendInitialEvents") == "true":
                 while not queue.empty():
                     yield _line(*queue.get_nowait())
-                # All that was there has been sent: who asked for it may take it for a list.
+                # All present objects have been sent: the client may treat them as a list.
                 yield _line("BOOKMARK", self._bookmark({"k8s.io/initial-events-end": "true"}))
             async for event, item in self._following(queue):
                 yield _line(event, item)
@@ -69,7 +69,7 @@ class Watch:
                     yield "BOOKMARK", self._bookmark({})
 
     def _said(self, event: str, item: Object, old: Object | None) -> str | None:
-        """What this watcher hears of it: an object that stops matching is gone for it, one that begins to is new."""
+        """The event for this watch: an object that stops matching is DELETED, one that starts to match is ADDED."""
         if item["kind"] != self.kind.kind or self.namespace not in ("", item["metadata"].get("namespace")):
             return None
         now, before = self.takes(item), old is not None and self.takes(old)

@@ -1,4 +1,4 @@
-"""Who writes, and how objects are deleted."""
+"""Options of writes and deletions."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ def later_text(seconds: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who writes: the field manager, and how. `subresource` is `status`, `scale` or empty."""
+    """`manager` is the field manager; `subresource` is `status`, `scale` or empty."""
 
     manager: str = "unknown"
     subresource: str = ""
