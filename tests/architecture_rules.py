@@ -1,6 +1,6 @@
-"""The rules of the house as pure functions: each takes the sources of a tree and returns its violations as sentences.
+"""Architecture rules as pure functions: each takes the sources of a tree and returns its violations as sentences.
 
-`test_architecture.py` runs them over the repository, and over bad samples to prove that each rule bites.
+`test_architecture.py` applies them to the repository, and to bad samples to show that each rule reports violations.
 """
 
 import ast
@@ -17,19 +17,19 @@ MIN_CHARTER_CHARS = 40
 
 LEAVES = frozenset({"_version", "assets", "children", "clock", "config", "errors", "ids", "log", "metrics", "tokens"})
 
-# What a part may import beside the leaves, `domain` and itself. `app` is the composition root: the one module that knows every part.
+# What a part may import besides the leaves, `domain` and itself. `app` is the composition root: the only module that knows every part.
 ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "domain": frozenset(),
     "kube": frozenset(),
-    # Where sless connects to on a tenant's behalf.
+    # Connections that sless opens on a tenant's behalf.
     "outbound": frozenset(),
-    # AMQP: what a message means is decided in `reconcile`.
+    # AMQP only; `reconcile` decides what happens with a message.
     "broker": frozenset({"outbound"}),
-    # This machine as a place that runs user code: what the local backend and the local builder share.
+    # Running user code on this machine, shared by the local backend and the local builder.
     "host": frozenset(),
     "store": frozenset(),
     "code": frozenset(),
-    # Out of one store and code store and into another.
+    # Copies from one store and code store to another.
     "backup": frozenset({"store", "code"}),
     "backend": frozenset({"kube", "host"}),
     "builder": frozenset({"kube", "host"}),
@@ -56,16 +56,16 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
             "asgi",
         }
     ),
-    # The front door parses and refuses with the proxy's own words, and hands small calls to it past ASGI.
+    # The front door uses the proxy's parser and error texts, and passes it small calls without ASGI.
     "server": frozenset({"app", "asgi", "proxy"}),
     "client": frozenset(),
-    # A composition root like `app`, over one folder.
+    # A composition root like `app`, for one folder.
     "dev": frozenset({"host", "backend", "builder", "proxy", "asgi", "server", "client"}),
     "cli": frozenset({"client", "server", "app", "dev", "terraform"}),
     "terraform": frozenset({"client"}),
 }
 
-# Library (import name) → the modules that may import it. Whoever swaps a library then has one place to look at.
+# Library (import name) → the modules that may import it, so that a library can be replaced in one place.
 LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "a2wsgi": ("sless.asgi",),
     "aiormq": ("sless.broker",),
@@ -106,7 +106,7 @@ ENVIRONMENT_NAMES = frozenset({"environ", "environb", "getenv", "getenvb", "pute
 
 @dataclass(frozen=True)
 class Source:
-    """One file; `path` is relative to the root of the repository."""
+    """One file; `path` is relative to the repository."""
 
     path: Path
     text: str
@@ -151,7 +151,7 @@ def is_in(module: str, homes: Iterable[str]) -> bool:
 
 
 def imports_of(source: Source, modules: frozenset[str] = frozenset()) -> Iterator[Import]:
-    """Every import, also inside functions. `from a import b` is `a.b` when that is one of `modules`, else `a`."""
+    """Every import, including those in functions. `from a import b` is `a.b` when that is one of `modules`, else `a`."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)
@@ -181,7 +181,7 @@ def table_violations(sources: list[Source]) -> list[str]:
 
 
 def _may_import(importer: str, imported: str) -> bool:
-    if importer == "":  # sless/__init__.py is executed before everything else: it imports nothing but the version
+    if importer == "":  # sless/__init__.py runs before everything else, so it imports only the version
         return imported == "_version"
     if imported == "" or imported in LEAVES or imported == importer:
         return True
@@ -200,7 +200,7 @@ def unknown_parts(sources: list[Source]) -> list[str]:
 
 
 def cycles(sources: list[Source]) -> list[str]:
-    """Import cycles between modules, each once, named from its alphabetically first module."""
+    """Import cycles between modules, each once, starting at its alphabetically first module."""
     modules = frozenset(source.module for source in sources)
     graph = {source.module: sorted({item.module for item in imports_of(source, modules)} & modules - {source.module}) for source in sources}
     found: set[tuple[str, ...]] = set()
@@ -237,7 +237,7 @@ def library_violations(sources: list[Source]) -> list[str]:
 
 
 def runtime_import_violations(sources: list[Source]) -> list[str]:
-    """Runtimes run beside user code with the standard library alone; what lies in their own folder is theirs."""
+    """Runtimes share a process with user code, so they may import only the standard library and their own modules."""
     own: dict[Path, set[str]] = {}
     for source in sources:
         own.setdefault(_runtime_of(source), {"runtimes"}).update(source.path.with_suffix("").parts)  # "runtimes": a relative import
@@ -325,7 +325,7 @@ def blind_except_violations(sources: list[Source], allowed: Mapping[str, str]) -
 
 
 def unexplained_blind_excepts(sources: list[Source]) -> list[str]:
-    """A runtime calls code that may raise anything, in many places; there the reason stands on the line itself."""
+    """Runtimes call code that may raise anything in many places, so each such line needs a comment with the reason."""
     return [
         f"{place} (line {line}): say on this line why any exception may end here"
         for source in sources
@@ -357,7 +357,7 @@ def _python_functions(source: Source) -> Iterator[tuple[str, int, int]]:
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-# A line that opens a function, an arrow function or a method with a body. No parser: the file has to be indented as usual.
+# A line that opens a function, an arrow function or a method with a body. Not a parser: relies on the usual indentation.
 _SCRIPT_FUNCTION = re.compile(r"\bfunction\b.*\{\s*$|=>\s*\{\s*$|\bfunc\b.*\{\s*$")
 _SCRIPT_METHOD = re.compile(r"^\s*(?:(?:static|async|get|set)\s+)*\*?\s*(?P<name>#?[\w$]+)\s*\([^;]*\)\s*\{\s*$")
 _SCRIPT_BLOCKS = frozenset({"if", "for", "while", "switch", "catch", "with"})

@@ -1,4 +1,4 @@
-"""Objects of the domain with sensible values; a test names only what it is about."""
+"""Domain objects with sensible defaults; a test sets only the fields it is about."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +31,7 @@ def make_workload_spec(**changes: Any) -> WorkloadSpec:
 
 
 def make_workload(**changes: Any) -> Workload:
-    """`spec` may be a dict of changes to the spec."""
+    """`spec` may be a dict of changes to the default spec."""
     values: dict[str, Any] = {
         "id": ids.new_id(),
         "namespace": NAMESPACE,

@@ -1,4 +1,4 @@
-"""What every test may ask for: a clean environment, real services. See `tests/services`."""
+"""Fixtures for all tests: a clean environment and real services (see `tests/services`)."""
 
 import os
 import re
@@ -26,17 +26,17 @@ NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
 LONGEST_FIRST = ("minutes", "replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events", "bench")
-"""Groups of tests of a minute or more; then what is marked as slow, then folder by folder."""
+"""Groups that take a minute or more; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})
 SERVERS = frozenset({"product", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server"})
-"""Fixtures that start a server or a broker: `make quick` leaves out what needs them."""
+"""Fixtures that start a server or a broker; `make quick` skips tests that use them."""
 FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
 ONE_WORKER_EACH = frozenset({"test_bad_input_handlers.py", "test_front_door.py", "test_function_hosts.py", "test_schemathesis.py"})
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Short names of tests with large values. Bytes have none at all: an archive holds the time, and would be named otherwise on each
-    worker, which ends a parallel run before its first test."""
+    """Shortens ids of large values. Bytes get a fixed id: an archive contains the time, so its id would differ between workers, and xdist
+    would refuse to run."""
     if isinstance(val, bytes) and len(val) > NAME_CHARACTERS:
         return argname
     if isinstance(val, str) and len(val) > NAME_CHARACTERS:
@@ -44,9 +44,9 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
+@pytest.hookimpl(tryfirst=True)  # before xdist's hook, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files whose tests share expensive fixtures are a group each. What takes longest starts first, or the run would wait for it alone."""
+    """Groups the tests of files with expensive fixtures. The longest groups start first, so that the run does not end with one of them."""
     for item in items:
         if _folder_of(item) in SLOW_FOLDERS or SERVERS & set(getattr(item, "fixturenames", ())) or item.path.name.startswith("test_build"):
             item.add_marker(pytest.mark.slow)
@@ -71,7 +71,7 @@ def _folder_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure shows what the servers that the test used have printed last."""
+    """Adds the last output of the servers that a failed test used."""
     report = yield
     if report.failed:
         for log_file in _logs_of(getattr(item, "funcargs", {}).values()):
@@ -80,22 +80,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _logs_of(used: Iterable[Any]) -> set[Path]:
-    """A tenant has a server, a pair of replicas has two."""
+    """A tenant has one server, a pair of replicas has two."""
     held = [item for value in used for item in (value, *getattr(value, "__dict__", {}).values())]
     return {item.log_file for item in held if isinstance(item, Product) and item.log_file.exists()}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing of the developer's settings reaches a test, nothing of a test the developer's data folder."""
+    """Hides the developer's settings and data folder from tests."""
     before = dict(os.environ)
     for name in list(os.environ):
-        # Without bytecode a child process takes three seconds longer to start.
+        # Without bytecode, a child process takes three seconds longer to start.
         if name.startswith("SLESS_") or name in {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "DATABASE_URL"}:
             del os.environ[name]
     folder = tmp_path_factory.mktemp("xdg")
     os.environ.update({f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("DATA", "CONFIG", "STATE")})
-    os.environ.setdefault("GOCACHE", str(ROOT / "build" / "go-cache"))  # compiling Go's own library anew takes half a minute
+    os.environ.setdefault("GOCACHE", str(ROOT / "build" / "go-cache"))  # compiling Go's standard library takes half a minute
     yield
     os.environ.clear()
     os.environ.update(before)
@@ -109,7 +109,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A running PostgreSQL, one per test process; `create_database()` gives the URL of a new database."""
+    """A running PostgreSQL, one per test process; `create_database()` returns the URL of a new database."""
     server = PostgresServer()
     try:
         server.start()
@@ -126,7 +126,7 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 
 @pytest.fixture(scope="session")
 def registry_server() -> Iterator[RegistryServer]:
-    """A real image registry that asks for a password."""
+    """A real image registry with a password."""
     server = RegistryServer(password=True)
     try:
         yield server.start()
@@ -147,7 +147,7 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def go_toolchain() -> Toolchain:
-    """The Go that builds would take."""
+    """The Go toolchain that builds use."""
     try:
         return find_toolchain()
     except BuildFailed as missing:
@@ -156,13 +156,13 @@ def go_toolchain() -> Toolchain:
 
 @pytest.fixture(scope="session")
 def warm_go(go_toolchain: Toolchain) -> None:
-    """Go's standard library is compiled: half a minute of one worker; the others wait for it."""
+    """Compiles Go's standard library in one worker (half a minute) while the others wait."""
     go_program(ROOT / "tests" / "bench" / "functions" / "go", "handler.Handle")
 
 
 @pytest.fixture(scope="session")
 def node_binary() -> str:
-    """Path of a Node.js of at least version 20."""
+    """Path of Node.js 20 or newer."""
     path = shutil.which("node")
     if path is None:
         unavailable(f"Node.js {NODE_MAJOR}", "nodejs npm")
@@ -175,7 +175,7 @@ def node_binary() -> str:
 
 @pytest.fixture(scope="session")
 def rabbit_server() -> Iterator[RabbitServer]:
-    """A running RabbitMQ, one per test process. Who stops it starts it again."""
+    """A running RabbitMQ, one per test process. A test that stops it must start it again."""
     server = RabbitServer()
     try:
         server.start()

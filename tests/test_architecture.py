@@ -1,4 +1,4 @@
-"""The repository keeps the rules of the house; and each rule is shown a violation, so that none is a rule on paper."""
+"""Checks the repository against the architecture rules, and each rule against a violation."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from tests.architecture_rules import Source
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# file:function → why any exception may end here. Everything else names what it expects.
+# file:function → why it catches any exception. All other handlers name the exceptions they expect.
 BLIND_EXCEPTS: dict[str, str] = {
     "sless/app/shutdown.py:run_steps": "a step that fails must not skip the others",
     "sless/asgi/application.py:Application._http": "edge of a request: becomes a 500 with a request id, logged",
@@ -67,7 +67,7 @@ def expect_none(violations: list[str]) -> None:
 
 
 class TestRepository:
-    def test_there_is_something_to_check(self, package, runtimes, measured):
+    def test_sources_are_found(self, package, runtimes, measured):
         assert len(package) > 10
         assert runtimes
         assert {source.path.suffix for source in measured} >= {".py", ".mjs", ".go"}
@@ -131,7 +131,7 @@ class TestTheTableBites:
             ("sless/__init__.py", "from sless import errors"),
         ],
     )
-    def test_a_wrong_import_is_found(self, path: str, text: str):
+    def test_a_forbidden_import_is_reported(self, path: str, text: str):
         assert len(rules.table_violations([*PACKAGES, source(path, text)])) == 1
 
     @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ class TestTheTableBites:
             ("sless/errors.py", "from sless.ids import new_id"),
         ],
     )
-    def test_a_right_import_is_not(self, path: str, text: str):
+    def test_an_allowed_import_is_not_reported(self, path: str, text: str):
         assert rules.table_violations([*PACKAGES, source(path, text)]) == []
 
     def test_a_new_part_needs_a_row(self):
@@ -232,7 +232,7 @@ class TestTheOtherRulesBite:
             "except Exception as e:\n    raise X from e",
         ],
     )
-    def test_narrow_or_raising_excepts_are_free(self, handler: str):
+    def test_narrow_or_raising_excepts_are_allowed(self, handler: str):
         assert rules.blind_except_violations([source("sless/x.py", f"try:\n    g()\n{handler}")], {}) == []
 
     def test_unexplained_blind_excepts(self):
@@ -271,7 +271,7 @@ class TestTheOtherRulesBite:
         assert len(rules.function_length_violations([source("runtimes/x/x.go", go)])) == 1
         assert rules.function_length_violations([source("static/x.mjs", f"{head}\n{body * 15}{indent}}}\n")]) == []
 
-    def test_a_long_block_is_no_function(self):
+    def test_a_long_block_is_not_a_function(self):
         text = "if (x) {\n" + "  y()\n" * 60 + "}\nfor (const a of b) {\n" + "  y()\n" * 60 + "} \n"
         assert rules.function_length_violations([source("static/x.js", text)]) == []
 

@@ -1,1 +1,1 @@
-"""The bench: one run of the real server against other servers, one table of ratios. `python -m tests.bench --help`."""
+"""The bench: compares the real server with other servers in one table of ratios. `python -m tests.bench --help`."""

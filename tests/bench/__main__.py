@@ -1,4 +1,4 @@
-"""`make bench`: runs the real server beside the others and prints one table."""
+"""`make bench`: measures the real server and the others, and prints one table."""
 
 import os
 import platform
@@ -46,7 +46,7 @@ def _first(path: str, name: str) -> str:
 
 
 def ensure_tools() -> None:
-    """wrk makes the load, nginx is compared with; as root on Debian they are installed."""
+    """wrk generates the load, nginx is the reference. Installs them if root on Debian."""
     absent = [package for package, command in (("wrk", "wrk"), ("nginx-light", "nginx")) if shutil.which(command) is None]
     if absent and os.getuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["apt-get", "update", "-qq"], check=True)

@@ -1,4 +1,4 @@
-"""The bench as a user: deploys by the client library, waits for the first 200."""
+"""The bench as a user: deploys with the client library, waits for the first 200."""
 
 import io
 import zipfile
@@ -13,7 +13,7 @@ RUNTIME_OF = {"python3.11": "handler.handle", "nodejs20": "handler.handle"}
 
 
 def connect(url: str, folder: Path) -> rest.Client:
-    """As a tenant of the server whose data folder is in `folder`."""
+    """As a tenant of the server with its data folder in `folder`."""
     client = rest.connect(url, token_of(folder))
     client.ensure_namespace()
     return client
@@ -37,7 +37,7 @@ def small_zip(files: dict[str, str]) -> bytes:
 
 
 def deploy(client: rest.Client, name: str, folder: Path, runtime: str) -> str:
-    """A function with an http trigger; returns its URL when it answers."""
+    """Deploys a function with an http trigger; returns its URL once it answers."""
     client.functions.create({"name": name, "runtime": runtime, "entrypoint": RUNTIME_OF[runtime], "memory_mb": 512, "concurrency": 300})
     client.triggers.create({"name": name, "type": "http", "function_ref": name})
     client.functions.upload(name, pack(folder))

@@ -1,4 +1,4 @@
-"""Load by wrk, and what its report says."""
+"""Load with wrk, and its report."""
 
 import re
 import statistics
@@ -26,7 +26,7 @@ class Report:
 
 
 def wrk(url: str, *, connections: int, seconds: int, script: str = "", authorization: str = "") -> Report:
-    """One run with one thread: the other core is the servers'."""
+    """One run with one thread, which leaves the other core to the servers."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "30s"]
         if script:
@@ -39,7 +39,7 @@ def wrk(url: str, *, connections: int, seconds: int, script: str = "", authoriza
 
 
 def report_of(text: str) -> Report:
-    """Raises ValueError when the text is no report of wrk."""
+    """Raises ValueError if the text is not a wrk report."""
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     if rate is None:
         raise ValueError(f"expected a report of wrk, found {text[:200]!r}")
@@ -59,7 +59,7 @@ def _percentile_ms(text: str, percent: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Alternated measurements of two servers, so that a noisy minute hits both. `ratio` is the median of the pairs' ratios."""
+    """Alternating measurements of two servers, so that noise hits both. `ratio` is the median of the pairs' ratios."""
 
     first: tuple[Report, ...]
     second: tuple[Report, ...]

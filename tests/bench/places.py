@@ -1,4 +1,4 @@
-"""The servers that are measured: nginx, sless, runtimes by themselves, Google's functions-frameworks. Each on a free port, each ended."""
+"""The measured servers: nginx, sless, standalone runtimes, Google's functions-frameworks. Each gets a free port and is ended afterwards."""
 
 import json
 import os
@@ -22,16 +22,16 @@ from tests.conformance.go_programs import go_program
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = Path(__file__).resolve().parent / "functions"
 TOOLS = ROOT / "build" / "bench"
-"""Where the other frameworks are installed, outside version control."""
+"""Where the frameworks are installed; ignored by git."""
 START_SEC = 60.0
 
 
 class Missing(Exception):
-    """What a row compares with is not on this machine; the row says so."""
+    """The server to compare with is not on this machine; the row reports it."""
 
 
 class Served(str):
-    """The URL of a server; `pid` leads the process group that serves it."""
+    """The URL of a server; `pid` is the leader of its process group."""
 
     pid: int
 
@@ -42,7 +42,7 @@ class Served(str):
         return served
 
     def processor_sec(self) -> float:
-        """Processor time that the group has taken so far."""
+        """Processor time that the group has used so far."""
         total = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -77,14 +77,14 @@ def answers(url: str) -> bool:
 
 
 def clean_environ(**more: str) -> dict[str, str]:
-    """Without what falsifies start-up times (no bytecode) and without settings of somebody's shell."""
+    """Without the developer's settings, and without variables that distort start times (no bytecode)."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("SLESS_") and key != "PYTHONDONTWRITEBYTECODE"}
     return kept | more
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Short, for unix sockets."""
+    """A short path, for unix sockets."""
     path = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
     try:
         yield path
@@ -94,7 +94,7 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def process(command: list[str], **options) -> Iterator["subprocess.Popen[bytes]"]:
-    """In a group of its own, which is ended with it."""
+    """Runs in a new process group, which is ended with it."""
     options.setdefault("env", clean_environ())
     options.setdefault("stdout", subprocess.DEVNULL)
     options.setdefault("stderr", subprocess.DEVNULL)
@@ -112,13 +112,13 @@ def process(command: list[str], **options) -> Iterator["subprocess.Popen[bytes]"
 
 @contextmanager
 def nginx(folder: Path, servers: str) -> Iterator[None]:
-    """One worker, no log, in the foreground; `servers` is the content of its http block."""
+    """One worker, no log, in the foreground; `servers` is the content of the http block."""
     if shutil.which("nginx") is None:
         raise Missing("nginx is not installed (Debian: nginx-light)")
     (folder / "nginx").mkdir()
     config = folder / "nginx.conf"
     temp = "".join(f"{kind}_temp_path {folder}/nginx/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    # Else a root's nginx would drop to a user who may not enter the private folder of the socket.
+    # Started by root, nginx would otherwise switch to a user without access to the socket's private folder.
     user = "user root;" if os.getuid() == 0 else ""
     config.write_text(
         f"{user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log /dev/null crit;"
@@ -131,7 +131,7 @@ def nginx(folder: Path, servers: str) -> Iterator[None]:
 
 @contextmanager
 def sless_server(folder: Path, *arguments: str, command: list[str] | None = None, **environ: str) -> Iterator[str]:
-    """The real server on a data folder of its own; yields its URL when it is ready."""
+    """The real server with a new data folder; yields its URL once ready."""
     data_dir = folder / "data"
     command = command or [sys.executable, str(ROOT / "sless.py"), "serve"]
     environment = clean_environ(SLESS_DATA_DIR=str(data_dir), SLESS_RUN_DIR=str(folder / "run"), SLESS_LOG_LEVEL="warning", **environ)
@@ -147,7 +147,7 @@ def sless_server(folder: Path, *arguments: str, command: list[str] | None = None
 
 @contextmanager
 def runtime(name: str, code: Path, folder: Path) -> Iterator[Served]:
-    """One runtime by itself on TCP; yields its URL."""
+    """A standalone runtime on TCP."""
     port = free_port()
     if name == "go1.23":
         start = [str(go_handler(code))]
@@ -167,7 +167,7 @@ def runtime(name: str, code: Path, folder: Path) -> Iterator[Served]:
 
 
 def go_handler(code: Path) -> Path:
-    """The program of handler.Handle in `code`."""
+    """Builds the program for handler.Handle in `code`."""
     try:
         return go_program(code, "handler.Handle")
     except BuildFailed as missing:
@@ -193,7 +193,7 @@ def bare_go_server() -> Iterator[Served]:
 
 @contextmanager
 def python_framework() -> Iterator[Served]:
-    """Google's functions-framework for Python, installed from PyPI into a folder of its own."""
+    """Google's functions-framework for Python, installed from PyPI into a separate folder."""
     venv = TOOLS / "python"
     if not (venv / "bin" / "functions-framework").exists():
         subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--clear", str(venv), "--python", sys.executable], check=True)
@@ -220,7 +220,7 @@ def python_framework() -> Iterator[Served]:
 
 @contextmanager
 def node_framework() -> Iterator[Served]:
-    """Google's functions-framework for Node, installed from npm into a folder of its own."""
+    """Google's functions-framework for Node, installed from npm into a separate folder."""
     folder = TOOLS / "node"
     binary = folder / "node_modules/.bin/functions-framework"
     if not binary.exists():

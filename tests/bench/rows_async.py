@@ -1,4 +1,4 @@
-"""Asynchronous calls: accepted per second, each durable before its 202; and brought to their end."""
+"""Asynchronous calls: accepted per second, each durable before its 202; and from accepted to ended."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def asynchronous(seconds: int, pairs: int) -> Iterator[Row]:
 
 
 def accepted(called: str, later: str, authorization: str, seconds: int, pairs: int) -> Iterator[Row]:
-    """The function behind `later` has no code, so that all stays queued: accepting alone is measured, over a queue that grows."""
+    """The function behind `later` has no code, so calls stay queued: this measures only accepting, with a growing queue."""
     for connections in (1, 32):
         measured = alternate(
             lambda count=connections: wrk(later, connections=count, seconds=seconds, script=LATER, authorization=authorization),
@@ -39,7 +39,7 @@ def accepted(called: str, later: str, authorization: str, seconds: int, pairs: i
 
 
 def ended(client: Client) -> Row:
-    """From the first accepted to the last ended, one connection accepting; against as many synchronous calls on one connection."""
+    """From the first accepted to the last ended call, on one connection; against as many synchronous calls on one connection."""
     began = time.monotonic()
     for _ in range(BATCH):
         if client.functions.invoke("hello", b"{}", {"Prefer": "respond-async"}).status != 202:

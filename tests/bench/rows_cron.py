@@ -1,4 +1,4 @@
-"""Cron: what idle triggers cost, and how long a thousand that are due in the same second wait for their claims."""
+"""Cron: cost of idle triggers, and delay of claims when a thousand are due in the same second."""
 
 import os
 import random
@@ -46,7 +46,7 @@ def cron(seconds: int, pairs: int) -> Iterator[Row]:
 
 
 def idle(database: str, url_of: Callable[[Path], str]) -> Row:
-    """Processor time of the whole server in a minute, with the triggers (each due once a year) and without."""
+    """Processor time of the whole server in a minute, with and without the triggers (each due once a year)."""
     used = []
     for count in (0, IDLE):
         with _server(url_of) as (folder, client, url):
@@ -63,7 +63,7 @@ def idle(database: str, url_of: Callable[[Path], str]) -> Row:
 
 
 def due(database: str, url_of: Callable[[Path], str]) -> Row:
-    """Their function has no code, so each claim is recorded and nothing is started: the claims alone are measured."""
+    """The function has no code, so claims are recorded but nothing starts: this measures only claims."""
     with _server(url_of) as (folder, client, url):
         wait_until(lambda: datetime.now(UTC).second < 40, "there is time before the next minute")
         insert(client, url, DUE, lambda: "* * * * *")
@@ -84,7 +84,7 @@ def _far_month() -> int:
 
 
 def beside(url_of: Callable[[Path], str]) -> Row:
-    """Calls of another function in the seconds in which the claims are made, against seconds of the same minute in which none are."""
+    """Calls of another function in the seconds of the claims, against other seconds of the same minute."""
     with _server(url_of) as (_, client, url):
         called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
         insert(client, url, DUE, lambda: "* * * * *")
@@ -108,7 +108,7 @@ def _server(url_of: Callable[[Path], str]) -> Iterator[tuple[Path, Client, str]]
 
 
 def insert(client: Client, url: str, count: int, schedule: Callable[[], str]) -> None:
-    """Past the API, which has a limit per tenant. A change of one that was made through it lets the server look for the others."""
+    """Writes to the database, because the API has a limit per tenant. A change through the API makes the server read the other triggers."""
     client.triggers.create({"name": "first", "type": "cron", "function_ref": "f", "schedule": "0 0 29 2 *", "pre_warm_seconds": 0})
     store, now = open_store(url), clock.now()
     spec = {"timezone": "Europe/Berlin", "event_json": "{}", "pre_warm_seconds": 0, "overlap": "forbid", "misfire_grace_seconds": 60}
@@ -127,13 +127,13 @@ def insert(client: Client, url: str, count: int, schedule: Callable[[], str]) ->
 
 
 def _wait_past_minute() -> None:
-    """Without a question to the server, which would be measured too."""
+    """Sends no requests, which would be measured too."""
     now = time.time()
     time.sleep(60 - now % 60 + SETTLE_SEC)
 
 
 def _delays(client: Client) -> dict[float, int]:
-    """Claims by upper bound of their delay, in order."""
+    """Number of claims by upper bound of their delay (s), in order."""
     found, below = {}, 0
     for bound, number in re.findall(r'sless_cron_delay_seconds_bucket\{le="([^"]+)"\} (\S+)', _metrics(client)):
         found[float(bound)] = int(float(number)) - below
@@ -160,7 +160,7 @@ def _metrics(client: Client) -> str:
 
 
 def cpu_sec(folder: Path) -> float:
-    """Of the server's processes: those whose environment names the data folder."""
+    """Of the server's processes, found by the data folder in their environment."""
     mark, ticks = f"SLESS_DATA_DIR={folder / 'data'}".encode(), 0
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -174,7 +174,7 @@ def cpu_sec(folder: Path) -> float:
 
 @contextmanager
 def _postgres() -> Iterator[Callable[[], str] | None]:
-    """Makes databases; None where there is no server to make them."""
+    """Yields a function that creates databases; None without PostgreSQL on this machine."""
     try:
         server = PostgresServer()
     except (pytest.skip.Exception, pytest.fail.Exception):

@@ -1,4 +1,4 @@
-"""`sless dev`: from a save to an instance that answers, as its terminal tells it."""
+"""`sless dev`: from a save to an instance that answers, as its terminal reports it."""
 
 import re
 import shutil
@@ -15,12 +15,12 @@ from tests.bench.table import Row, at_most
 
 SAVES = 9
 PAUSE_SEC = 1.0
-"""Between two saves: what Go does after its first build has ended by then."""
+"""Between two saves: long enough for the work after Go's first build to end."""
 _RUNTIMES = {"python3.11": ("handler.py", "#"), "nodejs20": ("handler.mjs", "//"), "go1.23": ("handler.go", "//")}
 
 
 def reloads() -> Iterator[Row]:
-    """Saves of what `sless init` makes, each with another answer. Go's own library is compiled at the first start."""
+    """Saves of the folder that `sless init` creates, each with another response. Go's standard library is compiled at the first start."""
     for runtime in _RUNTIMES:
         if runtime == "nodejs20" and shutil.which("node") is None:
             raise Missing("Node.js is not installed")

@@ -1,4 +1,4 @@
-"""Messages of a queue through a function, against the same client that consumes and acknowledges and does nothing else."""
+"""Messages of a queue through a function, against the same client that only consumes and acknowledges."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ MESSAGES = 5_000
 PREFETCH = 50
 CONCURRENCY = 10
 EDGE = 0.05
-"""Of the messages at either end are not timed: a consumer starts, a queue runs dry."""
+"""Share of messages at either end that is not timed, while the consumer starts and the queue runs dry."""
 
 
 def messages(seconds: int, pairs: int) -> Iterator[Row]:
@@ -54,7 +54,7 @@ def create_trigger(client: Client, queue: str) -> None:
 
 
 def through_function(client: Client, server: RabbitServer, url: str, queue: str) -> float:
-    """Messages per second, by the server's own count."""
+    """Messages per second, by the server's own metrics."""
     asyncio.run(publish(server, queue))
     before = done(url)
     client.triggers.merge("bench", {"enabled": True})
@@ -64,7 +64,7 @@ def through_function(client: Client, server: RabbitServer, url: str, queue: str)
 
 
 def rate_of(count: Any) -> float:
-    """Between the edges of what `count` counts up to MESSAGES."""
+    """Messages per second without the edges, while `count()` grows to MESSAGES."""
     times = []
     for wanted in (int(MESSAGES * EDGE), int(MESSAGES * (1 - EDGE))):
         found = 0
@@ -103,7 +103,7 @@ def bare(server: RabbitServer, queue: str) -> float:
 
 
 async def consume(server: RabbitServer, queue: str) -> float:
-    """As sless does it, with nothing between a message and its acknowledgement."""
+    """As sless does, but acknowledges each message immediately."""
     connection = await aiormq.connect(server.url())
     channel = await connection.channel()
     times: list[float] = []

@@ -1,4 +1,4 @@
-"""What a user or an operator waits for: an upload, a first call, a start; and what the idle server needs."""
+"""Times that users and operators wait for (upload, first call, start), and memory of the idle server."""
 
 import statistics
 import subprocess
@@ -53,7 +53,7 @@ def upload_to_first_200(client: Client, number: int) -> float:
 
 
 def first_call(client: Client) -> Row:
-    """A function without a trigger: one process per call. Against the bare interpreter's own start in the same minute."""
+    """A function without a trigger (one process per call), against the start of the bare interpreter in the same minute."""
     client.functions.create({"name": "oneoff", "runtime": "python3.11"})
     client.functions.upload("oneoff", small_zip({"handler.py": "def handle(event):\n    return 1\n"}))
     wait_until(lambda: client.functions.get("oneoff")["phase"] == "Ready", "the function is Ready")
@@ -72,7 +72,7 @@ def first_call(client: Client) -> Row:
 
 
 def zipapp() -> Iterator[Row]:
-    """Size, and command to first answer of /readyz: unpacked before, and for the first time."""
+    """Size, and time from command to first /readyz response: already unpacked, and on the first start."""
     path = ROOT / "dist" / "sless.pyz"
     if not path.exists():
         subprocess.run(["make", "pyz"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""The proxy against nginx's, over one upstream; and in front of real functions."""
+"""The proxy against nginx's with the same upstream; and in front of real functions."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ def figures(report: Report) -> str:
 
 @contextmanager
 def one_upstream() -> Iterator[tuple[str, str, str]]:
-    """URLs of: sless, nginx's proxy_pass, the upstream itself; all three answer the same 34 bytes."""
+    """URLs of sless, nginx's proxy_pass and the upstream itself; all three return the same 34 bytes."""
     with temporary_folder() as folder:
         socket, direct, proxied = folder / "up.sock", free_port(), free_port()
         answer = """default_type application/json; return 200 '{"message": "hello from upstream!"}';"""
@@ -74,7 +74,7 @@ def against_the_instance(seconds: int, pairs: int) -> Iterator[Row]:
 
 
 def beside_slow_work(seconds: int) -> Iterator[Row]:
-    """p99 of calls at 8 connections while the control plane works, against the same minute without that work."""
+    """p99 of calls on 8 connections while the control plane is busy, against the same minute without that work."""
     with temporary_folder() as folder, sless_server(folder) as url:
         client = connect(url, folder)
         called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
@@ -94,7 +94,7 @@ def beside_slow_work(seconds: int) -> Iterator[Row]:
 
 
 def under(work: Callable[[], object], measure: Callable[[], Report]) -> Report:
-    """Measures while `work` is done over and over."""
+    """Measures while `work` runs in a loop."""
     stop = threading.Event()
     failures: list[Exception] = []
 

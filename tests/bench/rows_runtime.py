@@ -1,4 +1,4 @@
-"""Runtimes by themselves: throughput against Google's functions-framework of the same language, and time to start."""
+"""Standalone runtimes: throughput against Google's functions-framework for the same language, and start time."""
 
 import statistics
 import subprocess
@@ -49,7 +49,7 @@ def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
 
 
 def _loaded(server: Served, seconds: int, cost_us: list[float]) -> Report:
-    """One measurement; the processor time of a request, which others on the machine change less than the rate, goes to `cost_us`."""
+    """One measurement. Adds the processor time per request, which depends less on the machine's load than the rate, to `cost_us`."""
     before = server.processor_sec()
     report = wrk(server, connections=32, seconds=seconds, script=POST_JSON)
     cost_us.append((server.processor_sec() - before) / (report.requests_per_sec * seconds) * 1e6)
@@ -57,7 +57,7 @@ def _loaded(server: Served, seconds: int, cost_us: list[float]) -> Report:
 
 
 def go() -> Iterator[Row]:
-    """Build with a warm compiler cache, and start to listening; a program has no interpreter to subtract."""
+    """Build with a warm compiler cache, and start to listening, with no interpreter to subtract."""
     builds = []
     for number in range(GO_BUILDS):
         source = (FUNCTIONS / "go" / "handler.go").read_text() + f"\n// {time.time_ns()} {number}\n"
@@ -75,7 +75,7 @@ def go() -> Iterator[Row]:
 
 
 def start_times() -> Iterator[Row]:
-    """Start to listening, above the bare interpreter's own start to end."""
+    """Start to listening, less the bare interpreter's start and exit."""
     cases = [
         ("python3.11", "python", [sys.executable, "-E", "-s", "-S"], str(ROOT / "runtimes/python3.11/runtime.py"), ["-c", "0"], 30),
         ("nodejs20", "node", ["node"], str(ROOT / "runtimes/nodejs20/runtime.mjs"), ["-e", "0"], 40),

@@ -1,6 +1,6 @@
-"""The real sless, except that every workload's only instance is one given address: `python -m tests.bench.static_server ADDRESS`.
+"""The real sless, but every workload has one instance at a given address: `python -m tests.bench.static_server ADDRESS`.
 
-So the proxy can be measured over the same upstream as nginx's. Front door, routes, database, history and metrics are the real ones.
+This measures the proxy with the same upstream as nginx's. Front door, routes, database, history and metrics are the real ones.
 """
 
 import sys
@@ -16,7 +16,7 @@ from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, RunS
 
 
 class StaticBackend:
-    """ports.Backend: what is applied is there at once. Runs are refused."""
+    """ports.Backend: applied deployments are ready immediately. Runs are rejected."""
 
     def __init__(self, address: str, changed: Callable[[], None]) -> None:
         self._address = address

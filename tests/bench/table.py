@@ -1,12 +1,12 @@
-"""What a measurement says, and how it is printed."""
+"""Rows of the bench's table, and its text."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`value` as measured, `aim` what the project wants ("" if there is none), `met` None when there is no aim. `detail` are absolute
-    figures, for this machine and minute only."""
+    """`value` is the measurement, `aim` the target ("" if none), `met` None without an aim. `detail` has absolute figures, valid only for
+    this machine and run."""
 
     name: str
     value: str

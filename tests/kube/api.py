@@ -61,7 +61,7 @@ class Api:
     recorder: Recorder
     faults: Faults
     read_log: Callable[[Object, dict[str, str]], Any]
-    """The log of a Pod: text, or an async iterator of bytes when it is followed. Raises Refused."""
+    """The log of a Pod: text, or an async iterator of bytes with `follow`. Raises Refused."""
     _pages: dict[str, list[Object]]
 
     async def answer(self, call: Call) -> Answer:

@@ -6,7 +6,7 @@ from tests.kube.kinds import kind_of
 from tests.kube.registry import CONTROLLER, Object, Registry, now_text
 
 RETRY_SEC = 0.5
-"""After a refusal (quota), creating is tried again; a cluster waits longer each time."""
+"""Pause before another attempt to create a rejected Pod (quota); a real cluster backs off exponentially."""
 
 
 def is_ready(pod: Object) -> bool:

@@ -28,7 +28,7 @@ class Control:
     kubelet: Kubelet
     door: Closable
     first_objects: Callable[[], None]
-    """Makes what a new cluster has."""
+    """Creates the objects of a new cluster."""
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def answer(self, call: Call) -> Answer:

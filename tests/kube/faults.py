@@ -19,7 +19,7 @@ class Fault:
     resources: tuple[str, ...] = ()
     message: str = ""
     after: bool = False
-    """The request is carried out first and its answer lost: the client sees the failure, the object is there."""
+    """Carries out the request first: the client sees the failure, but the write has taken effect."""
 
     def takes(self, request: Request) -> bool:
         return (

@@ -10,7 +10,7 @@ from tests.kube.processes import Container
 
 Object = dict[str, Any]
 UNREADY_PERIOD_SEC = 0.1
-"""Before a container is ready, probes come this often at most, whatever their period: waiting proves nothing."""
+"""Upper limit of a probe's period until the container is ready, to keep tests fast."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -25,7 +25,7 @@ class Request:
     query: str
     status: int = 0
     also: str = ""
-    """A second right that it needed: `create` of an apply."""
+    """A second verb that the request requires: `create` for an apply."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

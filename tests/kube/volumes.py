@@ -12,7 +12,7 @@ from tests.kube.quantity import value_of
 
 Object = dict[str, Any]
 HERE = tuple({str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix})
-"""Folders of this machine that images are made of: what names them is no path of a container, also where the checkout lies under /tmp."""
+"""Folders of this machine that images consist of. Paths in them are not container paths, even if the checkout is in /tmp."""
 _VARIABLE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 

@@ -1,6 +1,6 @@
-"""Real services that tests run beside sless, each started by the test run itself and ended by the process id it got.
+"""Real services for tests, each started by the test run and ended by its process id.
 
-A service that is not installed is a skip on a laptop and a failure where CI=true.
+A missing service skips the test on a developer's machine and fails it if CI=true.
 """
 
 import os
@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-# Linux sends the signal of --pdeathsig when the thread that started the process ends, not when the process does: a server that a test
-# started with asyncio.to_thread() was killed with that test's event loop. This thread lives as long as the test run.
+# Linux sends the --pdeathsig signal when the thread that started the process ends, not its process: a server that a test started with
+# asyncio.to_thread() was killed with that test's event loop. This thread lives as long as the test run.
 _starter = ThreadPoolExecutor(1, "services")
 
 
@@ -21,14 +21,14 @@ def unavailable(what: str, install: str) -> NoReturn:
 
 
 def lacking(text: str) -> NoReturn:
-    """What a test needs cannot be had, and why."""
+    """Skips the test, or fails it if CI=true. `text` says what is missing, and why."""
     if os.environ.get("CI") == "true":
         pytest.fail(text, pytrace=False)
     pytest.skip(text)
 
 
 def start_following(command: list[str], signal_name: str, **options: Any) -> "subprocess.Popen[bytes]":
-    """Starts a server that gets the signal, of the name INT or KILL, when this test run is killed."""
+    """Starts a server that gets the signal (INT or KILL) when this test run is killed."""
     setpriv = shutil.which("setpriv")
     command = [setpriv, "--pdeathsig", signal_name, "--", *command] if setpriv else command
     return _starter.submit(subprocess.Popen, command, **options).result()

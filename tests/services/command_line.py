@@ -1,4 +1,4 @@
-"""`sless …` in this process: what a command prints and how it ends, without half a second for a new interpreter each time."""
+"""`sless …` in this process: output and exit code, without half a second for a new interpreter each time."""
 
 import contextlib
 import io

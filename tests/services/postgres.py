@@ -1,4 +1,4 @@
-"""PostgreSQL from Debian's binaries, in a temporary folder, on a unix socket: no port, no cluster of the machine, gone afterwards."""
+"""PostgreSQL from Debian's binaries, in a temporary folder, on a unix socket: no port, separate from the machine's clusters."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ from tests.services import start_following, unavailable
 
 START_TIMEOUT_SEC = 30
 STOP_TIMEOUT_SEC = 20
-# Not UTC, and sorted as people sort: code that trusts the server's zone or collation fails here and not at a customer's.
+# Not UTC, and a linguistic collation, so that code that relies on the server's time zone or collation fails here.
 SETTINGS = {
     "listen_addresses": "",
     "timezone": "Pacific/Chatham",
@@ -29,11 +29,11 @@ SETTINGS = {
 
 
 class PostgresServer:
-    """One server with as many databases as tests ask for."""
+    """One server; tests create their own databases."""
 
     def __init__(self) -> None:
         self.binaries = find_binaries()
-        # Short and below /tmp: a socket's path has 100 bytes, and the server's user must be able to enter.
+        # Short and below /tmp: a socket's path is limited to about 100 bytes, and the server's user needs access.
         self.folder = Path(tempfile.mkdtemp(prefix="sless-pg-", dir="/tmp"))
         self.process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count(1)
@@ -54,7 +54,7 @@ class PostgresServer:
         self._await(log)
 
     def create_database(self) -> str:
-        """The URL of a new, empty database."""
+        """Returns the URL of a new, empty database."""
         name = f"test_{next(self._numbers)}"
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}".encode())
@@ -109,7 +109,7 @@ class PostgresServer:
 
 
 def find_binaries() -> Path:
-    """The folder of the newest installed server; Debian keeps the server's binaries out of PATH."""
+    """The folder of the newest installed server; Debian does not put its binaries on PATH."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(re.sub(r"\D", "", folder.parent.name) or 0))
     on_path = shutil.which("postgres")
     if on_path:
@@ -128,7 +128,7 @@ def major_version(binaries: Path) -> int:
 
 
 def unprivileged_user() -> pwd.struct_passwd | None:
-    """Whom to run the server as; it refuses root. None: we are somebody else already."""
+    """The user for the server, which refuses to run as root. None if we are not root."""
     if os.geteuid() != 0:
         return None
     names = [user.pw_name for user in pwd.getpwall()]

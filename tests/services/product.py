@@ -1,4 +1,4 @@
-"""The real server as a process of its own, and the command line beside it, in folders of their own."""
+"""The real server as a separate process, and the command line, with their own folders."""
 
 import contextlib
 import io
@@ -55,7 +55,7 @@ def answers(url: str) -> bool:
 
 @dataclass
 class Place:
-    """A data folder and a folder for sockets of its own; `environ` for processes that are to use them."""
+    """A data folder and a folder for sockets, with the `environ` of processes that use them."""
 
     data_dir: Path
     run_dir: Path
@@ -73,7 +73,7 @@ class Place:
         return subprocess.run(command, env=self.environ | environ, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
 
     def processes(self) -> list[int]:
-        """Processes that have something to do with this place: their command line, environment or working folder names it."""
+        """Processes of this place: their command line, environment or working folder names it."""
         marks = (str(self.data_dir).encode(), str(self.run_dir).encode())
         return [pid for pid in _pids() if any(mark in text for text in _texts_of(pid) for mark in marks)]
 
@@ -95,10 +95,10 @@ def _texts_of(pid: int) -> Iterator[bytes]:
 
 
 class new_place:  # noqa: N801 - reads as a statement
-    """A Place, and a check at the end that nothing runs there any more."""
+    """A Place; at the end, fails if any of its processes is left."""
 
     def __init__(self, folder: Path) -> None:
-        # Paths of unix sockets are short: not below pytest's own folders.
+        # Unix sockets need short paths, so not below pytest's folders.
         self._place = Place(folder / "data", Path(tempfile.mkdtemp(prefix="sl-", dir="/tmp")))
 
     def __enter__(self) -> Place:
@@ -114,7 +114,7 @@ class new_place:  # noqa: N801 - reads as a statement
 
 
 class Product:
-    """`sless serve` in a place: start, ends of all sorts, start again. `preexec` runs in the server's process before it is sless."""
+    """`sless serve` in a place: can be started, ended, killed and started again. `preexec` runs in the child before exec."""
 
     def __init__(self, place: Place, **environ: str) -> None:
         self.place = place
@@ -140,13 +140,13 @@ class Product:
         assert not self._has_ended(), self.log
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """The exit code of the server that was told to end."""
+        """Sends the signal and returns the server's exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return self.process.wait(60)
 
     def kill(self, *, master: bool = False, worker: bool = False) -> None:
-        """kill -9, and for the master its end awaited."""
+        """Sends SIGKILL; waits for the master to end."""
         assert self.process is not None
         pids = [self.process.pid] * master + [self.worker] * worker
         for pid in pids:
@@ -156,7 +156,7 @@ class Product:
 
     @property
     def worker(self) -> int:
-        """Its pid; 0 while there is none."""
+        """The worker's pid; 0 while there is none."""
         assert self.process is not None
         return int((Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split() or [0])[0])
 
@@ -182,13 +182,13 @@ class Product:
         self.log_file.unlink(missing_ok=True)
 
     def tenant(self, sub: str) -> "Tenant":
-        """With a token as `sless token` makes it, without the process."""
+        """With a token as from `sless token`, but without a process."""
         settings = Settings(data_dir=self.place.data_dir, auth_mode="local")
         return Tenant(self, issue_token(settings, sub, 24 * 3600), namespace_of(sub))
 
 
 class Tenant:
-    """Calls of one tenant. Paths that do not begin with / are inside its namespace."""
+    """Requests of one tenant. Paths without a leading / are relative to its namespace."""
 
     def __init__(self, product: Product, token: str, namespace: str) -> None:
         self.product = product
@@ -219,7 +219,7 @@ class Tenant:
         return self.post(f"{kind}s/{name}/upload", {"files": {"handler.py": files} if isinstance(files, str) else files})
 
     def settled(self, name: str, kind: str = "function", version: int | None = None, timeout_sec: float = 40.0) -> dict[str, Any]:
-        """The resource, once its newest version (at least `version`) is built and it is Ready or Failed."""
+        """Waits until the newest version (at least `version`) is built and the resource is Ready or Failed; returns the resource."""
         found: dict[str, Any] = {}
 
         def is_settled() -> bool:
@@ -232,7 +232,7 @@ class Tenant:
         return found
 
     def deploy(self, name: str, files: Mapping[str, Any] | str, *, http: bool = True, kind: str = "function", **fields: Any) -> str:
-        """The path of the ready workload below /fn."""
+        """Returns the path of the ready workload below /fn."""
         self.create(name, kind, **fields)
         if http and kind == "function":
             answer = self.post("triggers", {"name": name, "type": "http", "function_ref": name})
@@ -244,7 +244,7 @@ class Tenant:
         return f"/fn/{self.namespace}/{name}"
 
     def invoke_later(self, name: str, event: Any = None) -> str:
-        """The id of an accepted call."""
+        """Returns the id of the accepted call."""
         answer = self.post(f"functions/{name}/invoke", {} if event is None else event, headers={"Prefer": "respond-async"})
         assert answer.status_code == 202, answer.text
         return str(answer.headers["Location"].rpartition("/")[2])
@@ -266,7 +266,7 @@ class Tenant:
 
 @contextlib.contextmanager
 def running_product(folder: Path, **environ: str) -> Iterator[Product]:
-    """A started server; at its end nothing of it may be left."""
+    """A started server; fails if it leaves processes behind."""
     with new_place(folder) as place:
         product = Product(place, **environ)
         try:

@@ -1,6 +1,6 @@
-"""RabbitMQ from Debian's package, in a temporary folder: own ports, node name, cookie and port mapper, gone afterwards.
+"""RabbitMQ from Debian's package, in a temporary folder, with its own ports, node name, cookie and port mapper.
 
-A server may be stopped, killed and started again: it comes back on its port with its data. Users and their rights are in `definitions`.
+A server can be stopped, killed and restarted with the same port and data. Users and their permissions are in `definitions`.
 """
 
 import json
@@ -22,7 +22,7 @@ STOP_TIMEOUT_SEC = 30
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 PASSWORD = "opensesame"
 USERS = {
-    # name → what it may configure, write, read
+    # name → permissions to configure, write, read
     "sless": (".*", ".*", ".*"),
     "reader": ("^$", "^$", ".*"),
     "nobody": ("^$", "^$", "^$"),
@@ -30,7 +30,7 @@ USERS = {
 
 
 class RabbitServer:
-    """One broker. The user `sless` may do anything, `reader` only read, `nobody` nothing; all have PASSWORD."""
+    """One broker. The user `sless` has all permissions, `reader` may only read, `nobody` has none; all have PASSWORD."""
 
     def __init__(self) -> None:
         self.binary = find_server()
@@ -44,7 +44,7 @@ class RabbitServer:
         return f"amqp://{user}:{password}@127.0.0.1:{self.port}/{vhost}"
 
     def start(self) -> None:
-        """Returns when it speaks AMQP. A second start finds the data of the first."""
+        """Returns once it speaks AMQP. A restart keeps the data."""
         self._prepare()
         if self._mapper is None:
             self._mapper = self._spawn(["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"], "epmd.log")
@@ -52,7 +52,7 @@ class RabbitServer:
         self._await()
 
     def stop(self) -> None:
-        """Ends it in good order: it tells its clients."""
+        """Shuts it down cleanly: it closes its clients' connections."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -121,10 +121,10 @@ class RabbitServer:
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(self.folder / "advanced.config"),
             "RABBITMQ_CONF_ENV_FILE": str(self.folder / "rabbitmq-env.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "enabled_plugins"),
-            # Else a shell stays between us and the server, and the server stays when the shell is killed.
+            # Otherwise a shell stays between us and the server, and killing the shell leaves the server.
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_PID_FILE": str(self.folder / "pid"),
-            # Two cores belong to many: schedulers that spin for work would take them from the tests.
+            # Schedulers that busy-wait would take processor time from the tests.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
         }
 
@@ -163,7 +163,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def speaks_amqp(port: int) -> bool:
-    """A broker that is ready answers AMQP's first eight bytes with Connection.Start, a method frame of channel 0."""
+    """A ready broker responds to the AMQP protocol header with Connection.Start, a method frame on channel 0."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.settimeout(2)
@@ -174,7 +174,7 @@ def speaks_amqp(port: int) -> bool:
 
 
 def end_group(process: "subprocess.Popen[bytes]", how: signal.Signals) -> None:
-    """The process and the children in its group."""
+    """Signals the process and its group."""
     try:
         os.killpg(process.pid, how)
     except ProcessLookupError:
@@ -187,7 +187,7 @@ def end_group(process: "subprocess.Popen[bytes]", how: signal.Signals) -> None:
 
 
 def unprivileged_user() -> pwd.struct_passwd | None:
-    """Whom to run the server as when we are root. None: we are somebody else already."""
+    """The user for the server if we are root, else None."""
     if os.geteuid() != 0:
         return None
     names = [user.pw_name for user in pwd.getpwall()]

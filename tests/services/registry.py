@@ -77,7 +77,7 @@ class RegistryServer:
 
 
 def push_empty(host: str, repository: str, tag: str, auth: tuple[str, str] | None = None, created: str = "") -> str:
-    """Pushes an image without layers, as a builder would; its manifest's digest. `created` makes one image another than the next."""
+    """Pushes an image without layers, as a builder would; returns the manifest's digest. `created` distinguishes images."""
     base = f"http://{host}/v2/{repository}"
     config = json.dumps(
         {
@@ -109,7 +109,7 @@ def push_empty(host: str, repository: str, tag: str, auth: tuple[str, str] | Non
 
 
 def write_layout(folder: Path, created: str = "", layers: tuple[bytes, ...] = ()) -> str:
-    """Writes an image as an OCI layout; returns the digest of its manifest. `created` distinguishes images without layers."""
+    """Writes an image as an OCI layout; returns the manifest's digest. `created` distinguishes images without layers."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 

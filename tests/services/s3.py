@@ -68,7 +68,7 @@ class S3Server:
                 self._process.kill()
                 self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
-        for port in self._ports:  # sockets whose place cannot be chosen
+        for port in self._ports:  # their path cannot be configured
             for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
                 left.unlink(missing_ok=True)
 
@@ -89,7 +89,7 @@ class S3Server:
 
 
 def _why_not_ready(client: Any) -> str | None:
-    """None once a bucket is there and takes an object, which needs master, volume and filer."""
+    """None once the bucket exists and accepts an object, which needs master, volume and filer."""
     try:
         client.create_bucket(Bucket=BUCKET)
     except ClientError as error:
@@ -105,7 +105,7 @@ def _why_not_ready(client: Any) -> str | None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Held at once, so that all differ."""
+    """All bound at the same time, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for item in sockets:
