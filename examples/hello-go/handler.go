@@ -1,4 +1,4 @@
-// Package handler greets whoever calls: POST {"name": "Ada"} or GET ?name=Ada.
+// Package handler greets the caller: POST {"name": "Ada"} or GET ?name=Ada.
 package handler
 
 import (

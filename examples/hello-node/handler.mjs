@@ -1,7 +1,7 @@
-// hello-node greets whoever calls: POST {"name": "Ada"} or GET ?name=Ada.
+// hello-node greets the caller: POST {"name": "Ada"} or GET ?name=Ada.
 //
-// Test: node --test. Run here: sless dev . Whatever `handle` returns is the answer, what it logs is its log; packages to install
-// stand in package.json, files that stay at home in .slessignore.
+// Test: node --test. Run locally: sless dev . `handle` returns the response; what it prints is logged. List packages to install
+// in package.json, and files not to upload in .slessignore.
 export async function handle(event, context) {
   const name = event.name || "world";
   console.log(`greeting ${name}, request ${context.request_id}`);

@@ -1,7 +1,7 @@
-"""hello-python greets whoever calls: POST {"name": "Ada"} or GET ?name=Ada.
+"""hello-python greets the caller: POST {"name": "Ada"} or GET ?name=Ada.
 
-Test: python3 -m unittest. Run here: sless dev . Whatever `handle` returns is the answer, what it prints is its log; packages to install
-stand in requirements.txt, files that stay at home in .slessignore.
+Test: python3 -m unittest. Run locally: sless dev . `handle` returns the response; what it prints is logged. List packages to install
+in requirements.txt, and files not to upload in .slessignore.
 """
 
 

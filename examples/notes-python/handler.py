@@ -41,7 +41,7 @@ def one(method, note_id, event):
 
 
 def mistakes_of(event):
-    """A note is {"title", "text"}; the text may be left out."""
+    """A note is {"title", "text"}; the text is optional."""
     if not isinstance(event, dict):
         return [f"expected a JSON object, found {type(event).__name__}"]
     mistakes = [f"{name}: no such field" for name in event.keys() - MOST.keys()]

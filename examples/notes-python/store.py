@@ -1,4 +1,4 @@
-"""Notes in PostgreSQL when DATABASE_URL or PGHOST says where, else in an SQLite file. A connection per call: none is ever stale."""
+"""Notes in PostgreSQL if DATABASE_URL or PGHOST is set, else in an SQLite file. One connection per call, so none is ever stale."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ class Notes:
         self._run(f"CREATE TABLE IF NOT EXISTS notes (id {key}, title TEXT NOT NULL, text TEXT NOT NULL, updated_at {moment} NOT NULL)")
 
     def all(self, word):
-        """Newest first; `word` stands in title or text."""
+        """Newest first; title or text contains `word`."""
         like = "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         where = "lower(title) LIKE lower(?) ESCAPE '\\' OR lower(text) LIKE lower(?) ESCAPE '\\'"
         return self._run(f"SELECT {COLUMNS} FROM notes WHERE {where} ORDER BY id DESC", like, like)
@@ -43,7 +43,7 @@ class Notes:
         return next(iter(self._run(sql, *values)), None)
 
     def _run(self, sql, *values):
-        """Rows as dicts, in a transaction of their own."""
+        """Runs one statement in a transaction; returns rows as dicts."""
         with self._connected() as connection, connection:
             cursor = connection.execute(sql.replace("?", "%s") if self._postgres and values else sql, values)
             names = [column[0] for column in cursor.description or ()]

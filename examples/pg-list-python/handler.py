@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL database, or the first rows of one of them."""
+"""Lists the tables of a PostgreSQL database, or the first rows of one."""
 
 import psycopg
 from psycopg import sql

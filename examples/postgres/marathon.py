@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tries to break the services of this example, and counts at the end whether a write was lost.
+"""Tries to break the services of this example, and checks at the end that no write was lost.
 
     SLESS_ENDPOINT=… SLESS_API_TOKEN=… python3 marathon.py --minutes 2
 
-Smoke, careless users, idempotency and recreation run once; load, slow queries, crashes and redeployments are repeated until the time is
-over. Needs Python's standard library only. The exit code is 1 if a check failed.
+Smoke, careless users, idempotency and recreation run once; load, slow queries, crashes and redeployments repeat until the time is
+up. Needs only Python's standard library. The exit code is 1 if a check failed.
 """
 
 import argparse
@@ -42,7 +42,7 @@ CARELESS_FIELDS = {
     "stress-bigloop": ("n",),
     "stress-go-fast": ("n",),
 }
-"""service → fields that get every careless value. What it writes counts like any other row."""
+"""service → fields that get every careless value. Rows that it writes count like any others."""
 
 
 class Marathon:
@@ -57,7 +57,7 @@ class Marathon:
         return answer.json
 
     def write(self, service: str, event: dict, rows: Callable[[dict], int]) -> dict:
-        """A call whose rows are in the ledger. One that fails leaves their number open."""
+        """A call whose rows are recorded in the ledger. If it fails, their number is unknown."""
         with self.ledger.writing() as record:
             answer = self.call(service, event)
             record(rows(answer))
@@ -87,7 +87,7 @@ class Marathon:
                 check(answer.status < 500, f"{service} {field}={str(value)[:60]!r}: {answer.status} {answer.text[:300]}")
                 found = answer.json if answer.status == 200 and isinstance(answer.json, dict) else {}
                 made = service in ("pg-upsert", "pg-table-writer") or found.get("action") == "created"
-                # A title that is no usable text is replaced by another, which the final count does not look for.
+                # An unusable title is replaced by one that the final count does not include.
                 usable = field != "title" or (isinstance(value, str) and value.startswith(prefix))
                 record(rows(found) if "inserted" in found else int(made and usable and answer.status == 200))
 
@@ -108,7 +108,7 @@ class Marathon:
             check(len({answer["id"] for answer in answers}) == 1, f"one id expected: {answers}")
 
     def recreation(self) -> None:
-        """A service made, changed, called and deleted over REST, with the code of another."""
+        """Creates, changes, calls and deletes a service over REST, with the code of another."""
         name = "marathon-" + self.ledger.run[:6]
         files = self.client.rest("GET", "services/chaos-echo/source")["files"]
         spec = {"name": name, "runtime": "python3.11", "entrypoint": "chaos_echo.echo"}
@@ -127,7 +127,7 @@ class Marathon:
     # ---- repeated
 
     def load(self, seconds: float = 6.0) -> None:
-        """Every thread writes and reads what it wrote."""
+        """Every thread writes rows and reads them back."""
         deadline = time.monotonic() + seconds
 
         def worker(number: int) -> None:
@@ -159,7 +159,7 @@ class Marathon:
             check(self.call("stress-divzero", {"n": 1, "d": 2})["result"] == 0.5, "1 / 2")
 
     def redeployment(self) -> None:
-        """New versions of a service that is being called: no call fails."""
+        """Deploys new versions of a service while calling it: no call may fail."""
         name = "chaos-echo"
         before = self.client.rest("GET", f"services/{name}")
         files = self.client.rest("GET", f"services/{name}/source")["files"]
@@ -174,7 +174,7 @@ class Marathon:
     # ---- parts
 
     def each(self, arguments: list[tuple], work: Callable) -> list:
-        """In parallel; the first failure is raised once all have ended."""
+        """Runs in parallel; raises the first failure once all have ended."""
         futures = [self.pool.submit(work, *given) for given in arguments]
         errors = [error for future in futures if (error := future.exception())]
         if errors:
@@ -222,7 +222,7 @@ class Marathon:
 
 
 WRITERS = frozenset({"pg-bulk-insert", "go-pg-race", "js-pg-batch", "py-retry-writer"})
-"""They write rows with a prefix of their own when they get none."""
+"""Services that write rows with their own prefix when the call has none."""
 
 
 class Report:

@@ -1,4 +1,4 @@
-"""Calls of services and of the REST interface, and the book of what was written."""
+"""Calls of services and of the REST interface, and the ledger of written rows."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ READY_SEC = 90
 
 
 class Failed(Exception):
-    """A check that did not hold."""
+    """A failed check."""
 
 
 def check(holds: bool, text: str) -> None:
@@ -39,7 +39,7 @@ class Answer:
 
 
 class Client:
-    """Each thread keeps one connection open."""
+    """Keeps one open connection per thread."""
 
     def __init__(self, endpoint: str, token: str) -> None:
         self._url = urlsplit(endpoint)
@@ -97,7 +97,7 @@ class Client:
 
 
 class Ledger:
-    """Rows whose writing was acknowledged. Every title starts with the run's own prefix."""
+    """Rows whose write was acknowledged. Every title starts with a prefix unique to the run."""
 
     def __init__(self) -> None:
         self.run = f"m-{uuid.uuid4().hex[:10]}-"
@@ -114,7 +114,7 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[int], None]]:
-        """Gives what records the rows. Without a record the write may have happened or not."""
+        """Yields a function that records the rows. Without a record, the write may or may not have happened."""
         recorded: list[int] = []
         try:
             yield recorded.append
@@ -124,7 +124,7 @@ class Ledger:
                 self._open_writes += not recorded
 
     def fits(self, total: int) -> bool:
-        """Never fewer than were acknowledged; more only if a write ended without an answer."""
+        """Fails if rows are fewer than acknowledged, or more although every write got an answer."""
         return total == self._rows if not self._open_writes else total >= self._rows
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-// Works on orders from a queue. Returning acknowledges the message; throwing has it delivered again, later, and in the end to {queue}.dead.
+// Handles orders from a queue. Returning acknowledges the message; throwing has it redelivered later, and finally moved to {queue}.dead.
 const done = new Set();
 
 export function handle(order, context) {
@@ -6,7 +6,7 @@ export function handle(order, context) {
   if (typeof order?.item !== 'string' || !(order.count > 0)) {
     throw new TypeError(`order: expected {"item": text, "count": above 0}, found ${JSON.stringify(order)}`);
   }
-  // A message may come twice. Here one instance remembers; with more than one keep the ids in a database.
+  // A message may be delivered twice. One instance can remember the ids; with several, keep them in a database.
   const id = message?.message_id ?? context.request_id;
   if (done.has(id)) return { id, repeated: true };
   done.add(id);

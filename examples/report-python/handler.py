@@ -1,4 +1,4 @@
-"""Asks the pages of its event and reports on them; fails when one does not answer, so that the firing is on record as failed."""
+"""Requests the pages in its event and reports on them; fails if one does not answer, so that the firing is recorded as failed."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What the web framework Rails calls things: GET ?word=octopus, or POST {"word": "octopus"}."""
+"""Names as the web framework Rails forms them: GET ?word=octopus, or POST {"word": "octopus"}."""
 
 import inflection
 

@@ -1,4 +1,4 @@
-// A clock as an event stream: GET ?ticks=5&every_ms=500. Each tick is sent when it happens; a browser reads it with EventSource.
+// A clock as an event stream: GET ?ticks=5&every_ms=500. Each tick is sent immediately; browsers read it with EventSource.
 import { setTimeout as sleep } from "node:timers/promises";
 
 export async function handle(event) {

@@ -5,8 +5,8 @@ the store. The builder runs as root, and the Dockerfile's commands as 65532; it 
 that layout.
 
 Decision: credentials are mounted in the last container only. A Dockerfile's command can leave a process behind that swaps files of the
-context for links while the builder, as root, copies them; so it can read whatever the builder can. Nothing of the tenant's runs in the
-container that pushes.
+context for links while the builder, as root, copies them; so it can read whatever the builder can. The container
+that pushes runs none of the tenant's code.
 """
 
 import base64

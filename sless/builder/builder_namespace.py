@@ -1,8 +1,8 @@
 """Manifests of the namespace of the builder pods: pure.
 
-Installers of tenants run here as an unprivileged user. The namespace also holds the push credentials, which are mounted in no container
-that runs anything of a tenant's. Nothing may
-connect to its pods, and the only tenant secrets in it are the build_env of running builds.
+Installers of tenants run here as an unprivileged user. The namespace also holds the push credentials, which are not mounted in
+containers that run a tenant's commands. Nothing may connect to its pods, and the only tenant secrets in it are the build_env of running
+builds.
 """
 
 import base64

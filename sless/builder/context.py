@@ -1,9 +1,9 @@
 """The build context for a builder in a cluster: one tar.gz with a Dockerfile and the upload in `code`.
 
 Decisions. Base images are `ARG`s, so that a mirror can serve them. Dependencies are a layer below the code, unless the installer needs to
-see the code. Every RUN is executed by user 65532, never by root: kaniko runs commands without a container of their own, beside the builder
-process. The values of a build_env are in a file that is mounted during the build (`ENV_FILE`), neither build arguments nor variables of the
-image, so they appear in no layer, no history and no log.
+see the code. User 65532 executes every RUN, never root: kaniko runs commands in the container of the builder process. The values of a
+build_env are in a file that is mounted during the build (`ENV_FILE`), neither build arguments nor variables of the image, so they appear in
+no layer, no history and no log.
 """
 
 import gzip

@@ -171,7 +171,7 @@ def _names_files(code_dir: Path, build_env: dict[str, str]) -> bool:
 
 
 def _key_of(spec: BuildSpec, parts: list[str], needs_code: bool) -> str:
-    """Covers everything that the installer can read: without `needs_code` it runs in a folder with the manifests alone."""
+    """Covers everything that the installer can read: without `needs_code` it runs in a folder with only the manifests."""
     environment = json.dumps([spec.namespace, sorted(spec.build_env.items())]) if spec.build_env else ""
     scope = [environment, spec.code_key if needs_code else ""]
     return hashlib.sha256("\0".join([spec.runtime, *scope, *parts]).encode()).hexdigest()[:32]

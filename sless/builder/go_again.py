@@ -42,7 +42,7 @@ _OF_ONE_BUILD = frozenset({"HOME", "TMPDIR"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A recipe and all that it holds for. `contents`: path → digest; `heads`: of the files that it compiles, up to the package clause."""
+    """A recipe and the sources it is valid for. `contents`: path → digest; `heads`: compiled files up to the package clause."""
 
     recipe: Recipe
     setting: object
@@ -57,7 +57,7 @@ class Known:
 
 
 class GoAgain:
-    """`folder` is its own: compiled packages, for one recipe at a time. Builds may call from several threads."""
+    """`folder` holds compiled packages and is used by this object only; there is one recipe at a time. Thread-safe."""
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         self._processes = processes
@@ -70,7 +70,7 @@ class GoAgain:
         self._learning: Work | None = None
 
     def compile(self, work: Work, compilation: Compilation) -> bool:
-        """Whether the program is there now; else all is as before. Raises BuildCancelled, BuildFailed (over the time)."""
+        """Whether it made the program; if not, it leaves nothing behind. Raises BuildCancelled, BuildFailed (time limit exceeded)."""
         with self._held(work):
             began, known = time.monotonic(), self._known
             if known is None:
@@ -85,11 +85,11 @@ class GoAgain:
             return True
 
     def note(self, compilation: Compilation, program: Path) -> None:
-        """The go command has made `program`: `learn` will find out how."""
+        """Remembers a build of `program` by the go command for `learn`."""
         self._noted = (compilation, program)
 
     def learn(self, spec: BuildSpec) -> None:
-        """Takes as long as a build, after which nobody waits for it."""
+        """Finds the recipe of the noted build. Takes as long as a build, so call it when no build is waiting."""
         noted, self._noted = self._noted, None
         if noted is None:
             return
@@ -107,7 +107,7 @@ class GoAgain:
 
     @contextmanager
     def _held(self, work: Work) -> Iterator[None]:
-        """Who saves while it is learnt waits for that: both together take no longer than another build beside it."""
+        """A save during `learn` waits for its end, which takes no longer than a concurrent build would."""
         while not self._lock.acquire(timeout=_LOOK_SEC):
             work.check_time()
         try:
@@ -138,8 +138,8 @@ class GoAgain:
         return known if _without_id(compilation.made / PROGRAM) == _without_id(program) else None
 
     def _printed(self, work: Work, compilation: Compilation) -> str:
-        """What the go command would do if something in each package of the upload had changed. -mod=readonly: a go.mod that it would
-        have to complete is not for us."""
+        """The commands that go would run if each package of the upload had changed. With -mod=readonly it fails for a go.mod that it would
+        have to complete; such uploads have no recipe."""
         printed: list[bytes] = []
         argv = [part.replace("-mod=mod", "-mod=readonly") for part in compilation.argv]
         touched = {path: path.read_bytes() for path in compilation.code.rglob(EARLY_FILE)}
@@ -151,7 +151,7 @@ class GoAgain:
         return b"\n".join([*printed, b""]).decode() if code == 0 else ""
 
     def _follow(self, work: Work, known: Known, contents: dict[str, str], compilation: Compilation) -> bool:
-        """Leaves the program in its place, or nothing."""
+        """Makes the program; after a failure, leaves none."""
         program, folder = compilation.made / PROGRAM, compilation.code.parent / "again"
         steps = steps_of(known.recipe, contents, Place(code=compilation.code, work=folder, archives=self._archives, program=program))
         script = folder / "steps.sh"
@@ -169,7 +169,7 @@ class GoAgain:
 
 
 def contents_of(compilation: Compilation) -> dict[str, str]:
-    """Path → digest of all that lies in the code's folder, before a build has written to it."""
+    """Path → digest of all files in the code's folder, before a build writes to it."""
     contents = {}
     for path in compilation.code.rglob("*"):
         if path.is_file():
@@ -189,5 +189,5 @@ def _setting_of(compilation: Compilation) -> object:
 
 
 def _without_id(program: Path) -> bytes:
-    """An id is in the program once, in a note at its beginning."""
+    """Removes the build id, which is in a note at the beginning of the program."""
     return _ID.sub(b"", program.read_bytes(), count=1)

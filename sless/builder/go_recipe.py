@@ -1,4 +1,4 @@
-"""What `go build -n` prints, as commands that can be run again: how each package of the upload is compiled, and how all are linked."""
+"""Parses the output of `go build -n` into commands that can be replayed: the compilation of each package of the upload, and the link."""
 
 import hashlib
 import re
@@ -9,13 +9,13 @@ from pathlib import Path
 
 _WORK = "$WORK"
 _FILE = re.compile(r"^cat >(\S+) << 'EOF' # internal\n(.*?)EOF\n", re.MULTILINE | re.DOTALL)
-"""A text that does not end in a new line is printed as it is, and the mark after it."""
+"""go prints a text without a final newline as it is, directly followed by the end mark."""
 _DULL = re.compile(r"(#|mkdir -p |mv |rm -rf |cd |$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """How one package becomes `archive`, a file. `files` are its sources below the code's folder, `config` names all that it may import."""
+    """Compiles one package to the file `archive`. `files` are its sources, relative to the code; `config` lists what it may import."""
 
     archive: str
     argv: tuple[str, ...]
@@ -25,8 +25,8 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`code` is the folder that the commands name and run in. Packages come after those that they import, the main package last.
-    `configs`: files that the commands read → what is in them."""
+    """`code` is the folder that the commands name and run in. Packages follow those they import, so the main package is last. `configs`:
+    files that the commands read → content."""
 
     code: str
     packages: tuple[Package, ...]
@@ -36,7 +36,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a recipe is followed: on the code in `code`, with files of its own in `work`; archives stay in `archives`."""
+    """Folders of one replay: the code, temporary files in `work`, and archives that later replays reuse."""
 
     code: Path
     work: Path
@@ -46,8 +46,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """`script` is for a shell in the code's folder, `files` (path → content) must be there before. `made`: packages that it compiles →
-    where they belong once all went well; `archives` are those and the ones that it needs."""
+    """`script` runs in a shell in the code's folder and needs `files` (path → content). `made`: compiled packages → where to move them
+    afterwards; `archives`: those and all others in use."""
 
     script: str
     files: dict[Path, str]
@@ -56,7 +56,7 @@ class Steps:
 
 
 def find_recipe(printed: str, code: Path) -> Recipe | None:
-    """None when there is any other command than the compiler and the linker (assembly, C), or the text is not as expected."""
+    """None if there are commands other than the compiler and the linker (assembly, C), or the output is not as expected."""
     try:
         return _recipe_of(printed, code)
     except ValueError:
@@ -86,8 +86,8 @@ def _recipe_of(printed: str, code: Path) -> Recipe | None:
 
 
 def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps:
-    """A package is compiled unless its archive is there, whose name stands for all that goes into it: `contents` has the digest of each
-    file, and what it imports from the upload is known by the names of those archives."""
+    """Skips packages whose archive exists. The name of an archive is a hash of its inputs: the digests of its files (from `contents`), and
+    the names of the archives it imports from the upload."""
     archives: dict[str, Path] = {}
     made: dict[Path, Path] = {}
     now: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""Completes a copy of an upload to a Go program: adds the files it needs beside the user's own."""
+"""Completes a copy of an upload to a Go program: adds the files it needs next to the user's own."""
 
 import json
 import re

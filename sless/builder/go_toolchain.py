@@ -40,7 +40,7 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """The `go` on the server's PATH, else the one beside this Python. Raises BuildFailed with installation instructions."""
+    """The `go` on the server's PATH, else the one next to this Python. Raises BuildFailed with installation instructions."""
     beside = Path(sys.prefix) / "bin" / "go"
     path = shutil.which("go", path=config.passed_on(("PATH",)).get("PATH")) or (str(beside) if beside.is_file() else None)
     if path is None:

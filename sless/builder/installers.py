@@ -21,7 +21,7 @@ PASSED_ON = (
 
 
 def command_of(tool: Tool, site: Path, home: Home) -> tuple[str, ...]:
-    """`site` is the folder for pip; npm installs beside package.json. Raises BuildFailed or RuntimeMissing when the tool is missing."""
+    """`site` is the folder for pip; npm installs next to package.json. Raises BuildFailed or RuntimeMissing when the tool is missing."""
     if tool is Tool.PIP:
         return (sys.executable, "-I", "-S", str(_lone_pip(home)), "install", "--target", str(site), "--requirement", "requirements.txt")
     return (_npm_path(), *tool.value.split()[1:], "--omit=dev")
@@ -38,7 +38,7 @@ def installer_environment_of(home: Home, build_env: dict[str, str]) -> dict[str,
 
 
 def _lone_pip(home: Home) -> Path:
-    """pip in a folder of its own: pip reports conflicts with every package that is beside it, which are the server's."""
+    """pip in a separate folder: it reports conflicts with every package installed next to it, which would be the server's."""
     folder = home.root / "pip"
     folder.mkdir()
     (folder / "pip").symlink_to(_pip_folder())

@@ -208,7 +208,7 @@ class LocalBuilder:
 
 
 def _copy_for_installer(code_dir: Path, folder: Path, *, whole: bool) -> None:
-    """npm writes beside package.json, but the unpacked code is shared. Files that are not in the key of the result are left out."""
+    """npm writes next to package.json, but the unpacked code is shared. Files that are not in the key of the result are left out."""
     if whole:
         shutil.copytree(code_dir, folder, symlinks=True)
         for path in folder.rglob("*"):

@@ -1,7 +1,7 @@
-"""Whether somebody else has changed an object of ours, from the API server's record of field owners (managedFields): pure.
+"""Whether another client has changed one of our objects, from the API server's record of field owners (managedFields): pure.
 
-Whoever changes or removes a field that we applied takes it out of our entry; whoever adds one (a variable, a rule, a key) gets their own
-entry. Metadata that others add, and `status`, which controllers write, belong to them.
+A change or removal of a field that we applied takes it out of our entry; an added field (a variable, a rule, a key) is in the entry of the
+client that added it. Metadata that others add, and `status`, which controllers write, belong to them.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _THEIRS = ("f:metadata", "f:status")
 
 
 def mark_of(item: Json) -> str:
-    """Changes when somebody else changes, adds or removes a field that our apply controls."""
+    """Changes when another client changes, adds or removes a field that our apply controls."""
     mine, others = _parted(item)
     return hash_of([mine.get("fieldsV1"), [fields for entry in others if (fields := _without_metadata(entry["fieldsV1"]))]])
 

@@ -34,7 +34,7 @@ class Refused(KubeError):
 
 
 class Unavailable(KubeError):
-    """No answer, a 5xx, a 429, or credentials that are not accepted: nothing is known about what is there."""
+    """No answer, a 5xx, a 429, or credentials that are not accepted: so the state of the cluster is unknown."""
 
 
 def error_of(status: int, body: bytes) -> KubeError:

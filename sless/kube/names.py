@@ -1,4 +1,4 @@
-"""Labels and names of all objects that sless creates in a cluster. They are found by labels and installation id, never by name alone."""
+"""Labels and names of all objects that sless creates in a cluster. They are found by labels and installation id, never only by name."""
 
 from collections.abc import Mapping
 
@@ -41,7 +41,7 @@ TENANT_PREFIX = "sless-fn-"
 
 
 def namespace_of(namespace: str) -> str:
-    """Kubernetes namespace of a tenant's: `sless-<16 hex>` → `sless-fn-<16 hex>`; any other is appended whole (63 characters)."""
+    """The cluster's namespace for a tenant's: `sless-<16 hex>` → `sless-fn-<16 hex>`; any other is appended whole (63 characters)."""
     return (TENANT_PREFIX + namespace.removeprefix("sless-"))[:63].rstrip("-")
 
 

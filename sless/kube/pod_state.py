@@ -23,7 +23,7 @@ _MAX_CHARS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTrouble:
-    """Why a pod does not serve. `rank`: of several troubles the highest is reported. `crashed`: the container ended by itself, so its last
+    """Why a pod does not serve. `rank`: of several problems, the highest is reported. `crashed`: the container ended by itself, so its last
     log lines belong to the message. `final`: waiting does not help; `quota`: waiting helps once other pods have ended."""
 
     text: str

@@ -17,7 +17,7 @@ TMP_SIZE = "256Mi"
 CODE_SIZE = "512Mi"
 DISK_SIZE = "1Gi"
 DISK_REQUEST = "64Mi"
-"""Limits for /tmp, for unpacked small code with files beside it, and for all with logs, so that a function cannot fill its node."""
+"""Limits for /tmp, for unpacked small code with files written there, and for all with logs, so that a function cannot fill its node."""
 
 CODE_DIR = "/app/function"
 ARCHIVE_DIR = "/app/archive"
@@ -92,7 +92,7 @@ def _tolerations_of(text: str) -> tuple[Json, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """`env` holds values that anybody may see; `env_secret` names the Secret whose keys all become variables; `mounts` maps paths to volume
+    """`env` holds values that are not secret; `env_secret` names the Secret whose keys all become variables; `mounts` maps paths to volume
     names; `more` holds further fields as they are (probes, lifecycle, args …)."""
 
     image: str

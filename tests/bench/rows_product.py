@@ -16,7 +16,7 @@ TIMES = 7
 
 
 def memory_mb(folder: Path) -> float:
-    """RSS of the server's processes without its functions': those whose environment names the data folder."""
+    """RSS of the server's processes without functions, found by the data folder in their environment."""
     mark = f"SLESS_DATA_DIR={folder / 'data'}".encode()
     total_kb = 0
     for path in Path("/proc").glob("[0-9]*"):

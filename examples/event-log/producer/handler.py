@@ -1,4 +1,4 @@
-"""Publishes the event of a call to the queue, and answers once the broker has it."""
+"""Publishes the event of a call to the queue, and returns once the broker has confirmed it."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def handle(event):
 
 
 def publish(channel, body, properties):
-    """The trigger declares the queue when it starts to listen: just after an apply that may still have to happen."""
+    """The trigger declares the queue when it starts to listen, which may be shortly after `terraform apply`."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             channel.basic_publish("", os.environ["QUEUE"], body, properties, mandatory=True)

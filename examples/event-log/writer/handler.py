@@ -1,4 +1,4 @@
-"""Writes each message into a table. A message that is delivered twice is written once."""
+"""Writes each message to a table. A message that is delivered twice is written once."""
 
 import json
 
@@ -14,7 +14,7 @@ TABLE = """
 def handle(event, context):
     message_id = (context.message or {}).get("message_id") or context.request_id
     with psycopg.connect("", connect_timeout=5) as connection:
-        # Two instances may come to the first message at once.
+        # Two instances may create the table at the same time.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('event_log'))")
         connection.execute(TABLE)
         written = connection.execute(

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { TABLE, transaction } from "./db.js";
 import { badRequest, fieldsOf, textOf } from "./values.js";
 
-// The first call of a key inserts a row; every other one, also in parallel, gets that row.
+// The first call with a key inserts a row; all others, also parallel ones, get that row.
 export async function run(event) {
   const fields = fieldsOf(event);
   const key = textOf(fields.idempotency_key);

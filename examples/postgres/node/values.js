@@ -1,7 +1,7 @@
-// What a careless caller sent, as values that are safe to use.
+// Converts a careless caller's input to safe values.
 export const fieldsOf = (event) => (event !== null && typeof event === "object" && !Array.isArray(event) ? event : {});
 
-// PostgreSQL has no NUL in texts, and UTF-8 no lone surrogates.
+// PostgreSQL texts cannot contain NUL, nor UTF-8 lone surrogates.
 export const textOf = (value, fallback = "") =>
   typeof value === "string" ? value.replaceAll("\0", "").replace(/\p{Surrogate}/gu, "\ufffd") : fallback;
 

@@ -4,7 +4,7 @@ EXPECTED = {"n": (int, float), "name": str, "flag": bool}
 
 
 def validate(event):
-    """Says what is wrong with each parameter and goes on with a default."""
+    """Reports what is wrong with each parameter and uses a default."""
     fields = fields_of(event)
     errors = [
         f"{name}: expected {name_of(kind)}, found {type(fields[name]).__name__}"

@@ -2,6 +2,6 @@ import json
 
 
 def echo(event):
-    """Any JSON value comes back, with what it is."""
+    """Returns any JSON value with its type."""
     keys = sorted(event) if isinstance(event, dict) else []
     return {"echo": event, "keys": keys, "size_bytes": len(json.dumps(event)), "type": type(event).__name__}

@@ -5,7 +5,7 @@ MOST_SEC = 8
 
 
 def slowquery(event):
-    """Holds a connection of its own while the database sleeps: slow calls do not wait for one another."""
+    """Uses a separate connection while the database sleeps, so slow calls do not wait for one another."""
     fields = fields_of(event)
     wanted = fields.get("sleep_sec", fields.get("seconds"))
     seconds = min(float(wanted), MOST_SEC) if number_of(wanted, None) is not None else 1.0

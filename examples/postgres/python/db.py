@@ -1,4 +1,4 @@
-"""A few connections per instance, opened when they are needed. libpq reads PGHOST, PGDATABASE and the like."""
+"""A few connections per instance, opened on demand. libpq reads PGHOST, PGDATABASE and the like."""
 
 import queue
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ import psycopg
 
 TABLE = "terraform_demo_table"
 MOST_CONNECTIONS = 4
-"""Of each service: all of them together stay below PostgreSQL's 100."""
+"""Per service, so that all services together stay below PostgreSQL's limit of 100."""
 
 _idle: "queue.LifoQueue[psycopg.Connection | None]" = queue.LifoQueue()
 for _ in range(MOST_CONNECTIONS):
@@ -16,7 +16,7 @@ for _ in range(MOST_CONNECTIONS):
 
 @contextmanager
 def cursor():
-    """A cursor in a transaction of its own. A broken connection is replaced by the next call."""
+    """A cursor in a new transaction. The next call replaces a broken connection."""
     connection = _idle.get()
     try:
         if connection is None or connection.closed:
@@ -33,5 +33,5 @@ def cursor():
 
 
 def escaped(text):
-    """For LIKE: `%`, `_` and the escape character itself stand for themselves."""
+    """Escapes `%`, `_` and the escape character for LIKE."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -7,7 +7,7 @@ OLDER = f"""FROM {TABLE} mine WHERE EXISTS (
 
 
 def dedup(event):
-    """Keeps the oldest row of each title. A `dry_run` that is no boolean deletes nothing."""
+    """Keeps the oldest row of each title. A `dry_run` that is not a boolean deletes nothing."""
     dry_run = fields_of(event).get("dry_run", False) is not False
     with cursor() as found:
         found.execute(f"SELECT count(*) {OLDER}")

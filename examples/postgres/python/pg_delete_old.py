@@ -6,7 +6,7 @@ MOST_MIN = 100 * 365 * DAY_MIN
 
 
 def delete_old(event):
-    """Without a usable age, what is older than a day."""
+    """Without a valid age, deletes rows older than a day."""
     fields = fields_of(event)
     minutes = number_of(fields.get("older_than_min", fields.get("older_than_minutes")), DAY_MIN, most=MOST_MIN)
     with cursor() as found:

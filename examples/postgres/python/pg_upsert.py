@@ -3,7 +3,7 @@ from values import bad_request, fields_of, text_of
 
 
 def upsert(event):
-    """Titles are not unique in the table: a lock by title keeps two calls from inserting the same one."""
+    """Titles are not unique in the table, so a lock per title keeps two calls from inserting the same one."""
     title = text_of(fields_of(event).get("title"))
     if not title:
         return bad_request("title: expected a text")

@@ -8,11 +8,11 @@ MOST_ATTEMPTS = 4
 
 
 class Temporary(Exception):
-    """What a database says that is being restarted."""
+    """The error of a database that is restarting."""
 
 
 def retry_write(event):
-    """Writes all rows or none, and tries again after a failure. `simulate_error`: the first attempt fails."""
+    """Writes all rows or none, and retries after a failure. `simulate_error`: the first attempt fails."""
     fields = fields_of(event)
     n = number_of(fields.get("n"), 5, most=MOST)
     prefix = text_of(fields.get("prefix"), "retry")

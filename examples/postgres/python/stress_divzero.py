@@ -2,7 +2,7 @@ from values import bad_request, fields_of
 
 
 def run(event):
-    """Without a divisor it divides by zero: an exception, and so a 500."""
+    """Divides by zero without a divisor: an exception, and so a 500."""
     fields = fields_of(event)
     n, d = fields.get("n", 1), fields.get("d", 0)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in (n, d)):

@@ -5,7 +5,7 @@ STATEMENTS = (
         id bigserial PRIMARY KEY, title text NOT NULL, created_at timestamptz NOT NULL DEFAULT now()
     )""",
     f"CREATE INDEX IF NOT EXISTS {TABLE}_title ON {TABLE} (md5(title))",
-    # Of js-idempotent.
+    # For js-idempotent.
     "CREATE TABLE IF NOT EXISTS terraform_demo_keys (key_hash text PRIMARY KEY, row_id bigint NOT NULL)",
 )
 

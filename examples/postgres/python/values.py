@@ -1,22 +1,22 @@
-"""What a careless caller sent, as values that are safe to use."""
+"""Converts a careless caller's input to safe values."""
 
 import math
 
 
 def fields_of(event):
-    """An event that is no object has no fields."""
+    """The event's fields; none if it is not an object."""
     return event if isinstance(event, dict) else {}
 
 
 def text_of(value, default=""):
-    """PostgreSQL has no NUL in texts, and UTF-8 no lone surrogates."""
+    """PostgreSQL texts cannot contain NUL, nor UTF-8 lone surrogates."""
     if not isinstance(value, str):
         return default
     return value.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def number_of(value, default, least=0, most=None):
-    """A whole number in bounds; the default for what is no number or is below the least."""
+    """A whole number within bounds; the default for anything else, and for numbers below the minimum."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return default
     if value < least:

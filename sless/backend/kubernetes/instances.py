@@ -43,7 +43,7 @@ CODE_ORPHAN_AFTER = timedelta(minutes=15)
 
 @dataclass(slots=True, kw_only=True)
 class Objects:
-    """What writing instances and runs has in common."""
+    """Shared by writing instances and runs."""
 
     kube: Kube
     fit: Fit
@@ -87,7 +87,7 @@ class Objects:
             made = self.kube.create(manifest)
         except Exists:
             if not (ours := self._listed(manifest)):
-                # Somebody removed its labels, so replace it; pods that have mounted it keep its content.
+                # Its labels were removed by hand, so replace it; pods that have mounted it keep its content.
                 self.kube.delete("ConfigMap", code_map, namespace)
                 ours = [self.kube.create(manifest)]
             made = ours[0]
@@ -211,7 +211,7 @@ class Instances:
         for pod in pods:
             self.objects.kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_sec=grace_sec)
 
-    # --- seeing, in the looking thread ---
+    # --- observing, in the looking thread ---
 
     def _reach(self, workload_id: str, deployment: Json | None) -> int:
         """The newest generation that became ready; 0 if something is missing or was edited, so that it is applied again."""
@@ -224,7 +224,7 @@ class Instances:
         return self._reached.get(workload_id, 0)
 
     def _is_off(self, workload_id: str, deployment: Json) -> bool:
-        """Somebody edited it, or the last write did not get through."""
+        """It was edited by hand, or the last write failed."""
         failure = self.writer.find_failure(workload_id)
         return self.objects.cache.is_edited(object_key_of({**deployment, "kind": "Deployment"})) or (
             failure is not None and not failure.message

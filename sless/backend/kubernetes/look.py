@@ -1,4 +1,4 @@
-"""The thread that lists the cluster while anybody asks, more often while something changes."""
+"""The thread that lists the cluster on demand, more often while something changes."""
 
 import logging
 import threading

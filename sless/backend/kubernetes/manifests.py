@@ -93,7 +93,7 @@ def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[st
 
 
 def pod_environment_of(revision: Revision) -> dict[str, str]:
-    """Variables that anybody who can read the pod may see. The user's take precedence, except over those the runtime reads."""
+    """Variables visible to everyone who can read the pod. The user's take precedence, except over those the runtime reads."""
     ours = {
         "SLESS_ENTRYPOINT": revision.entrypoint,
         "SLESS_CODE_DIR": CODE_DIR,

@@ -116,7 +116,7 @@ class RunLogs:
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
 
     def _last_raw(self, pod: Json) -> bytes | None:
-        """The whole log of an ended container; b"" when it is gone. Waits while the API is away; None when this server stops meanwhile, and
+        """The whole log of an ended container; b"" when it is gone. Waits while the API is away; None when this server stops first, and
         the next one reads it."""
         while True:
             try:

@@ -16,7 +16,7 @@ MAX_EVENT_BYTES = 700 * 1024
 EVENT_DIR = "/app/event"
 EVENT_KEY = "event.json"
 START_SEC = 120
-"""Time for a Job to start (schedule, pull) in addition to its own, should no server watch it meanwhile."""
+"""Time for a Job to start (schedule, pull) in addition to its own, in case no server watches it."""
 KEPT_SEC = 24 * 3600
 """How long an ended Job is kept for a server to fetch its outcome."""
 END_GRACE_SEC = 2

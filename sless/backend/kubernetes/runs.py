@@ -1,4 +1,4 @@
-"""Runs as Jobs: starts, follows and ends them. Keeps of a run only what its Job does not show: its callback and what its log said."""
+"""Runs as Jobs: starts, follows and ends them. Keeps only what a run's Job does not show: its callback and the outcome in its log."""
 
 import logging
 import threading
@@ -90,7 +90,7 @@ class KubernetesRuns:
                 record = self._records[run_id] = _foreign(run_id, view.jobs[run_id])
             if record is None or record.removing:
                 return
-        # Notifies whoever waits for it.
+        # Notifies the caller.
         self._end(record, _ended_as(record, CallStatus.CANCELLED, "cancelled"))
         with self._lock:
             record.removing = True

@@ -30,7 +30,7 @@ class TenantNamespaces:
         """The pull secret that is copied."""
 
     def ensure(self, namespace: str) -> None:
-        """Raises KubeError. Costs nothing once it is known to be there."""
+        """Raises KubeError. Makes no request once the namespace is known to exist."""
         with self._lock:
             lock = self._locks.setdefault(namespace, threading.Lock())
         with lock:
@@ -41,11 +41,11 @@ class TenantNamespaces:
                 self._ensured.add(namespace)
 
     def forget(self, namespace: str) -> None:
-        """Something of it was found missing."""
+        """An object of it was found missing."""
         self._ensured.discard(namespace)
 
     def forget_gone(self, namespace: str) -> None:
-        """The API says that there is no such namespace: nothing of what was in it is there either."""
+        """The API reports that the namespace does not exist, so its objects do not either."""
         self.forget(namespace)
         self._cache.drop_namespace(namespace_of(namespace))
 

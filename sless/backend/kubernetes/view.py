@@ -111,12 +111,12 @@ class ObjectCache:
         return cached is not None and cached.stamp == stamp_of(manifest) and self._marks.get(cached.key) == cached.mark
 
     def is_edited(self, key: str) -> bool:
-        """Whether somebody else has changed it since this process wrote it."""
+        """Whether another client has changed it since this process wrote it."""
         cached = self._objects.get(key)
         return cached is not None and self._marks.get(key, cached.mark) != cached.mark
 
     def find_stamp(self, key: str) -> str | None:
-        """Hash of what it was made from; "" once somebody has edited it, None if it does not exist."""
+        """Hash of what it was made from; "" once another client has edited it, None if it does not exist."""
         cached = self.find(key)
         return None if cached is None else "" if self.is_edited(key) else cached.stamp
 

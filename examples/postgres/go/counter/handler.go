@@ -1,4 +1,4 @@
-// Package handler counts its own calls: `invocation_n` grows with each one, in parallel too.
+// Package handler counts its own calls: `invocation_n` increases with each one, also in parallel.
 package handler
 
 import "sync/atomic"

@@ -1,4 +1,4 @@
-// Package handler reads through a nil pointer unless told not to: a panic is a 500, and the next call works.
+// Package handler dereferences a nil pointer unless the event disables it: a panic is a 500, and the next call works.
 package handler
 
 type node struct{ next *node }

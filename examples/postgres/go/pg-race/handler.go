@@ -14,7 +14,7 @@ const (
 	mostConnections = 4
 )
 
-// idle holds open connections, and nil for those that are still to be opened.
+// idle holds open connections, and nil for those not opened yet.
 var idle = make(chan *connection, mostConnections)
 
 func init() {
@@ -68,7 +68,7 @@ func insert(title string) error {
 	return err
 }
 
-// quoted is a literal; standard_conforming_strings is on since PostgreSQL 9.1, so only quotes count.
+// quoted returns a literal; standard_conforming_strings is on since PostgreSQL 9.1, so only quotes need escaping.
 func quoted(text string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "\x00", ""), "'", "''") + "'"
 }

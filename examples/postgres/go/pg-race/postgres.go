@@ -1,7 +1,7 @@
 package handler
 
-// PostgreSQL's protocol 3, as far as an INSERT needs it, so that the example builds without a module proxy. It does not know TLS: in a service
-// of your own use github.com/jackc/pgx.
+// The part of PostgreSQL's protocol 3 that an INSERT needs, so that the example builds without a module proxy. No TLS: in your own service,
+// use github.com/jackc/pgx.
 
 import (
 	"bytes"
@@ -114,7 +114,7 @@ func (c *connection) authenticate(body []byte) error {
 	}
 }
 
-// send writes one message; kind 0 is one without a type, as at the start.
+// send writes one message; kind 0 means no type byte, as in the startup message.
 func (c *connection) send(kind byte, body []byte) error {
 	message := binary.BigEndian.AppendUint32(nil, uint32(len(body)+4))
 	if kind != 0 {
@@ -134,7 +134,7 @@ func (c *connection) receive() (byte, []byte, error) {
 	return head[0], body, err
 }
 
-// scram is SCRAM-SHA-256 (RFC 7677) without channel binding.
+// scram authenticates with SCRAM-SHA-256 (RFC 7677) without channel binding.
 type scram struct{ nonce string }
 
 func newScram() *scram {
