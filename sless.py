@@ -2,7 +2,7 @@
 
 import sys
 
-# `sless` is the package beside this file: a package folder is found before a module of the same name.
+# `sless` is the package next to this file: a package folder is found before a module of the same name.
 from sless.cli import main
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ OLDER_NAMES = {
     "REGISTRY_PROJECT": "REGISTRY_PROJECT", "REGISTRY_SECRET": "REGISTRY_SECRET", "HARBOR_URL": "HARBOR_URL", "HARBOR_USER": "HARBOR_USER",
     "HARBOR_PASS": "HARBOR_PASSWORD",
 }  # fmt: skip
-"""Names that an earlier product read, and the settings that replace them."""
+"""Names that an earlier product used, and the settings that replace them."""
 CONSOLE_COOKIE_PREFIX = "sless_"
 """Functions on the console's host cannot set cookies with this prefix."""
 _USER_INFO = re.compile(r"://[^/?#\s]*@")

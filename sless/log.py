@@ -25,13 +25,13 @@ class _JsonFormatter(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a warning or error pass once per REPEAT_SEC; the next one to pass says how often it was repeated meanwhile. Messages that differ
+    """Lets a warning or error pass once per REPEAT_SEC; the next one to pass says how often it was suppressed. Messages that differ
     only in numbers count as the same."""
 
     def __init__(self) -> None:
         super().__init__()
         self._passed: dict[tuple[str, str], tuple[float, int]] = {}
-        """When a message last passed, and how often it was held back since."""
+        """When a message last passed, and how often it was suppressed since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:

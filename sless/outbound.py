@@ -35,7 +35,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outbound:
-    """`allowed`: ranges beside the public ones."""
+    """`allowed`: ranges in addition to the public ones."""
 
     allowed: tuple[Allowed, ...] = ()
     resolve: Resolve = resolve

@@ -23,7 +23,7 @@ _DEPS = "deps"
 
 
 def write_backup(settings: Settings, path: Path, tell: Tell) -> Written:
-    """Writes beside `path` and renames, so that `path` is always complete; mode 0600. `.gz` and `.tgz` are compressed."""
+    """Writes a file next to `path` and renames it, so that `path` is always complete; mode 0600. `.gz` and `.tgz` are compressed."""
     part = path.with_name(f".{path.name}.part")
     try:
         part.unlink(missing_ok=True)

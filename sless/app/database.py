@@ -29,7 +29,7 @@ def migrate(settings: Settings) -> None:
     try:
         store.migrate()
     except SlessError as error:
-        # Whoever starts the server may see the reason, which API errors leave out.
+        # The operator may see the reason, which API errors omit.
         reason = str(error.__cause__ or "no reason given").splitlines()[0]
         raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {reason}") from error
     finally:

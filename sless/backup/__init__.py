@@ -1,23 +1,23 @@
-"""Backup: database and code in one file, taken while servers run; and back again, also into the other kind of database and code store.
+"""Backup: writes database and code to one file while servers run, and restores it, also to the other kind of database and code store.
 
-`archive` the file · `writing` out · `restoring` back.
+`archive` the file · `writing` backups · `restoring` them.
 
 The file is a tar, gzipped when its name says so:
 
     manifest.json             {"format": "sless-backup", "format_version": 1, "schema", "sless_version", "created_at",
                                "tables": {name: {column: type}}}
-    code/<key>                each uploaded zip that a version refers to (and perhaps some that none does any more)
-    keys/jwt-secret           what tokens are signed with where SLESS_AUTH_MODE is local
+    code/<key>                each uploaded zip that a version refers to (and perhaps some unreferenced ones)
+    keys/jwt-secret           the signing key of tokens if SLESS_AUTH_MODE is local
     tables/<name>/000001      rows, one JSON array per line, in the order of the manifest's columns; parts of about 4 MB
-    end.json                  {"members": {name: {"size", "sha256"}}}: without it the file is not whole
+    end.json                  {"members": {name: {"size", "sha256"}}}: without it the file is incomplete
 
 Decisions:
 - Rows are JSON and not a database's own dump, so SQLite moves to PostgreSQL and back. They keep the schema they were written in; restoring
   makes that schema, fills it and migrates it, in one transaction: an older backup fits a newer sless.
 - Code first, then the rows: blobs never change, so those of a snapshot are complete when all of them are in the file while the snapshot is
-  open. Should one vanish meanwhile (somebody deleted its function), a fresh snapshot is taken.
+  open. If one vanishes (its function was deleted), a new snapshot is taken.
 - A restore reads the file to its end before it changes anything, and then again.
-- What is only so while servers run (leases, addresses of instances) is left out.
+- Data that is only valid while servers run (leases, addresses of instances) is left out.
 """
 
 from sless.backup.archive import BrokenBackup

@@ -1,4 +1,4 @@
-"""The file: a tar that is written and read as a stream, member by member, each with its hash."""
+"""The backup file: a tar, written and read as a stream of members, each with its hash."""
 
 import gzip
 import hashlib
@@ -27,7 +27,7 @@ _LARGEST_JSON_BYTES = 256 << 20
 
 
 class BrokenBackup(ConfigError):
-    """The file is no backup, or not whole. Nothing has been changed."""
+    """The file is not a backup, or incomplete. Nothing has been changed."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class ArchiveWriter:
 
 
 class _Hashed:
-    """A reader that hashes what is read."""
+    """A reader that hashes the data."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -69,10 +69,10 @@ class _Hashed:
 
 @contextmanager
 def writing(target: BinaryIO, *, compressed: bool) -> Iterator[ArchiveWriter]:
-    """The end mark is the caller's (`end`): what breaks off has none."""
+    """The caller writes the end mark with `end`, so an interrupted file has none."""
     with ExitStack() as stack:
         if compressed:
-            # What is large is zipped already; a low level makes it three times as fast.
+            # Large members are zips already; a low compression level is three times as fast.
             target = stack.enter_context(cast(BinaryIO, gzip.GzipFile(fileobj=target, mode="wb", compresslevel=3)))
         yield ArchiveWriter(stack.enter_context(tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT)))
 

@@ -23,7 +23,7 @@ HEARTBEAT_SEC = 20
 RPC_SEC = 20.0
 CLOSE_SEC = 5.0
 _RESOLVERS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="broker-names")
-"""Threads of their own: brokers' names that resolve slowly delay only other brokers."""
+"""Separate threads, so that slow name resolution delays only other brokers."""
 
 # Problems of a tenant's broker belong into the trigger's message, not into the server's log.
 for _name in ("aiormq", "aiormq.connection", "aiormq.channel"):

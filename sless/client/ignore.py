@@ -4,7 +4,7 @@ FILE_NAME = ".slessignore"
 SECRETS = ".env"
 """Usually has passwords for local use. Left out with a notice, as some code expects it."""
 TERRAFORM = (".terraform/", ".terraform.lock.hcl", "*.tf", "*.tfvars", "*.tfstate", "*.tfstate.*")
-"""A configuration beside the code: its state has secrets, and changes with each apply."""
+"""Terraform files next to the code: the state has secrets and changes with each apply."""
 BUILT_IN = (".git/", ".hg/", ".svn/", ".venv/", "__pycache__/", "node_modules/", ".DS_Store", "*.pyc", SECRETS, *TERRAFORM, FILE_NAME)
 """A negated pattern in .slessignore (`!node_modules/`) overrides one of these."""
 

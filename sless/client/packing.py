@@ -53,7 +53,7 @@ def list_files(folder: Path) -> list[str]:
 
 
 def notice_of(folder: Path, paths: Sequence[str]) -> str:
-    """Names each .env file beside one of `paths` that is not among them."""
+    """Names each .env file next to one of `paths` that is not among them."""
     folders = {"", *(path.rpartition("/")[0] for path in paths)}
     present = [name for name in (f"{parent}/{SECRETS}".lstrip("/") for parent in sorted(folders)) if (folder / name).is_file()]
     left_out = [name for name in present if name not in paths]

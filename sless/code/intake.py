@@ -67,7 +67,7 @@ class Intake:
             shutil.rmtree(folder, ignore_errors=True)
 
     def check(self, upload: Path, form: Form, *, runtime: str, entrypoint: str) -> CheckedUpload:
-        """Raises Invalid (invalid_code for syntax errors), TOO_LARGE, STORAGE_FULL. Writes the zip beside the upload."""
+        """Raises Invalid (invalid_code for syntax errors), TOO_LARGE, STORAGE_FULL. Writes the zip next to the upload."""
         target = upload.with_name("package.zip")
         order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
         answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})

@@ -183,7 +183,7 @@ class Reloads:
         observed = self._parts.backend.observe().get(self._revision.workload_id)
         self._route(self._parts.route.show(self._revision, observed.endpoints if observed else ()))
 
-    # --- what came of it ------------------------------------------------------------------------------------------------------------
+    # --- result of a save ------------------------------------------------------------------------------------------------------------
 
     def _follow_instances(self) -> None:
         """Also during a build: until it ends, instances of the previous save handle calls."""
@@ -219,7 +219,7 @@ class Reloads:
 
     def _route(self, changed: bool) -> None:
         if changed:
-            # So that what the terminal shows next holds for the next call.
+            # So that the next output of the terminal applies to the next call.
             self._parts.plane.routes.sync(ROUTE_SEC)
 
     def _remember_copies(self) -> None:

@@ -143,7 +143,7 @@ def _shown_of(data_dir: Path, folder: Path) -> Callable[[str], str]:
 
 
 class _OpenDoor:
-    """asgi.types.Verifier: whoever can reach the loopback interface may call."""
+    """asgi.types.Verifier: everyone who can reach the loopback interface may call."""
 
     def verify(self, authorization: str | None) -> "_OpenDoor":
         return self
@@ -153,7 +153,7 @@ class _OpenDoor:
 
 
 class _Nothing:
-    """Replaces the REST interface: says what is served instead."""
+    """Replaces the REST interface: its answer names what is served instead."""
 
     def __init__(self, name: str) -> None:
         self._text = f"this is sless dev: only /fn/{NAMESPACE}/{name} is served, without the REST interface and the console"

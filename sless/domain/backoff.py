@@ -1,4 +1,4 @@
-"""Exponential back-off: the one formula for whatever is tried again."""
+"""Exponential back-off: the formula for all retries."""
 
 _MAX_DOUBLINGS = 30
 

@@ -55,7 +55,7 @@ class Builder(Protocol):
 
     def collect(self, list_kept: Callable[[], Collection[Version]], young_sec: float) -> None:
         """Deletes what builds left behind for versions that are not kept, unless it is younger than `young_sec`. Calls `list_kept` after it
-        has listed what exists, so that builds started meanwhile are safe. May take long. Raises BuilderUnavailable if the backend does not
+        has listed what exists, so builds started later are safe. May take long. Raises BuilderUnavailable if the backend does not
         answer; some of it may have been deleted by then."""
 
     def close(self) -> None:

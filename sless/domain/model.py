@@ -218,7 +218,7 @@ class Run:
     size_bytes: int = 0
     """Of an asynchronous call: stored event and request; counts towards the limits of the queue."""
     quarantined: bool = False
-    """An instance exited during this call, so no other quarantined run of the workload is tried beside it."""
+    """An instance exited during this call, so it never runs together with another quarantined run of the workload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from sless.domain.model import CallStatus, CallTrigger, Endpoint, Invocation, Ki
 from sless.domain.statistics import CallStats
 from sless.errors import Code, SlessError
 
-# --- what runs ---
+# --- instances and runs ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class Waker(Protocol):
         """Makes the loop of this topic (`builds`, `instances`, `runs`, `routes`, `cron` …) tick now. An optimisation only."""
 
 
-# --- what is followed -----------------------------------------------------------------------------------------------------------------
+# --- followed logs -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

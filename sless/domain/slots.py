@@ -1,4 +1,4 @@
-"""Capacity for what runs at once, shared fairly among tenants."""
+"""Capacity for concurrent work, shared fairly among tenants."""
 
 from collections import Counter
 from dataclasses import dataclass, field

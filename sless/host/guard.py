@@ -1,6 +1,6 @@
-"""Ends the children of a server that was killed. A process of its own: `guard.main` waits on standard input, which reaches its end when the
-server is gone, then kills what the server's folder (argv[1]) still names. Runtimes end by themselves; what a build runs does not, nor does
-a child that is stopped or busy."""
+"""Ends the children of a server that was killed. A separate process: `guard.main` waits on standard input, which ends with the server, then
+kills the processes that the server's folder (argv[1]) still names. Runtimes end by themselves, but commands of a build do not, nor do
+children that are stopped or busy."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ _PARENT_OF_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def start_guard(folder: Path, lifeline: int) -> "subprocess.Popen[bytes]":
-    """`lifeline`: read end of a pipe that this process alone holds open for writing."""
+    """`lifeline`: read end of a pipe that only this process holds open for writing."""
     code = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from sless.host.guard import main; main()"
     return subprocess.Popen(
         [sys.executable, "-E", "-S", "-c", code, str(folder)],

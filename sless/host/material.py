@@ -1,6 +1,6 @@
 """Unpacked code and installed dependencies on disk: `data_dir/versions/<hash>/function`, `data_dir/deps/<hash>`.
 
-Both are built in a temporary folder and renamed, so nobody sees half of one and concurrent builders do not disturb each other.
+Both are built in a temporary folder and renamed, so no reader sees half of one and concurrent builders do not disturb each other.
 """
 
 import contextlib

@@ -153,7 +153,7 @@ def _check_length(base: Path) -> None:
 
 
 def _ensure_private(base: Path) -> None:
-    """In /tmp others could create the folder first: it must belong to us alone."""
+    """In /tmp others could create the folder first: it must belong to us only."""
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = os.lstat(base)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

@@ -1,5 +1,5 @@
-"""Unpacks a normalised zip into an empty folder. Also a program of its own, `python unzip.py ZIP FOLDER`, standard library only:
-inflating a large upload holds the interpreter's lock, and that must not be the server's.
+"""Unpacks a normalised zip into an empty folder. Also a standalone program, `python unzip.py ZIP FOLDER`, standard library only:
+inflating a large upload holds the GIL, which must not be the server's.
 """
 
 import os

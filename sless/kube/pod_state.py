@@ -94,7 +94,7 @@ def unschedulable_trouble_of(pod: Json) -> PodTrouble | None:
 
 
 def trouble_of_pod(pod: Json, now: datetime) -> PodTrouble | None:
-    """What keeps an instance from serving; None while it merely starts."""
+    """Why an instance does not serve; None while it is only starting."""
     status = container_status_of(pod)
     ended = (status.get("state") or {}).get("terminated") or (status.get("lastState") or {}).get("terminated")
     if waiting := waiting_trouble_of(status, pod["spec"]["containers"][0].get("image", "?")):

@@ -33,12 +33,12 @@ class Acceptor:
     def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
         self.waiting: list[tuple[Run, asyncio.Future[None]]] = []
-        """In none of the writes so far."""
+        """Not part of a write yet."""
         self._writer: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accept")
 
     async def accept(self, run: Run) -> None:
-        """Durable on return. Raises SlessError. The run is written even if the caller leaves meanwhile."""
+        """Durable on return. Raises SlessError. The run is written even if the caller leaves."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting.append((run, written))
         if self._writer is None:
@@ -70,7 +70,7 @@ class Acceptor:
                 written.set_exception(error)
 
     async def _try(self, runs: list[Run]) -> Sequence[Exception | None]:
-        """One entry per run. The error of a batch may be the fault of one run, so each is tried alone, unless the database is down."""
+        """One entry per run. A single run may make its batch fail, so each is retried separately, unless the database is down."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.accept_all, runs)
         except Exception as error:
@@ -83,7 +83,7 @@ class Acceptor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncSettings:
-    """`allowed`: ranges beside the public ones that callbacks may reach. `body_limit`: of the requests, which are stored."""
+    """`allowed`: ranges in addition to the public ones that callbacks may reach. `body_limit`: of the requests, which are stored."""
 
     allowed: tuple[Allowed, ...]
     body_limit: BodyLimit

@@ -1,4 +1,4 @@
-"""Why a call failed on an instance: one explanation for all ways to call one, and what the backend is told of the instance."""
+"""Why a call failed on an instance: one explanation for all ways to call one, and the report to the backend."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -22,7 +22,7 @@ WhyGone = Callable[[str], str | None]
 
 
 class InstanceFailures:
-    """`why_gone` and `report_unresponsive` are the backend's, called in threads of their own: failing calls do not delay other work. All
+    """`why_gone` and `report_unresponsive` are the backend's, called in separate threads, so failing calls do not delay other work. All
     calls that fail on an instance at the same time share one query and one report. Used on the event loop only."""
 
     def __init__(self, sweep: Sweep, why_gone: WhyGone, report_unresponsive: Callable[[str], None]) -> None:

@@ -1,7 +1,7 @@
 """The slow path: one exchange with an instance: slot, connection, request, answer; streaming both ways.
 
-`Forwarder.forward` answers the caller, or raises before anything was sent: SlessError for its caller to answer, CallerGone when nobody is
-left to answer. Once the answer has begun, a failure aborts it and appears in the record only.
+`Forwarder.forward` answers the caller, or raises before anything was sent: SlessError for its caller to answer, CallerGone when the caller
+has left. Once the answer has begun, a failure aborts it and appears in the record only.
 """
 
 import asyncio

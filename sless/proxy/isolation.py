@@ -27,7 +27,7 @@ def isolated(headers: Headers, *, sandbox: bool) -> Headers:
 
 
 def _is_console_cookie(value: bytes) -> bool:
-    # Browsers send a cookie without a name as its value alone, which may look like another cookie.
+    # Browsers send a cookie without a name as only its value, which may look like another cookie.
     name = value.lstrip(b" \t=").lower()
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)

@@ -140,7 +140,7 @@ class LiveRoute:
             return None
         connection = instance.find_idle()
         if connection is None:
-            # The slow path shall pick this instance again and open a connection; otherwise an instance without one never gets its turn.
+            # Let the slow path pick this instance and open a connection; otherwise an instance without one never gets its turn.
             self._turn = turn
             instance.active -= 1
             return None
@@ -184,7 +184,7 @@ class LiveRoute:
 
     @staticmethod
     def _result_of(waiter: _Waiter) -> LiveEndpoint | None:
-        """A slot that was passed on just as the waiting ended for another reason."""
+        """Releases a slot that was passed on just as the waiting ended for another reason."""
         return waiter.result() if waiter.done() and not waiter.cancelled() else None
 
     def _least_busy(self, now: float) -> LiveEndpoint | None:

@@ -46,7 +46,7 @@ class Collector:
             time.sleep(PAUSE_SEC)
 
     def prune(self) -> None:
-        """Removes versions beyond the limit. Also a loop of its own, as `tick` may take minutes."""
+        """Removes versions beyond the limit. Also a separate loop, as `tick` may take minutes."""
         for version in self.store.versions.prunable(self.settings.versions_kept):
             # The row first: a blob without a row only takes space, a row without a blob would be a version that cannot start.
             key = self.store.versions.remove(version.id)

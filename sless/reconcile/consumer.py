@@ -181,7 +181,7 @@ class QueueConsumer:
             await self._settle(tag, attempt, outcome)
 
     async def _served(self, attempt: MessageAttempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
-        """Tries until the function can be called; between tries the message counts as waiting. None: the consumer was stopped meanwhile."""
+        """Tries until the function can be called; between tries the message counts as waiting. None: the consumer was stopped."""
         call = _call_of(attempt, self.parts)
         for failures in itertools.count(1):
             outcome = await self.parts.invoker.deliver(call)

@@ -74,7 +74,7 @@ class CronLoop:
         self._table.drop(gone)
         for part in _pieces(sorted(stale), READ_AT_ONCE):
             found = self.store.firings.list_enabled(part)
-            # Triggers that were disabled meanwhile are not among them.
+            # Triggers that have been disabled since are not among them.
             self._table.drop(set(part) - {trigger.id for trigger in found})
             for piece in _pieces(found):
                 for trigger in piece:

@@ -8,10 +8,10 @@ from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.domain.routing import revision_of, wants_instances
 
 INTERRUPTED_ATTEMPTS = 3
-"""How often a build is started in all when stops of the server interrupt it."""
+"""How often a build is started in total if server stops interrupt it."""
 
 
-# --- programs ---
+# --- revisions ---
 
 
 def job_revision_of(job: Workload, target: Workload, version: Version) -> Revision:
@@ -71,7 +71,7 @@ def decide_instances(
     busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
     """`applied` are ids of workloads that this server has applied since it started: each is applied once, as its objects may have been
-    edited by hand meanwhile. `busy` are ids of workloads that runs or builds still use; they are not forgotten yet. Observed deployments
+    edited by hand since. `busy` are ids of workloads that runs or builds still use; they are not forgotten yet. Observed deployments
     without a workload are orphans and are removed."""
     actions: list[InstanceAction] = []
     held = set(busy)

@@ -10,7 +10,7 @@ from sless.domain.model import CallStatus, CallTrigger, Run
 from sless.domain.ports import ObservedRun
 
 INTERRUPTED_ATTEMPTS = 3
-"""How often a run is started in all when stops of the server interrupt it, even with `max_attempts` 1."""
+"""How often a run is started in total if server stops interrupt it, even with `max_attempts` 1."""
 RETRY_STATUS = frozenset({429})
 _CALLS = frozenset({CallTrigger.INVOKE, CallTrigger.HTTP})
 

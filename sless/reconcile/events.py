@@ -1,7 +1,7 @@
 """The loop of event triggers: the leader runs one listener per trigger on the event loop of the data plane; the tick's thread reads desired
 state and writes the observed status.
 
-Decision: listeners run on the data plane's own event loop, not on a thread with a loop of its own. A message then costs no hop between
+Decision: listeners run on the data plane's own event loop, not on a separate thread and loop. So a message needs no hop between
 threads, calls use the proxy's connections directly, and two busy threads do not compete for the interpreter.
 """
 
@@ -121,7 +121,7 @@ class EventsLoop:
             asyncio.run_coroutine_threadsafe(self.listeners.stop(grace_sec), loop).result(grace_sec + STOP_MARGIN_SEC)
 
     def _read(self) -> None:
-        """Reads the revision first, so that the next tick reads what is written meanwhile."""
+        """Reads the revision first, so that the next tick reads what is written during this one."""
         revision, now = self.store.routes.revision(), monotonic()
         if revision == self._revision and now < self._full_at:
             return

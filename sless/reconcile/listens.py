@@ -89,7 +89,7 @@ def _queue_problem(trigger: Trigger, settings: Settings) -> str:
     return f"queue: {refusal}" if refusal else ""
 
 
-# --- what has to change ---
+# --- changes ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ CALLS_AT_ONCE = 200
 LONGEST_CALL_SEC = 3600.0
 """For services without a time limit."""
 REST_SEC = 0.03
-"""Pause between ticks of a busy loop; calls that end or arrive meanwhile share the transactions of the next tick."""
+"""Pause between ticks of a busy loop; calls that end or arrive during it share the transactions of the next tick."""
 _BATCH = 50
 _GAUGE_SEC = 1.0
 _AGAIN_AFTER = timedelta(seconds=5)
@@ -176,7 +176,7 @@ class RunsLoop:
             self._start_all(chosen[start : start + _BATCH])
 
     def _slots(self, going: list[Run]) -> dict[bool, Slots]:
-        """Those of calls on instances (True), and of runs of their own."""
+        """The limits of calls on instances (True) and of one-off runs."""
         taken = {True: Counter[str](), False: Counter[str]()}
         for run in going:
             taken[run.id in self._calls][run.namespace] += 1

@@ -1,6 +1,6 @@
 """Inserts many rows at once; existing keys stay as they are.
 
-A thread that holds the interpreter delays every call that the proxy serves meanwhile, so values go to the driver by column and bypass
+A thread that holds the interpreter delays every call in the proxy, so values go to the driver by column and bypass
 SQLAlchemy's work per row: a third of the CPU time on SQLite. PostgreSQL gets them by COPY into a temporary table of the session (a fifth of
 the time of executemany) and copies them over itself.
 """

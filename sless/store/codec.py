@@ -1,4 +1,4 @@
-"""JSON and secret values as text columns: the one place to change when secrets are encrypted at rest.
+"""JSON and secret values as text columns: the only place to change to encrypt secrets at rest.
 
 A text with secrets starts with a tag for its scheme; `plain:` is JSON without encryption. Another scheme gets its own tag, so that rows of
 both can coexist while they are rewritten.

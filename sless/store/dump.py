@@ -33,7 +33,7 @@ Columns = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The database as of one moment; writers continue meanwhile."""
+    """The database as of one moment; writers continue."""
 
     conn: Connection
     schema: str

@@ -1,7 +1,7 @@
 """The connection: pool, transactions, and what SQLite and PostgreSQL need to behave alike.
 
-SQLite: WAL; reads BEGIN (a snapshot, waits for nobody), writes BEGIN IMMEDIATE (take the lock first: a deferred transaction that turns
-into a writer fails at once when somebody else wrote). `synchronous=FULL`, because what was accepted must survive a power cut.
+SQLite: WAL; reads BEGIN (a snapshot, never waits), writes BEGIN IMMEDIATE (take the lock first: a deferred transaction that turns
+into a writer fails immediately if another one has written). `synchronous=FULL`, because what was accepted must survive a power cut.
 PostgreSQL: reads are REPEATABLE READ, READ ONLY (one snapshot for several queries), writes READ COMMITTED with explicit row locks.
 """
 
@@ -36,7 +36,7 @@ class Database:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
         # Threads of this process queue here before they ask SQLite for its lock: SQLite makes waiters sleep up to 0.1 s and try again, so
-        # late comers could overtake them for ever. Between processes (a migration, a backup) there is only SQLite's way.
+        # later ones could overtake them forever. Between processes (a migration, a backup) there is only SQLite's way.
         self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         self._reader: Engine
         self._writer: Engine

@@ -79,7 +79,7 @@ class FiringStore:
         return claimed
 
     def set_warm(self, trigger_ids: Collection[str], warm: bool) -> None:
-        """Whether an instance is kept for them; triggers that were disabled meanwhile stay cold."""
+        """Whether an instance is kept for them; triggers that have been disabled since stay cold."""
         if not trigger_ids:
             return
         with self._db.write() as conn:

@@ -36,7 +36,7 @@ runs = Table(
     Column("attempts_before", Integer, nullable=False, server_default="0"),
     # Head and body of a call over /fn as JSON (`domain.request`), from which the event is made.
     Column("request", UserText),
-    # An instance ended while it had this call: it is tried again with none of its like beside it.
+    # Quarantined: an instance ended during this call. Such calls of a workload are retried one at a time.
     Column("size_bytes", BigInteger, nullable=False, server_default="0"),
     Column("quarantined", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("workload_id", "job_run_id"),

@@ -1,4 +1,4 @@
-"""`call_stats`: counts per workload, version and minute. Each server process has rows of its own; readers add them up."""
+"""`call_stats`: counts per workload, version and minute. Each server process has its own rows; readers add them up."""
 
 from collections.abc import Iterable
 from dataclasses import replace

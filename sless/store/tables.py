@@ -173,7 +173,7 @@ invocations = Table(
 log_lines = Table(
     "log_lines",
     metadata,
-    # The cursor of whoever follows a log: grows in the order in which lines become visible.
+    # The cursor of followed logs: grows in the order in which lines become visible.
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("source_id", KeyText, nullable=False),
     Column("seq", BigInteger, nullable=False),

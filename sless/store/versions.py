@@ -106,7 +106,7 @@ class VersionStore:
 
     def finish(self, version_id: str, *, state: VersionState, message: str = "", artifact: str = "") -> bool:
         """Building → ready, failed or cancelled. A ready version becomes active in the same transaction, unless a newer one is active or a
-        user rolled back meanwhile (`auto_activate`)."""
+        user has rolled back since the upload (`auto_activate`)."""
         with self._db.write() as conn:
             version = _find(conn, versions.c.id == version_id)
             if version is None:
@@ -202,7 +202,7 @@ class VersionStore:
 
     def remove(self, version_id: str) -> str | None:
         """Removes the row and its build log. Returns the code key when no other version uses it, else None; also None, without removing
-        anything, when the version has become active meanwhile."""
+        anything, when the version has become active since."""
         with self._db.write() as conn:
             version = _find(conn, versions.c.id == version_id)
             if version is None or lock(conn, version.workload_id).active_version == version.number:

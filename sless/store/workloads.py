@@ -140,7 +140,7 @@ class WorkloadStore:
                 revision.bump(conn)
 
     def set_observed(self, workload_id: str, observed: Observed) -> None:
-        """Writes nothing when only `observed_at` differs. Does nothing for an unknown id, which was removed meanwhile."""
+        """Writes nothing when only `observed_at` differs. Does nothing for an unknown id, which has been removed."""
         with self._db.read() as conn:
             known = find_by_id(conn, workload_id)
         if known is None or replace(known.observed, observed_at=None) == replace(observed, observed_at=None):

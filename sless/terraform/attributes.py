@@ -99,11 +99,11 @@ SCALING = {
     "max_instances": "Instances at most.",
     "idle_seconds": "Seconds without a call after which an instance ends.",
 }
-"""Attributes as soon as the server's schema has them."""
+"""Descriptions of attributes that exist once the server's schema has them."""
 
 
 def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
-    """What functions and services have in common. A new setting of the REST interface is one line here."""
+    """Attributes shared by functions and services. A new setting of the REST interface is one line here."""
     return (
         NAME,
         required(

@@ -46,7 +46,7 @@ def read_code(values: Values) -> Code:
 
 
 def planned_hash(planned: Values, config: Values, prior: Values | None) -> Any:
-    """What the user gave, else of the files; Unknown while the path is. Without code, what is there stays."""
+    """The configured hash, else that of the files; Unknown while the path is. Without code, the prior hash stays."""
     given = config.get("code_hash")
     if given is not None:
         return given

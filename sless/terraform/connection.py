@@ -1,4 +1,4 @@
-"""The provider's configuration: where the server is, who calls it, and whether both are accepted."""
+"""The provider's configuration: the server's URL and the caller's token, and a check of both."""
 
 import threading
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Target:
 
 
 class Connection:
-    """The configured server. Each thread has a client of its own, as an HTTP session belongs to one thread."""
+    """The configured server. Each thread has its own client, as an HTTP session belongs to one thread."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -51,7 +51,7 @@ class Connection:
         self._clients = threading.local()
 
     def configure(self, config: Values) -> None:
-        """Raises Failure or ClientError. A configuration with values that are not known yet is accepted unchecked: it is a plan's."""
+        """Raises Failure or ClientError. A configuration with unknown values, as during a plan, is not checked."""
         if any(config.get(item.name) is Unknown for item in FIELDS):
             self._target = None
             return
@@ -92,7 +92,7 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _check_token(target: Target) -> None:
-    """Raises Failure when the address refuses the token or does not answer; any other answer accepts it."""
+    """Raises Failure if the address rejects the token or does not answer; any other answer counts as accepted."""
     path = ("auth_check_url",)
     try:
         answer = Transport(target.auth_check_url, target.token).answer("GET", "")

@@ -1,4 +1,4 @@
-"""Data sources: what is there, read only."""
+"""Data sources: existing resources, read-only."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sless.terraform.fields import BOOL, NUMBER_MAP, Field, Role, Values
 
 
 def shown(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """The attributes of a data source: `name`, and read-only what the server returns."""
+    """The attributes of a data source: `name`, and the server's fields as read-only ones."""
     found = [item for item in fields if item.name != "name" and not item.local and not item.write_only]
     return (
         required(name="name", text="Name within the namespace."),

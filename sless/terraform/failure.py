@@ -1,4 +1,4 @@
-"""What goes wrong, as Terraform shows it: a summary, a detail, and the attribute it belongs to."""
+"""Errors as Terraform shows them: a summary, a detail, and the attribute they belong to."""
 
 import traceback
 from collections.abc import Collection
@@ -26,7 +26,7 @@ class Interrupted(Failure):
 
 
 def report(diagnostics: Diagnostics, error: Exception, what: str, attributes: Collection[str]) -> None:
-    """`what` is what was tried, such as `Cannot create function "hello"`."""
+    """`what` names the failed operation, such as `Cannot create function "hello"`."""
     match error:
         case Failure():
             diagnostics.add_error(error.summary, error.detail, path=list(error.path) or None)

@@ -1,4 +1,4 @@
-"""One attribute of a resource: what Terraform's schema, a plan, a request and a documentation page need to know about it."""
+"""One attribute of a resource: all that Terraform's schema, plans, requests and the documentation need."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class Role(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Field:
     """`default` may be a function of the planned values. `zero`: 0 and "" stand for the default. `local`: the server does not know it.
-    `sent`: false for an input that is no field of a request. `write_only`: the server never returns it. `stable`: a status that no update
+    `sent`: false for an input that is not part of requests. `write_only`: the server never returns it. `stable`: a status that no update
     changes. `replaces`: a change needs a new resource. `api` is the name in the REST interface."""
 
     name: str
@@ -93,7 +93,7 @@ class Field:
 
 
 class _NestedAttribute(schema.Attribute):
-    """An object with attributes of its own, which the library's Attribute does not know."""
+    """An object with nested attributes, which the library's Attribute does not support."""
 
     nested: list[schema.Attribute]
 

@@ -60,7 +60,7 @@ class Job(Resource):
         self._await_end(change, "create")
 
     def update(self, change: Change) -> None:
-        """The run comes last: with the new code and event."""
+        """Starts the run last, so that it uses the new code and event."""
         name = change.prior["name"]
         api: Any = self.api(change.client)
         code = code_of(change) if change.planned["code_hash"] != change.prior.get("code_hash") else None

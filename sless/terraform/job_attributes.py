@@ -25,7 +25,7 @@ def _without_function(default: Any) -> Any:
 
 
 def _override(name: str, text: str) -> Field:
-    """Of a job: the default is that of its function, if it has one."""
+    """A job with a function defaults to the function's value."""
     default = schemas.JOB[name]["default"]
     return Field(
         name=name,

@@ -1,6 +1,6 @@
-"""The provider's executable: Terraform starts it; a person who does gets a sentence.
+"""The provider's executable. Terraform starts it; started by hand, it explains itself.
 
-`--debug [ADDRESS…]` serves several runs from one process; it prints what TF_REATTACH_PROVIDERS has to be.
+`--debug [ADDRESS…]` serves several runs from one process; it prints the value for TF_REATTACH_PROVIDERS.
 """
 
 import os

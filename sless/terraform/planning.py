@@ -1,4 +1,4 @@
-"""Configuration and prior state → planned state. Pure but for what `Resource.complete` reads of the code."""
+"""Configuration and prior state → planned state. Pure except for `Resource.complete`, which reads the code."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ def plan_change(resource: Plannable, prior: Values | None, config: Values) -> Pl
 
 
 def _planned(field: Field, planned: Values, prior: Values | None, config: Values) -> Any:
-    """The prior value when it means the same: Terraform accepts it, and shows no difference."""
+    """The prior value if it means the same: Terraform accepts it and shows no difference."""
     value = config.get(field.name)
     if value is None and field.role is Role.DEFAULTED:
         value = field.default_of(planned)
@@ -64,11 +64,11 @@ def _timeouts_of(config: Values) -> Values:
 
 
 def conform(fields: tuple[Field, ...], state: Values, *, timeouts: bool) -> Values:
-    """Exactly the schema's attributes: others are dropped, missing ones are null."""
+    """Limits a state to the schema's attributes; missing ones become null."""
     names = [field.name for field in fields] + [TIMEOUTS] * timeouts
     return {name: state.get(name) for name in names}
 
 
 def known(state: Values) -> Values:
-    """Unknown values as null, as a saved state must not hold any."""
+    """Replaces unknown values by null: a saved state must not contain any."""
     return {name: None if value is Unknown else value for name, value in state.items()}

@@ -37,7 +37,7 @@ class SlessProvider:
     def data_source(self, type_name: str) -> DataSource:
         return self._data_sources[type_name]
 
-    # ---- what the library's servicer asks for. Its "classes" are our instances, which hold no state of a call.
+    # ---- interface of the library's servicer. Its "classes" are our instances, which hold no state of a call.
 
     def get_model_prefix(self) -> str:
         return PREFIX

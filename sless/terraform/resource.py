@@ -1,4 +1,4 @@
-"""What functions, services, triggers and jobs have in common: state from the server's JSON, requests from a plan, import, destroy."""
+"""The base of functions, services, triggers and jobs: state from the server's JSON, requests from a plan, import, destroy."""
 
 import threading
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ from sless.terraform.waiting import Waiter, seconds_of
 
 DEFAULT_TIMEOUT_SEC = 300
 SCHEMA_VERSION = 1
-"""0 is the state of the provider before this one."""
+"""0 is the state of the former provider."""
 
 
 @dataclass
 class Change:
-    """One create, update or delete. `saved` is what goes into the state if it fails from here on."""
+    """One create, update or delete. `saved` becomes the state if a later step fails."""
 
     client: Client
     waiter: Waiter
@@ -45,7 +45,7 @@ class Resource:
         self.connection = connection
         self.waiter = Waiter(stop)
 
-    # ---- what the library's servicer asks for
+    # ---- interface of the library's servicer
 
     def get_name(self) -> str:
         return self.kind
@@ -55,7 +55,7 @@ class Resource:
         return Schema(attributes=attributes, block_types=[TimeoutsBlock()], version=SCHEMA_VERSION, description=self.text)
 
     def validate(self, diagnostics: Diagnostics, type_name: str, config: Values) -> None:
-        """Adds what is wrong whatever the server says."""
+        """Adds errors that need no request to the server."""
         for name, text in (config.get(TIMEOUTS) or {}).items():
             if isinstance(text, str) and seconds_of(text) is None:
                 diagnostics.add_error(
@@ -79,7 +79,7 @@ class Resource:
         upgraded[TIMEOUTS] = state.get(TIMEOUTS) if isinstance(state.get(TIMEOUTS), dict) else None
         return upgraded
 
-    # ---- the life of a resource
+    # ---- operations
 
     def create(self, change: Change) -> None:
         raise NotImplementedError
@@ -116,7 +116,7 @@ class Resource:
             raise Failure(f"Cannot import {self.kind}", f'There is no {self.kind} "{name}" in {client.namespace}.')
         return self.state_of(found, None)
 
-    # ---- parts of it
+    # ---- helpers
 
     @cached_property
     def names(self) -> dict[str, Field]:
@@ -134,7 +134,7 @@ class Resource:
             raise
 
     def state_of(self, found: Json, prior: Values | None) -> Values:
-        """What the server shows, in the words of `prior` where they mean the same."""
+        """The state from the server's values; keeps a value of `prior` if it means the same."""
         state = {item.name: self._value_of(item, found, prior) for item in self.fields}
         state[TIMEOUTS] = prior.get(TIMEOUTS) if prior else None
         return conform(self.fields, state, timeouts=True)
@@ -181,5 +181,5 @@ class Resource:
 
 
 def sent(value: Any) -> Any:
-    """Without the nulls that a map or an object of a configuration may have."""
+    """Drops nulls, which maps and objects of a configuration may contain."""
     return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value

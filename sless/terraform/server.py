@@ -1,4 +1,4 @@
-"""The plugin process: handshake, TLS, and a gRPC server on a socket in a folder of its own.
+"""The plugin process: handshake, TLS, and a gRPC server on a socket in a private folder.
 
 Terraform reads one line from stdout: `1|6|unix|SOCKET|grpc|CERTIFICATE`. It ends the process after `Shutdown`.
 """
@@ -27,7 +27,7 @@ THREADS = 64
 
 def serve(servicer: Any) -> None:
     """Returns when Terraform has ended the plugin."""
-    # A terminal sends SIGINT to the whole process group: Terraform decides what it means, and says so by StopProvider.
+    # A terminal sends SIGINT to the whole process group. Terraform handles it and sends StopProvider.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended = threading.Event()
     certificate, credentials = _self_signed()

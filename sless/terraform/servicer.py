@@ -1,4 +1,4 @@
-"""The plugin protocol over `tf`'s servicer: what it does otherwise, and nothing may end as a traceback of gRPC."""
+"""The plugin protocol on top of `tf`'s servicer. No error may surface as a gRPC traceback."""
 
 import json
 import threading
@@ -21,8 +21,8 @@ Work = Callable[[Diagnostics], dict[str, Any]]
 
 
 class Servicer(ProviderServicer):
-    """Calls come in on several threads. After `StopProvider` the running ones end soon, with what they have made so far as their state.
-    `is_reused`: the process serves one run of Terraform after the other, and a stop ends with its run."""
+    """Called from several threads. After `StopProvider`, running calls end soon and save what they have created so far. `is_reused`: the
+    process serves several runs of Terraform in turn, and a stop applies only to its run."""
 
     is_reused = False
 
@@ -136,5 +136,5 @@ def _what(verb: str, resource: Resource, values: Values | None) -> str:
 
 
 def _kept(planned: Values, actual: Values) -> Values:
-    """What was planned has to come true; a difference that came meanwhile shows in the next plan."""
+    """Keeps planned values, as Terraform requires; a concurrent change shows in the next plan."""
     return {name: known({name: actual.get(name)})[name] if value is Unknown else value for name, value in planned.items()}

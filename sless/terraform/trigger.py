@@ -35,7 +35,7 @@ class Trigger(Resource):
         self._check_fields(diagnostics, kind, config)
 
     def _check_fields(self, diagnostics: Diagnostics, kind: str, config: Values) -> None:
-        """Empty values of another type's attributes are accepted: the provider before this one sent them."""
+        """Empty values of another type's attributes are accepted: the former provider sent them."""
         own = attributes.TRIGGER_FIELDS[kind]
         for other, names in attributes.TRIGGER_FIELDS.items():
             for name in names:
@@ -65,7 +65,7 @@ class Trigger(Resource):
         if item.name in foreign and item.name not in attributes.TRIGGER_FIELDS[found["type"]]:
             return known_or_none(prior.get(item.name)) if prior else None
         if item.name == "api_key":
-            # Shown once, with the answer that made it.
+            # Returned only once, by the request that creates it.
             return found.get("api_key") or (known_or_none(prior.get("api_key")) if prior else None)
         return super()._value_of(item, found, prior)
 
@@ -81,7 +81,7 @@ class Trigger(Resource):
         self._await_target(change, "update")
 
     def _await_target(self, change: Change, operation: str) -> None:
-        """A URL is of use once its target is Ready. A target that is not there yet, or that failed, is no failure of the trigger."""
+        """Waits until the target is Ready, as the URL is of no use before. A missing or failed target is not an error of the trigger."""
         if change.planned["type"] != "http" or not change.planned["enabled"]:
             return
         name = change.planned["function_ref"]
@@ -97,7 +97,7 @@ class Trigger(Resource):
 
 
 def complete_reference(planned: Values, config: Values) -> None:
-    """`function` and `function_ref` are one. Raises Failure when they differ."""
+    """`function` is an alias of `function_ref`. Raises Failure if they differ."""
     given = [config[name] for name in REFERENCES if config.get(name) is not None]
     if len(given) == 2 and Unknown not in given and given[0] != given[1]:
         raise Failure("Conflicting attributes", f'function_ref is "{given[0]}", function is "{given[1]}".', ("function",))

@@ -12,7 +12,7 @@ TRIGGER_FIELDS = {
     "cron": ("schedule", "timezone", "event_json", "pre_warm_seconds", "overlap", "misfire_grace_seconds"),
     "event": ("queue", "amqp_url", "prefetch", "max_concurrency", "max_attempts"),
 }
-"""type → attributes of that type alone."""
+"""type → attributes of only that type."""
 TRIGGER_REQUIRED = {"cron": ("schedule",), "event": ("queue",)}
 _HTTP, _CRON, _EVENT = (schemas.TRIGGER_FIELDS[TriggerType(kind)] for kind in ("http", "cron", "event"))
 CORS = (
@@ -26,7 +26,7 @@ CORS = (
 
 
 def _same_object(first: Any, second: Any) -> bool:
-    """Attributes that are null and those that are empty mean the same."""
+    """Null and empty attributes mean the same."""
     return _filled(first) == _filled(second)
 
 

@@ -19,7 +19,7 @@ class Waiter:
         self._stop = stop
 
     def poll(self, check: Callable[[], Any], timeout_sec: float, describe: Callable[[], str]) -> Any:
-        """The first value of `check` that is not None. Raises Interrupted, and Failure at the end of the time with what `describe` says."""
+        """The first value of `check` that is not None. Raises Interrupted, or at the deadline Failure with the text of `describe`."""
         deadline = time.monotonic() + timeout_sec
         pause_sec = FIRST_PAUSE_SEC
         while True:
@@ -34,7 +34,7 @@ class Waiter:
 
 
 def seconds_of(text: str) -> float | None:
-    """`1h30m`, `90s`, `250ms` → seconds; None for what is no duration."""
+    """`1h30m`, `90s`, `250ms` → seconds; None if the text is not a duration."""
     total, digits, unit = 0.0, "", ""
     parts: list[tuple[str, str]] = []
     for char in text.strip():

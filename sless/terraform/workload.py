@@ -35,7 +35,7 @@ class Workload(Resource):
     def observed(self, item: Field, found: Json) -> Any:
         value = super().observed(item, found)
         if item.name == "url" and value is None:
-            # The address that it will have: the server shows it from the first http trigger on.
+            # The future URL: the server returns it only once an http trigger exists.
             return f"{self.connection.client().transport.url}/fn/{found['namespace']}/{found['name']}"
         return value
 
@@ -87,7 +87,7 @@ class Workload(Resource):
         self._await_ready(change, number, operation)
 
     def _await_ready(self, change: Change, number: int, operation: str) -> None:
-        """`number` is the version that has to serve, or be superseded. A change of the entrypoint makes one of its own."""
+        """`number` is the version to wait for: it must serve or be superseded. A changed entrypoint makes another version."""
         name = change.planned["name"]
         api: Any = self.api(change.client)
         seen: Json = {}
@@ -126,7 +126,7 @@ def check_code(diagnostics: Diagnostics, config: Values) -> None:
 
 
 def code_of(change: Change) -> Code | None:
-    """Raises Failure when the files are not those of the plan."""
+    """Raises Failure if the files have changed since the plan."""
     found = source_of(change.planned)
     if found is None:
         return None

@@ -2,7 +2,7 @@
 
 `workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` activation, source out · `recode` new versions of
 existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry · `tenants` · `overview` all
-resources of a namespace in one list · `follow` growing logs · `views` what is shown of a resource · `parts` shared by all.
+resources of a namespace in one list · `follow` growing logs · `views` resources as clients see them · `parts` shared by all.
 
 Nothing here waits for a build or a backend. A use case that writes twice (a spec, then a version) orders the writes so that a crash in
 between loses nothing that was acknowledged.

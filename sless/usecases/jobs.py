@@ -59,7 +59,7 @@ class Jobs:
         return self._view(changed)
 
     def _ensure_run(self, job: Workload) -> None:
-        """Creates the run that run_id asks for. An upload alone never runs a job."""
+        """Creates the run that run_id asks for. An upload never runs a job."""
         if job.spec.run_id == 0 or job.deleted_at is not None:
             return
         self._store.runs.insert(job_run(job, clock.now()))

@@ -15,7 +15,7 @@ def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
 
 
 def rebuild(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """A new version of the active code, built on the current runtime image; the old one serves meanwhile, and stays when the build fails.
+    """A new version of the active code, built on the current runtime image; the old one serves until it is ready, and stays if it fails.
     Returns an open build instead, as that uses the current image anyway. None: no version has ever become ready."""
     newest = parts.store.versions.find_newest(workload.id)
     if newest is not None and newest.state in OPEN_VERSION_STATES:

@@ -59,7 +59,7 @@ class Triggers:
         return merge_until_written(if_match, lambda: self._change(self._store.triggers.get(namespace, name), body, Mode.MERGE, if_match))
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> TriggerView:
-        """A trigger has nothing that runs, so its row is removed at once."""
+        """Removes the row immediately, as nothing of a trigger runs."""
         trigger = self._store.triggers.get(namespace, name)
         check_match(if_match, etag_of(trigger.id, trigger.generation))
         self._store.triggers.remove(trigger.id)

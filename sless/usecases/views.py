@@ -1,4 +1,4 @@
-"""What is shown of a resource: its row together with what is computed from others."""
+"""Resources as clients see them: a row, and values computed from others."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ class Workloads:
         )
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> WorkloadView:
-        """Marks it; what runs of it is stopped, then the row goes."""
+        """Marks it as deleted; its instances and runs are stopped, then the row is removed."""
         workload = self._store.workloads.get(namespace, self._kind, name)
         check_match(if_match, etag_of(workload.id, workload.generation))
         self._store.workloads.mark_deleted(workload.id)

@@ -128,7 +128,7 @@ class Crew:
             self.hand_over(worker)
 
     def note_slow(self, worker):
-        """Count a slow call. Calls beside others do not count, because they wait for the GIL."""
+        """Count a slow call. Calls that run at the same time as others do not count, because they wait for the GIL."""
         if worker.lease:
             self.pace.note_slow()
 

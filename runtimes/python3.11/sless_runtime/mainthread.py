@@ -1,7 +1,7 @@
 """Runs calls on the main thread when only one may run at a time, as AWS Lambda does.
 
 Some libraries insist on the thread that imported them, or on the main thread: sqlite3 connections, signal.setitimer, threading.local,
-asyncio.get_event_loop. The server watches and drains from a thread of its own meanwhile.
+asyncio.get_event_loop. The server then watches and drains from a separate thread.
 """
 
 from _queue import SimpleQueue

@@ -1,4 +1,4 @@
-"""Listens and drains. Runs in the main thread, or beside it when the main thread executes the calls; see `mainthread`."""
+"""Listens and drains. Runs in the main thread, or in a separate one when the main thread executes the calls; see `mainthread`."""
 
 import os
 from _socket import AF_INET, AF_INET6, AF_UNIX, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET

@@ -1,4 +1,4 @@
-"""Sends a streamed answer. The thread does not lead meanwhile, because handler and client may both be slow."""
+"""Sends a streamed answer. The thread does not lead during it, because handler and client may both be slow."""
 
 from .answers import BINARY_TYPE, STATUS_WITHOUT_BODY, TEXT_TYPE, chunk_bytes
 from .execute import is_abandoned

@@ -1,4 +1,4 @@
-"""Tables of the first schema about what happened: runs, attempts, callbacks, invocations, log lines, statistics."""
+"""History tables of the first schema: runs, attempts, callbacks, invocations, log lines, statistics."""
 
 import sqlalchemy as sa
 from alembic import op
