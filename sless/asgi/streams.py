@@ -17,7 +17,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
 
 MOST_PER_NAMESPACE = 20
-"""Logs followed at once. All namespaces share the reader threads, so none may occupy them all."""
+"""Logs followed concurrently. All namespaces share the reader threads, so none may occupy them all."""
 _RETRY_SEC = 5
 _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0

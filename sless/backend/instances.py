@@ -122,7 +122,7 @@ class InstanceGroup:
         ]
 
     def _endpoints(self, *, rolled_out: bool) -> Iterator[Endpoint]:
-        """Once the new revision is rolled out, proxies must not choose instances of an older one, even before those are told to drain."""
+        """Once the new revision is rolled out, proxies must not choose instances of an older one, even before those start to drain."""
         for one in self.instances.values():
             if one.state in (State.READY, State.DRAINING):
                 old = rolled_out and self.desired is not None and one.revision != self.desired.revision

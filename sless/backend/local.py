@@ -19,7 +19,7 @@ from sless.host.rundir import RunDir
 def make_local_backend(
     settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, durations: Durations | None = None
 ) -> "LocalBackend":
-    """`on_lines` receives log lines in the one thread that serves all children, so it must return at once. `changed` is called whenever
+    """`on_lines` receives log lines in the one thread that serves all children, so it must return quickly. `changed` is called whenever
     `observe` or `observe_runs` would report something new."""
     durations = durations or Durations()
     run_dir = RunDir(settings.run_dir, settings.data_dir)

@@ -60,7 +60,7 @@ class RunRecord:
         _write_whole(self.path / "end.json", item)
 
     def set_aside(self) -> Path | None:
-        """Renames the folder, so that the id is free at once; the caller removes the returned path."""
+        """Renames the folder, so that the id is free immediately; the caller removes the returned path."""
         aside = self.path.with_name(f".gone-{new_id(12)}")
         try:
             return self.path.rename(aside)

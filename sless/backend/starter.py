@@ -76,7 +76,7 @@ class Starter:
         return f"function could not be started: internal error ({type(error).__name__})"
 
     def message_of(self, instance: Instance, reason: str) -> str:
-        """The reason, followed by the last log lines if it never became ready: they say what is wrong with the code."""
+        """The reason, followed by the last log lines if it never became ready: they explain the error in the code."""
         tail = instance.reader.tail() if instance.ready_since is None else []
         return "\n".join([reason, *tail])
 

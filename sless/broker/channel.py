@@ -15,7 +15,7 @@ from sless.domain.messages import Message
 RPC_SEC = 20.0
 CONFIRM_SEC = 60.0
 _FRAME_MARGIN_BYTES = 4096
-"""Room in a frame for what is not headers."""
+"""Bytes of a frame reserved for everything but headers."""
 
 
 class Delivery(NamedTuple):

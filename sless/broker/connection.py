@@ -47,7 +47,7 @@ class BrokerConnection:
             return Channel(await self._inner.channel(timeout=RPC_SEC))
 
     async def has_queue(self, name: str) -> bool:
-        """Uses a separate channel, which the broker closes if there is no such queue. Raises BrokerError."""
+        """Uses a separate channel, which the broker closes if the queue does not exist. Raises BrokerError."""
         with translated(f'cannot check queue "{name}"'):
             channel = await self._inner.channel(publisher_confirms=False, timeout=RPC_SEC)
             try:

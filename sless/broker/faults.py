@@ -25,7 +25,7 @@ def translated(what: str) -> Iterator[None]:
         raise BrokerError(f"{what}: no answer in time") from error
     except OutboundError as error:
         raise BrokerError(f"{what}: {error}") from error
-    # The library raises RuntimeError and ValueError for channels that have been closed meanwhile.
+    # The library raises RuntimeError and ValueError for channels that have been closed.
     except (exceptions.AMQPError, OSError, EOFError, RuntimeError, ValueError) as error:
         raise BrokerError(f"{what}: {reason_of(error)}") from error
 

@@ -100,7 +100,7 @@ class Steps:
         return code_artifact_of(manifest["metadata"]["name"])
 
     def _reference_of(self, spec: BuildSpec, context: Context) -> Reference:
-        """Raises BuildFailed when there is no registry."""
+        """Raises BuildFailed without a registry."""
         if self.registry is None:
             what = f"{context.manifest} lists packages" if context.manifest else "this code has to be built into an image"
             raise BuildFailed(f"{what}, but this installation has no image registry (SLESS_REGISTRY_HOST)")

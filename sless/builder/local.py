@@ -68,7 +68,7 @@ def find_artifact(material: Material, spec: BuildSpec) -> str | None:
 
 
 class LocalBuilder:
-    """See ports.Builder. One thread per build; the reconciler limits how many run at once."""
+    """See ports.Builder. One thread per build; the reconciler limits how many run concurrently."""
 
     def __init__(self, material: Material, run_dir: RunDir, check: ImportCheck, go: GoCompiler, timeout_sec: int) -> None:
         self._material = material

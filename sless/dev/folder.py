@@ -72,7 +72,7 @@ def marks_of(folder: Path) -> Marks:
     for path in list_files(folder):
         try:
             found = os.stat(folder / path)
-        except FileNotFoundError:  # replaced meanwhile
+        except FileNotFoundError:  # replaced since the listing
             continue
         marks[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
     return marks

@@ -7,7 +7,7 @@ and for the OpenAPI document) · `validate` schema errors as sentences · `spec`
 rooms · `log_line` a line an instance printed · `asynchronous` options of asynchronous calls, `request` their stored head and body,
 `attempt` one attempt, `callback` the notification at the end · `addresses` which addresses sless may connect to for a tenant · `package`
 rules for uploaded zips, `code_archive` repacks small code · `event` HTTP body → event, answer → result · `statistics` of calls · `slots`
-capacity for what runs at once, `queue_limits` for what waits · `runs` constructors of new runs · `backoff` between attempts · `durations`
+capacity for concurrent work, `queue_limits` for waiting calls · `runs` constructors of new runs · `backoff` between attempts · `durations`
 of waits · `exits` exit codes in words · `ports` protocols that `app` implements, `building` those of builders.
 
 Decision: the phase is never stored. The API writes spec columns, the reconciler writes observed columns, and `phase` computes the phase

@@ -18,7 +18,7 @@ Sink = Callable[[list[LogLine]], None]
 
 
 class LineReader:
-    """Parses the lines of one source. `take` has the signature of `Launch.on_lines`; lines go to `sink` at once."""
+    """Parses the lines of one source. `take` has the signature of `Launch.on_lines`; lines go to `sink` immediately."""
 
     def __init__(self, source_id: str, workload_id: str, sink: Sink, *, invocation_id: str = "") -> None:
         self._source_id = source_id

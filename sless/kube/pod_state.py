@@ -1,4 +1,4 @@
-"""What the state of a pod, a Deployment or a Job means, in a user's words: pure. Functions, runs and builds share it."""
+"""The state of a pod, a Deployment or a Job in words for users: pure. Functions, runs and builds share it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

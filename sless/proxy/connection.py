@@ -96,7 +96,7 @@ class UpstreamConnection(asyncio.Protocol):
             cast(asyncio.Transport, self._transport).resume_reading()
 
     def abort(self) -> None:
-        """Closes it at once; the receiver is not called again."""
+        """Closes it immediately; the receiver is not called again."""
         self._receiver = None
         self.reusable = False
         if self._transport is not None:

@@ -28,7 +28,7 @@ class RunBackend(Protocol):
 
 
 class OneOffRunner:
-    """At most `max_runs` at once, shared fairly between tenants (`domain.slots`); further calls wait up to `wait_sec`."""
+    """At most `max_runs` concurrently, shared fairly between tenants (`domain.slots`); further calls wait up to `wait_sec`."""
 
     def __init__(self, backend: RunBackend, queue: WaitQueue, *, max_runs: int, wait_sec: float) -> None:
         self._backend = backend

@@ -1,4 +1,4 @@
-"""The table of routes: the last snapshot, polled each second and at once on a wake."""
+"""The table of routes: the last snapshot, polled each second and immediately on a wake."""
 
 import asyncio
 import contextlib
@@ -70,7 +70,7 @@ class RouteTable:
         self._by_prefix = {}
 
     def wake(self) -> None:
-        """From any thread: polls at once."""
+        """From any thread: polls immediately."""
         self._wake.set()
 
     def sync(self, timeout_sec: float) -> bool:

@@ -161,7 +161,7 @@ def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: di
     guard = threading.Timer(whole_sec, lambda: _break_off(connection))
     try:
         connection.connect()
-        connection.timeout = whole_sec  # which urllib3 sets anew with each request
+        connection.timeout = whole_sec  # which urllib3 resets for each request
         guard.start()
         connection.request("POST", url.target, body=body, headers=headers, preload_content=False)
         answer = connection.getresponse()

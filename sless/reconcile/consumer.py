@@ -58,7 +58,7 @@ class Settled:
 class ConsumerParts:
     """Shared by the consumers of one listener. `on_settled` gets the status of each settled message, `on_held` the reason why the function
     cannot be called, "" when it can again. A quarantined message holds `quarantine`: if all messages of a crashed instance were retried
-    together, the one that crashes instances would take the others with it each time, and all would end as dead."""
+    together, the one that crashes instances would fail the others each time, and all would end as dead."""
 
     source: MessageSource
     workload_id: str

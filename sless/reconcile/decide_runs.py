@@ -29,9 +29,8 @@ class FinishRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRun:
-    """`quarantined`: an instance ended while it had this call, which may be the one that ends instances. Were
-    all that the instance had tried
-    again side by side, one would take the others with it each time, and all would be dead."""
+    """`quarantined`: an instance ended during this call, which may be the cause. If all calls of that instance were retried together, the
+    one that ends instances would fail the others each time, and all would end as dead."""
 
     not_before: datetime
     message: str

@@ -1,7 +1,7 @@
 """Leader election among the replicas: a lease row with an expiry.
 
 The holder's name is kept in the data folder, which one process at a time may own. A server that comes back after kill -9 still holds its
-lease and continues at once; another replica waits for the expiry.
+lease and continues immediately; another replica waits for the expiry.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Ticks: APScheduler runs each loop at its interval; `wake` runs it at once.
+"""Ticks: APScheduler runs each loop at its interval; `wake` runs it immediately.
 
 Running and woken loops are tracked here rather than in APScheduler, which drops a job that comes due while the same one runs, and for which
 a job runs slightly longer than its last statement.

@@ -1,4 +1,4 @@
-"""What a run of a workload would start now: which code, and where. Read for many workloads at once; the rule is pure."""
+"""Which code a run of a workload would start now, and where. Read for many workloads at once; the rule is pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

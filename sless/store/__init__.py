@@ -12,7 +12,7 @@ Decisions:
   first (`engine`).
 - Things that happen once move by compare-and-set along `domain.lifecycle`; the method returns True to the caller that moved it.
 - Locks are taken in the order workload, version or run, invocation, statistics, revision, so that transactions cannot deadlock.
-- A deleted workload keeps its row until nothing of it runs, but frees its name at once.
+- A deleted workload keeps its row until nothing of it runs, but frees its name immediately.
 """
 
 from sless import ids

@@ -138,7 +138,7 @@ def _ensure_private_file(path: Path) -> None:
 
 
 def _ensure_wal(connection: sqlite3.Connection) -> None:
-    """The switch to WAL ignores the busy time-out, so two processes that start at once need this loop."""
+    """The switch to WAL ignores the busy time-out, so two processes that start at the same time need this loop."""
     deadline = time.monotonic() + BUSY_TIMEOUT_SEC
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Brings the database to the schema of this version; safe when several processes start at once.
+"""Brings the database to the schema of this version; safe when several processes start at the same time.
 
 SQLite: one BEGIN IMMEDIATE transaction, with foreign keys off (rebuilding a table would delete the rows that refer to it) and checked
 before the commit. PostgreSQL: one transaction under an advisory lock.

@@ -64,7 +64,7 @@ class Store:
         self.database.close()
 
     def meta_ensure(self, key: str, value: str) -> str:
-        """Stores the value unless the key exists. Returns the stored value, the same for all processes that try at once."""
+        """Stores the value unless the key exists. Returns the stored value, the same for all concurrent processes."""
         with self.database.write() as conn:
             conn.execute(self.database.insert(meta).values(key=key, value=value).on_conflict_do_nothing())
             return conn.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one()

@@ -32,7 +32,7 @@ class UseCaseParts:
     waker: Waker
     intake: Intake
     routes_settled: Callable[[], bool] = lambda: True
-    """Waits until this process routes by what is in the database now; False when that takes too long."""
+    """Waits until this process routes by the current state of the database; False when that takes too long."""
 
     @functools.cached_property
     def spec_limits(self) -> SpecLimits:

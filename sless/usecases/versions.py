@@ -44,7 +44,7 @@ class Versions:
         return self._store.workloads.get_by_id(workload.id)
 
     def rebuild(self, namespace: str, kind: Kind, name: str) -> VersionView:
-        """See `recode.rebuild`. Raises CONFLICT when there is no working version."""
+        """See `recode.rebuild`. Raises CONFLICT without a working version."""
         workload = self._store.workloads.get(namespace, kind, name)
         if workload.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{kind} "{name}" is being deleted')
@@ -82,7 +82,7 @@ class Versions:
         return workload, self._store.versions.get(workload.id, number)
 
     def _current(self, workload: Workload) -> Version:
-        """What an editor should show: what the user uploaded last, unless an older version was activated since."""
+        """The version that an editor should show: the last upload, unless an older version was activated since."""
         version = find_current(self._store, workload)
         if version is None:
             raise NotFound("source of", workload.name)

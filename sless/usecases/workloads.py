@@ -59,7 +59,7 @@ class Workloads:
         )
 
     def _settled(self, views: Sequence[WorkloadView]) -> Sequence[WorkloadView]:
-        """A client that reads Ready may call at once, so the routes of this process must have switched by then."""
+        """A client that reads Ready may call immediately, so the routes of this process must have switched by then."""
         if not any(view.phase.phase is Phase.READY for view in views) or self._parts.routes_settled():
             return views
         return [replace(view, phase=_deploying(view.phase)) if view.phase.phase is Phase.READY else view for view in views]
@@ -77,8 +77,8 @@ def _deploying(phase: PhaseView) -> PhaseView:
 
 
 def write_spec(parts: UseCaseParts, workload: Workload, spec: WorkloadSpec, *, checked: bool) -> Workload:
-    """`checked`: only if nobody has changed it since it was read. Writes nothing when the spec is the one that is there; another
-    runtime or entrypoint becomes a version of the same code."""
+    """`checked`: only if it has not changed since it was read. Writes nothing if the spec is unchanged; another runtime or
+    entrypoint becomes a version of the same code."""
     if spec == workload.spec and workload.deleted_at is None:
         return workload
     changed = parts.store.workloads.update_spec(workload.id, spec, expected_generation=workload.generation if checked else None)

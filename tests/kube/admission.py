@@ -134,7 +134,7 @@ def _restricted(spec: Object) -> list[str]:
 
 
 def usage_of(pod: Object) -> dict[str, Decimal]:
-    """What a Pod uses of a quota; nothing once it has ended."""
+    """A Pod's share of a quota; nothing once it has ended."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return {"count/pods": Decimal(1)}
     used = {"pods": Decimal(1), "count/pods": Decimal(1)}

@@ -9,7 +9,7 @@ Decision: desired state is not kept in memory. Objects carry their own descripti
 When something is missing or was edited, `observe` reports generation 0 and the reconciler applies again. So a restart, a takeover by
 another replica and a manual `kubectl delete` are one case, and a former leader has nothing left to write.
 
-Decision: a new leader applies each object once, which changes nothing unless it was edited meanwhile. The answer says who owns which field
+Decision: a new leader applies each object once, which changes nothing unless it was edited. The answer says who owns which field
 (managedFields), and so does each list: from then on manual edits show, even in kinds without a generation.
 
 Decision: lists, no watches. Two or three lists every second or two, whatever the number of functions, are simple to reason about, and

@@ -30,7 +30,7 @@ FindStamp = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is known of a workload besides the lists. `reached`: the newest generation that became ready; `tails`: last log lines of ended
+    """State of a workload that the lists do not show. `reached`: the newest generation that became ready; `tails`: last log lines of ended
     containers, by instance id; `failure`: why the last write was refused."""
 
     reached: int = 0

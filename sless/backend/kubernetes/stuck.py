@@ -1,6 +1,6 @@
 """Checks the health of instances in which a call timed out, and replaces them when calls hang or they do not answer.
 
-A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created at once; it is deleted when the replacement is
+A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created immediately; it is deleted when the replacement is
 ready (see `seen.replaced_pods`).
 """
 

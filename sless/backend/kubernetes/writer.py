@@ -114,7 +114,7 @@ class Writer:
         with self._lock:
             known = self._failures.get(key)
             attempts = (known.attempts if known else 0) + 1
-            # The second attempt follows soon: a conflict is over at once.
+            # The second attempt follows soon: a conflict is over quickly.
             wait_sec = backoff_sec(attempts, first_sec=1.0, max_sec=MAX_BACK_OFF_SEC) if attempts > 1 else 0.5
             self._failures[key] = Failure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
 
