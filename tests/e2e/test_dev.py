@@ -386,7 +386,7 @@ def test_kill_9_leaves_no_process(dev, folder, place):
         ((".", "--env", "SLESS_SOCKET=x"), "SLESS_SOCKET"),
         ((".", "--name", "Not-One"), "name: "),
         (("nowhere",), "nowhere: expected a folder with the code, found nothing"),
-        (("empty",), "no file to send"),
+        (("empty",), "no files to send"),
     ],
 )
 def test_reports_what_it_cannot_serve(place, tmp_path, options, said):
