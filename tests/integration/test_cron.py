@@ -114,7 +114,7 @@ def test_after_downtime(own_product: Product, tmp_path: Path) -> None:
     wait_until(lambda: set(statuses(tenant)) <= {"succeeded", "missed"}, "all have ended")
     found = calls(tenant)
     missed = [call for call in found if call["status"] == "missed"]
-    assert len(missed) == 1 and "misfire_grace_seconds 60" in missed[0]["error"]
+    assert len(missed) == 1 and "over misfire_grace_seconds (60)" in missed[0]["error"]
     assert marks(tmp_path)["patient"] == len(found) - 1 <= 2 and not marks(tmp_path)["off"]
     assert tenant.get("triggers/strict").json()["last_status"] == "missed"
     metrics = tenant.get("/metrics").text
