@@ -129,7 +129,7 @@ def test_an_instant_beyond_the_grace_is_missed(scene: Scene, trigger: Trigger) -
     due = next(seconds for seconds in range(60, 700, 60) if (scene.start + timedelta(seconds=seconds)).minute % 10 == 0)
     assert since(scene.at(due + 61), 0) == [f"{due} missed"]
     call = scene.store.history.list_invocations(scene.workload.id, status=CallStatus.MISSED)[0]
-    assert "misfire_grace_seconds 60" in (call.error or "") and call.finished_at is not None
+    assert "over misfire_grace_seconds (60)" in (call.error or "") and call.finished_at is not None
     assert scene.store.triggers.find_by_id(trigger.id).last_status == "missed"
     assert since(scene.at(due + 62), 0) == [f"{due} missed"]
 

@@ -55,7 +55,7 @@ def test_all_errors_of_a_request_are_reported_at_once(rest: Rest) -> None:
         (b"\xff\xfe", "invalid_json"),
         (b'{"name": NaN}', "invalid_json"),
         (b'{"description": "\\ud800"}', "invalid_json"),
-        (b"[" * 100_000, "invalid_json"),
+        (b"[" * 10_000, "invalid_json"),
         (b"1" * 10_000, "invalid_json"),
         (b"[]", "invalid"),
         (b"null", "invalid"),
