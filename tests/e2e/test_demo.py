@@ -15,7 +15,7 @@ from tests.e2e.conftest import Place, answers, free_port, wait_until
 
 pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(180), pytest.mark.slow]
 
-STAYS_UP = "The server stays up."
+STAYS_UP = "The server is running."
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def staying_demo(place: Place, *arguments: str) -> Iterator[tuple["subprocess.Po
 
 def pasted(text: str) -> list[str]:
     """The lines below `Try:`, which must each work by themselves, then the terminal lines as one block."""
-    lines, _, together = text.partition("\nTry:\n")[2].partition("\nOr by command line")
+    lines, _, together = text.partition("\nTry:\n")[2].partition("\nOr with the command line")
     commands = [line.strip() for line in together.splitlines() if line.startswith("  ") and not line.endswith(" -f")]
     return [*(line.strip() for line in lines.splitlines() if line.startswith("  ")), "\n".join(commands)]
 
@@ -97,7 +97,7 @@ def test_reports_when_the_server_exits(place):
         os.kill(child, signal.SIGTERM)
         rest = process.stdout.read()
         assert process.wait(60) == 1
-        assert "the server has ended by itself" in rest
+        assert "the server exited unexpectedly" in rest
         assert not answers(f"http://127.0.0.1:{port}/healthz")
 
 
