@@ -169,7 +169,7 @@ def test_edits_while_sless_is_down_are_reverted_when_it_starts(stage):
     stage.restart()
     wait_until(
         lambda: stage.tick() or all(stage.content(*place) == before[place] for place in chosen),
-        lambda: str([place for place in chosen if stage.content(*place) != before[place]]), 20,
+        lambda: str([place for place in chosen if stage.content(*place) != before[place]]), 60,
     )  # fmt: skip
     wait_until(lambda: stage.tick() or stage.harness.endpoints(stage.revision), "it serves", 20)
 
