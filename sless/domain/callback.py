@@ -128,6 +128,6 @@ def signing_keys_of(keys: Iterable[CallbackKey], now: datetime) -> list[Callback
 
 
 def signature_of(keys: Iterable[CallbackKey], timestamp_sec: int, url: str, body: bytes) -> str:
-    """`v1=` and the hex HMAC-SHA256 of `{timestamp}.{body}`, once per key, comma-separated."""
+    """`v1=` and the hex HMAC-SHA256 of `{timestamp}.{url}.{body}`, once per key, comma-separated."""
     message = b"%d.%b.%b" % (timestamp_sec, url.encode(), body)
     return ",".join("v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest() for key in keys)

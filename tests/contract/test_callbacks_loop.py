@@ -137,7 +137,8 @@ def hurry(store: Store) -> None:
 
 
 def test_callbacks_are_delivered_and_signed(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
-    run = make_end(store, f"http://example.test:{receiver.port}/done?x=1")
+    url = f"http://example.test:{receiver.port}/done?x=1"
+    run = make_end(store, url)
     found = sent(loop, run)
     assert (found.status, found.http_status, found.error) == (DELIVERED, 204, None)
     ((path, headers, body),) = receiver.got
@@ -145,7 +146,7 @@ def test_callbacks_are_delivered_and_signed(store: Store, receiver: Receiver, lo
     told = json.loads(body)
     assert (told["id"], told["status"], told["result"], told["attempts"]) == (run.id, "succeeded", '{"n": "ü"}', 1)
     (key,) = store.callbacks.keys(NAMESPACE)
-    message = headers["x-sless-timestamp"].encode() + b"." + body
+    message = f"{headers['x-sless-timestamp']}.{url}.".encode() + body
     assert headers["x-sless-signature"] == "v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest()
     assert abs(int(headers["x-sless-timestamp"]) - time.time()) < 60
     loop.tick()
@@ -155,9 +156,10 @@ def test_callbacks_are_delivered_and_signed(store: Store, receiver: Receiver, lo
 def test_after_a_rotation_both_keys_sign(store: Store, receiver: Receiver, loop: CallbacksLoop) -> None:
     old = store.callbacks.keys(NAMESPACE)[0]
     new = store.callbacks.rotate_key(NAMESPACE)[0]
-    sent(loop, make_end(store, f"http://h:{receiver.port}/"))
+    url = f"http://h:{receiver.port}/"
+    sent(loop, make_end(store, url))
     ((_, headers, body),) = receiver.got
-    message = headers["x-sless-timestamp"].encode() + b"." + body
+    message = f"{headers['x-sless-timestamp']}.{url}.".encode() + body
     wanted = ["v1=" + hmac.new(key.secret.encode(), message, hashlib.sha256).hexdigest() for key in (new, old)]
     assert headers["x-sless-signature"].split(",") == wanted
 
