@@ -73,7 +73,7 @@ def test_soak(start_product: Callable[..., Product], rabbit_server: RabbitServer
     good = {number for number in range(MESSAGES) if number % 50}
     wait_until(lambda: numbers_of(done) >= good, f"all, missing {sorted(good - numbers_of(done))[:20]}", 600)
     poisoned = sorted(f"poisoned {number}" for number in range(0, MESSAGES, 50))
-    wait_until(lambda: waiting(server, f"{queue}.dead")[0] >= len(poisoned), "the dead", 60)
+    wait_until(lambda: waiting(server, f"{queue}.dead")[0] >= len(poisoned), "the dead", 120)
     wait_until(lambda: all(waiting(server, name)[0] == 0 for name in (queue, f"{queue}.retry.1s", f"{queue}.retry.4s")), "empty")
     assert product.end() == 0
     assert waiting(server, queue) == (0, 0)

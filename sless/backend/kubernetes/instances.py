@@ -181,7 +181,9 @@ class Instances:
             role = cached.labels.get(ROLE)
             if cached.deleting or cached.kind == "Deployment":
                 continue
-            loose = role == ROLE_INSTANCE and cached.key not in needed and age > orphan_after
+            # A Deployment edited by hand may name none of its objects for a moment; only an Ingress may go while its Deployment stays.
+            loses_owner = cached.labels.get(WORKLOAD) not in view.deployments or cached.kind == "Ingress"
+            loose = role == ROLE_INSTANCE and loses_owner and cached.key not in needed and age > orphan_after
             unused = role == ROLE_CODE and f"{cached.namespace}/{cached.name}" not in used and age > CODE_ORPHAN_AFTER
             if loose or unused:
                 found.append(cached)
