@@ -1,5 +1,6 @@
 """`sless_job`: one run per raised `run_id`, awaited."""
 
+from functools import partial
 from typing import Any
 
 from tf.utils import Diagnostics
@@ -47,11 +48,11 @@ class Job(Resource):
     def create(self, change: Change) -> None:
         code = code_of(change)
         api: Any = self.api(change.client)
-        self.save(change, api.create(self.spec_of(change.planned, None)))
+        self.save(change, self.created(change))
         if code is not None:
             name = change.planned["name"]
             try:
-                uploaded = api.upload(name, code.data, change.planned["code_hash"])
+                uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
             except ClientError as error:
                 if delete_refused(api, name, error):
                     change.saved = None
@@ -66,12 +67,12 @@ class Job(Resource):
         code = code_of(change) if change.planned["code_hash"] != change.prior.get("code_hash") else None
         spec = self.spec_of(change.planned, change.prior)
         run_id = spec.pop("run_id", None)
-        self.save(change, api.merge(name, spec) if spec else api.get(name))
+        self.save(change, change.waiter.outlast(lambda: api.merge(name, spec) if spec else api.get(name)))
         if code is not None:
-            uploaded = api.upload(name, code.data, change.planned["code_hash"])
+            uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
             self._await_build(change, int(uploaded["version"]), "update")
         if run_id is not None:
-            self.save(change, api.merge(name, {"run_id": run_id}))
+            self.save(change, change.waiter.outlast(lambda: api.merge(name, {"run_id": run_id})))
             self._await_end(change, "update")
 
     def _await_build(self, change: Change, number: int, operation: str) -> None:

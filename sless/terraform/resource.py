@@ -1,6 +1,7 @@
 """The base of functions, services, triggers and jobs: state from the server's JSON, requests from a plan, import, destroy."""
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,9 +16,13 @@ from sless.terraform.connection import Connection
 from sless.terraform.failure import Failure
 from sless.terraform.fields import Field, Role, TimeoutsBlock, Values, by_name
 from sless.terraform.planning import TIMEOUTS, conform, known
-from sless.terraform.waiting import Waiter, seconds_of
+from sless.terraform.waiting import Waiter, is_outage, seconds_of
 
 DEFAULT_TIMEOUT_SEC = 300
+LOST_ANSWER = (
+    "The answer to the first request was lost: {}. It may have created this resource; if so, bring it into the state with\n\n"
+    "    terraform import ADDRESS {}"
+)
 SCHEMA_VERSION = 1
 """0 is the state of the former provider."""
 
@@ -91,7 +96,7 @@ class Resource:
         name = change.prior["name"]
         api = self.api(change.client)
         try:
-            api.delete(name)
+            change.waiter.outlast(lambda: api.delete(name))
         except ClientError as error:
             if error.status == 404:
                 return
@@ -169,6 +174,29 @@ class Resource:
 
     def sent_fields(self, planned: Values) -> list[Field]:
         return [item for item in self.fields if item.is_sent]
+
+    def created(self, change: Change) -> Json:
+        """The new resource. A request without an answer is sent again when the server is back: it may have been carried out or not."""
+        spec = self.spec_of(change.planned, None)
+        lost: list[ClientError] = []
+
+        def create() -> Json:
+            try:
+                return self.api(change.client).create(spec)
+            except ClientError as error:
+                if is_outage(error):
+                    lost.append(error)
+                elif lost and error.status == 409:
+                    summary, name = f'Cannot create {self.kind} "{spec["name"]}"', spec["name"]
+                    raise Failure(summary, f"{error}. {LOST_ANSWER.format(lost[-1], name)}") from error
+                raise
+
+        return change.waiter.outlast(create)
+
+    def save_found(self, change: Change) -> None:
+        """What the server has now; without an answer, what was saved before stays."""
+        with suppress(ClientError):
+            self.save(change, self.api(change.client).get(change.planned["name"]))
 
     def save(self, change: Change, found: Json) -> None:
         change.saved = known(self.state_of(found, change.planned))

@@ -70,14 +70,14 @@ class Trigger(Resource):
         return super()._value_of(item, found, prior)
 
     def create(self, change: Change) -> None:
-        made = self.api(change.client).create(self.spec_of(change.planned, None))
-        self.save(change, made)
+        self.save(change, self.created(change))
         self._await_target(change, "create")
 
     def update(self, change: Change) -> None:
         spec = self.spec_of(change.planned, change.prior)
         name = change.prior["name"]
-        self.save(change, self.api(change.client).merge(name, spec) if spec else self.api(change.client).get(name))
+        api = self.api(change.client)
+        self.save(change, change.waiter.outlast(lambda: api.merge(name, spec) if spec else api.get(name)))
         self._await_target(change, "update")
 
     def _await_target(self, change: Change, operation: str) -> None:

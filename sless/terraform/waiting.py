@@ -1,29 +1,47 @@
 """Waiting for the server, until a deadline or until Terraform asks the provider to stop."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from sless.client import ClientError, Unreachable
 from sless.terraform.failure import Failure, Interrupted
 
 FIRST_PAUSE_SEC = 0.1
 LONGEST_PAUSE_SEC = 1.0
+OUTAGE_SEC = 60.0
+"""How long the server may be away while something is awaited: a restart of its pod, with the image pulled again."""
+GATEWAY_ERRORS = frozenset({502, 503, 504})
+"""What a proxy answers while no server is behind it."""
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Waiter:
-    """`stop` is set when Terraform was interrupted."""
+    """`stop` is set when Terraform was interrupted. `outage_sec`: how long the server may give no answer."""
 
-    def __init__(self, stop: threading.Event) -> None:
+    def __init__(self, stop: threading.Event, outage_sec: float = OUTAGE_SEC) -> None:
         self._stop = stop
+        self._outage_sec = outage_sec
 
     def poll(self, check: Callable[[], Any], timeout_sec: float, describe: Callable[[], str]) -> Any:
-        """The first value of `check` that is not None. Raises Interrupted, or at the deadline Failure with the text of `describe`."""
+        """The first value of `check` that is not None. Errors of an absent server are tried again, as it may be restarting.
+
+        Raises Interrupted, or at the deadline Failure with the text of `describe`, or the last error of an outage that is too long.
+        """
         deadline = time.monotonic() + timeout_sec
+        outage_ends = None
         pause_sec = FIRST_PAUSE_SEC
         while True:
-            found = check()
+            try:
+                found = check()
+                outage_ends = None
+            except ClientError as error:
+                outage_ends = outage_ends or time.monotonic() + self._outage_sec
+                if not is_outage(error) or time.monotonic() + pause_sec > outage_ends:
+                    raise
+                found = None
             if found is not None:
                 return found
             if time.monotonic() + pause_sec > deadline:
@@ -31,6 +49,14 @@ class Waiter:
             if self._stop.wait(pause_sec):
                 raise Interrupted("Interrupted", f"{describe()}. The resource is in the state as it was at that moment.")
             pause_sec = min(pause_sec * 1.3, LONGEST_PAUSE_SEC)
+
+    def outlast(self, request: Callable[[], Any]) -> Any:
+        """The value of `request`, which may be sent twice; retried while the server is away. Raises its last error, or Interrupted."""
+        return self.poll(lambda: (request(),), math.inf, lambda: "The server did not answer yet")[0]
+
+
+def is_outage(error: ClientError) -> bool:
+    return isinstance(error, Unreachable) or (error.status in GATEWAY_ERRORS and not error.code)
 
 
 def seconds_of(text: str) -> float | None:

@@ -42,12 +42,12 @@ class Workload(Resource):
     def create(self, change: Change) -> None:
         code = code_of(change)
         api: Any = self.api(change.client)
-        self.save(change, api.create(self.spec_of(change.planned, None)))
+        self.save(change, self.created(change))
         if code is None:
             return
         name = change.planned["name"]
         try:
-            uploaded = api.upload(name, code.data, change.planned["code_hash"])
+            uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
         except ClientError as error:
             if delete_refused(api, name, error):
                 change.saved = None
@@ -57,13 +57,13 @@ class Workload(Resource):
     def update(self, change: Change) -> None:
         name = change.prior["name"]
         api: Any = self.api(change.client)
-        before = api.get(name)
+        before = change.waiter.outlast(lambda: api.get(name))
         code = code_of(change) if change.planned["code_hash"] != change.prior.get("code_hash") else None
         spec = self.spec_of(change.planned, change.prior)
         if spec:
-            self.save(change, api.merge(name, spec))
+            self.save(change, change.waiter.outlast(lambda: api.merge(name, spec)))
         if code is not None:
-            uploaded = api.upload(name, code.data, change.planned["code_hash"])
+            uploaded = change.waiter.outlast(partial(api.upload, name, code.data, change.planned["code_hash"]))
             self._await_version(change, int(uploaded["version"]), "update")
         elif spec and before.get("latest_version"):
             self._await_ready(change, int(before["latest_version"]), "update")
@@ -81,7 +81,7 @@ class Workload(Resource):
                 lambda: f"version {number} of {name} is still being built",
             )
         finally:
-            self.save(change, api.get(name))
+            self.save_found(change)
         if version["state"] != "ready":
             raise Failure(f'Build of {self.kind} "{name}" {version["state"]}', build_text(version), (source_attribute(change.planned),))
         self._await_ready(change, number, operation)

@@ -114,13 +114,15 @@ class new_place:  # noqa: N801 - reads as a statement
 
 
 class Product:
-    """`sless serve` in a place: can be started, ended, killed and started again. `preexec` runs in the child before exec."""
+    """`sless serve` in a place: can be started, ended, killed and started again. `port` 0 is a free one. `preexec` runs in the
+    child before exec."""
 
     def __init__(self, place: Place, **environ: str) -> None:
         self.place = place
         self.place.environ |= environ
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
+        self.port = 0
 
     def start(self, preexec: Callable[[], None] | None = None) -> "Product":
         self.begin(preexec)
@@ -130,7 +132,7 @@ class Product:
     def begin(self, preexec: Callable[[], None] | None = None) -> None:
         self.state_file.unlink(missing_ok=True)
         with open(self.log_file, "a") as log:
-            self.process = self.place.popen("serve", "--port", "0", stdout=log, stderr=log, preexec_fn=preexec)
+            self.process = self.place.popen("serve", "--port", str(self.port), stdout=log, stderr=log, preexec_fn=preexec)
 
     def await_ready(self) -> None:
         wait_until(lambda: self._has_ended() or self.state_file.exists(), "listening", START_SEC)

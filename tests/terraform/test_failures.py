@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from sless.config import Settings
 from sless.tokens import issue_token
-from tests.services.product import ROOT, free_port, wait_until
+from tests.services.product import ROOT, Product, free_port, new_place, wait_until
 
 FUNCTION = """
 resource "sless_function" "hello" {
@@ -90,6 +91,47 @@ def test_the_provider_checks_its_configuration(workspace, product):
     assert "Token refused" in workspace.fails("plan")
     provider(workspace, endpoint=url)
     assert "SLESS_API_TOKEN" in workspace.fails("plan")
+
+
+SLOW = "import time\ntime.sleep({})\n\n\ndef handle(event):\n    return 1\n"
+
+
+def test_timeouts_end_the_waiting_but_keep_what_was_made(workspace):
+    workspace.code(SLOW.format(20))
+    workspace.write(FUNCTION.replace('code"', 'code"\n  timeouts { create = "1s" }'))
+    shown = workspace.fails("apply", "-auto-approve")
+    assert "Timed out" in shown and "version 1 of hello is still being built after 1 s" in shown
+    assert [item["instances"][0]["status"] for item in workspace.stored_state()["resources"]] == ["tainted"]
+
+
+def test_messages_may_be_larger_than_the_library_allows(workspace):
+    """gRPC's own limit is 4 MB: the server's answer is shown, not an error of the plugin."""
+    workspace.code()
+    (workspace.folder / "text").write_text("x" * 5_000_000)
+    workspace.write(FUNCTION.replace('code"', 'code"\n  description = file("${path.module}/text")'))
+    shown = workspace.fails("apply", "-auto-approve")
+    assert "Cannot create function" in shown and "ResourceExhausted" not in shown
+
+
+def test_a_server_that_is_killed_during_an_apply_fails_nothing(workspace, tmp_path):
+    with new_place(tmp_path / "own") as place:
+        product = Product(place).start()
+        product.port = int(product.url.rpartition(":")[2])
+        tenant = product.tenant("restarts")
+        provider(workspace, endpoint=product.url, token=tenant.token)
+        workspace.code(SLOW.format(3))
+        workspace.write(FUNCTION)
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                applied = pool.submit(workspace.apply)
+                wait_until(lambda: tenant.get("functions/hello").json().get("latest_version") == 1, "the code is uploaded", 60)
+                product.kill(master=True, worker=True)
+                product.start()
+                applied.result(100)
+            assert tenant.get("functions/hello").json()["phase"] == "Ready"
+            assert workspace.is_unchanged()
+        finally:
+            product.close()
 
 
 def test_a_job_that_fails_says_why(workspace):

@@ -7,7 +7,7 @@ import pytest
 from tf.types import Unknown
 from tf.utils import Diagnostics
 
-from sless.client import ClientError
+from sless.client import ClientError, Unreachable
 from sless.terraform.code import planned_hash, read_code
 from sless.terraform.connection import target_of
 from sless.terraform.failure import Failure, Interrupted, report
@@ -41,6 +41,30 @@ def test_a_waiter_ends_at_its_timeout_or_when_stopped():
     stop.set()
     with pytest.raises(Interrupted):
         Waiter(stop).poll(lambda: None, 60, lambda: "it is late")
+
+
+def test_a_waiter_outlasts_a_server_that_is_away_for_a_moment():
+    answers = [Unreachable(message="refused"), ClientError(message="no server", status=503), None]
+
+    def request():
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    assert Waiter(threading.Event()).outlast(request) is None
+    assert not answers
+
+
+@pytest.mark.parametrize(
+    "error", [ClientError(message="full", status=503, code="storage_full"), ClientError(message="no", status=404), Unreachable(message="")]
+)
+def test_a_waiter_raises_other_errors_and_that_of_a_long_outage(error):
+    def request():
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        Waiter(threading.Event(), outage_sec=0).outlast(request)
+    assert raised.value is error
 
 
 def test_the_hash_depends_only_on_names_contents_and_execute_bits(tmp_path):
