@@ -58,7 +58,20 @@ lock: ## recompile the locks from setup.cfg, .ci/release/ and tests/requirements
 
 SOURCES = $(shell find sless static runtimes examples -type f -not -path '*/__pycache__/*' -not -path '*/node_modules/*')
 
-dist/sless.pyz: $(VENV)/.release-stamp requirements.txt setup.cfg pyproject.toml .ci/release/build_zipapp.py .ci/release/zipapp_main.py $(SOURCES)
+EDITOR_SOURCES := $(addprefix .ci/release/editor/,build.sh editor.js package.json package-lock.json)
+
+build/editor-stamp: $(EDITOR_SOURCES)
+	@mkdir -p build
+	@if ! command -v npm >/dev/null; then echo "Without npm the console's editor is a plain text field: install npm, then make editor"; \
+	elif ! bash .ci/release/editor/build.sh static/console/editor; then echo "The console's editor is a plain text field: npm failed, see above"; fi
+	@touch $@
+
+.PHONY: editor
+editor: ## bundle CodeMirror for the console (needs npm); without it the console has a plain text field
+	@rm -f build/editor-stamp
+	@$(MAKE) --no-print-directory build/editor-stamp
+
+dist/sless.pyz: $(VENV)/.release-stamp build/editor-stamp requirements.txt setup.cfg pyproject.toml .ci/release/build_zipapp.py .ci/release/zipapp_main.py $(SOURCES)
 	@echo "Building $@: half a minute"
 	@$(BIN)/python .ci/release/build_zipapp.py --output $@
 
