@@ -133,6 +133,8 @@ class Settings:
     build_timeout_sec: int = _setting(300, "maximum duration of a build in seconds", least=1)
     builds_at_once: int = _setting(2, "concurrent builds", least=1)
     max_runs: int = _setting(20, "concurrent runs: jobs, and calls of functions without instances", least=1)
+    min_instances: int = _setting(0, "min_instances of functions that do not name it", least=0)
+    max_instances: int = _setting(20, "maximum number of instances of one function or service", least=1)
     instance_wait_sec: int = _setting(30, "seconds a call waits for an instance before it gets a 503", least=0)
     graceful_timeout_sec: int = _setting(30, "seconds that active calls get to finish when the server stops", least=6)
     max_zip_bytes: int = _setting(32 * 2**20, "maximum size of an uploaded zip", least=1)
@@ -170,6 +172,9 @@ def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings
     if mistakes:
         raise ConfigError("wrong settings:\n  " + "\n  ".join(mistakes))
     values.update({name: value for name, value in overrides.items() if value is not None})
+    least, most = (values.get(name, Settings.__dataclass_fields__[name].default) for name in ("min_instances", "max_instances"))
+    if least > most:
+        raise ConfigError(f"SLESS_MIN_INSTANCES: expected at most SLESS_MAX_INSTANCES, which is {most}, found {least}")
     values.setdefault("data_dir", default_data_dir(environ))
     values["auth_mode"] = values.get("auth_mode") or ("secret" if in_cluster(environ) else "local")
     if values.get("backend", "auto") == "auto":

@@ -20,7 +20,7 @@ DELETE_SEC = 120.0
 FIELDS = {
     "runtime": "runtime", "entrypoint": "entrypoint", "memory": "memory_mb", "timeout": "timeout_sec", "replicas": "replicas",
     "event_format": "event_format", "build_env": "build_env", "secret_env": "secret_env", "concurrency": "concurrency",
-    "description": "description", "min_instances": "min_instances", "max_instances": "max_instances",
+    "description": "description", "min_instances": "min_instances", "max_instances": "max_instances", "idle_seconds": "idle_seconds",
 }  # fmt: skip
 """option → field of the resource"""
 
@@ -40,9 +40,10 @@ SPEC_OPTIONS = (
     click.option("--memory", type=int, metavar="MB", help="Memory of an instance."),
     click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call in seconds."),
     click.option("--concurrency", type=int, metavar="N", help="Calls that an instance runs at the same time."),
-    click.option("--min-instances", type=int, metavar="N", help="Instances that always run."),
+    click.option("--min-instances", type=int, metavar="N", help="Instances that stand even without calls."),
     click.option("--max-instances", type=int, metavar="N", help="Limit of instances."),
-    click.option("--replicas", type=int, metavar="N", help="Number of instances of a service."),
+    click.option("--idle-seconds", type=int, metavar="SEC", help="Seconds without a call until only the minimum stays."),
+    click.option("--replicas", type=int, metavar="N", help="Number of instances of a service: minimum and maximum at once."),
     click.option("--description", metavar="TEXT", help="Description."),
 )
 

@@ -76,7 +76,8 @@ class Tenant:
 class WorkloadSpec:
     """Desired state. `runtime` and `entrypoint` apply to the next upload; each version keeps its own.
 
-    `replicas` and `timeout_sec` 0 (no limit) are for services only. The job fields are None or 0 for other kinds.
+    `replicas` and `timeout_sec` 0 (no limit) are for services only. A service has either `replicas` or `min_instances` and `max_instances`
+    (`domain.instance_bounds`). The job fields are None or 0 for other kinds.
     """
 
     runtime: str | None
@@ -90,7 +91,10 @@ class WorkloadSpec:
     event_format: str = "sless"
     description: str = ""
     display_name: str = ""
-    replicas: int = 1
+    replicas: int | None = 1
+    min_instances: int | None = None
+    max_instances: int | None = None
+    idle_seconds: int = 300
     run_id: int = 0
     event_json: str = ""
     """Job: the event as text."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sless.domain.instance_bounds import bounds_of
 from sless.domain.lifecycle import OPEN_VERSION_STATES
-from sless.domain.model import CallStatus, Kind, Phase, Run, Trigger, Version, VersionState, Workload
+from sless.domain.model import CallStatus, Phase, Run, Trigger, Version, VersionState, Workload
 from sless.domain.routing import failure_of, keeps_instances
 
 
@@ -78,7 +79,7 @@ def _standing_phase(workload: Workload, newest: Version | None, active: Version 
     note = failure_of(newest) if newest.state is VersionState.FAILED else ""
     if not instances:
         return Phase.READY, note
-    if workload.kind is Kind.SERVICE and workload.spec.replicas == 0:
+    if bounds_of(workload.kind, workload.spec).most == 0:
         return Phase.READY, note or "scaled to 0"
     return _instances_phase(workload, active, note)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Endpoint, Kind, Trigger, TriggerType, Version, VersionState, Workload
 from sless.domain.ports import HttpPolicy, Revision, Route
 from sless.domain.trigger_spec import KEY_HASH
@@ -98,7 +99,7 @@ def blocked_of(workload: Workload, active: Version | None, newest: Version | Non
         return Code.NOT_FOUND, f"{named} is being deleted"
     if active is None:
         return _without_version(named, newest)
-    if workload.kind is Kind.SERVICE and workload.spec.replicas == 0:
+    if bounds_of(workload.kind, workload.spec).most == 0:
         return Code.NO_INSTANCES, f"{named} is scaled to 0; set replicas to 1 or more"
     if http is not None and not http.enabled:
         return Code.DISABLED, f'{named} is disabled: its http trigger "{http.name}" is not enabled'

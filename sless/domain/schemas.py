@@ -7,6 +7,7 @@ Requests are defined here, answers in `answer_schemas`. In a request, read-only 
 from typing import Any
 
 from sless.domain.answer_schemas import ANSWERS, JOB_STATUS, TRIGGER_STATUS, WORKLOAD_STATUS, Schema
+from sless.domain.instance_bounds import FUNCTION_FIELDS, SERVICE_FIELDS
 from sless.domain.model import TriggerType
 from sless.domain.runtimes import RUNTIMES
 
@@ -122,17 +123,16 @@ _CALLABLE: dict[str, Schema] = (
     | _SECRETS
     | _DESCRIBING
 )
-FUNCTION = _CALLABLE | {"timeout_sec": _count(0, 900, 30, "seconds until the first byte, then between chunks; 0 or null: the default")}
-SERVICE = _CALLABLE | {
-    "timeout_sec": {
-        "type": ["integer", "null"],
-        "minimum": 0,
-        "maximum": 3600,
-        "default": 30,
-        "description": "seconds until the first byte, then between chunks; 0 or null: no limit",
-    },
-    "replicas": _count(0, 20, 1, "number of instances"),
-}
+FUNCTION = (
+    _CALLABLE
+    | FUNCTION_FIELDS
+    | {"timeout_sec": _count(0, 900, 30, "seconds until the first byte, then between chunks; 0 or null: the default")}
+)
+SERVICE = (
+    _CALLABLE
+    | SERVICE_FIELDS
+    | {"timeout_sec": _count(0, 3600, 30, "seconds until the first byte, then between chunks; 0 or null: no limit")}
+)
 JOB: dict[str, Schema] = (
     {"name": NAME, "run_id": _count(0, 2**31 - 1, 0, "0: do not run; a higher number runs the job again; a lower one is a conflict (409)")}
     | {

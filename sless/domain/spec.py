@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from sless.config import RUNTIME_NAMES
 from sless.domain import schemas
 from sless.domain.answer_schemas import Schema
+from sless.domain.instance_bounds import InstanceLimits, counts_of
 from sless.domain.model import Kind, WorkloadSpec
 from sless.domain.runtimes import RUNTIMES
 from sless.domain.validate import found_of, mistakes_of
@@ -38,6 +39,7 @@ class Mode(StrEnum):
 class SpecLimits:
     env_bytes: int = 64 * 1024
     event_bytes: int = schemas.MAX_EVENT_BYTES
+    instances: InstanceLimits = field(default_factory=InstanceLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +65,16 @@ def parse_function(
     }
     if kind is Kind.JOB and not details:
         details += _job_mistakes(given, existing if mode is Mode.MERGE else None)
+    limits, old, merge = limits or SpecLimits(), existing.spec if existing else None, mode is Mode.MERGE
+    counts: dict[str, Any] = {}
+    if kind is not Kind.JOB and not details:
+        counts, details = counts_of(kind, given, old, merge=merge, limits=limits.instances)
     if details:
         raise Invalid(*details)
-    spec = _spec_of(kind, given, existing.spec if existing else None, mode)
+    spec = replace(_spec_of(kind, given, old, mode), **counts)
     if kind is Kind.JOB:
-        spec = _job_spec_of(spec, given, existing.spec if existing and mode is Mode.MERGE else None)
-    _check_sizes(spec, limits or SpecLimits())
+        spec = _job_spec_of(spec, given, old if merge else None)
+    _check_sizes(spec, limits)
     return Named(name=existing.name if existing else given["name"], spec=spec)
 
 
@@ -184,10 +190,10 @@ def _default_of(kind: Kind, name: str) -> Any:
 
 def _check_sizes(spec: WorkloadSpec, limits: SpecLimits) -> None:
     values = asdict(spec)
-    for field in _ENVS:
-        size = sum(len(name.encode()) + len(value.encode()) for name, value in values[field].items())
+    for name in _ENVS:
+        size = sum(len(key.encode()) + len(value.encode()) for key, value in values[name].items())
         if size > limits.env_bytes:
-            raise _too_large(field, size, limits.env_bytes)
+            raise _too_large(name, size, limits.env_bytes)
     check_event_size("event_json", spec.event_json, limits.event_bytes)
 
 

@@ -8,6 +8,7 @@ from flask import Response
 
 from sless.clock import rfc3339_of
 from sless.config import Settings
+from sless.domain.instance_bounds import shown_bounds_of
 from sless.domain.model import Invocation, Kind, LogLine, TriggerType, Workload
 from sless.domain.phase import PhaseView
 from sless.domain.runtimes import Runtime
@@ -40,7 +41,7 @@ def call_url(settings: Settings, namespace: str, name: str) -> str:
 def workload_json(view: WorkloadView, settings: Settings) -> Json:
     workload, spec = view.workload, view.workload.spec
     url = call_url(settings, workload.namespace, workload.name) if view.reachable else None
-    service = {"replicas": spec.replicas, "invoke_url": url} if workload.kind is Kind.SERVICE else {}
+    service = {"invoke_url": url} if workload.kind is Kind.SERVICE else {}
     return {
         "name": workload.name,
         "kind": str(workload.kind),
@@ -51,10 +52,12 @@ def workload_json(view: WorkloadView, settings: Settings) -> Json:
         "timeout_sec": spec.timeout_sec,
         "env_vars": spec.env_vars,
         "concurrency": spec.concurrency,
+        **shown_bounds_of(workload.kind, spec),
         "event_format": spec.event_format,
         "description": spec.description,
         "display_name": spec.display_name,
         **_phase_json(view.phase, settings),
+        "ready_instances": workload.observed.ready_instances,
         "last_built_at": _time(view.phase.last_built_at),
         "url": url,
         **service,

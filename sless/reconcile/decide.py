@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Observed, Trigger, Version, VersionState, Workload
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.domain.routing import revision_of, wants_instances
@@ -56,7 +57,7 @@ def deployment_of(workload: Workload, active: Version | None, triggers: Iterable
     """The desired standing instances; None when there should be none."""
     if workload.deleted_at or active is None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
         return None
-    replicas = workload.spec.replicas if workload.kind is Kind.SERVICE else 1
+    replicas = bounds_of(workload.kind, workload.spec).least if workload.kind is Kind.SERVICE else 1
     if replicas == 0:
         return None
     return Deployment(revision=revision_of(workload, active), replicas=replicas, generation=workload.generation)

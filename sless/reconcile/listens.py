@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sless.config import Settings
 from sless.domain.amqp import BrokerUrl, parse_broker_url, refusal_of
+from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Trigger, TriggerType, Workload
 from sless.domain.trigger_spec import AMQP_URL
 
@@ -75,7 +76,7 @@ def _target_problem(trigger: Trigger, target: Workload | None) -> str:
         return f'function "{trigger.function_ref}" not found'
     if target.active_version is None:
         return f'not listening: {target.kind} "{target.name}" has no ready version'
-    if target.kind is Kind.SERVICE and target.spec.replicas == 0:
+    if bounds_of(target.kind, target.spec).most == 0:
         return f'not listening: {target.kind} "{target.name}" is scaled to 0'
     return ""
 

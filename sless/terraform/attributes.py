@@ -94,12 +94,21 @@ TIMES = (
 )
 
 
-SCALING = {
-    "min_instances": "Instances that are always there.",
-    "max_instances": "Instances at most.",
-    "idle_seconds": "Seconds without a call after which an instance ends.",
-}
-"""Descriptions of attributes that exist once the server's schema has them."""
+IDLE = "Seconds without a call after which only `min_instances` stay."
+FUNCTION_SCALING = (
+    setting(schemas.FUNCTION, "min_instances", "Instances that stand even without calls.", type=NUMBER, zero=False),
+    setting(schemas.FUNCTION, "max_instances", "Instances at most.", type=NUMBER, zero=False),
+    setting(schemas.FUNCTION, "idle_seconds", IDLE, type=NUMBER, zero=False),
+)
+# Which of these have a value depends on the others: `workload.Service.complete`.
+SERVICE_SCALING = (
+    setting(
+        schemas.SERVICE, "replicas", "Number of instances: minimum and maximum at once; conflicts with the others.", type=NUMBER, zero=False
+    ),
+    Field(name="min_instances", text="Instances that stand even without calls. Default: `replicas`.", type=NUMBER, role=Role.DEFAULTED),
+    Field(name="max_instances", text="Instances at most. Default: `replicas`.", type=NUMBER, role=Role.DEFAULTED),
+    setting(schemas.SERVICE, "idle_seconds", IDLE, type=NUMBER, zero=False),
+)
 
 
 def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
@@ -114,7 +123,6 @@ def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
         setting(kind, "memory_mb", "Memory of one instance in MB.", type=NUMBER),
         setting(kind, "concurrency", "Calls at once per instance; more wait.", type=NUMBER),
         setting(kind, "event_format", "Shape of the event of a call over HTTP: `sless`, `aws-http-v1` or `aws-http-v2`."),
-        *(setting(kind, name, text, type=NUMBER, zero=False) for name, text in SCALING.items() if name in kind),
         *ENVIRONMENTS,
         *DESCRIBING,
     )
@@ -122,6 +130,7 @@ def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
 
 FUNCTION = (
     *_callable(schemas.FUNCTION),
+    *FUNCTION_SCALING,
     setting(schemas.FUNCTION, "timeout_sec", "Seconds to the first byte of an answer, then between chunks.", type=NUMBER),
     *CODE,
     *WAITING,
@@ -140,7 +149,7 @@ SERVICE = (
         role=Role.DEFAULTED,
         default=schemas.SERVICE["timeout_sec"]["default"],
     ),
-    setting(schemas.SERVICE, "replicas", "Standing instances.", type=NUMBER, zero=False),
+    *SERVICE_SCALING,
     *CODE,
     *WAITING,
     ID,

@@ -9,6 +9,7 @@ from tf.utils import Diagnostics
 from sless.client.client import Json, Workloads
 from sless.client.deployment import delete_refused
 from sless.client.errors import ClientError
+from sless.domain.instance_bounds import DEFAULT_MAX
 from sless.domain.runtimes import RUNTIMES
 from sless.terraform import attributes
 from sless.terraform.code import SOURCES, Code, planned_hash, read_code, source_of
@@ -17,6 +18,7 @@ from sless.terraform.fields import Field, Values
 from sless.terraform.resource import Change, Resource
 
 LOG_LINES = 20
+BOUNDS = ("min_instances", "max_instances")
 
 
 class Workload(Resource):
@@ -118,6 +120,29 @@ class Service(Workload):
     kind = "service"
     text = "Code with standing instances and a URL, without a trigger."
     fields = attributes.SERVICE
+
+    def validate(self, diagnostics: Diagnostics, type_name: str, config: Values) -> None:
+        super().validate(diagnostics, type_name, config)
+        beside = next((name for name in BOUNDS if config.get(name) is not None), None)
+        if config.get("replicas") is not None and beside:
+            text = f"Expected either replicas or min_instances and max_instances, found replicas and {beside}."
+            diagnostics.add_error("Conflicting attributes", text, path=["replicas"])
+
+    def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
+        super().complete(planned, config, prior)
+        planned.update(counts_of(config))
+
+
+def counts_of(config: Values) -> Values:
+    """Replicas, or minimum and maximum; the server shows a number of replicas as both bounds."""
+    if all(config.get(name) is None for name in BOUNDS):
+        number = 1 if config.get("replicas") is None else config["replicas"]
+        return {"replicas": number, **dict.fromkeys(BOUNDS, number)}
+    least = 1 if config.get("min_instances") is None else config["min_instances"]
+    most = config.get("max_instances")
+    if most is None:
+        most = Unknown if least is Unknown else max(least, DEFAULT_MAX)
+    return {"replicas": None, "min_instances": least, "max_instances": most}
 
 
 def check_code(diagnostics: Diagnostics, config: Values) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from sless.code.intake import Intake
 from sless.config import Settings
+from sless.domain.instance_bounds import InstanceLimits
 from sless.domain.model import Tenant
 from sless.domain.ports import CodeStore, Waker
 from sless.domain.spec import SpecLimits
@@ -36,7 +37,8 @@ class UseCaseParts:
 
     @functools.cached_property
     def spec_limits(self) -> SpecLimits:
-        return SpecLimits(env_bytes=self.settings.max_env_bytes)
+        limits = InstanceLimits(least=self.settings.min_instances, most=self.settings.max_instances)
+        return SpecLimits(env_bytes=self.settings.max_env_bytes, instances=limits)
 
     def wake(self, *topics: str) -> None:
         for topic in topics:

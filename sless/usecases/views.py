@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sless import clock
 from sless.domain.cron import next_time_of
+from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Run, Trigger, TriggerType, Version, Workload
 from sless.domain.phase import JobPhaseView, PhaseView, job_phase_of, phase_of
 from sless.store import Store
@@ -94,7 +95,7 @@ def trigger_problem_of(trigger: Trigger, target: Workload | None) -> str:
         return "disabled"
     if target.active_version is None:
         return f'{target.kind} "{target.name}" has no ready version'
-    if target.kind is Kind.SERVICE and target.spec.replicas == 0:
+    if bounds_of(target.kind, target.spec).most == 0:
         return f'{target.kind} "{target.name}" is scaled to 0'
     if trigger.type is TriggerType.EVENT and not trigger.observed_active:
         return trigger.observed_message or "connecting"

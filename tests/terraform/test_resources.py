@@ -17,9 +17,11 @@ resource "sless_function" "plain" {
 }
 
 resource "sless_service" "page" {
-  name       = "page"
-  runtime    = "python3.11"
-  source_dir = "${abspath(path.module)}/code"
+  name          = "page"
+  runtime       = "python3.11"
+  source_dir    = "${abspath(path.module)}/code"
+  min_instances = 1
+  max_instances = 3
 }
 
 resource "sless_trigger" "http" {

@@ -9,6 +9,7 @@ from sless.domain.spec import Mode, Named, SpecLimits, parse_function, run_event
 from sless.errors import Code, Invalid, SlessError
 
 MINIMAL = {"name": "hello", "runtime": "python3.11"}
+FUNCTION = WorkloadSpec(runtime="python3.11", entrypoint="handler.handle", min_instances=0, max_instances=5)
 
 
 def fields_of(body: Any, **options: Any) -> dict[str, str]:
@@ -20,9 +21,9 @@ def fields_of(body: Any, **options: Any) -> dict[str, str]:
 
 def test_defaults() -> None:
     named = parse_function(MINIMAL)
-    assert named == Named(name="hello", spec=WorkloadSpec(runtime="python3.11", entrypoint="handler.handle"))
+    assert named == Named(name="hello", spec=FUNCTION)
     assert parse_function(MINIMAL | {"runtime": "go1.23"}).spec.entrypoint == "handler.Handle"
-    assert parse_function(MINIMAL, kind=Kind.SERVICE).spec == named.spec
+    assert parse_function(MINIMAL, kind=Kind.SERVICE).spec == replace(FUNCTION, min_instances=None, max_instances=None)
 
 
 def test_aws_formats_default_to_one_call_at_a_time() -> None:
@@ -166,7 +167,7 @@ def test_replace_needs_required_fields_and_keeps_write_only_ones() -> None:
     old = parse_function(MINIMAL | {"memory_mb": 256, "secret_env": {"S": "1"}, "build_env": {"B": "1"}})
     assert "runtime" in fields_of({"memory_mb": 64}, existing=old, mode=Mode.REPLACE)
     replaced = parse_function({"runtime": "nodejs20"}, old, Mode.REPLACE).spec
-    assert replaced == WorkloadSpec(runtime="nodejs20", entrypoint="handler.handle", secret_env={"S": "1"}, build_env={"B": "1"})
+    assert replaced == replace(FUNCTION, runtime="nodejs20", secret_env={"S": "1"}, build_env={"B": "1"})
     assert parse_function({"runtime": "nodejs20", "secret_env": None}, old, Mode.REPLACE).spec.secret_env == {}
 
 

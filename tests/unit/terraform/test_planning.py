@@ -8,7 +8,7 @@ from sless.terraform.fields import Field, Role, Values
 from sless.terraform.planning import plan_change
 from sless.terraform.provider import DATA_SOURCES, RESOURCES
 from sless.terraform.resource import Resource
-from sless.terraform.workload import Function
+from sless.terraform.workload import Function, counts_of
 
 KINDS = {resource.kind: resource for resource in RESOURCES}
 NOT_SETTINGS = {"rotate_key"}
@@ -81,3 +81,19 @@ def test_attributes_are_unique_and_described(kind):
     assert len(names) == len(set(names))
     assert all(item.text.endswith((".", ")")) for item in kind.fields), [item.name for item in kind.fields if not item.text.endswith(".")]
     assert kind.text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("config", "replicas", "least", "most"),
+    [
+        ({}, 1, 1, 1),
+        ({"replicas": 3}, 3, 3, 3),
+        ({"replicas": Unknown}, Unknown, Unknown, Unknown),
+        ({"min_instances": 0}, None, 0, 5),
+        ({"max_instances": 3}, None, 1, 3),
+        ({"min_instances": 7}, None, 7, 7),
+        ({"min_instances": Unknown}, None, Unknown, Unknown),
+    ],
+)
+def test_the_instances_of_a_service_are_replicas_or_bounds(config: Values, replicas: object, least: object, most: object):
+    assert counts_of(config) == {"replicas": replicas, "min_instances": least, "max_instances": most}
