@@ -129,6 +129,7 @@ class Settings:
     history_days: int = _setting(14, "days to keep invocations and their logs", least=1)
     history_per_function: int = _setting(10_000, "invocations to keep per function", least=1)
     stats_days: int = _setting(400, "days to keep call statistics", least=1)
+    audit_days: int = _setting(365, "days to keep the audit trail", least=1)
     versions_kept: int = _setting(10, "versions to keep per function, service or job; the active one is always kept", least=1)
     build_timeout_sec: int = _setting(300, "maximum duration of a build in seconds", least=1)
     builds_at_once: int = _setting(2, "concurrent builds", least=1)

@@ -24,6 +24,7 @@ callbacks = Counter("sless_callbacks", "Callbacks by result: delivered, retried,
 history_dropped = Counter(
     "sless_history_dropped", "Rows that the bounds of the history buffer dropped: calls, lines.", ["kind"], registry=REGISTRY
 )
+sign_in_failures = Counter("sless_sign_in_failures", "Requests refused because of their token.", registry=REGISTRY)
 messages = Counter("sless_messages", "Attempts to process AMQP messages, by outcome.", ["status"], registry=REGISTRY)
 queue_depth = Gauge("sless_queue_depth", "Entries waiting in each queue.", ["queue"], registry=REGISTRY)
 waiting_calls = Gauge("sless_waiting_calls", "Calls that wait for an instance or a run slot.", registry=REGISTRY)

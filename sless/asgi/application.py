@@ -14,10 +14,12 @@ from sless.asgi.calls import Calls
 from sless.asgi.contexts import FindContext, send_context
 from sless.asgi.mount import Mount
 from sless.asgi.paths import FoundPath, PathKind, path_of
+from sless.asgi.sign_ins import FAILED, SignIns, is_refusal
 from sless.asgi.streams import OpenFollower, Streams
 from sless.asgi.types import Message, NamespaceChecker, Receive, Scope, Send, Verifier
 from sless.config import Settings
 from sless.errors import Code, SlessError
+from sless.proxy.heads import Trust
 from sless.proxy.hosts import function_hosts_of
 from sless.proxy.plane import DataPlane
 from sless.proxy.relay import Relays
@@ -60,6 +62,7 @@ class Application:
         self._token_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="tokens")
         self._ready_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readiness")
         self._calls = Calls(parts.plane.invocations, self._verify)
+        self._sign_ins = SignIns(Trust(settings.trusted_proxies))
         self._mount = Mount(parts.flask, settings)
         self._streams = Streams(
             verify=self._verify, follow_logs=parts.follow_logs, follow_build=parts.follow_build, stopping=self._stopping
@@ -90,6 +93,8 @@ class Application:
         async def send_on(message: Message) -> None:
             nonlocal begun
             begun = True
+            if path_kind is PathKind.FLASK and is_refusal(message):
+                await self._sign_ins.failed(scope)
             await send(message)
 
         path_kind, status = PathKind.FLASK, 499
@@ -122,6 +127,8 @@ class Application:
         if not isinstance(error, SlessError):
             _log.error("%s %s failed", scope["method"], scope["raw_path"].decode("latin-1"), exc_info=error)
             error = SlessError(Code.INTERNAL, "internal error; see the server's log")
+        if error.code in FAILED:
+            await self._sign_ins.failed(scope)
         if not begun:
             await answer_error(scope, send, error)
         return error.status

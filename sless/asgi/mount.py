@@ -9,10 +9,12 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from a2wsgi import WSGIMiddleware
 
 from sless.asgi.answers import request_id_of
+from sless.asgi.sign_ins import client_address
 from sless.asgi.types import Message, Receive, Scope, Send
 from sless.config import Settings
 from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 from sless.ids import new_call_id
+from sless.proxy.heads import Trust
 from sless.proxy.request import BodyLimit, CallerGone, Headers
 
 _THREADS = 10
@@ -25,6 +27,7 @@ _BODY = "sless.body"
 class Mount:
     def __init__(self, app: WSGIApplication, settings: Settings) -> None:
         self._settings = settings
+        self._trust = Trust(settings.trusted_proxies)
         self._inner: Any = WSGIMiddleware(_with_body(app), workers=_THREADS)  # type: ignore[arg-type]  # its own WSGI types
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -41,7 +44,8 @@ class Mount:
             await send(message)
 
         with await self._read(scope, receive) as body:
-            inner = {**scope, "headers": flask_headers(scope["headers"], request_id), _BODY: body}
+            client = (client_address(scope, self._trust), 0)
+            inner = {**scope, "headers": flask_headers(scope["headers"], request_id), "client": client, _BODY: body}
             await self._inner(inner, receive, send_on)
         return status
 

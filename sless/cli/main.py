@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
-    "More": ("whoami", "trigger", "triggers", "jobs", "callback-key", "terraform", "login"),
+    "More": ("whoami", "trigger", "triggers", "jobs", "audit", "callback-key", "terraform", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -45,6 +45,7 @@ HOMES: dict[str, str] = {
     "rollback": "versions:rollback",
     "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
+    "audit": "auditing:audit",
     "callback-key": "invocations:callback_key",
     "terraform": "terraform_commands:terraform",
     "login": "login:login",

@@ -56,6 +56,10 @@ class Client:
     def usage(self) -> Json:
         return self.transport.json("GET", f"{self.path}/usage")
 
+    def audit(self, **filters: Any) -> Iterator[Json]:
+        """Newest first, from all pages. Filters: `since`, `name`; `limit` is the page size."""
+        return self.transport.pages(f"{self.path}/audit", _given(filters))
+
     def callback_key(self) -> Json:
         """The key that signs callbacks: {"key", "created_at", "previous_until"}."""
         return self.transport.json("GET", f"{self.path}/callback-key")

@@ -11,6 +11,8 @@ sless may connect to for a tenant · `package` rules for uploaded zips, `code_ar
 · `backoff` between attempts · `durations` of waits · `exits` exit codes in words · `ports` protocols that `app` implements, `building`
 those of builders.
 
+For the people who run sless: `audit` entries of the audit trail.
+
 Decision: the phase is never stored. The API writes spec columns, the reconciler writes observed columns, and `phase` computes the phase
 from both, so it can never disagree with them.
 """

@@ -208,6 +208,24 @@ ANSWERS: dict[str, Schema] = {
     "Runtimes": _array("Runtime"),
     "Namespace": answer({"namespace": _STRING, "limits": _COUNTS, "created_at": _TIME}),
     "Namespaces": _array("Namespace"),
+    "AuditEntry": answer(
+        {
+            "id": _INTEGER,
+            "time": _TIME,
+            "sub": _STRING | {"description": "subject of the token that made the change"},
+            "address": _STRING | {"description": "the client's address"},
+            "request_id": _STRING,
+            "action": _STRING | {"description": "kind and verb, such as function.update"},
+            "kind": _STRING,
+            "name": _STRING,
+            "changes": {
+                "type": "array",
+                "items": answer({"field": _STRING, "from": {}, "to": {}}, optional=("from", "to")),
+                "description": "changed fields; values only where they cannot hold a secret",
+            },
+        }
+    ),
+    "AuditEntries": _array("AuditEntry"),
     "Deleting": answer({"name": _STRING, "phase": _STRING, "message": _STRING}),
     "Usage": answer({"namespace": _STRING, "counts": _COUNTS, "limits": _COUNTS, "days": {"type": "array", "items": _DAY}}),
     "Function": answer(_SPEC | WORKLOAD_FIELDS),

@@ -9,6 +9,7 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
 from sless import assets, ids
+from sless.actor import Actor, acting
 from sless.config import Settings
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
@@ -76,7 +77,10 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
             raise NotFound(row.tag.removesuffix("s"), args["name"][:80])
         if row.path.startswith("/v1/"):
             _check_query(row)
-        return view(ApiRequest(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
+        # Behind trusted proxies, `asgi` has put the client's own address here.
+        actor = Actor(sub=caller.sub, address=request.remote_addr or "", request_id=g.request_id)
+        with acting(actor):
+            return view(ApiRequest(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
 
     return serve
 

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 MAX_PAGE = 1000
 _NAMESPACE = re.compile(r"[a-z0-9-]{1,63}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _ID = re.compile(r"[a-z0-9]{1,64}")
 
 
@@ -29,6 +30,11 @@ def namespace_cursor(req: ApiRequest) -> str | None:
 
 def id_cursor(req: ApiRequest) -> str | None:
     return _cursor(req, _ID, "an id")
+
+
+def number_cursor(req: ApiRequest) -> int | None:
+    text = _cursor(req, _NUMBER, "a number")
+    return int(text) if text is not None else None
 
 
 def paged(

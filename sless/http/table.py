@@ -1,11 +1,12 @@
 """All rows, to register and to document."""
 
 from sless.domain.model import Kind
-from sless.http import code, history, invocations, jobs, namespaces, native, pages, triggers, workloads
+from sless.http import audit, code, history, invocations, jobs, namespaces, native, pages, triggers, workloads
 from sless.http.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
     *namespaces.OPERATIONS,
+    *audit.OPERATIONS,
     *(row for kind in (Kind.FUNCTION, Kind.SERVICE) for part in (workloads, code, history, invocations) for row in part.operations(kind)),
     *invocations.OPERATIONS,
     *triggers.OPERATIONS,

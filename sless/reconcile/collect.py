@@ -4,7 +4,9 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import timedelta
 
+from sless import clock
 from sless.config import Settings
 from sless.domain.model import Version
 from sless.domain.ports import Builder, BuilderUnavailable, CodeStore
@@ -43,6 +45,9 @@ class Collector:
         while not self.stopping() and self.store.history.clean(
             history_days=settings.history_days, per_function=settings.history_per_function, stats_days=settings.stats_days
         ):
+            time.sleep(PAUSE_SEC)
+        before = clock.now() - timedelta(days=settings.audit_days)
+        while not self.stopping() and self.store.audit.clean(before):
             time.sleep(PAUSE_SEC)
 
     def prune(self) -> None:

@@ -6,6 +6,8 @@ status changes of runs · `queries` shared parts of queries · `lease` leader el
 `faults` database errors → SlessError · `codec` JSON and secrets → text · `types`, `tables`, `run_tables`, `migrations/`, `migrate` the
 schema · `dump` all rows, for backups.
 
+For the people who run sless: `audit` the audit trail · `operator_tables` their schema.
+
 Decisions:
 - Core, no ORM: rows come out as the frozen dataclasses of `domain.model`, so nothing is loaded lazily and no session is kept.
 - One transaction per method, none across anything slow. Two engine options: reads are snapshots that never wait, writes take the lock

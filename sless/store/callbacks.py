@@ -8,9 +8,10 @@ from sqlalchemy import RowMapping, Select, select, update
 
 from sless import clock
 from sless.clock import parse_rfc3339
+from sless.domain.audit import Note
 from sless.domain.callback import Callback, CallbackKey, CallbackStatus
 from sless.errors import NotFound
-from sless.store import codec
+from sless.store import audit, codec
 from sless.store.engine import Database
 from sless.store.queries import heads_of
 from sless.store.tables import callbacks, tenants
@@ -62,6 +63,8 @@ class CallbackStore:
                 return keys
             keys = [CallbackKey(secret=secrets.token_hex(32), created_at=clock.now()), *keys][:_KEYS_KEPT]
             conn.execute(update(tenants).where(tenants.c.namespace == namespace).values(callback_keys=_text_of(keys)))
+            if not only_first:
+                audit.note(conn, Note(namespace=namespace, kind="callback_key", name=namespace, verb="rotate"))
             return keys
 
     def _end(self, sent: Callback, status: CallbackStatus, http_status: int | None, error: str | None) -> bool:

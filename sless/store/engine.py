@@ -23,6 +23,7 @@ from sless.store import faults
 
 BUSY_TIMEOUT_SEC = 5
 _IMMEDIATE = "sless_immediate"
+_AFTER = "sless_after_commit"
 _POOL = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10}
 
 Taken = Callable[[str], SlessError]
@@ -58,9 +59,10 @@ class Database:
     @contextmanager
     def write(self, *, taken: Taken | None = None, gone: SlessError | None = None) -> Iterator[Connection]:
         """One transaction, committed at the end. `taken` makes the error for a unique violation, `gone` is raised for a missing parent."""
+        after: list[Callable[[], None]] = []
         try:
             with self._turn, self._writer.begin() as conn:
-                yield conn
+                yield conn.execution_options(**{_AFTER: after})
         except IntegrityError as error:
             if taken is not None and faults.is_unique_violation(error):
                 raise taken(str(error.orig)) from error
@@ -69,6 +71,8 @@ class Database:
             raise faults.fault_of(error) from error
         except SQLAlchemyError as error:
             raise faults.fault_of(error) from error
+        for call in after:
+            call()
 
     def insert(self, table: Table) -> Any:
         """INSERT of the dialect; both have `on_conflict_do_nothing` and `on_conflict_do_update`."""
@@ -78,6 +82,11 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def after_commit(conn: Connection, call: Callable[[], None]) -> None:
+    """Calls `call` once the transaction of `Database.write` has been committed; never if it is not."""
+    conn.get_execution_options()[_AFTER].append(call)
 
 
 def open_database(database_url: str, durable: bool = True) -> Database:

@@ -8,10 +8,12 @@ from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, delete, 
 
 from sless import clock
 from sless.domain import lifecycle
+from sless.domain.audit import Note, value_change
 from sless.domain.callback import CallbackStatus
 from sless.domain.model import CallStatus, CallTrigger, Kind, Run
 from sless.domain.request import stored_request_of
 from sless.domain.statistics import CallStats
+from sless.store import audit
 from sless.store.engine import Database
 from sless.store.stats import StatsStore, bucket_of
 from sless.store.tables import attempts, callbacks, invocations, runs, workloads
@@ -135,6 +137,12 @@ class RunMoves:
         self._conn.execute(delete(callbacks).where(callbacks.c.run_id == run_id))
         return True
 
+    def note(self, run_id: str, verb: str) -> None:
+        """Records in the audit trail who moved this run."""
+        run = find(self._conn, run_id)
+        assert run is not None
+        note(self._conn, run, verb)
+
     def _move(self, statement: Any, run_id: str, values: dict[str, Any], cold: bool | None = None) -> Run | None:
         """The moved run, or None when its status does not allow the move."""
         given = {f"v_{name}": value for name, value in values.items()}
@@ -164,6 +172,11 @@ class RunMoves:
         if run.workload_id not in self._memory_mb:
             self._memory_mb[run.workload_id] = _memory_mb_of(self._conn, run)
         return _stats_of(run, self._memory_mb[run.workload_id])
+
+
+def note(conn: Connection, run: Run, verb: str) -> None:
+    call = value_change("invocation", None, run.id)
+    audit.note(conn, Note(namespace=run.namespace, kind=run.kind, name=run.name, verb=verb, changes=(call,)))
 
 
 def run_of(row: RowMapping) -> Run:

@@ -9,11 +9,11 @@ from sqlalchemy import Select, func, select
 
 from sless import clock
 from sless.domain.attempt import Attempt
-from sless.domain.model import CallStatus, Run
+from sless.domain.model import CallStatus, CallTrigger, Run
 from sless.errors import NotFound
 from sless.store.engine import Database
 from sless.store.queries import heads_of, in_batches
-from sless.store.run_moves import RunMoves, find, invocation_values_of, light, run_of, values_of
+from sless.store.run_moves import RunMoves, find, invocation_values_of, light, note, run_of, values_of
 from sless.store.stats import StatsStore
 from sless.store.tables import attempts, invocations, runs
 
@@ -29,7 +29,10 @@ class RunStore:
         """False when it exists: the same id, the same `job_run_id` of the workload, or the same firing of a trigger. Durable when it
         returns. Raises NOT_FOUND when the workload is gone."""
         with self._db.write(gone=NotFound(run.kind, run.name)) as conn:
-            return RunMoves(conn, self._db, self._stats).insert(run)
+            done = RunMoves(conn, self._db, self._stats).insert(run)
+            if done:
+                note(conn, run, "run" if run.trigger is CallTrigger.JOB else "fire")
+            return done
 
     def insert_all(self, accepted: Sequence[Run]) -> None:
         """In one transaction; existing runs stay as they are. Raises NOT_FOUND when one of the workloads is gone; then nothing is
@@ -140,12 +143,20 @@ class RunStore:
 
     def cancel(self, run_id: str) -> bool:
         """Queued or running → cancelled."""
-        return self.finish(run_id, status=CallStatus.CANCELLED, message="cancelled")
+        values = {"result": None, "message": "cancelled", "exit_code": None, "http_status": None}
+        with self.moves() as moves:
+            done = moves.finish(run_id, CallStatus.CANCELLED, CallStatus.CANCELLED, values)
+            if done:
+                moves.note(run_id, "cancel_call")
+            return done
 
     def rerun(self, run_id: str) -> bool:
         """Unsuccessful end → queued, for `max_attempts` more attempts."""
         with self.moves() as moves:
-            return moves.rerun(run_id, clock.now())
+            done = moves.rerun(run_id, clock.now())
+            if done:
+                moves.note(run_id, "retry_call")
+            return done
 
     def _all(self, query: Select[Any]) -> list[Run]:
         with self._db.read() as conn:

@@ -3,6 +3,7 @@
 from sqlalchemy import inspect, select, text
 
 from sless.store import lease
+from sless.store.audit import AuditStore
 from sless.store.callbacks import CallbackStore
 from sless.store.discards import DiscardStore
 from sless.store.engine import Database
@@ -27,6 +28,7 @@ class Store:
         self.database = database
         self.holder = holder
         stats = StatsStore(database, holder)
+        self.audit: AuditStore = AuditStore(database)
         self.tenants: TenantStore = TenantStore(database)
         self.workloads: WorkloadStore = WorkloadStore(database)
         self.versions: VersionStore = VersionStore(database, read_time)

@@ -18,6 +18,7 @@ from sqlalchemy import (
     text,
 )
 
+from sless.store.operator_tables import audit as audit
 from sless.store.run_tables import attempts as attempts
 from sless.store.run_tables import callbacks as callbacks
 from sless.store.run_tables import runs as runs

@@ -5,9 +5,10 @@ from typing import Any
 from sqlalchemy import delete, exists, func, or_, select
 
 from sless import clock
+from sless.domain.audit import Note
 from sless.domain.model import Kind, Tenant
 from sless.errors import Code, SlessError
-from sless.store import codec
+from sless.store import audit, codec
 from sless.store.engine import Database
 from sless.store.tables import tenants, triggers, workloads
 
@@ -20,7 +21,8 @@ class TenantStore:
         """Keeps the first subject seen for a namespace, so that an operator who acts for a tenant does not take it over."""
         with self._db.write() as conn:
             values = {"namespace": namespace, "sub": sub, "limits": codec.encode({}), "created_at": clock.now()}
-            conn.execute(self._db.insert(tenants).on_conflict_do_nothing(), values)
+            if conn.execute(self._db.insert(tenants).on_conflict_do_nothing(), values).rowcount == 1:
+                audit.note(conn, Note(namespace=namespace, kind="namespace", name=namespace, verb="create"))
             return _tenant_of(conn.execute(select(tenants).where(tenants.c.namespace == namespace)).one())
 
     def find(self, namespace: str) -> Tenant | None:

@@ -7,10 +7,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, or_, select, true, update
 
 from sless import clock, ids
+from sless.domain.audit import Change, Note, trigger_changes
 from sless.domain.cron import is_rescheduled
 from sless.domain.model import CallStatus, Trigger, TriggerType
 from sless.errors import Code, NotFound, SlessError
-from sless.store import codec, revision
+from sless.store import audit, codec, revision
 from sless.store.engine import Database
 from sless.store.tables import triggers
 
@@ -35,6 +36,7 @@ class TriggerStore:
                 raise _name_taken(name)
             _refuse_second_http(conn, trigger)
             conn.execute(self._db.insert(triggers), values_of(trigger))
+            audit.note(conn, note_of(trigger, "create", *trigger_changes(None, trigger)))
             _bump(conn)
         return trigger
 
@@ -95,12 +97,16 @@ class TriggerStore:
                 changed = replace(changed, scheduled_since=changed.updated_at, warm=False)
             _refuse_second_http(conn, changed)
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values_of(changed)))
+            audit.note(conn, note_of(changed, "update", *trigger_changes(known, changed)))
             _bump(conn)
         return changed
 
     def remove(self, trigger_id: str) -> None:
         with self._db.write() as conn:
-            if conn.execute(delete(triggers).where(triggers.c.id == trigger_id)).rowcount:
+            known = conn.execute(select(triggers).where(triggers.c.id == trigger_id).with_for_update()).mappings().one_or_none()
+            if known is not None:
+                conn.execute(delete(triggers).where(triggers.c.id == trigger_id))
+                audit.note(conn, note_of(trigger_of(known), "delete"))
                 _bump(conn)
 
     def set_observed(self, trigger_id: str, *, message: str, active: bool, last_status: str | None) -> None:
@@ -120,6 +126,10 @@ def trigger_of(row: RowMapping) -> Trigger:
     values["spec"] = codec.decode(values["spec"])
     values["secrets"] = codec.decode_secrets(values.pop("secrets"))
     return Trigger(**values)
+
+
+def note_of(trigger: Trigger, verb: str, *changes: Change) -> Note:
+    return Note(namespace=trigger.namespace, kind="trigger", name=trigger.name, verb=verb, changes=changes)
 
 
 def note_end(conn: Connection, trigger_id: str, due_at: datetime | None, status: CallStatus) -> None:

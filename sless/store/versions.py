@@ -8,13 +8,14 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, dele
 
 from sless import clock, ids
 from sless.domain import lifecycle
+from sless.domain.audit import value_change
 from sless.domain.model import Version, VersionState, Workload
 from sless.errors import Code, NotFound, SlessError
-from sless.store import codec, discards, lease, revision
+from sless.store import audit, codec, discards, lease, revision
 from sless.store.engine import Database
 from sless.store.queries import in_batches
 from sless.store.tables import build_logs, versions, workloads
-from sless.store.workloads import lock, refuse_deleted, save_spec
+from sless.store.workloads import lock, note_of, refuse_deleted, save_spec
 
 _BUILDS_KEPT = 2
 
@@ -31,7 +32,8 @@ class VersionStore:
         """Queued, with the next number; older queued versions are cancelled as superseded. Raises NOT_FOUND, or CONFLICT when the workload
         is being deleted."""
         with self._db.write() as conn:
-            refuse_deleted(lock(conn, workload_id))
+            workload = lock(conn, workload_id)
+            refuse_deleted(workload)
             highest = conn.execute(select(func.max(versions.c.number)).where(versions.c.workload_id == workload_id)).scalar_one()
             version = Version(
                 id=ids.new_id(), workload_id=workload_id, number=(highest or 0) + 1, sha256=sha256, code_hash=code_hash, runtime=runtime,
@@ -41,6 +43,8 @@ class VersionStore:
             superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED)
             _end(conn, superseded, VersionState.CANCELLED, f"superseded by version {version.number}")
             conn.execute(self._db.insert(versions), _values_of(version))
+            number, content = value_change("version", None, version.number), value_change("sha256", None, sha256)
+            audit.note(conn, note_of(workload, "upload", number, content))
             revision.bump(conn)
         return version
 
@@ -126,6 +130,9 @@ class VersionStore:
         with self._db.write() as conn:
             done = _end(conn, versions.c.id == version_id, VersionState.CANCELLED, message) > 0
             if done:
+                version = _find(conn, versions.c.id == version_id)
+                assert version is not None
+                audit.note(conn, note_of(lock(conn, version.workload_id), "cancel_build", value_change("version", version.number, None)))
                 revision.bump(conn)
             return done
 
@@ -146,6 +153,7 @@ class VersionStore:
             spec = replace(workload.spec, runtime=version.runtime, entrypoint=version.entrypoint)
             if (workload.active_version, workload.spec) != (number, spec):
                 _activate(conn, replace(workload, spec=spec), version)
+                audit.note(conn, note_of(workload, "activate", value_change("version", workload.active_version, number)))
             open_ones = and_(versions.c.workload_id == workload_id, versions.c.state.in_(lifecycle.OPEN_VERSION_STATES))
             conn.execute(update(versions).where(open_ones).values(auto_activate=False))
             revision.bump(conn)

@@ -11,10 +11,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, exists, or_, select, update
 
 from sless import clock, ids
+from sless.domain.audit import Change, Note, spec_changes
 from sless.domain.lifecycle import OPEN_CALL_STATUSES
 from sless.domain.model import CallStatus, Kind, Observed, Workload, WorkloadSpec
 from sless.errors import Code, NotFound, SlessError
-from sless.store import codec, discards, revision
+from sless.store import audit, codec, discards, revision
 from sless.store.engine import Database
 from sless.store.queries import in_batches
 from sless.store.tables import invocations, log_lines, versions, workloads
@@ -39,6 +40,7 @@ class WorkloadStore:
             if owner is not None and owner["deleted_at"] is None:
                 raise _exists(Kind(owner["kind"]), name)
             conn.execute(self._db.insert(workloads), _values_of(workload))
+            audit.note(conn, note_of(workload, "create", *spec_changes(None, spec)))
             revision.bump(conn)
         return workload
 
@@ -110,6 +112,7 @@ class WorkloadStore:
                     f'{workload.kind} "{workload.name}" has changed since it was read: expected generation {expected_generation}, '
                     f"found {workload.generation}",
                 )
+            audit.note(conn, note_of(workload, "update", *spec_changes(workload.spec, spec)))
             workload = replace(workload, spec=spec, generation=workload.generation + 1, updated_at=clock.now())
             save_spec(conn, workload)
             revision.bump(conn)
@@ -120,6 +123,7 @@ class WorkloadStore:
         with self._db.write() as conn:
             wanted = and_(workloads.c.id == workload_id, workloads.c.deleted_at.is_(None))
             if conn.execute(update(workloads).where(wanted).values(deleted_at=clock.now())).rowcount:
+                audit.note(conn, note_of(lock(conn, workload_id), "delete"))
                 revision.bump(conn)
 
     def remove(self, workload_id: str) -> None:
@@ -177,6 +181,10 @@ def refuse_deleted(workload: Workload) -> None:
 def find_by_id(conn: Connection, workload_id: str) -> Workload | None:
     row = conn.execute(select(workloads).where(workloads.c.id == workload_id)).mappings().one_or_none()
     return workload_of(row) if row else None
+
+
+def note_of(workload: Workload, verb: str, *changes: Change) -> Note:
+    return Note(namespace=workload.namespace, kind=workload.kind, name=workload.name, verb=verb, changes=changes)
 
 
 def save_spec(conn: Connection, workload: Workload) -> None:

@@ -1,9 +1,11 @@
 """Namespaces: one per tenant."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sless import clock
+from sless.domain.audit import AuditEntry, Note
 from sless.domain.model import Kind, Tenant
 from sless.domain.statistics import DayUsage
 from sless.errors import Code, Detail, Invalid, SlessError
@@ -42,6 +44,7 @@ class TenantUseCases:
         if confirm != namespace:
             message = f"expected the namespace: ?confirm={namespace}; everything in it will be deleted"
             raise Invalid(Detail(field="confirm", message=message))
+        self._store.audit.add(Note(namespace=namespace, kind="namespace", name=namespace, verb="delete"))
         triggers = self._store.triggers.list_in(namespace)
         for trigger in triggers:
             self._store.triggers.remove(trigger.id)
@@ -55,6 +58,12 @@ class TenantUseCases:
                 raise
         self._parts.wake("routes", "instances", "runs", "builds")
         return len(triggers) + len(workloads)
+
+    def audit(
+        self, namespace: str, *, limit: int | None, before_id: int | None, since: datetime | None, name: str | None
+    ) -> Sequence[AuditEntry]:
+        """Newest first. Of a deleted namespace too, as long as the trail is kept."""
+        return self._store.audit.list_in(namespace, limit=limit, before_id=before_id, since=since, name=name)
 
     def usage(self, namespace: str) -> Usage:
         tenant = self._store.tenants.find(namespace)

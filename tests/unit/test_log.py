@@ -1,8 +1,9 @@
 """Repeated warnings are logged once a minute, with a count."""
 
+import json
 import logging
 
-from sless.log import REPEAT_SEC, RepeatFilter
+from sless.log import REPEAT_SEC, RepeatFilter, _JsonFormatter
 
 
 def passed(messages: list[tuple[float, str]], level: int = logging.WARNING) -> list[str]:
@@ -29,3 +30,10 @@ def test_other_messages_and_lower_levels_pass():
 
 def test_a_warning_after_a_quiet_period_passes_without_a_count():
     assert passed([(0.0, "a"), (REPEAT_SEC + 1, "a")]) == ["a", "a"]
+
+
+def test_fields_of_a_record_are_fields_of_its_json_line():
+    record = logging.LogRecord("sless.audit", logging.INFO, __file__, 1, "changed", (), None)
+    record.fields = {"audit": {"sub": "alice"}}
+    line = json.loads(_JsonFormatter().format(record))
+    assert (line["message"], line["audit"]) == ("changed", {"sub": "alice"})

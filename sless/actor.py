@@ -1,0 +1,36 @@
+"""Who makes the changes of the current request, for the audit trail.
+
+A context variable: the store writes the trail in the transaction of the change, many calls below the request that knows the caller. A
+thread that carries out a request for another one runs in a copy of its context (`contextvars.copy_context`). Control loops have no actor:
+what they change follows from what users changed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """`address` is the client's, behind trusted proxies; empty if unknown."""
+
+    sub: str
+    address: str
+    request_id: str
+
+
+_current: ContextVar[Actor | None] = ContextVar("actor", default=None)
+
+
+def find() -> Actor | None:
+    return _current.get()
+
+
+@contextmanager
+def acting(actor: Actor) -> Iterator[None]:
+    token = _current.set(actor)
+    try:
+        yield
+    finally:
+        _current.reset(token)

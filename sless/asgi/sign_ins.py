@@ -1,0 +1,90 @@
+"""Failed sign-ins: counted by client address, and answered more and more slowly.
+
+Only failures are delayed: a valid token is never refused because of others behind the same address. The answer waits on the event loop and
+holds no thread.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from sless import metrics
+from sless.asgi.types import Message, Scope
+from sless.errors import Code
+from sless.proxy.heads import Trust, client_of
+from sless.proxy.request import Request
+
+_log = logging.getLogger(__name__)
+
+FREE_FAILURES = 10
+"""Failures of an address that are answered at once."""
+FIRST_PAUSE_SEC = 0.25
+LONGEST_PAUSE_SEC = 8.0
+FORGET_SEC = 300.0
+"""An address without a failure for this long starts anew."""
+ADDRESSES = 10_000
+WAITING = 500
+"""Answers that wait at the same time; more are sent at once, so that failures cannot fill the memory."""
+FAILED = frozenset({Code.UNAUTHORIZED, Code.TOKEN_MALFORMED, Code.TOKEN_EXPIRED, Code.TOKEN_BAD_SIGNATURE})
+"""A request without any token is no attempt to sign in."""
+
+
+class SignIns:
+    """Used on the event loop only."""
+
+    def __init__(self, trust: Trust, clock: Callable[[], float] = time.monotonic) -> None:
+        self._trust = trust
+        self._clock = clock
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._waiting = 0
+
+    async def failed(self, scope: Scope) -> None:
+        """Call this before a refusal is sent."""
+        pause_sec = self.count(client_address(scope, self._trust))
+        if pause_sec and self._waiting < WAITING:
+            self._waiting += 1
+            try:
+                await asyncio.sleep(pause_sec)
+            finally:
+                self._waiting -= 1
+
+    def count(self, address: str) -> float:
+        """Counts one failure; returns the seconds until its answer."""
+        key, now = _group_of(address), self._clock()
+        number, last = self._failures.pop(key, (0, now))
+        number = number + 1 if now - last < FORGET_SEC else 1
+        self._failures[key] = number, now
+        while len(self._failures) > ADDRESSES:
+            self._failures.popitem(last=False)
+        metrics.sign_in_failures.inc()
+        if number <= FREE_FAILURES:
+            return 0.0
+        _log.warning("sign-ins from %s keep failing (%d in a row); its refusals are slowed down", key, number)
+        return float(min(FIRST_PAUSE_SEC * 2 ** min(number - FREE_FAILURES - 1, 16), LONGEST_PAUSE_SEC))
+
+
+def client_address(scope: Scope, trust: Trust) -> str:
+    """Of the client, behind trusted proxies; "" if unknown."""
+    request = Request(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"])
+    client = scope.get("client")
+    request.client = client[0] if client else ""
+    return client_of(request, trust)
+
+
+def is_refusal(message: Message) -> bool:
+    """Whether this is the head of a 401 for a token that was sent. Only for answers of sless itself: a function may answer the same."""
+    if message["type"] != "http.response.start" or message["status"] != 401:
+        return False
+    return any(name.lower() == b"www-authenticate" and b"invalid_token" in value for name, value in message["headers"])
+
+
+def _group_of(address: str) -> str:
+    """One IPv6 client has at least 2**64 addresses."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((address, 64), strict=False)) if parsed.version == 6 else address

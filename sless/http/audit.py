@@ -1,0 +1,52 @@
+"""The audit trail: who changed what, when and from where."""
+
+from flask import Response, request
+
+from sless.clock import rfc3339_of
+from sless.domain.audit import AuditEntry
+from sless.http.api_request import ApiRequest
+from sless.http.operation import CURSOR, LIMIT, SINCE, Operation, Parameter, shown
+from sless.http.paging import number_cursor, paged
+from sless.http.serialize import Json
+from sless.usecases.follow import since_of
+
+_PAGE = 100
+
+
+def list_entries(req: ApiRequest) -> Response:
+    before, since = number_cursor(req), since_of(request.args)
+    return paged(
+        req,
+        lambda limit: req.usecases.tenants.audit(req.namespace, limit=limit, before_id=before, since=since, name=req.query("name")),
+        lambda entry: entry.id,
+        _entry_json,
+        default=_PAGE,
+    )
+
+
+def _entry_json(entry: AuditEntry) -> Json:
+    return {
+        "id": entry.id,
+        "time": rfc3339_of(entry.at),
+        "sub": entry.sub,
+        "address": entry.address,
+        "request_id": entry.request_id,
+        "action": entry.action,
+        "kind": entry.kind,
+        "name": entry.name,
+        "changes": list(entry.changes),
+    }
+
+
+OPERATIONS = (
+    Operation(
+        id="listAudit",
+        method="GET",
+        path="/v1/namespaces/{ns}/audit",
+        view=list_entries,
+        tag="namespaces",
+        summary="The audit trail, newest first: who changed what, when and from where",
+        parameters=(Parameter(name="name", text="only changes of this resource"), SINCE, LIMIT, CURSOR),
+        replies={200: shown("AuditEntries", "the changes", "Link")},
+    ),
+)
