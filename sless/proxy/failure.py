@@ -30,7 +30,7 @@ class InstanceFailures:
         self._why_gone = why_gone
         self._report_unresponsive = report_unresponsive
         self._threads = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="instance-failures")
-        self._shared: dict[tuple[str, str], asyncio.Task[str | None]] = {}
+        self._shared: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def mark(self, live: LiveRoute, instance: LiveEndpoint, error: BaseException) -> None:
         """Before the call releases its slot: an instance on which a call timed out gets no other until it answers a health check."""
@@ -61,29 +61,30 @@ class InstanceFailures:
     async def _broken_off(self, route: Route, instance: LiveEndpoint, error: BrokenOff) -> SlessError:
         """502 with the backend's reason, else with what was observed on the connection."""
         if not instance.end_reason:
-            instance.end_reason = await self._share("reason", instance, self._find_reason) or ""
+            await self._share("reason", instance, self._find_reason)
         if instance.end_reason:
             return SlessError(code_of(instance.end_reason), instance.end_reason)
         return SlessError(Code.FUNCTION_BROKE_OFF, f'{route.kind} "{route.name}" broke off: {_observation_of(error)}')
 
-    async def _find_reason(self, endpoint_id: str) -> str | None:
+    async def _find_reason(self, instance: LiveEndpoint) -> None:
+        """Sets `end_reason` before this task ends: a call that fails just then finds either the task or the reason."""
         for pause_sec in _PAUSES_SEC:
             await asyncio.sleep(pause_sec)
-            reason = await asyncio.get_running_loop().run_in_executor(self._threads, self._why_gone, endpoint_id)
+            reason = await asyncio.get_running_loop().run_in_executor(self._threads, self._why_gone, instance.endpoint.id)
             if reason:
-                return reason
-        return None
+                instance.end_reason = reason
+                return
 
-    async def _report(self, endpoint_id: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._report_unresponsive, endpoint_id)
+    async def _report(self, instance: LiveEndpoint) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._report_unresponsive, instance.endpoint.id)
 
-    async def _share(self, kind: str, instance: LiveEndpoint, ask: Callable[[str], Coroutine[None, None, str | None]]) -> str | None:
+    async def _share(self, kind: str, instance: LiveEndpoint, ask: Callable[[LiveEndpoint], Coroutine[None, None, None]]) -> None:
         key = (kind, instance.endpoint.id)
         task = self._shared.get(key)
         if task is None:
-            task = self._shared[key] = asyncio.get_running_loop().create_task(ask(instance.endpoint.id))
+            task = self._shared[key] = asyncio.get_running_loop().create_task(ask(instance))
             task.add_done_callback(lambda _: self._shared.pop(key, None))
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
 
 def code_of(reason: str) -> Code:

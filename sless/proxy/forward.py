@@ -62,6 +62,7 @@ class Forwarder:
             await one.run()
         except (BrokenOff, OverTime, SlessError) as error:
             connection.abort()
+            self.sweep.discard(one.exchange)
             self.failures.mark(forwarding.live, instance, error)
             await self._fail(one, await self.failures.explain(forwarding.live.route, instance, error, one.timeout_sec))
         except (CallerGone, asyncio.CancelledError) as error:
