@@ -71,10 +71,8 @@ def _standing_phase(workload: Workload, newest: Version | None, active: Version 
         return Phase.PENDING, "no code uploaded yet"
     if newest.state in OPEN_VERSION_STATES:
         return Phase.BUILDING, f"version {newest.number} is {newest.state}"
-    if active is None:
-        if newest.state is VersionState.READY:
-            return Phase.PENDING, f"version {newest.number} is ready but not active"
-        return Phase.FAILED, failure_of(newest)
+    if active is None or active.state is not VersionState.READY:
+        return _unserved_phase(newest if active is None else active)
     # The old version keeps serving; only the message mentions the failure.
     note = failure_of(newest) if newest.state is VersionState.FAILED else ""
     if not instances:
@@ -82,6 +80,15 @@ def _standing_phase(workload: Workload, newest: Version | None, active: Version 
     if bounds_of(workload.kind, workload.spec).most == 0:
         return Phase.READY, note or "scaled to 0"
     return _instances_phase(workload, active, note)
+
+
+def _unserved_phase(version: Version) -> tuple[Phase, str]:
+    """Of a workload without a usable version; `version` is the newest, or the active one while it is rebuilt or after that has failed."""
+    if version.state in OPEN_VERSION_STATES:
+        return Phase.BUILDING, f"version {version.number} is {version.state}"
+    if version.state is VersionState.READY:
+        return Phase.PENDING, f"version {version.number} is ready but not active"
+    return Phase.FAILED, failure_of(version)
 
 
 def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Phase, str]:

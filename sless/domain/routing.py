@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sless.domain.instance_bounds import bounds_of
+from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Endpoint, Kind, Trigger, TriggerType, Version, VersionState, Workload
 from sless.domain.ports import HttpPolicy, Revision, Route
 from sless.domain.trigger_spec import KEY_HASH
@@ -88,22 +89,31 @@ def route_of(
         http=http_policy_of(http) if http else None,
         wants_instances=calls_instances(workload.kind, triggers, endpoints),
         endpoints=tuple(endpoints),
-        blocked=blocked_of(workload, active, newest, http) or _start_failure_of(workload, active, triggers, endpoints),
+        blocked=blocked_of(workload, active, newest, triggers) or _start_failure_of(workload, active, triggers, endpoints),
     )
 
 
-def blocked_of(workload: Workload, active: Version | None, newest: Version | None, http: Trigger | None) -> tuple[Code, str] | None:
+def blocked_of(workload: Workload, active: Version | None, newest: Version | None, triggers: Sequence[Trigger]) -> tuple[Code, str] | None:
     """Why calls cannot be served now, None if they can. DISABLED comes last: it only applies to /fn, the others to `invoke` as well."""
+    http, waits = http_trigger_of(triggers), keeps_instances(workload.kind, triggers)
     named = f'{workload.kind} "{workload.name}"'
     if workload.deleted_at is not None:
         return Code.NOT_FOUND, f"{named} is being deleted"
     if active is None:
         return _without_version(named, newest)
+    if active.state is not VersionState.READY and not (is_rebuilt(active) and waits):
+        return _without_version(named, active)
     if bounds_of(workload.kind, workload.spec).most == 0:
         return Code.NO_INSTANCES, f"{named} is scaled to 0; set replicas to 1 or more"
     if http is not None and not http.enabled:
         return Code.DISABLED, f'{named} is disabled: its http trigger "{http.name}" is not enabled'
     return None
+
+
+def is_rebuilt(active: Version) -> bool:
+    """Whether the active version is being built once more, because its artifact was not part of a backup. It has no instances until then;
+    calls wait for them."""
+    return active.state in OPEN_VERSION_STATES
 
 
 def _start_failure_of(

@@ -54,8 +54,10 @@ InstanceAction = Apply | Remove | Forget
 
 
 def deployment_of(workload: Workload, active: Version | None, triggers: Iterable[Trigger]) -> Deployment | None:
-    """The desired standing instances; None when there should be none."""
-    if workload.deleted_at or active is None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
+    """The desired standing instances; None when there should be none, or there cannot be any before a build has ended."""
+    if workload.deleted_at or active is None or active.state is not VersionState.READY:
+        return None
+    if workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
         return None
     replicas = bounds_of(workload.kind, workload.spec).least if workload.kind is Kind.SERVICE else 1
     if replicas == 0:
@@ -130,8 +132,9 @@ def decide_builds(
 ) -> list[BuildAction]:
     """`versions` are the open ones, oldest first; `started` the ids that the builder of this process works on.
 
-    The newest upload of a workload wins: older open ones end. A version in state building that this process does not know was interrupted
-    by a stop of the server: it starts again, INTERRUPTED_ATTEMPTS times at most.
+    The newest upload of a workload wins: older open ones end, unless they are built once more after a restore, without becoming active. A
+    version in state building that this process does not know was interrupted by a stop of the server: it starts again,
+    INTERRUPTED_ATTEMPTS times at most.
     """
     open_versions = list(versions)
     newest: dict[str, int] = {}
@@ -143,7 +146,7 @@ def decide_builds(
         workload = workloads.get(version.workload_id)
         if workload is None or workload.deleted_at:
             actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message="the workload was deleted"))
-        elif version.number < newest[version.workload_id]:
+        elif version.number < newest[version.workload_id] and version.auto_activate:
             text = f"superseded by version {newest[version.workload_id]}"
             actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message=text))
         elif version.id in started:

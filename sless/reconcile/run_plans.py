@@ -39,11 +39,12 @@ def run_plan_of(workload: Workload | None, target: Workload | None, newest: Vers
     building = newest is None or newest.state in OPEN_VERSION_STATES
     if workload.kind is Kind.JOB and building:
         return Waiting()
-    if active is not None:
+    if active is not None and active.state is VersionState.READY:
         revision = revision_of(target, active) if target is workload else job_revision_of(workload, target, active)
         return Ready(revision=revision, on_instances=False)
-    if newest is not None and newest.state in (VersionState.FAILED, VersionState.CANCELLED):
-        return FinishRun(status=CallStatus.FAILED, message=build_failed(target, newest).message)
+    shown = active or newest
+    if shown is not None and shown.state in (VersionState.FAILED, VersionState.CANCELLED):
+        return FinishRun(status=CallStatus.FAILED, message=build_failed(target, shown).message)
     return Waiting()
 
 

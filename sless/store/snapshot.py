@@ -45,8 +45,10 @@ def _marks(conn: Connection) -> dict[str, Mark]:
     columns = workloads.c
     observed = (columns.observed_generation, columns.observed_version, columns.observed_failing, columns.observed_message)
     query = select(columns.id, columns.namespace, columns.name, columns.generation, columns.deleted_at.is_(None), *observed)
-    newest = newest_query().with_only_columns(versions.c.workload_id, versions.c.number, versions.c.state)
-    states = {key: (number, state) for key, number, state in conn.execute(newest)}
+    states: dict[str, Mark] = {}
+    for query_of in (newest_query, active_query):
+        for key, *mark in conn.execute(query_of().with_only_columns(versions.c.workload_id, versions.c.number, versions.c.state)):
+            states[key] = (*states.get(key, ()), *mark)
     by_target: dict[tuple[str, str], Mark] = {}
     for namespace, name, *mark in conn.execute(
         _served_triggers().with_only_columns(triggers.c.namespace, triggers.c.function_ref, triggers.c.id, triggers.c.generation)

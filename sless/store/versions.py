@@ -40,7 +40,7 @@ class VersionStore:
                 entrypoint=entrypoint, state=VersionState.QUEUED, message="", code_key=code_key, artifact="", size_bytes=size_bytes,
                 attempts=0, auto_activate=True, build_env=build_env, created_at=clock.now(), started_at=None, ended_at=None,
             )  # fmt: skip
-            superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED)
+            superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED, versions.c.auto_activate)
             _end(conn, superseded, VersionState.CANCELLED, f"superseded by version {version.number}")
             conn.execute(self._db.insert(versions), _values_of(version))
             number, content = value_change("version", None, version.number), value_change("sha256", None, sha256)

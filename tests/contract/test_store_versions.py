@@ -9,6 +9,7 @@ import pytest
 
 from sless.domain.model import Kind, VersionState
 from sless.errors import Code, NotFound, SlessError
+from sless.store import dump
 from tests.builders import NAMESPACE, make_workload_spec
 from tests.contract.store_steps import at_once, build, upload
 
@@ -40,6 +41,14 @@ class TestInsert:
         assert store.versions.get(workload.id, first.number).message == "superseded by version 2"
         superseded = store.versions.get(workload.id, third.number)
         assert superseded.message == "superseded by version 4" and superseded.ended_at is not None
+
+    def test_a_rebuilt_version_is_not_superseded(self, store, workload):
+        first = upload(store, workload)
+        store.versions.claim(first.id, "h")
+        store.versions.finish(first.id, state=READY)
+        dump.queue_builds(store.database, [first.id])
+        upload(store, workload)
+        assert states_of(store, workload) == {2: QUEUED, 1: QUEUED}
 
     def test_each_workload_has_its_own_numbers(self, store, workload):
         other = store.workloads.insert(NAMESPACE, Kind.JOB, "job", make_workload_spec())

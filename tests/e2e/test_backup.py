@@ -8,7 +8,7 @@ import threading
 import pytest
 import requests
 
-from tests.services.product import ROOT, Product, new_place, running_product, wait_until
+from tests.services.product import ROOT, Product, new_place, running_product
 from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -68,7 +68,6 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
             new.start()
             ada = new.tenant("ada")
             assert requests.get(f"{new.url}/v1/whoami", headers={"Authorization": f"Bearer {tenant.token}"}, timeout=30).status_code == 200
-            wait_until(lambda: ada.get("functions/needs").json()["phase"] == "Ready", "the version has been rebuilt", 60)
             assert [call(new, path) for path in paths] == before
             assert before[0] == (200, '[{"a": "1"}, "Hi", 2]')
             assert ada.get("jobs/job").json()["message"] == ended["message"]

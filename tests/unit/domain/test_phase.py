@@ -137,6 +137,11 @@ class TestANewVersionOverAnOld:
         view = phase_of(function(observed=UP), newer(CANCELLED), ONE, [HTTP])
         assert (view.phase, view.message, view.last_built_at) == (Phase.READY, "", AT)
 
+    def test_the_active_version_is_built_once_more(self):
+        rebuilt, lost = replace(ONE, state=QUEUED), replace(ONE, state=FAILED, message="pip: no x")
+        assert seen(function(), newer(READY), rebuilt, HTTP) == (Phase.BUILDING, "version 1 is queued")
+        assert seen(function(), newer(READY), lost, HTTP) == (Phase.FAILED, "version 1 failed: pip: no x")
+
     def test_after_a_rollback(self):
         assert seen(function(observed=UP), newer(READY), ONE, HTTP) == (Phase.READY, "")
 

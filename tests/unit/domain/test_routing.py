@@ -140,6 +140,16 @@ class TestBlocked:
         workload = make_workload(observed=Observed(**values), generation=1)
         assert blocked(workload, triggers=[HTTP], endpoints=endpoints) is None
 
+    def test_the_active_version_is_built_once_more(self):
+        """After a restore without build results: calls wait for instances, a one-off run cannot."""
+        rebuilt = make_version(state=VersionState.QUEUED)
+        assert blocked(make_workload(), active=rebuilt, newest=failed(), triggers=[HTTP]) is None
+        expected = (Code.NOT_READY, 'function "hello" is being built: version 1 is queued')
+        assert blocked(make_workload(), active=rebuilt, newest=failed()) == expected
+        lost = make_version(state=VersionState.FAILED, message="no module x")
+        expected = (Code.BUILD_FAILED, 'function "hello" has no working version: version 1 failed: no module x')
+        assert blocked(make_workload(), active=lost, newest=lost, triggers=[HTTP]) == expected
+
     def test_deleting_is_checked_first_and_disabled_last(self):
         off = make_trigger(enabled=False)
         assert blocked(make_workload(deleted_at=AT), active=None, newest=None) == (Code.NOT_FOUND, 'function "hello" is being deleted')

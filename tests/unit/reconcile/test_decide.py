@@ -31,11 +31,11 @@ def workload(name="hello", *, kind=Kind.FUNCTION, deleted=False, active=1, gener
     )  # fmt: skip
 
 
-def version(of="hello", number=1, state=VersionState.READY, attempts=0) -> Version:
+def version(of="hello", number=1, state=VersionState.READY, attempts=0, auto_activate=True) -> Version:
     return Version(
         id=f"{of}-v{number}", workload_id=f"id-{of}", number=number, sha256="0" * 64, code_hash=None, runtime="python3.11",
         entrypoint="handler.handle", state=state, message="", code_key=f"k{number}", artifact="", size_bytes=10, attempts=attempts,
-        auto_activate=True, build_env={}, created_at=NOW, started_at=None, ended_at=None,
+        auto_activate=auto_activate, build_env={}, created_at=NOW, started_at=None, ended_at=None,
     )  # fmt: skip
 
 
@@ -72,6 +72,7 @@ def test_which_workloads_want_instances(item, triggers, replicas):
 
 def test_no_instances_without_a_version():
     assert decide.deployment_of(workload(kind=Kind.SERVICE), None, []) is None
+    assert decide.deployment_of(workload(kind=Kind.SERVICE), version(state=VersionState.QUEUED), []) is None
 
 
 def seen(generation=3, **more) -> ObservedDeployment:
@@ -128,6 +129,7 @@ QUEUED, BUILDING = VersionState.QUEUED, VersionState.BUILDING
         ([version(state=BUILDING), version(number=2, state=QUEUED)], ["hello-v1"], ["cancelled hello-v1", "start hello-v2"]),
         ([version("a", state=QUEUED), version("b", state=QUEUED), version("c", state=QUEUED)], [], ["start a-v1", "start b-v1"]),
         ([version("a", state=BUILDING), version("b", state=BUILDING), version("c", state=QUEUED)], ["a-v1", "b-v1"], []),
+        ([version(state=QUEUED, auto_activate=False), version(number=2, state=QUEUED)], [], ["start hello-v1", "start hello-v2"]),
         ([version("gone", state=QUEUED)], [], ["cancelled gone-v1"]),
         ([version("dead", state=BUILDING)], ["dead-v1"], ["cancelled dead-v1"]),
     ],

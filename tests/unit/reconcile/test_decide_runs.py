@@ -186,6 +186,8 @@ BROKEN = make_version(number=2, state=VersionState.FAILED, message="no module")
         ("function", BUILDING, None, "waits"),
         ("function", BUILDING, VERSION, "runs 1"),
         ("function", BROKEN, VERSION, "runs 1"),
+        ("function", BROKEN, BUILDING, "waits"),
+        ("function", VERSION, BROKEN, "failed"),
         ("function", BROKEN, None, "failed"),
         ("job", None, None, "waits"),
         ("job", BUILDING, VERSION, "waits"),
