@@ -17,6 +17,12 @@ def run_child(module: str, given: bytes, timeout_sec: float) -> "subprocess.Comp
     return subprocess.run([sys.executable, "-E", "-S", "-c", code], input=given, capture_output=True, timeout=timeout_sec, check=False)
 
 
+def command_of(module: str) -> list[str]:
+    """Runs `main()` of a module that may import what this process can."""
+    code = f"import sys; sys.path[:] = {[str(_PARENT_OF_PACKAGE), *sys.path]!r}; from {module} import main; main()"
+    return [sys.executable, "-E", "-S", "-c", code]
+
+
 def was_too_much(done: "subprocess.CompletedProcess[bytes]") -> bool:
     """Whether the child was killed by a signal or ran out of memory because of its input. Any other exit code is a bug."""
     return done.returncode < 0 or b"MemoryError" in done.stderr

@@ -31,7 +31,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/dev/reloads.py:Reloads._run": "top of a thread: the next save is another try, logged",
     "sless/host/memory.py:MemoryWatch._serve": "loop's edge: the watch goes on",
     "sless/host/process.py:Processes._serve": "loop's edge: the other children are still served",
-    "sless/proxy/recorder.py:Recorder.flush": "loop's edge: the batch is kept and tried again",
+    "sless/proxy/history_sink.py:SinkLink._write": "loop's edge: the batch is kept and tried again",
     "sless/proxy/routes.py:RouteTable._poll": "loop's edge: the routes in memory stay",
     "sless/reconcile/builds.py:BuildsLoop._alone": "one failing build backs off and never stops the others",
     "sless/reconcile/builds.py:BuildsLoop._start": "one build that cannot start fails and never stops the others",
@@ -42,6 +42,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/reconcile/callbacks.py:CallbacksLoop._send": "top of a pool thread: the callback stays due",
     "sless/reconcile/runs.py:RunsLoop._start": "one run that cannot start fails and never stops the others",
     "sless/proxy/accepting.py:Acceptor._try": "a batch's failure is raised at each of those who wait for it",
+    "sless/store/history_process.py:HistoryWriter._write_part": "loop's edge: what the database refuses must not keep the rest, logged",
     "sless/terraform/servicer.py:_answer": "edge of a call of the plugin protocol: becomes a diagnostic",
     "sless/server/cycle.py:Cycle.run_asgi": "edge of a connection: the caller's connection is given up, logged",
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sless import ids
 from sless.app.adapters import RunQueue
 from sless.app.database import database_url_of, holder_of
+from sless.app.history import history_link
 from sless.app.shutdown import run_steps
 from sless.asgi import Application, ApplicationParts
 from sless.backend import make_local_backend
@@ -83,7 +84,7 @@ class Assembly:
             settings,
             PlaneParts(
                 routes=self.store.routes,
-                history=self.store.history,
+                history=history_link(settings, self.holder),
                 queue=RunQueue(self.store, self.wake, _queue_limits_of(settings)),
                 backend=self.backend,
                 pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines

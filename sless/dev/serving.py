@@ -26,6 +26,7 @@ from sless.errors import Code, NotFound, SlessError
 from sless.host.material import Material
 from sless.host.rundir import remove_tree
 from sless.ids import new_call_id, new_id
+from sless.proxy.history_sink import link_to
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.server.here import serve_here
 
@@ -99,7 +100,7 @@ class _Dev:
 
     def application(self, code: FolderCode, screen: Screen) -> Application:
         route, ended = OneRoute(self._reloads.workload_id, self._request.name), EndedCalls()
-        plane = DataPlane(self._settings, PlaneParts(routes=route, history=ended, queue=NoQueue(), backend=self._backend))
+        plane = DataPlane(self._settings, PlaneParts(routes=route, history=link_to(ended), queue=NoQueue(), backend=self._backend))
         parts = ReloadParts(
             folder=self._request.folder, code=code, material=self._material, builder=self._builder, backend=self._backend, plane=plane,
             route=route, ended=ended, screen=screen, shown=_shown_of(self._settings.data_dir, self._request.folder),

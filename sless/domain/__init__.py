@@ -13,6 +13,8 @@ those of builders.
 
 For the people who run sless: `audit` entries of the audit trail.
 
+History, on its way to the process that writes it: `history_batch` records as bytes, `framing` messages on a pipe, `call_sums` per minute.
+
 Decision: the phase is never stored. The API writes spec columns, the reconciler writes observed columns, and `phase` computes the phase
 from both, so it can never disagree with them.
 """

@@ -8,11 +8,16 @@ exchange with an instance, `upload` the body for it · `oneoff` one run per call
 Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules, pure · `isolation` of pages from
 the console · `fetch` short requests of sless itself
 Failures: `failure` why a call failed · `suspects` instances that may hang · `logs` their log lines
-Behind a call: `recorder` history in batches · `stats` sums per minute · `sweep` the clock of all calls · `status_lines` reason phrases
+Behind a call: `recorder` history in batches · `outbox` those not written yet · `history_child` the process that writes them, or
+`history_sink` the recorder's own thread · `sweep` the clock of all calls · `status_lines` reason phrases
 `plane` assembles all of it.
 
 Decision: everything but `recorder` and the polling thread of `routes` belongs to one event loop and takes no lock. Threads enter through
 `RouteTable.wake`, `Recorder.add_lines` and `LoopInvoker.begin` only.
+
+Decision: history is written by a process of its own (`store.history_process`). Writing costs as much processor time as proxying, and a
+thread that shares the interpreter with the loop added most of the tail: 90 instead of 53 µs per call. The loop makes compact records;
+batches are numbered and kept until they are acknowledged, so a killed writer loses nothing. What the pipe holds survives the server.
 
 Decision: time-outs are swept every 50 ms over all running calls (`sweep`), because a timer per call costs more than the call's own
 bookkeeping. Consequence: a time-out is up to 50 ms late.

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections import Counter
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,7 +9,8 @@ from typing import Protocol
 from sless import metrics
 from sless.config import Settings
 from sless.domain.addresses import parse_allowed
-from sless.domain.ports import AsyncQueue, HistorySink, RouteSource
+from sless.domain.call_sums import Outcomes
+from sless.domain.ports import AsyncQueue, RouteSource
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
 from sless.proxy.accepting import Acceptor, AsyncSettings
@@ -24,7 +24,7 @@ from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.logs import LogPuller
 from sless.proxy.messages import MessageCalls
 from sless.proxy.oneoff import OneOffRunner, RunBackend
-from sless.proxy.recorder import Batch, Recorder
+from sless.proxy.recorder import MakeLink, Recorder
 from sless.proxy.relay import Relays
 from sless.proxy.request import BodyLimit
 from sless.proxy.routes import RouteTable
@@ -48,7 +48,7 @@ class PlaneParts:
     """`pull_logs` False: the backend itself delivers the log lines of its instances, so they are not polled."""
 
     routes: RouteSource
-    history: HistorySink
+    history: MakeLink
     queue: AsyncQueue
     backend: PlaneBackend
     pull_logs: bool = True
@@ -111,7 +111,7 @@ class DataPlane:
             return
         with contextlib.suppress(TimeoutError, CancelledError):
             asyncio.run_coroutine_threadsafe(self.logs.freshen(workload_id), self.loop).result(FRESH_LOGS_SEC)
-            self.recorder.flush()
+        self.recorder.flush(FRESH_LOGS_SEC)
 
     def _draining(self, instance: LiveEndpoint) -> None:
         if self.logs is not None:
@@ -140,11 +140,7 @@ def _async_settings(settings: Settings) -> AsyncSettings:
         raise ConfigError(f"SLESS_OUTBOUND_ALLOW: {error}") from error
 
 
-def _count(batch: Batch) -> None:
-    """Metrics of a written batch. They come from its sums, which include calls whose rows were dropped."""
-    outcomes: Counter[tuple[str, str, str]] = Counter()
-    for sums in batch.stats.values():
-        for (trigger, status), number in sums.outcomes.items():
-            outcomes[str(sums.call.route.kind), trigger, status] += number
-        metrics.CALLS.add_latency(LATENCY_BOUNDS_MS, sums.histogram, sums.duration_ms)
-    metrics.CALLS.add_outcomes(outcomes)
+def _count(outcomes: Outcomes) -> None:
+    """Metrics of a written batch."""
+    metrics.CALLS.add_latency(LATENCY_BOUNDS_MS, outcomes.histogram, outcomes.duration_ms)
+    metrics.CALLS.add_outcomes(outcomes.calls)

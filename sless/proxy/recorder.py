@@ -1,184 +1,229 @@
-"""History of calls, collected in memory and written in batches by a thread: small ones after 0.2 s, large ones each second.
+"""History of calls, collected in memory and handed to a writer in batches: 0.2 s after the first entry, or as soon as a batch is large.
 
-Bounded to the newest 10,000 rows per workload and 50,000 in total, and to 100,000 log lines or 64 MB; statistics are sums and always
-kept. If the database is away, a batch is kept and merged with newer rows, within the same bounds; the oldest rows are dropped
-and counted (`sless_history_dropped_total`).
+The calls' own process only makes compact records, because each microsecond of Python delays other calls. The writer (`history_child`: a
+process with an interpreter of its own; `history_sink`: the thread of the recorder) acknowledges by number. At most 64 MB wait for it;
+after that, rows of the oldest batches are dropped and counted (`sless_history_dropped_total`); their sums are always kept.
 """
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from time import monotonic
+from typing import NamedTuple, Protocol
 
 from sless import metrics
-from sless.domain.model import CallStatus, Invocation, LogLine
-from sless.domain.ports import HistorySink
+from sless.domain.call_sums import CallSums, Outcomes, SumsKey, merge_into
+from sless.domain.history_batch import PlainCall, PlainLine, decode, encode, plain_line_of
+from sless.domain.model import CallStatus, LogLine
+from sless.domain.ports import Route
+from sless.proxy.outbox import Outbox, Sealed
 from sless.proxy.request import CallRecord
-from sless.proxy.stats import MinuteStats, StatsKey, stats_key_of
 
 _log = logging.getLogger(__name__)
-ROWS_PER_WORKLOAD = 10_000
-ROWS_IN_ALL = 50_000
-LINES_IN_ALL = 100_000
-LINE_CHARS_IN_ALL = 64 * 2**20
 QUICK_SEC = 0.2
-QUICK_SIZE = 100
-"""Maximum size of a small batch, in rows and lines."""
+BATCH_CALLS = 512
+_BATCH_CHARS = 256 * 1024
+"""Of log text."""
+MAX_BYTES = 64 * 2**20
+STOP_SEC = 5.0
+_FLUSH_SEC = 1.0
+_IDLE_SEC = 60.0
 
 
-@dataclass(slots=True)
-class Batch:
-    calls: dict[str, deque[CallRecord]] = field(default_factory=dict)
-    stats: dict[StatsKey, MinuteStats] = field(default_factory=dict)
-    lines: deque[LogLine] = field(default_factory=deque)
-    size: int = 0
-    line_chars: int = 0
+class Written(NamedTuple):
+    """A writer's answer: the batches up to `number` are in the database; without the rows of `dropped` calls and lines."""
+
+    number: int
+    outcomes: Outcomes
     dropped_calls: int = 0
     dropped_lines: int = 0
 
-    def add(self, call: CallRecord) -> None:
-        self.stats_of(call).add(call)
-        self.keep(call)
 
-    def stats_of(self, call: CallRecord) -> MinuteStats:
-        key = stats_key_of(call)
-        found = self.stats.get(key)
-        if found is None:
-            found = self.stats[key] = MinuteStats(call)
-        return found
+class HistoryLink(Protocol):
+    """The recorder's side of a writer, used by the recorder's thread. `wake` may come from any thread."""
 
-    def keep(self, call: CallRecord) -> None:
-        workload_id = call.route.workload_id
-        rows = self.calls.get(workload_id)
-        if rows is None:
-            rows = self.calls[workload_id] = deque(maxlen=ROWS_PER_WORKLOAD)
-        if len(rows) < ROWS_PER_WORKLOAD:
-            self.size += 1
-        else:
-            self.dropped_calls += 1
-        rows.append(call)
-        if self.size > ROWS_IN_ALL:
-            longest = max(self.calls.values(), key=len)
-            longest.popleft()
-            self.size -= 1
-            self.dropped_calls += 1
+    def pump(self, timeout_sec: float) -> None:
+        """Sends batches and takes answers; returns after an answer, a `wake` or that time."""
 
-    def put_before(self, newer: "Batch") -> "Batch":
-        """This unwritten batch, merged with a newer one."""
-        for key, sums in newer.stats.items():
-            if key in self.stats:
-                self.stats[key].merge(sums)
-            else:
-                self.stats[key] = sums
-        for rows in newer.calls.values():
-            for call in rows:
-                self.keep(call)
-        self.add_lines(newer.lines)
-        self.dropped_calls += newer.dropped_calls
-        self.dropped_lines += newer.dropped_lines
-        return self
+    def wake(self) -> None:
+        """Makes `pump` return."""
 
-    def add_lines(self, lines: Iterable[LogLine]) -> None:
-        for line in lines:
-            self.lines.append(line)
-            self.line_chars += len(line.text)
-        while len(self.lines) > LINES_IN_ALL or self.line_chars > LINE_CHARS_IN_ALL:
-            self.line_chars -= len(self.lines.popleft().text)
-            self.dropped_lines += 1
+    def finish(self, timeout_sec: float) -> None:
+        """Sends all batches and waits for their answers, but not longer than this; then ends the writer."""
 
-    def report_dropped(self) -> None:
-        """Logs and counts dropped rows, once."""
-        if self.dropped_calls or self.dropped_lines:
-            _log.warning("the history buffer is full: dropped %d calls and %d log lines", self.dropped_calls, self.dropped_lines)
-            metrics.history_dropped.labels("calls").inc(self.dropped_calls)
-            metrics.history_dropped.labels("lines").inc(self.dropped_lines)
-            self.dropped_calls = self.dropped_lines = 0
 
-    def __bool__(self) -> bool:
-        return bool(self.stats or self.lines)
+class Sender(Protocol):
+    """The writer's side of the recorder."""
 
-    def __len__(self) -> int:
-        return self.size + len(self.lines)
+    def take(self) -> Sealed | None: ...
+
+    def take_back(self) -> None: ...
+
+    def unwritten(self) -> bool: ...
+
+    def written(self, answer: Written) -> None: ...
+
+
+MakeLink = Callable[[Sender], HistoryLink]
 
 
 class Recorder:
-    """`add` is called on the event loop, `add_lines` from any thread."""
+    """`add` is called on the event loop, `add_lines` and `flush` from any thread."""
 
-    def __init__(self, sink: HistorySink, *, every_sec: float = 1.0, observer: Callable[[Batch], None] | None = None) -> None:
-        self._sink = sink
-        self._every_sec = every_sec
+    def __init__(self, make_link: MakeLink, *, max_bytes: int = MAX_BYTES, observer: Callable[[Outcomes], None] | None = None) -> None:
         self._observer = observer
         self._lock = threading.Lock()
-        self._batch = Batch()
-        self._stopping = threading.Event()
+        self._acknowledged = threading.Condition(self._lock)
+        self._outbox = Outbox(max_bytes)
+        self._routes: list[tuple[str, str, str, str, int]] = []
+        self._route_index: dict[int, tuple[int, Route]] = {}
+        """By the id of the Route, which lives as long as its entry here."""
+        self._calls: list[PlainCall] = []
+        self._lines: list[PlainLine] = []
+        self._chars = 0
+        self._sums: dict[SumsKey, CallSums] = {}
+        """Of calls whose rows were dropped."""
+        self._due_at: float | None = None
+        """When the batch is sealed; None: it is empty."""
+        self._dropped = [0, 0]
+        self._stopping = False
         self._thread: threading.Thread | None = None
-        self._well = True
-        """The last flush succeeded."""
+        self._link = make_link(self)
 
     def start(self) -> None:
-        self._stopping.clear()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Writes the rest. Blocks."""
-        self._stopping.set()
+        """Writes the rest, for at most STOP_SEC. Blocks."""
+        self._stopping = True
+        self._link.wake()
         if self._thread is not None:
             self._thread.join()
+        self._report_lost()
 
     def add(self, call: CallRecord) -> None:
+        status = (call.status or CallStatus.FAILED).value
         with self._lock:
-            self._batch.add(call)
+            known = self._route_index.get(id(call.route))
+            self._calls.append(
+                (
+                    known[0] if known is not None else self._index_of(call.route), call.id, call.request_id, call.version,
+                    call.trigger.value, call.method, call.path, status, call.http_status, call.started_at, call.duration_ms, call.cold,
+                    call.error, call.request_bytes, call.response_bytes,
+                )
+            )  # fmt: skip
+            if len(self._calls) >= BATCH_CALLS:
+                self._seal()
+            elif self._due_at is None:
+                self._arm()
 
     def add_lines(self, lines: Iterable[LogLine]) -> None:
+        """Lines that are passed together are written together."""
+        plain = [plain_line_of(line) for line in lines]
         with self._lock:
-            self._batch.add_lines(lines)
+            for line in plain:
+                self._lines.append(line)
+                self._chars += len(line[-1])
+                if self._chars > _BATCH_CHARS:
+                    self._seal()
+            if self._lines and self._due_at is None:
+                self._arm()
 
-    def flush(self) -> bool:
-        """Writes the batch. False when the sink failed and the batch was kept."""
+    def flush(self, timeout_sec: float = _FLUSH_SEC) -> bool:
+        """Waits until everything that was added is written. False if that takes longer."""
         with self._lock:
-            batch, self._batch = self._batch, Batch()
-        if not batch:
-            return True
-        batch.report_dropped()
-        rows = [invocation_of(call) for calls in batch.calls.values() for call in calls]
-        try:
-            self._sink.add_history(rows, [sums.row(key) for key, sums in batch.stats.items()], list(batch.lines))
-        except Exception:
-            _log.exception("cannot write the history of %d calls yet; retrying", len(rows))
-            with self._lock:
-                self._batch = batch.put_before(self._batch)
-            return False
+            self._seal()
+            last = self._outbox.last
+        if self._thread is None:
+            self._link.finish(0)
+            self._report_dropped()
+        with self._acknowledged:
+            return self._acknowledged.wait_for(lambda: self._outbox.written >= last, timeout_sec if self._thread else 0)
+
+    # --- Sender ---
+
+    def take(self) -> Sealed | None:
+        with self._lock:
+            return self._outbox.take()
+
+    def take_back(self) -> None:
+        with self._lock:
+            self._outbox.take_back()
+
+    def unwritten(self) -> bool:
+        with self._lock:
+            return bool(self._outbox)
+
+    def written(self, answer: Written) -> None:
+        with self._acknowledged:
+            self._outbox.acknowledge(answer.number)
+            self._acknowledged.notify_all()
         if self._observer is not None:
-            self._observer(batch)
-        return True
+            self._observer(answer.outcomes)
+        self._report(answer.dropped_calls, answer.dropped_lines)
+
+    # --- batches, with the lock ---
+
+    def _arm(self) -> None:
+        self._due_at = monotonic() + QUICK_SEC
+        self._link.wake()
+
+    def _index_of(self, route: Route) -> int:
+        revision = route.revision
+        index = len(self._routes)
+        facts = (route.workload_id, route.namespace, route.kind.value, route.name, revision.memory_mb if revision else 0)
+        self._routes.append(facts)
+        self._route_index[id(route)] = index, route
+        return index
+
+    def _seal(self) -> None:
+        """Makes a batch of what was added, and drops the rows of the oldest batches beyond the bound."""
+        self._due_at = None
+        if not (self._calls or self._lines or self._sums):
+            return
+        self._outbox.put(encode(self._routes, self._calls, self._sums, self._lines))
+        self._routes, self._route_index, self._calls, self._lines, self._chars, self._sums = [], {}, [], [], 0, {}
+        while (dropped := self._outbox.drop_one()) is not None:
+            batch = decode(dropped.data)
+            self._dropped[0] += len(batch.calls)
+            self._dropped[1] += len(batch.lines)
+            merge_into(self._sums, batch.all_sums())
+        self._link.wake()
+
+    # --- the thread ---
 
     def _run(self) -> None:
-        """A small batch is written soon, because a user who has just made a call looks for it; larger ones less often, which costs less."""
-        waited_sec = 0.0
-        quick_sec = min(QUICK_SEC, self._every_sec)
-        while not self._stopping.wait(quick_sec):
-            waited_sec += quick_sec
-            if waited_sec >= self._every_sec or (len(self._batch) <= QUICK_SIZE and self._well):
-                self._well = self.flush()
-                waited_sec = 0.0
-        if not self.flush():
-            metrics.history_dropped.labels("calls").inc(self._batch.size)
-            metrics.history_dropped.labels("lines").inc(len(self._batch.lines))
-            _log.error(
-                "the last history could not be written: %d calls and %d log lines are lost", self._batch.size, len(self._batch.lines)
-            )
+        while not self._stopping:
+            due_at = self._due_at
+            self._link.pump(_IDLE_SEC if due_at is None else max(0.0, due_at - monotonic()))
+            with self._lock:
+                if self._due_at is not None and monotonic() >= self._due_at:
+                    self._seal()
+            self._report_dropped()
+        with self._lock:
+            self._seal()
+        self._link.finish(STOP_SEC)
 
+    def _report_dropped(self) -> None:
+        with self._lock:
+            calls, lines = self._dropped
+            self._dropped = [0, 0]
+        self._report(calls, lines)
 
-def invocation_of(call: CallRecord) -> Invocation:
-    route = call.route
-    started_at = datetime.fromtimestamp(call.started_at, UTC)
-    return Invocation(
-        id=call.id, request_id=call.request_id, namespace=route.namespace, workload_id=route.workload_id, kind=route.kind, name=route.name,
-        version=call.version, trigger=call.trigger, method=call.method, path=call.path.decode("latin-1"),
-        status=call.status or CallStatus.FAILED, http_status=call.http_status, duration_ms=round(call.duration_ms, 3), cold=call.cold,
-        attempts=call.attempts, error=call.error, request_bytes=call.request_bytes, response_bytes=call.response_bytes,
-        started_at=started_at, finished_at=datetime.fromtimestamp(call.started_at + call.duration_ms / 1000, UTC),
-    )  # fmt: skip
+    def _report(self, calls: int, lines: int) -> None:
+        if calls or lines:
+            _log.warning("history is not written as fast as it is made: dropped %d calls and %d log lines", calls, lines)
+            metrics.history_dropped.labels("calls").inc(calls)
+            metrics.history_dropped.labels("lines").inc(lines)
+
+    def _report_lost(self) -> None:
+        self._report_dropped()
+        with self._lock:
+            self._seal()
+            lost = [decode(sealed.data) for sealed in self._outbox]
+        calls, lines = sum(len(batch.calls) for batch in lost), sum(len(batch.lines) for batch in lost)
+        if lost:
+            metrics.history_dropped.labels("calls").inc(calls)
+            metrics.history_dropped.labels("lines").inc(lines)
+            _log.error("the last history could not be written: %d calls and %d log lines are lost", calls, lines)

@@ -8,6 +8,8 @@ schema · `dump` all rows, for backups.
 
 For the people who run sless: `audit` the audit trail · `operator_tables` their schema.
 
+`history_process` is the program that writes history, beside the server.
+
 Decisions:
 - Core, no ORM: rows come out as the frozen dataclasses of `domain.model`, so nothing is loaded lazily and no session is kept.
 - One transaction per method, none across anything slow. Two engine options: reads are snapshots that never wait, writes take the lock

@@ -1,10 +1,12 @@
 """History: invocations and log lines, written in batches, read by page; statistics through `StatsStore`."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from sqlalchemy import RowMapping, and_, func, or_, select
+from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
 
+from sless import clock
 from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine
 from sless.domain.statistics import CallStats, DayUsage
 from sless.errors import Detail, Invalid
@@ -12,7 +14,7 @@ from sless.store.bulk import BulkInsert
 from sless.store.cleaning import Cleaner, Retention
 from sless.store.engine import Database
 from sless.store.stats import StatsStore
-from sless.store.tables import invocations, log_lines, workloads
+from sless.store.tables import invocations, log_lines, meta, workloads
 
 _LINES_LOCK = 0x736C6573_6C6F6773
 """Key of a PostgreSQL advisory lock."""
@@ -20,9 +22,24 @@ LINES_AT_ONCE = 5_000
 BYTES_AT_ONCE = 8 * 2**20
 """Limit of log text per read: a function may have gigabytes of it."""
 _ROWS_AT_ONCE = 500
+_SESSION_PREFIX = "history:"
+"""Of keys in `meta`; their values are the date and the number of the newest batch."""
+_SESSION_AGE = timedelta(days=2)
 
 _new_invocations = BulkInsert(invocations, invocations.c.keys())
 _new_lines = BulkInsert(log_lines, (name for name in log_lines.c.keys() if name != "id"))  # noqa: SIM118 - not a dict
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The number of a batch within one process of the server, whose batches come in order."""
+
+    session: str
+    number: int
+
+    @property
+    def key(self) -> str:
+        return _SESSION_PREFIX + self.session
 
 
 class HistoryStore:
@@ -36,14 +53,41 @@ class HistoryStore:
     def add_history(self, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
         """Writes one batch in one transaction. Existing invocations and lines stay as they are; stats are added up."""
         with self._db.write() as conn:
-            _new_invocations.run(conn, invocations_)
-            self._stats.add(conn, stats)
-            if lines:
-                if not self._db.is_sqlite:
-                    # Ids are assigned before the commit. With several writers, a reader that follows by id could see a higher id first and
-                    # skip a lower one that is committed later.
-                    conn.execute(select(func.pg_advisory_xact_lock(_LINES_LOCK)))
-                _new_lines.run(conn, lines)
+            self._add(conn, invocations_, stats, lines)
+
+    def add_once(
+        self, receipt: Receipt, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]
+    ) -> None:  # fmt: skip
+        """The same, unless a batch with this number, or a higher one, of the session has been written."""
+        with self._db.write() as conn:
+            known = conn.execute(select(meta.c.value).where(meta.c.key == receipt.key)).scalar()
+            if known is not None and int(known.partition(" ")[2]) >= receipt.number:
+                return
+            value = f"{clock.now().date().isoformat()} {receipt.number}"
+            upsert = self._db.insert(meta).values(key=receipt.key, value=value)
+            conn.execute(upsert.on_conflict_do_update(index_elements=[meta.c.key], set_={"value": value}))
+            self._add(conn, invocations_, stats, lines)
+
+    def forget_session(self, session: str) -> None:
+        """Its batches will not come again."""
+        with self._db.write() as conn:
+            conn.execute(delete(meta).where(meta.c.key == Receipt(session, 0).key))
+
+    def forget_sessions(self) -> None:
+        """Those that have not written for days."""
+        before = (clock.now() - _SESSION_AGE).date().isoformat()
+        with self._db.write() as conn:
+            conn.execute(delete(meta).where(meta.c.key.startswith(_SESSION_PREFIX, autoescape=True), meta.c.value < before))
+
+    def _add(self, conn: Connection, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
+        _new_invocations.run(conn, invocations_)
+        self._stats.add(conn, stats)
+        if lines:
+            if not self._db.is_sqlite:
+                # Ids are assigned before the commit. With several writers, a reader that follows by id could see a higher id first and
+                # skip a lower one that is committed later.
+                conn.execute(select(func.pg_advisory_xact_lock(_LINES_LOCK)))
+            _new_lines.run(conn, lines)
 
     def list_invocations(
         self, workload_id: str, *, status: CallStatus | None = None, trigger: CallTrigger | None = None, since: datetime | None = None,

@@ -69,6 +69,10 @@ class Pairs:
         return statistics.median(a.requests_per_sec / b.requests_per_sec for a, b in zip(self.first, self.second, strict=True))
 
     @property
+    def p99_ratio(self) -> float:
+        return statistics.median(a.p99_ms / b.p99_ms for a, b in zip(self.first, self.second, strict=True))
+
+    @property
     def added_ms(self) -> float:
         """Median of (first − second) at the median latency."""
         return statistics.median(a.p50_ms - b.p50_ms for a, b in zip(self.first, self.second, strict=True))

@@ -130,8 +130,8 @@ def nginx(folder: Path, servers: str) -> Iterator[None]:
 
 
 @contextmanager
-def sless_server(folder: Path, *arguments: str, command: list[str] | None = None, **environ: str) -> Iterator[str]:
-    """The real server with a new data folder; yields its URL once ready."""
+def sless_server(folder: Path, *arguments: str, command: list[str] | None = None, **environ: str) -> Iterator[Served]:
+    """The real server with a new data folder; yields its URL once ready. Its process group is master and worker, without functions."""
     data_dir = folder / "data"
     command = command or [sys.executable, str(ROOT / "sless.py"), "serve"]
     environment = clean_environ(SLESS_DATA_DIR=str(data_dir), SLESS_RUN_DIR=str(folder / "run"), SLESS_LOG_LEVEL="warning", **environ)
@@ -142,7 +142,7 @@ def sless_server(folder: Path, *arguments: str, command: list[str] | None = None
             raise RuntimeError(f"sless ended: {(folder / 'sless.log').read_text()[-2000:]}")
         url = json.loads(state.read_text())["url"]
         wait_until(lambda: answers(url + "/readyz"), "sless is ready")
-        yield url
+        yield Served.by(child, url)
 
 
 @contextmanager

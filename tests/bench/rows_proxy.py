@@ -1,15 +1,17 @@
 """The proxy against nginx's with the same upstream; and in front of real functions."""
 
+import statistics
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from tests.bench.client import connect, deploy, pack
-from tests.bench.load import POST_JSON, Report, alternate, median, wrk
-from tests.bench.places import FUNCTIONS, free_port, nginx, runtime, sless_server, temporary_folder
+from tests.bench.load import POST_JSON, Pairs, Report, alternate, median, wrk
+from tests.bench.places import FUNCTIONS, Served, free_port, nginx, runtime, sless_server, temporary_folder
 from tests.bench.table import Row, at_least, at_most, ratio
 
 CONNECTIONS = (1, 32, 256)
@@ -19,9 +21,18 @@ def figures(report: Report) -> str:
     return f"{report.requests_per_sec:,.0f} req/s, p50 {report.p50_ms:.2f} ms, p99 {report.p99_ms:.1f} ms"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneUpstream:
+    """URLs that return the same 34 bytes: of sless, of nginx's proxy_pass, and of the upstream itself."""
+
+    sless: str
+    nginx: str
+    direct: str
+    server: Served
+
+
 @contextmanager
-def one_upstream() -> Iterator[tuple[str, str, str]]:
-    """URLs of sless, nginx's proxy_pass and the upstream itself; all three return the same 34 bytes."""
+def one_upstream() -> Iterator[OneUpstream]:
     with temporary_folder() as folder:
         socket, direct, proxied = folder / "up.sock", free_port(), free_port()
         answer = """default_type application/json; return 200 '{"message": "hello from upstream!"}';"""
@@ -33,28 +44,48 @@ def one_upstream() -> Iterator[tuple[str, str, str]]:
             ' proxy_set_header Connection ""; } }'
         )
         command = [sys.executable, "-m", "tests.bench.static_server", f"unix:{socket}"]
-        with nginx(folder, servers), sless_server(folder, command=command) as url:
-            client = connect(url, folder)
-            yield deploy(client, "hello", FUNCTIONS / "python", "python3.11"), f"http://127.0.0.1:{proxied}/", f"http://127.0.0.1:{direct}/"
+        with nginx(folder, servers), sless_server(folder, command=command) as server:
+            called = deploy(connect(server, folder), "hello", FUNCTIONS / "python", "python3.11")
+            yield OneUpstream(sless=called, nginx=f"http://127.0.0.1:{proxied}/", direct=f"http://127.0.0.1:{direct}/", server=server)
 
 
 def against_nginx(seconds: int, pairs: int) -> Iterator[Row]:
-    with one_upstream() as (sless_url, nginx_url, direct_url):
+    with one_upstream() as urls:
+        rates: dict[int, float] = {}
         for connections in CONNECTIONS:
+            used: list[float] = []
             measured = alternate(
-                lambda count=connections: wrk(sless_url, connections=count, seconds=seconds),
-                lambda count=connections: wrk(nginx_url, connections=count, seconds=seconds),
+                lambda count=connections, used=used: with_processor_time(urls, count, seconds, used),
+                lambda count=connections: wrk(urls.nginx, connections=count, seconds=seconds),
                 pairs,
             )
             if measured.failed:
                 raise RuntimeError(f"{measured.failed} calls failed: what is compared must answer")
-            detail = f"sless {figures(median(measured.first))}; nginx {figures(median(measured.second))}"
-            name = f"proxy / nginx proxy_pass, one upstream, {connections} connections"
-            yield at_least(name, measured.ratio, 0.15, detail=detail) if connections == 32 else ratio(name, measured.ratio, detail=detail)
+            rates[connections] = statistics.median(report.requests_per_sec for report in measured.first)
+            yield from nginx_rows(connections, measured, statistics.median(used))
+        yield at_least("rate with 256 connections / with 32", rates[256] / rates[32], 0.9)
         added = alternate(
-            lambda: wrk(sless_url, connections=1, seconds=seconds), lambda: wrk(direct_url, connections=1, seconds=seconds), pairs
+            lambda: wrk(urls.sless, connections=1, seconds=seconds), lambda: wrk(urls.direct, connections=1, seconds=seconds), pairs
         )
         yield at_most("added by the proxy at the median of one connection", added.added_ms, 0.3, unit="ms")
+
+
+def with_processor_time(urls: OneUpstream, connections: int, seconds: int, used_us: list[float]) -> Report:
+    """Appends the processor time per call of the server, without the processes that it starts."""
+    before = urls.server.processor_sec()
+    report = wrk(urls.sless, connections=connections, seconds=seconds)
+    used_us.append((urls.server.processor_sec() - before) * 1e6 / (report.requests_per_sec * seconds))
+    return report
+
+
+def nginx_rows(connections: int, measured: Pairs, used_us: float) -> Iterator[Row]:
+    name = f"proxy / nginx proxy_pass, one upstream, {connections} connections"
+    detail = f"sless {figures(median(measured.first))}; nginx {figures(median(measured.second))}"
+    yield at_least(name, measured.ratio, 0.45, detail=detail) if connections == 32 else ratio(name, measured.ratio, detail=detail)
+    tail = f"the same, p99, {connections} connections"
+    yield ratio(tail, measured.p99_ratio) if connections == 256 else at_most(tail, measured.p99_ratio, 3, unit="×")
+    if connections == 32:
+        yield at_most("processor time of a call in the server's main process", used_us, 45, unit="µs")
 
 
 def against_the_instance(seconds: int, pairs: int) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from sless import log
 from sless.asgi import Application, ApplicationParts
 from sless.config import Settings
 from sless.errors import ConfigError
+from sless.proxy.history_sink import link_to
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.server import serve
 from tests.proxykit.fakes import FakeBackend, FakeHistory, FakeQueue, FakeRoutes, FakeVerifier, revision_of, route_of
@@ -30,7 +31,9 @@ def main(data_dir: str, port: str, *options: str) -> int:
     def application(settings: Settings) -> Application:
         addresses = [chosen["upstream"]] if "upstream" in chosen else []
         route = route_of(addresses=addresses, revision=revision_of(concurrency=int(chosen.get("concurrency", "50"))))
-        plane = DataPlane(settings, PlaneParts(routes=FakeRoutes(route), history=FakeHistory(), queue=FakeQueue(), backend=FakeBackend()))
+        plane = DataPlane(
+            settings, PlaneParts(routes=FakeRoutes(route), history=link_to(FakeHistory()), queue=FakeQueue(), backend=FakeBackend())
+        )
         return Application(settings, ApplicationParts(
             plane=plane, verifier=FakeVerifier(), flask=hello_flask, follow_logs=no_follower, follow_build=no_follower,
             find_unready=lambda: None, start=lambda: note("start"), stop=lambda: note("stop"),

@@ -18,6 +18,7 @@ from sless.config import Settings
 from sless.domain.model import Run
 from sless.domain.ports import ObservedRun
 from sless.errors import NotFound
+from sless.proxy.history_sink import link_to
 from sless.proxy.plane import DataPlane, PlaneParts
 from sless.proxy.wait_queue import WaitQueue
 from sless.server.worker import FrontWorker
@@ -115,7 +116,7 @@ class Front:
         fakes = self.fakes
         self._loop = asyncio.get_running_loop()
         plane_parts = PlaneParts(
-            routes=fakes.routes, history=fakes.history, queue=fakes.queue, backend=fakes.backend, waiting=self._waiting
+            routes=fakes.routes, history=link_to(fakes.history), queue=fakes.queue, backend=fakes.backend, waiting=self._waiting
         )  # fmt: skip
         self.plane = DataPlane(self._settings, plane_parts)
         parts = ApplicationParts(

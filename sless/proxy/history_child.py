@@ -1,0 +1,164 @@
+"""The recorder's link to a child process that writes history (`store.history_process`).
+
+Batches go through a pipe to its stdin and its answers come from its stdout, as numbered messages. A child that ends is replaced, and its
+successor gets everything that was not acknowledged.
+"""
+
+import fcntl
+import logging
+import marshal
+import os
+import select
+import subprocess
+from collections.abc import Sequence
+from time import monotonic
+from typing import IO, cast
+
+from sless.domain.call_sums import Outcomes
+from sless.domain.framing import message_of, take_messages
+from sless.proxy.recorder import MakeLink, Sender, Written
+
+_log = logging.getLogger(__name__)
+_PIPE_BYTES = 2**20
+_READ_BYTES = 2**16
+_FIRST_REST_SEC = 0.05
+_MOST_REST_SEC = 5.0
+_WELL_SEC = 10.0
+"""A child that lived this long is replaced without a rest."""
+_END_SEC = 1.0
+
+
+def link_to_child(command: Sequence[str], order: bytes, environ: dict[str, str]) -> MakeLink:
+    """`order` is the child's first message, which is not visible to other processes as its arguments and variables might be."""
+    return lambda sender: ChildLink(command, order, environ, sender)
+
+
+class ChildLink:
+    """recorder.HistoryLink."""
+
+    def __init__(self, command: Sequence[str], order: bytes, environ: dict[str, str], sender: Sender) -> None:
+        self._command = command
+        self._order = order
+        self._environ = environ
+        self._sender = sender
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self._child: _Child | None = None
+        self._rest_until = 0.0
+        self._rest_sec = _FIRST_REST_SEC
+
+    def pump(self, timeout_sec: float) -> None:
+        if self._child is None and monotonic() >= self._rest_until:
+            self._start()
+        child = self._child
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        if child is None:
+            timeout_sec = min(timeout_sec, max(0.0, self._rest_until - monotonic()))
+        else:
+            poll.register(child.answers, select.POLLIN)
+            if not self._send(child):
+                poll.register(child.batches, select.POLLOUT)
+        ready = {fd for fd, _ in poll.poll(timeout_sec * 1000)}
+        if self._woken in ready:
+            os.read(self._woken, _READ_BYTES)
+        if child is not None and child.answers in ready and not self._receive(child):
+            self._replace(child)
+
+    def wake(self) -> None:
+        try:
+            os.write(self._waker, b"x")
+        except BlockingIOError:
+            pass  # it has been woken often enough
+
+    def finish(self, timeout_sec: float) -> None:
+        deadline = monotonic() + timeout_sec
+        while self._sender.unwritten() and monotonic() < deadline:
+            self.pump(min(0.1, deadline - monotonic()))
+        if self._child is not None:
+            self._child.end(max(_END_SEC, deadline - monotonic()))
+            self._child = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.process.pid if self._child is not None else None
+
+    def _start(self) -> None:
+        try:
+            self._child = _Child(self._command, self._environ)
+        except OSError as error:
+            _log.warning("cannot start the process that writes history: %s", error)
+            self._rest()
+            return
+        self._sender.take_back()
+        self._child.queue(0, self._order)
+
+    def _send(self, child: "_Child") -> bool:
+        """Writes what fits into the pipe. Returns whether nothing is left."""
+        while True:
+            while child.unsent:
+                try:
+                    child.unsent = child.unsent[os.write(child.batches, child.unsent) :]
+                except BlockingIOError:
+                    return False
+                except BrokenPipeError:
+                    return True  # the end of its answers says so as well
+            sealed = self._sender.take()
+            if sealed is None:
+                return True
+            child.queue(sealed.number, sealed.data)
+
+    def _receive(self, child: "_Child") -> bool:
+        """False: the child has ended."""
+        data = os.read(child.answers, _READ_BYTES)
+        child.received += data
+        for number, answer in take_messages(child.received):
+            calls, histogram, duration_ms, dropped_calls, dropped_lines = marshal.loads(answer)
+            self._sender.written(Written(number, Outcomes(calls, histogram, duration_ms), dropped_calls, dropped_lines))
+        return bool(data)
+
+    def _replace(self, child: "_Child") -> None:
+        self._child = None
+        code = child.end(_END_SEC)
+        _log.warning("the process that writes history has ended (%s); starting another", describe(code))
+        if monotonic() - child.started > _WELL_SEC:
+            self._rest_sec = _FIRST_REST_SEC
+        self._rest()
+
+    def _rest(self) -> None:
+        self._rest_until = monotonic() + self._rest_sec
+        self._rest_sec = min(_MOST_REST_SEC, self._rest_sec * 2)
+
+
+class _Child:
+    def __init__(self, command: Sequence[str], environ: dict[str, str]) -> None:
+        self.started = monotonic()
+        # A group of its own: signals of a terminal end the server, which then ends this process.
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, process_group=0)
+        self.batches, self.answers = cast(IO[bytes], self.process.stdin).fileno(), cast(IO[bytes], self.process.stdout).fileno()
+        os.set_blocking(self.batches, False)
+        try:
+            # What is in the pipe survives the end of this process.
+            fcntl.fcntl(self.batches, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        except PermissionError:
+            pass  # this user has many large pipes already
+        self.unsent = memoryview(b"")
+        self.received = bytearray()
+
+    def queue(self, number: int, data: bytes) -> None:
+        self.unsent = memoryview(message_of(number, data))
+
+    def end(self, timeout_sec: float) -> int:
+        """Closes its stdin, which ends it; kills it after that time."""
+        cast(IO[bytes], self.process.stdin).close()
+        try:
+            return self.process.wait(timeout_sec)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+        finally:
+            cast(IO[bytes], self.process.stdout).close()
+
+
+def describe(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,67 @@
+"""Batches of history that are not written yet: numbered, in order, and bounded. Not thread-safe; the recorder locks it."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Sealed(NamedTuple):
+    """A batch with its number; numbers grow."""
+
+    number: int
+    data: bytes
+
+
+class Outbox:
+    """A writer takes the batches in order and acknowledges them by number. What it has taken stays here until then, for another writer."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._taken: deque[Sealed] = deque()
+        self._waiting: deque[Sealed] = deque()
+        self.size_bytes = 0
+        self.last = 0
+        """The number of the newest batch."""
+
+    def __len__(self) -> int:
+        return len(self._taken) + len(self._waiting)
+
+    def __iter__(self) -> Iterator[Sealed]:
+        yield from self._taken
+        yield from self._waiting
+
+    @property
+    def written(self) -> int:
+        """All batches up to this number are written or dropped."""
+        first = self._taken or self._waiting
+        return first[0].number - 1 if first else self.last
+
+    def put(self, data: bytes) -> None:
+        self.last += 1
+        self._waiting.append(Sealed(self.last, data))
+        self.size_bytes += len(data)
+
+    def take(self) -> Sealed | None:
+        """The next batch for the writer."""
+        if not self._waiting:
+            return None
+        self._taken.append(self._waiting.popleft())
+        return self._taken[-1]
+
+    def acknowledge(self, number: int) -> None:
+        """The batches up to this one are written."""
+        while self._taken and self._taken[0].number <= number:
+            self.size_bytes -= len(self._taken.popleft().data)
+
+    def take_back(self) -> None:
+        """The writer has gone: what it has not acknowledged is due again."""
+        self._waiting.extendleft(reversed(self._taken))
+        self._taken.clear()
+
+    def drop_one(self) -> Sealed | None:
+        """Removes the oldest batch that no writer has taken, if there are more bytes than allowed."""
+        if self.size_bytes <= self._max_bytes or not self._waiting:
+            return None
+        dropped = self._waiting.popleft()
+        self.size_bytes -= len(dropped.data)
+        return dropped

@@ -1,0 +1,143 @@
+"""The process that writes history, with an interpreter and a connection of its own: `main` reads batches from stdin until its end.
+
+The first message is an order (JSON), the others are batches of `domain.history_batch`. Each answer says up to which number everything is
+in the database, and what was counted. The number is stored in the same transaction, so a batch that comes again (its answer was lost with
+the process, or a commit failed after it had worked) is not added up twice.
+
+When the server is gone, the rest of the pipe is written, for at most ALONE_SEC if the database does not answer.
+"""
+
+import json
+import logging
+import marshal
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sless import log
+from sless.children import hide_from_children
+from sless.domain.call_sums import CallSums, SumsKey, outcomes_of
+from sless.domain.framing import message_of, take_messages
+from sless.domain.history_batch import HistoryBatch, choose_rows, decode, merged
+from sless.errors import Code, SlessError
+from sless.store import open_store
+from sless.store.history import HistoryStore, Receipt
+
+_log = logging.getLogger(__name__)
+ALONE_SEC = 5.0
+ROWS_AT_ONCE = 2_000
+"""Rows of one transaction: other writers wait for it, on SQLite."""
+_GROUP_BYTES = 8 * 2**20
+_READ_BYTES = 2**18
+_REST_SEC = 0.2
+_MOST_REST_SEC = 2.0
+
+Numbered = tuple[int, HistoryBatch]
+
+
+def main() -> None:
+    hide_from_children()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the end of stdin ends this process
+    batches = Batches(0)
+    first = batches.read()
+    if not first:
+        return
+    order = json.loads(first[0][1])
+    log.configure(order["log_level"])
+    store = open_store(order["database_url"], holder=order["holder"])
+    writer = HistoryWriter(store.history, order["session"], lambda answer: write_all(1, answer))
+    group = first[1:]
+    while group or (group := batches.read()):
+        writer.write([(number, decode(data)) for number, data in group])
+        group = []
+    writer.close()
+    store.close()
+
+
+@dataclass(slots=True)
+class Batches:
+    """Messages from a pipe."""
+
+    fd: int
+    _received: bytearray = field(default_factory=bytearray)
+
+    def read(self) -> list[tuple[int, bytes]]:
+        """All that have arrived, at least one; none at the end of the pipe."""
+        while True:
+            data = os.read(self.fd, _READ_BYTES)
+            self._received += data
+            while data and len(self._received) < _GROUP_BYTES and select.select([self.fd], [], [], 0)[0]:
+                data = os.read(self.fd, _READ_BYTES)
+                self._received += data
+            if (found := take_messages(self._received)) or not data:
+                return found
+
+
+def write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+class HistoryWriter:
+    """`answer` sends a message to the server."""
+
+    def __init__(self, history: HistoryStore, session: str, answer: Callable[[bytes], None]) -> None:
+        self._history = history
+        self._session = session
+        self._answer = answer
+        self._parent = os.getppid()
+        self._alone_since: float | None = None
+        history.forget_sessions()
+
+    def close(self) -> None:
+        """Everything is written and acknowledged."""
+        self._history.forget_session(self._session)
+
+    def write(self, group: list[Numbered]) -> None:
+        choose_rows([batch for _, batch in group])
+        part: list[Numbered] = []
+        for numbered in group:
+            if part and sum(len(batch) for _, batch in part) + len(numbered[1]) > ROWS_AT_ONCE:
+                self._write_part(part)
+                part = []
+            part.append(numbered)
+        self._write_part(part)
+
+    def _write_part(self, part: list[Numbered]) -> None:
+        number, batch = part[-1][0], merged([batch for _, batch in part])
+        sums = batch.all_sums()
+        try:
+            self._store(number, batch, sums)
+            dropped = (len(batch.calls) - len(batch.rows), 0)
+        except Exception:
+            _log.exception("the database refuses %d calls and %d log lines; dropping them", len(batch.rows), len(batch.lines))
+            dropped = (len(batch.calls), len(batch.lines))
+        calls, histogram, duration_ms = outcomes_of(sums.values())
+        self._answer(message_of(number, marshal.dumps((calls, histogram, duration_ms, *dropped))))
+
+    def _store(self, number: int, batch: HistoryBatch, sums: dict[SumsKey, CallSums]) -> None:
+        """Tries until the database takes it. Raises what makes trying again useless."""
+        rows = [call.invocation() for call in batch.rows]
+        stats = [item.row(key) for key, item in sums.items()]
+        rest_sec = _REST_SEC
+        while True:
+            try:
+                self._history.add_once(Receipt(self._session, number), rows, stats, batch.lines)
+                return
+            except SlessError as error:
+                if error.code is Code.INTERNAL or self._is_over():
+                    raise
+                _log.warning("cannot write history yet: %s", error.message)
+            time.sleep(rest_sec)
+            rest_sec = min(_MOST_REST_SEC, rest_sec * 2)
+
+    def _is_over(self) -> bool:
+        if os.getppid() == self._parent:
+            return False
+        self._alone_since = self._alone_since or time.monotonic()
+        return time.monotonic() - self._alone_since > ALONE_SEC
