@@ -77,6 +77,17 @@ class Settings:
     outbound_allow: tuple[str, ...] = _setting(
         (), "comma-separated CIDR[:port] that callback_url and amqp_url may reach besides public addresses"
     )
+    limit_functions: int = _setting(100, "functions per tenant", least=0)
+    limit_services: int = _setting(50, "services per tenant", least=0)
+    limit_triggers: int = _setting(200, "triggers per tenant", least=0)
+    limit_jobs: int = _setting(200, "jobs per tenant", least=0)
+    limit_code_bytes: int = _setting(5 * 2**30, "bytes of stored code per tenant", least=0)
+    limit_builds_per_hour: int = _setting(240, "builds started per tenant and hour; more are a 429", least=0)
+    limit_builds_at_once: int = _setting(5, "concurrent builds per tenant; others wait", least=1)
+    limit_runs_at_once: int = _setting(20, "concurrent runs per tenant; others wait", least=1)
+    limit_instances: int = _setting(50, "instances per tenant", least=0)
+    limit_memory_mb: int = _setting(16_384, "memory of all instances per tenant", least=0)
+    limit_calls_per_minute: int = _setting(60_000, "calls per tenant, minute and replica, more are a 429", least=1)
     async_per_function: int = _setting(10, "concurrent asynchronous calls per function", least=1)
     async_queued_per_function: int = _setting(1000, "waiting asynchronous calls per function; more are a 429", least=1)
     async_queued_per_tenant: int = _setting(5000, "waiting asynchronous calls per namespace; more are a 429", least=1)

@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
-    "More": ("whoami", "trigger", "triggers", "jobs", "audit", "callback-key", "terraform", "login"),
+    "More": ("whoami", "usage", "limits", "trigger", "triggers", "jobs", "audit", "callback-key", "terraform", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -50,6 +50,8 @@ HOMES: dict[str, str] = {
     "terraform": "terraform_commands:terraform",
     "login": "login:login",
     "whoami": "login:whoami",
+    "usage": "limits:usage",
+    "limits": "limits:limits",
     "completion": "main:completion",
     "set": "deploying:set_fields",
 }

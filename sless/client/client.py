@@ -60,6 +60,18 @@ class Client:
         """Newest first, from all pages. Filters: `since`, `name`; `limit` is the page size."""
         return self.transport.pages(f"{self.path}/audit", _given(filters))
 
+    def limits(self) -> Json:
+        """Of the namespace; for operators."""
+        return self.transport.json("GET", self._limits_path)
+
+    def set_limits(self, limits: Json) -> Json:
+        """Replaces the limits set for the namespace: a missing or null one has its default again. For operators."""
+        return self.transport.json("PUT", self._limits_path, json=limits)
+
+    @property
+    def _limits_path(self) -> str:
+        return f"/v1/operator/tenants/{quote(self.namespace, safe='')}/limits"
+
     def callback_key(self) -> Json:
         """The key that signs callbacks: {"key", "created_at", "previous_until"}."""
         return self.transport.json("GET", f"{self.path}/callback-key")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sless.domain.limits import LimitName
 from sless.domain.model import CallStatus, Kind, Phase, TriggerType, VersionState
 
 Schema = dict[str, Any]
@@ -226,6 +227,11 @@ ANSWERS: dict[str, Schema] = {
         }
     ),
     "AuditEntries": _array("AuditEntry"),
+    "TenantLimitsShown": answer(
+        {"namespace": _STRING}
+        | {str(name): _MAYBE_INTEGER for name in LimitName}
+        | {"limits": _COUNTS | {"description": "the limits in effect: those set for the tenant, else the defaults"}}
+    ),
     "Deleting": answer({"name": _STRING, "phase": _STRING, "message": _STRING}),
     "Usage": answer({"namespace": _STRING, "counts": _COUNTS, "limits": _COUNTS, "days": {"type": "array", "items": _DAY}}),
     "Function": answer(_SPEC | WORKLOAD_FIELDS),

@@ -6,6 +6,7 @@ Requests are defined here, answers in `answer_schemas`. In a request, read-only 
 
 from typing import Any
 
+from sless.domain import limits
 from sless.domain.answer_schemas import ANSWERS, JOB_STATUS, TRIGGER_STATUS, WORKLOAD_STATUS, Schema
 from sless.domain.instance_bounds import FUNCTION_FIELDS, SERVICE_FIELDS
 from sless.domain.model import TriggerType
@@ -275,6 +276,7 @@ REQUESTS: dict[str, Schema] = {
         },
         "required": ["code"],
     },
+    "TenantLimits": _object(limits.SCHEMA, read_only=("namespace", "limits")),
     "LoginForm": {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]},
     "Event": {"description": "the event: any JSON value"},
 }

@@ -19,6 +19,7 @@ from sless.http.body import MAX_FORM_PARTS, MAX_FORM_TEXT_BYTES, UploadRequest
 from sless.http.errors import on_failure, on_http_error, on_sless_error
 from sless.http.openapi import NAMESPACE_PATTERN, document
 from sless.http.operation import Operation
+from sless.http.operators import PREFIX as OPERATOR_PREFIX
 from sless.http.table import OPERATIONS
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
@@ -69,6 +70,8 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
 
     def serve(**args: Any) -> Response:
         caller = NOBODY if row.open else verifier.verify(request.headers.get("Authorization"))
+        if row.path.startswith(OPERATOR_PREFIX):
+            caller.check_operator()
         if "ns" in args:
             caller.check(args["ns"])
             if not _NAMESPACE.fullmatch(args["ns"]):

@@ -11,7 +11,6 @@ from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, JSON, LIMIT, Operation, Parameter, Reply, shown
 from sless.http.paging import namespace_cursor, paged
 from sless.http.serialize import json_response, runtime_json
-from sless.usecases.parts import limits_of
 
 _NS = "/v1/namespaces/{ns}"
 
@@ -33,16 +32,17 @@ def list_all(req: ApiRequest) -> Response:
         req,
         lambda limit: req.usecases.tenants.list(req.caller, limit=limit, after=after),
         lambda tenant: tenant.namespace,
-        _tenant_json,
+        lambda tenant: _tenant_json(req, tenant),
     )
 
 
 def ensure(req: ApiRequest) -> Response:
-    return json_response(_tenant_json(req.usecases.tenants.ensure(req.caller, req.namespace)))
+    return json_response(_tenant_json(req, req.usecases.tenants.ensure(req.caller, req.namespace)))
 
 
-def _tenant_json(tenant: Tenant) -> dict[str, Any]:
-    return {"namespace": tenant.namespace, "limits": limits_of(tenant), "created_at": rfc3339_of(tenant.created_at)}
+def _tenant_json(req: ApiRequest, tenant: Tenant) -> dict[str, Any]:
+    limits = req.usecases.tenants.limits_in_effect(tenant)
+    return {"namespace": tenant.namespace, "limits": limits, "created_at": rfc3339_of(tenant.created_at)}
 
 
 def delete(req: ApiRequest) -> Response:

@@ -26,6 +26,7 @@ _TAGS = {
     "services": "Code with permanently running instances and a URL",
     "triggers": "Start functions and services over HTTP, on a schedule, or for messages of a queue",
     "jobs": "One run with a stored result",
+    "operators": "Tenants and their limits, for operators (SLESS_OPERATOR_SUBS)",
     "calls": "Calls over HTTP",
     "server": "The server itself",
 }

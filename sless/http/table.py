@@ -1,7 +1,7 @@
 """All rows, to register and to document."""
 
 from sless.domain.model import Kind
-from sless.http import audit, code, history, invocations, jobs, namespaces, native, pages, triggers, workloads
+from sless.http import audit, code, history, invocations, jobs, namespaces, native, operators, pages, triggers, workloads
 from sless.http.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -11,6 +11,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *invocations.OPERATIONS,
     *triggers.OPERATIONS,
     *jobs.OPERATIONS,
+    *operators.OPERATIONS,
     *native.OPERATIONS,
     *pages.OPERATIONS,
 )

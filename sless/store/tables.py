@@ -36,6 +36,16 @@ tenants = Table(
     Column("callback_keys", KeyText),
 )
 
+build_counts = Table(
+    "build_counts",
+    metadata,
+    # Builds that a tenant requested per hour, also of what has been deleted since; so no foreign key.
+    Column("namespace", KeyText, nullable=False),
+    Column("hour", UtcDateTime, nullable=False),
+    Column("count", Integer, nullable=False),
+    PrimaryKeyConstraint("namespace", "hour"),
+)
+
 workloads = Table(
     "workloads",
     metadata,

@@ -39,6 +39,11 @@ class Caller:
         if namespace != self.namespace and not self.operator:
             raise SlessError(Code.FORBIDDEN, f"the token gives access to namespace {self.namespace}, not {_short(namespace)}")
 
+    def check_operator(self) -> None:
+        """Raises FORBIDDEN unless the caller is an operator."""
+        if not self.operator:
+            raise SlessError(Code.FORBIDDEN, "expected the token of an operator (SLESS_OPERATOR_SUBS), found another subject")
+
 
 class TokenVerifier:
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from sless import clock
+from sless.domain.limits import LimitName
 from sless.domain.model import Kind, Phase, Workload
 from sless.domain.runs import job_run
 from sless.domain.spec import Mode, Named, parse_function
@@ -24,7 +25,7 @@ class Jobs:
         named = parse_function(body, kind=Kind.JOB, limits=self._parts.spec_limits)
         tenant = self._parts.ensure_tenant(caller, namespace)
         self._make_way(self._store.workloads.find(namespace, Kind.JOB, named.name))
-        self._parts.check_limit(tenant, "jobs")
+        self._parts.check_count(tenant, LimitName.JOBS)
         job = self._store.workloads.insert(namespace, Kind.JOB, named.name, named.spec)
         self._ensure_run(job)
         return self._view(job)

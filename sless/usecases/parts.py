@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sless import clock
 from sless.code.intake import Intake
 from sless.config import Settings
 from sless.domain.instance_bounds import InstanceLimits
-from sless.domain.model import Tenant
+from sless.domain.limits import LimitName, TenantLimits, defaults_of, limits_of, refusal_of
+from sless.domain.model import Kind, Tenant
 from sless.domain.ports import CodeStore, Waker
 from sless.domain.spec import SpecLimits
 from sless.errors import Code, SlessError
@@ -19,8 +21,6 @@ from sless.tokens import Caller
 
 T = TypeVar("T")
 
-DEFAULT_LIMITS = {"functions": 100, "services": 50, "triggers": 200, "jobs": 200}
-"""Resources per namespace; a tenant's own `limits` override them."""
 MERGE_SEC = 10.0
 MERGE_PAUSE_SEC = 0.02
 
@@ -48,16 +48,31 @@ class UseCaseParts:
         """An operator who acts for a namespace does not become its subject."""
         return self.store.tenants.ensure(namespace, caller.sub if caller.namespace == namespace else "")
 
-    def check_limit(self, tenant: Tenant, resource: str) -> None:
+    @functools.cached_property
+    def default_limits(self) -> dict[str, int]:
+        return defaults_of(self.settings)
+
+    def limits_of(self, tenant: Tenant | None) -> TenantLimits:
+        return limits_of(self.default_limits, tenant.limits if tenant else {})
+
+    def check_count(self, tenant: Tenant, name: LimitName) -> None:
         """Raises LIMIT_REACHED when one more would exceed the limit. Two parallel calls may both pass: the limit is not exact."""
-        limit = limits_of(tenant)[resource]
-        count = self.store.tenants.counts(tenant.namespace)[resource]
-        if count >= limit:
-            raise SlessError(Code.LIMIT_REACHED, f"limit of {resource} reached: expected at most {limit}, found {count} already")
+        self.limits_of(tenant).check(name, self.store.tenants.counts(tenant.namespace)[name])
+
+    def check_code(self, namespace: str, size_bytes: int) -> None:
+        """Before code is stored: raises LIMIT_REACHED."""
+        limits = self.limits_of(self.store.tenants.find(namespace))
+        limits.check(LimitName.CODE_BYTES, self.store.tenants.code_bytes(namespace), size_bytes)
+
+    def count_build(self, namespace: str) -> None:
+        """Before a version is created that will be built: raises TOO_MANY_REQUESTS."""
+        most = self.limits_of(self.store.tenants.find(namespace))[LimitName.BUILDS_PER_HOUR]
+        if not self.store.tenants.count_build(namespace, most):
+            now = clock.now()
+            raise refusal_of(LimitName.BUILDS_PER_HOUR, most, most, 3600 - now.minute * 60 - now.second)
 
 
-def limits_of(tenant: Tenant | None) -> dict[str, int]:
-    return DEFAULT_LIMITS | (tenant.limits if tenant else {})
+COUNTED: dict[Kind, LimitName] = {Kind.FUNCTION: LimitName.FUNCTIONS, Kind.SERVICE: LimitName.SERVICES, Kind.JOB: LimitName.JOBS}
 
 
 def etag_of(resource_id: str, generation: int) -> str:

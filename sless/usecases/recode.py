@@ -7,7 +7,7 @@ from sless.usecases.parts import UseCaseParts
 
 
 def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """None when there is no code yet; the next upload will use the new runtime."""
+    """None when there is no code yet; the next upload will use the new runtime. Its build is not limited: the new spec has been stored."""
     base = find_current(parts.store, workload)
     if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
         return None
@@ -16,13 +16,15 @@ def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
 
 def rebuild(parts: UseCaseParts, workload: Workload) -> Version | None:
     """A new version of the active code, built on the current runtime image; the old one serves until it is ready, and stays if it fails.
-    Returns an open build instead, as that uses the current image anyway. None: no version has ever become ready."""
+    Returns an open build instead, as that uses the current image anyway. None: no version has ever become ready.
+    Raises TOO_MANY_REQUESTS."""
     newest = parts.store.versions.find_newest(workload.id)
     if newest is not None and newest.state in OPEN_VERSION_STATES:
         return newest
     active = parts.store.versions.find(workload.id, workload.active_version) if workload.active_version else None
     if active is None:
         return None
+    parts.count_build(workload.namespace)
     return _insert(parts, workload, active, runtime=active.runtime, entrypoint=active.entrypoint)
 
 

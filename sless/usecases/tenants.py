@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sless import clock
 from sless.domain.audit import AuditEntry, Note
+from sless.domain.limits import LIMITS
 from sless.domain.model import Kind, Tenant
 from sless.domain.statistics import DayUsage
-from sless.errors import Code, Detail, Invalid, SlessError
+from sless.domain.validate import mistakes_of
+from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, limits_of
+from sless.usecases.parts import UseCaseParts
 
 USAGE_DAYS = 31
 
@@ -20,6 +23,15 @@ class Usage:
     counts: dict[str, int]
     limits: dict[str, int]
     days: list[DayUsage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsView:
+    """`own` are the values set for the tenant (None: the default), `limits` those in effect."""
+
+    namespace: str
+    own: dict[str, int | None]
+    limits: dict[str, int]
 
 
 class TenantUseCases:
@@ -35,9 +47,32 @@ class TenantUseCases:
 
     def list(self, caller: Caller, *, limit: int | None, after: str | None) -> list[Tenant]:
         """Of all tenants. Raises FORBIDDEN unless the caller is an operator."""
-        if not caller.operator:
-            raise SlessError(Code.FORBIDDEN, "namespaces: expected an operator (SLESS_OPERATOR_SUBS), found another subject")
+        caller.check_operator()
         return self._store.tenants.list(limit, after)
+
+    def limits(self, namespace: str) -> LimitsView:
+        """Raises NotFound for a namespace that does not exist."""
+        tenant = self._store.tenants.find(namespace)
+        if tenant is None:
+            raise NotFound("namespace", namespace)
+        return self._limits_view(tenant)
+
+    def set_limits(self, namespace: str, body: Any) -> LimitsView:
+        """Replaces the limits set for a namespace, which is created if necessary: limits that are missing or null have their default again.
+        What exceeds a lowered limit stays. Raises Invalid."""
+        if mistakes := mistakes_of("TenantLimits", body):
+            raise Invalid(*mistakes)
+        own = {str(name): body[name] for name in LIMITS if body.get(name) is not None}
+        tenant = self._store.tenants.set_limits(namespace, own)
+        self._parts.wake("routes", "instances", "builds", "runs")
+        return self._limits_view(tenant)
+
+    def _limits_view(self, tenant: Tenant) -> LimitsView:
+        own = {str(name): tenant.limits.get(name) for name in LIMITS}
+        return LimitsView(namespace=tenant.namespace, own=own, limits=dict(self._parts.limits_of(tenant).values))
+
+    def limits_in_effect(self, tenant: Tenant) -> dict[str, int]:
+        return dict(self._parts.limits_of(tenant).values)
 
     def delete(self, namespace: str, confirm: str | None) -> int:
         """Deletes everything in it; returns the number of resources. Raises Invalid unless `confirm` is the name. Instances stop later."""
@@ -69,5 +104,7 @@ class TenantUseCases:
         tenant = self._store.tenants.find(namespace)
         since = clock.now() - timedelta(days=USAGE_DAYS)
         return Usage(
-            counts=self._store.tenants.counts(namespace), limits=limits_of(tenant), days=self._store.history.usage(namespace, since)
+            counts=self._store.tenants.used(namespace),
+            limits=dict(self._parts.limits_of(tenant).values),
+            days=self._store.history.usage(namespace, since),
         )

@@ -8,6 +8,7 @@ from sless import clock
 from sless.config import Settings
 from sless.domain.addresses import find_literal, may_reach, parse_allowed
 from sless.domain.amqp import parse_broker_url, refusal_of
+from sless.domain.limits import LimitName
 from sless.domain.model import Kind, Run, Trigger, TriggerType
 from sless.domain.runs import fired_run
 from sless.domain.spec import Mode, check_event_size, run_event_of
@@ -28,7 +29,7 @@ class Triggers:
         parsed = parse_trigger(body)
         _check_broker(namespace, parsed, self._parts.settings)
         tenant = self._parts.ensure_tenant(caller, namespace)
-        self._parts.check_limit(tenant, "triggers")
+        self._parts.check_count(tenant, LimitName.TRIGGERS)
         secrets, key = _with_key(parsed)
         trigger = self._store.triggers.insert(
             namespace,

@@ -52,7 +52,8 @@ class Uploads:
         return workload
 
     def upload(self, namespace: str, kind: Kind, name: str, upload: Upload) -> Uploaded:
-        """Raises Invalid, TOO_LARGE, CONFLICT, STORAGE_FULL. The code is stored before the version that names it."""
+        """Raises Invalid, TOO_LARGE, CONFLICT, STORAGE_FULL, LIMIT_REACHED, TOO_MANY_REQUESTS. The code is stored before the
+        version that names it."""
         workload = self.check_target(namespace, kind, name)
         spec = workload.spec
         assert spec.runtime is not None and spec.entrypoint is not None
@@ -61,6 +62,8 @@ class Uploads:
         known = self._find_same(workload, package)
         if known is not None:
             return self._known(workload, known, code_hash)
+        self._parts.check_code(namespace, package.size_bytes)
+        self._parts.count_build(namespace)
         key = new_code_key(namespace, workload.id, package.sha256)
         self._parts.code.put(key, package.path)
         version = self._store.versions.insert(

@@ -10,7 +10,7 @@ from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, SlessError
 from sless.store import Store
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written
+from sless.usecases.parts import COUNTED, UseCaseParts, check_match, etag_of, merge_until_written
 from sless.usecases.recode import recode
 from sless.usecases.views import WorkloadView, view_workload, view_workloads
 
@@ -28,7 +28,7 @@ class Workloads:
         named = parse_function(body, kind=self._kind, limits=self._parts.spec_limits)
         tenant = self._parts.ensure_tenant(caller, namespace)
         make_way(self._store, self._store.workloads.find_callable(namespace, named.name))
-        self._parts.check_limit(tenant, f"{self._kind}s")
+        self._parts.check_count(tenant, COUNTED[self._kind])
         workload = self._store.workloads.insert(namespace, self._kind, named.name, named.spec)
         self._parts.wake("routes", "instances")
         return view_workload(self._store, workload)

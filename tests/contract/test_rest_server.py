@@ -89,7 +89,7 @@ def test_an_operator_does_not_become_the_owner_of_a_namespace(rest: Rest) -> Non
 def test_ensure_is_idempotent(rest: Rest) -> None:
     first = rest.post(f"/v1/namespaces/{rest.namespace}/ensure")
     assert first.json == rest.post(f"/v1/namespaces/{rest.namespace}/ensure").json
-    assert first.json["limits"] == {"functions": 100, "services": 50, "triggers": 200, "jobs": 200}
+    assert first.json["limits"].items() > {"functions": 100, "services": 50, "triggers": 200, "jobs": 200}.items()
 
 
 def test_delete_everything(rest: Rest) -> None:
@@ -111,7 +111,8 @@ def test_delete_everything(rest: Rest) -> None:
 
 
 def test_usage(rest: Rest) -> None:
-    assert rest.get(f"/v1/namespaces/{rest.namespace}/usage").json["counts"] == {"functions": 0, "services": 0, "jobs": 0, "triggers": 0}
+    counts = rest.get(f"/v1/namespaces/{rest.namespace}/usage").json["counts"]
+    assert {"functions", "services", "jobs", "triggers", "code_bytes"} < set(counts) and not any(counts.values())
     rest.function()
     add_calls(rest, calls=3, errors=1, gb_ms=2500)
     body = rest.get(f"/v1/namespaces/{rest.namespace}/usage").json
