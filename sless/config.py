@@ -33,6 +33,7 @@ OLDER_NAMES = {
 """Names that an earlier product used, and the settings that replace them."""
 CONSOLE_COOKIE_PREFIX = "sless_"
 """Functions on the console's host cannot set cookies with this prefix."""
+CONSOLE_COOKIE = CONSOLE_COOKIE_PREFIX + "token"
 _USER_INFO = re.compile(r"://[^/?#\s]*@")
 LATER_PREFIXES = ("LLM_",)
 """Prefixes of settings that are defined but not implemented yet. Accepted, so that one environment fits several releases."""

@@ -11,6 +11,7 @@ from sless import metrics
 from sless.asgi import health
 from sless.asgi.answers import answer_error
 from sless.asgi.calls import Calls
+from sless.asgi.console import is_console_call, rest_scope_of
 from sless.asgi.contexts import FindContext, send_context
 from sless.asgi.mount import Mount
 from sless.asgi.paths import FoundPath, PathKind, path_of
@@ -99,6 +100,8 @@ class Application:
 
         path_kind, status = PathKind.FLASK, 499
         try:
+            if is_console_call(scope):
+                scope = rest_scope_of(scope)
             found = path_of(scope["method"], scope["raw_path"], scope["query_string"])
             path_kind = found.path_kind
             status = await self._serve(scope, receive, send_on, found)

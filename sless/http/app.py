@@ -14,6 +14,7 @@ from sless.config import Settings
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
 from sless.errors import MAX_DETAILS, Code, Detail, Invalid, NotFound, SlessError
+from sless.http import console
 from sless.http.api_request import NOBODY, ApiRequest
 from sless.http.body import MAX_FORM_PARTS, MAX_FORM_TEXT_BYTES, UploadRequest
 from sless.http.errors import on_failure, on_http_error, on_sless_error
@@ -52,10 +53,11 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
     app.extensions["sless_openapi"] = json.dumps(document(OPERATIONS, settings.base_url()), ensure_ascii=False)
     app.extensions["sless_verifier"] = verifier
     for row in OPERATIONS:
-        if row.tag != "calls":
+        if row.tag != "calls" and not row.path.startswith("/funcs"):
             app.add_url_rule(
                 _rule_of(row.path), endpoint=row.id, methods=[row.method], view_func=_view_of(row, usecases, verifier, settings)
             )
+    console.register(app, usecases, settings)
     app.before_request(_begin)
     app.after_request(_finish)
     app.register_error_handler(SlessError, on_sless_error)

@@ -33,6 +33,8 @@ class Caller:
     sub: str
     namespace: str
     operator: bool = False
+    expires_at: float = 0.0
+    """When the token expires, in seconds since 1970; 0 without a token."""
 
     def check(self, namespace: str) -> None:
         """Raises FORBIDDEN unless the caller may access the namespace."""
@@ -107,7 +109,9 @@ class TokenVerifier:
             refuse(Code.TOKEN_MALFORMED, "the sub of the token is not valid Unicode")
         if size > MAX_SUB_BYTES:
             refuse(Code.UNAUTHORIZED, f"the sub of the token is too long: expected at most {MAX_SUB_BYTES} bytes, found {size}")
-        return Caller(sub=sub, namespace=ids.namespace_of(sub), operator=sub in self._settings.operator_subs)
+        return Caller(
+            sub=sub, namespace=ids.namespace_of(sub), operator=sub in self._settings.operator_subs, expires_at=float(claims["exp"])
+        )
 
 
 def _refusal_of(error: Exception, key: VerificationKey) -> SlessError:

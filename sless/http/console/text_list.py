@@ -1,9 +1,10 @@
-"""`/funcs`: lists everything in a namespace, as aligned text for terminals and as a simple page for browsers."""
+"""The list of a namespace as aligned text, for terminals."""
 
 from collections.abc import Sequence
 
 from sless.clock import rfc3339_of
 from sless.config import Settings
+from sless.domain.model import Phase
 from sless.http.serialize import call_url
 from sless.usecases.overview import OverviewItem
 
@@ -25,6 +26,11 @@ def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[st
         " ".join(item.message.split())[:200],
     )
     return {label: value for label, value in zip(_LABELS, values, strict=True) if value}
+
+
+def sorted_for_text(items: Sequence[OverviewItem]) -> list[OverviewItem]:
+    """What is active comes first."""
+    return sorted(items, key=lambda item: item.active is None or item.phase in (Phase.FAILED, Phase.DELETING))
 
 
 def text_of(items: Sequence[OverviewItem], namespace: str, settings: Settings) -> str:

@@ -1,0 +1,78 @@
+"""The table of pages, and their registration with Flask."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from flask import Flask, Response, g, request, send_from_directory
+
+from sless import assets
+from sless.config import Settings
+from sless.domain.model import Kind
+from sless.domain.schemas import NAME_PATTERN
+from sless.errors import NotFound, SlessError
+from sless.http.console import listing, signing, workload
+from sless.http.console.request import Page, PageRequest, static_version, wanted_texts, wants_page
+from sless.http.errors import error_response
+from sless.usecases import Usecases
+
+_NAME = re.compile(NAME_PATTERN)
+_YEAR_SEC = 365 * 86400
+
+
+def unknown(req: PageRequest) -> Response:
+    raise NotFound("page", request.path[:80])
+
+
+PAGES: tuple[Page, ...] = (
+    *signing.PAGES,
+    *listing.PAGES,
+    *workload.PAGES,
+    Page(rule="/funcs/<ns>/<path:rest>", view=unknown),
+)
+
+
+def register(app: Flask, usecases: Usecases, settings: Settings) -> None:
+    for page in PAGES:
+        endpoint = f"{page.method} {page.rule}"
+        app.add_url_rule(page.rule, endpoint=endpoint, methods=[page.method], view_func=_view_of(page, usecases, settings))
+    app.add_url_rule("/static/v-<tag>/<path:filename>", endpoint="versioned", view_func=_versioned)
+
+
+def _versioned(tag: str, filename: str) -> Response:
+    """A page of another version (before an upgrade, or of another replica) gets today's files, but does not keep them."""
+    current = tag == static_version()
+    response = send_from_directory(assets.static_dir(), filename, max_age=_YEAR_SEC if current else 0)
+    if current:
+        response.cache_control.public, response.cache_control.immutable = True, True
+    return response
+
+
+def _view_of(page: Page, usecases: Usecases, settings: Settings) -> Callable[..., Response]:
+    def serve(**args: Any) -> Response:
+        req = PageRequest(usecases=usecases, settings=settings, texts=wanted_texts(), args=args)
+        try:
+            if not page.open:
+                req = req.require_session()
+            if "ns" in args:
+                req = req.in_namespace(args["ns"])
+            _check(args)
+            return page.view(req)
+        except SlessError as error:
+            return _failed(req, error)
+
+    return serve
+
+
+def _check(args: dict[str, Any]) -> None:
+    if "kind" in args and args["kind"] not in list(Kind):
+        raise NotFound("page", request.path[:80])
+    if "name" in args and not _NAME.fullmatch(args["name"]):
+        raise NotFound(args.get("kind", "resource"), args["name"][:80])
+
+
+def _failed(req: PageRequest, error: SlessError) -> Response:
+    g.error_code = str(error.code)
+    if not wants_page():
+        return error_response(error)
+    return signing.sign_in_page(req, error) if error.status == 401 else signing.error_page(req, error)

@@ -1,0 +1,184 @@
+"""What the view of a page gets, and how it renders: Jinja templates, texts, formats."""
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Response, request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sless import assets
+from sless._version import __version__
+from sless.clock import rfc3339_of
+from sless.config import Settings
+from sless.http.console.session import Session, current_session
+from sless.http.console.texts import LANGUAGES, Texts, texts_of
+from sless.tokens import Caller
+from sless.usecases import Usecases
+
+LANGUAGE_COOKIE = "sless_language"
+THEME_COOKIE = "sless_theme"
+THEMES = ("auto", "light", "dark")
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *(f"{name} 'self'" for name in ("script-src", "style-src", "connect-src", "form-action")),
+        "img-src 'self' blob:",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """`namespace` is that of the path, checked. `session` None: nobody is signed in."""
+
+    usecases: Usecases
+    settings: Settings
+    texts: Texts
+    session: Session | None = None
+    namespace: str = ""
+    args: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def caller(self) -> Caller:
+        assert self.session is not None
+        return self.session.caller
+
+    def require_session(self) -> "PageRequest":
+        """Raises a 401 if nobody is signed in."""
+        return replace(self, session=current_session())
+
+    def in_namespace(self, namespace: str) -> "PageRequest":
+        """Raises FORBIDDEN."""
+        self.caller.check(namespace)
+        return replace(self, namespace=namespace)
+
+    def as_caller(self, caller: Caller) -> "PageRequest":
+        """Of a token that is not in the cookie."""
+        return replace(self, session=Session(caller=caller, key=""), namespace=caller.namespace)
+
+    def anonymous(self) -> "PageRequest":
+        return replace(self, session=None, namespace="")
+
+    def text(self, key: str, **values: object) -> str:
+        return self.texts.text(key, **values)
+
+    def page(self, template: str, *, title: str, module: str = "", status: int = 200, **values: Any) -> Response:
+        """`module` names the script of the page and the group of its texts that the script gets."""
+        caller = self.session.caller if self.session else None
+        shown = {
+            "t": self.texts.text,
+            "tn": self.texts.count,
+            "find_text": self.texts.find,
+            "title": title,
+            "module": module,
+            "language": self.texts.language,
+            "languages": LANGUAGES,
+            "theme": theme_of(),
+            "caller": caller,
+            "expires": datetime.fromtimestamp(caller.expires_at, UTC) if caller else None,
+            "namespace": self.namespace,
+            "base": f"/funcs/{self.namespace}",
+            "static": f"/static/v-{static_version()}/console",
+            "version": __version__,
+            "path": request.path,
+            "data": self._data_of(module),
+        }
+        html = environment().get_template(template).render(shown | values)
+        response = Response(html, status, content_type="text/html; charset=utf-8")
+        response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+    def _data_of(self, module: str) -> dict[str, Any]:
+        """The JSON block that scripts read."""
+        groups = {name: self.texts.groups[name] for name in ("ui", module) if name in self.texts.groups}
+        return {
+            "namespace": self.namespace,
+            "key": self.session.key if self.session else "",
+            "language": self.texts.language,
+            "texts": groups,
+        }
+
+
+View = Callable[[PageRequest], Response]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A row of the table of pages. `rule` uses Flask's syntax; a part `<ns>` is a namespace, which must be the caller's. `open`: shown to
+    anybody."""
+
+    rule: str
+    view: View
+    open: bool = False
+    method: str = "GET"
+
+
+@functools.cache
+def environment() -> Environment:
+    """Undefined names are errors. Templates come through the package, which may be a zip."""
+    made = Environment(
+        loader=PackageLoader("sless.http.console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(iso=rfc3339_of, minute=minute_of, ms=milliseconds_of, bytes=bytes_of)
+    return made
+
+
+@functools.cache
+def static_version() -> str:
+    """Hash of all files of the console: part of their path, so that browsers may cache them forever."""
+    folder = assets.static_dir() / "console"
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def wanted_texts() -> Texts:
+    """By the cookie of the switch, else by Accept-Language, else English."""
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    if chosen not in LANGUAGES:
+        chosen = request.accept_languages.best_match(list(LANGUAGES), default="en") or "en"
+    return texts_of(chosen)
+
+
+def wants_page() -> bool:
+    """Whether the client prefers HTML; curl does not."""
+    return request.accept_mimetypes.best_match(("text/plain", "text/html"), default="text/plain") == "text/html"
+
+
+def theme_of() -> str:
+    chosen = request.cookies.get(THEME_COOKIE, "")
+    return chosen if chosen in THEMES else "auto"
+
+
+def minute_of(moment: datetime) -> str:
+    """`2026-01-31 09:26 UTC`"""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def milliseconds_of(duration_ms: float | None) -> str:
+    if duration_ms is None:
+        return "–"
+    if duration_ms < 1000:
+        return f"{duration_ms:.3g} ms"
+    return f"{duration_ms / 1000:.3g} s"
+
+
+def bytes_of(size: int) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size = size / 1024  # type: ignore[assignment]
+    return f"{size:.3g} GB"

@@ -1,0 +1,61 @@
+// Alive on every page: menus, copy buttons, times in the reader's zone.
+import { t, page } from './page.js';
+
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll('details.menu[open]')) if (menu !== except) menu.open = false;
+}
+
+document.addEventListener('click', (event) => {
+  closeMenus(event.target.closest('details.menu'));
+  const button = event.target.closest('[data-copy]');
+  if (button) copy(button);
+});
+document.addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape') return;
+  const open = document.querySelector('details.menu[open]');
+  closeMenus(null);
+  open?.querySelector('summary').focus();
+});
+
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+  } catch {
+    selectText(button.parentElement.querySelector('code, pre') ?? button.parentElement); // without https there is no clipboard
+    return;
+  }
+  button.classList.add('done');
+  if (page.texts.ui) toast(t('ui.copied'));
+  setTimeout(() => button.classList.remove('done'), 1500);
+}
+
+function selectText(element) {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  const selection = getSelection();
+  selection.removeAllRanges();
+  selection.addRange(range);
+}
+
+// A short message that goes away by itself; `bad` ones stay until they are clicked.
+export function toast(text, { bad = false } = {}) {
+  const note = document.createElement('div');
+  note.className = bad ? 'toast bad' : 'toast';
+  note.textContent = text;
+  note.addEventListener('click', () => note.remove());
+  document.getElementById('toasts').append(note);
+  if (!bad) setTimeout(() => note.remove(), 2500);
+}
+
+const clock = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'short' });
+
+export function localTimes(root = document) {
+  for (const time of root.querySelectorAll('time[data-time]')) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.getTime())) continue;
+    time.textContent = clock.format(moment);
+    time.title = time.dateTime;
+  }
+}
+
+localTimes();

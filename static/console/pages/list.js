@@ -1,0 +1,2 @@
+// The list of a namespace.
+import '../core/frame.js';

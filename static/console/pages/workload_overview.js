@@ -1,0 +1,2 @@
+// The overview of one function, service or job.
+import '../core/frame.js';

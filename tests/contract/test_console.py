@@ -1,0 +1,202 @@
+"""Pages of the console without a browser: signing in, languages, the list as text, older links."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sless.domain.model import VersionState
+from sless.http.console.texts import LANGUAGES, form_of, texts_of
+from sless.tokens.console import CODE_SEC, create_code, key_of
+from tests.contract.rest_harness import OPERATOR, Rest
+
+PAGE = {"Accept": "text/html,application/xhtml+xml"}
+LOCAL = {"REMOTE_ADDR": "127.0.0.1"}
+
+
+def test_funcs_as_text(rest: Rest) -> None:
+    rest.function(description="x")
+    rest.function("web", "service")
+    rest.built()
+    rest.post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/5 * * * *"})
+    rest.post(
+        "triggers",
+        {"name": "in", "type": "event", "function_ref": "hello", "queue": "orders", "amqp_url": "amqp://mq.example.org", "enabled": False},
+    )
+    rest.post("jobs", {"name": "job", "function_ref": "hello"})
+    text = rest.get("/funcs").text
+    blocks = text.split("\n\n")
+    assert [block.splitlines()[0] for block in blocks] == ["hello", "web", "job", "total 3: 1 function, 1 service, 1 job"]
+    for shown in (
+        "phase",
+        "Ready",
+        "version 1",
+        "*/5 * * * * UTC",
+        "orders (off)",
+        "runtime",
+        "python3.11",
+        "created",
+        "built",
+        f"/fn/{rest.namespace}/web",
+    ):
+        assert shown in text
+    columns = {line.index(line.split(maxsplit=1)[1]) for block in blocks[:-1] for line in block.splitlines()[1:]}
+    assert len(columns) == 1
+    assert rest.get("/funcs", sub=None).json["code"] == "token_missing"
+    assert rest.get("/funcs", sub="bob").text == "total 0\n"
+    assert "hello" in rest.get(f"/funcs?ns={rest.namespace}", sub=OPERATOR).text
+    assert rest.get(f"/funcs?ns={rest.namespace}", sub="bob").status_code == 403
+    assert rest.get("/funcs?ns=nope", sub=OPERATOR).status_code == 404
+
+
+def test_active_ones_come_first(rest: Rest) -> None:
+    for name in ("aaa", "bbb"):
+        rest.function(name)
+    rest.built("bbb")
+    blocks = rest.get(f"/funcs/{rest.namespace}").text.split("\n\n")
+    assert [block.splitlines()[0] for block in blocks[:2]] == ["bbb", "aaa"]
+
+
+def test_the_token_of_a_link_moves_into_a_cookie(rest: Rest) -> None:
+    rest.function()
+    answer = rest.get(f"/funcs?token={rest.token()}", sub=None, headers=PAGE)
+    cookie = answer.headers["Set-Cookie"]
+    assert answer.status_code == 303 and answer.headers["Location"] == f"/funcs/{rest.namespace}"
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Path=/funcs;" in cookie and "Secure" not in cookie
+    assert 3500 < int(re.search(r"Max-Age=(\d+)", cookie)[1]) <= 3600, "until the token expires"
+    listed = rest.get(f"/funcs/{rest.namespace}", sub=None, headers=PAGE)
+    assert listed.status_code == 200 and rest.token() not in listed.text and key_of(rest.token()) in listed.text
+    assert "'unsafe-inline'" not in listed.headers["Content-Security-Policy"]
+    # Other clients get the list right away.
+    text = rest.get(f"/funcs?token={rest.token('bob')}", sub=None, headers={"Accept": "*/*"})
+    assert (text.status_code, text.text) == (200, "total 0\n") and "Set-Cookie" not in text.headers
+    assert rest.get("/funcs?token=x.y.z", sub=None).json["code"] == "token_malformed"
+    secure = Rest(rest.store, rest.settings.data_dir, external_url="https://fn.example.org")
+    assert "Secure" in secure.get(f"/funcs?token={secure.token()}", sub=None, headers=PAGE).headers["Set-Cookie"]
+
+
+def test_signing_in_with_the_form(rest: Rest) -> None:
+    wrong = rest.post("/funcs/login", data={"token": "x.y.z"}, sub=None, headers=PAGE)
+    assert wrong.status_code == 401 and "x.y.z" not in wrong.text and "Set-Cookie" not in wrong.headers
+    foreign = rest.post("/funcs/login", data={"token": rest.token()}, sub=None, headers={"Sec-Fetch-Site": "cross-site"})
+    assert foreign.status_code == 403
+    wanted = f"/funcs/{rest.namespace}/functions/hello"
+    right = rest.post("/funcs/login", data={"token": rest.token(), "next": wanted}, sub=None)
+    assert (right.status_code, right.headers["Location"]) == (303, wanted)
+    for next_ in ("//evil.example.org/", "https://evil.example.org", "/funcs/\\evil", "/funcs//evil.example.org", "/v1/whoami"):
+        target = rest.post("/funcs/login", data={"token": rest.token(), "next": next_}, sub=None).headers["Location"]
+        assert target == f"/funcs/{rest.namespace}", next_
+    rest.post("/funcs/logout", sub=None)
+    assert rest.get("/funcs", sub=None, headers=PAGE).status_code == 401
+
+
+def test_the_cookie_is_only_for_pages_that_the_browser_opens_itself(rest: Rest) -> None:
+    rest.get(f"/funcs?token={rest.token()}", sub=None, headers=PAGE)
+    for dest, status in (("document", 200), ("empty", 401), ("iframe", 401), ("object", 401)):
+        answer = rest.get(f"/funcs/{rest.namespace}", sub=None, headers=PAGE | {"Sec-Fetch-Dest": dest})
+        assert answer.status_code == status, dest
+        assert (key_of(rest.token()) in answer.text) == (status == 200)
+    assert rest.get("functions", sub=None).status_code == 401
+
+
+def test_a_code_signs_in_once_on_this_machine(rest: Rest) -> None:
+    code = create_code(rest.settings, "carol")
+    far = rest.get(f"/funcs?code={code}", sub=None, headers=PAGE, environ_base={"REMOTE_ADDR": "192.0.2.7"})
+    assert far.status_code == 403
+    proxied = rest.get(f"/funcs?code={code}", sub=None, headers=PAGE | {"X-Forwarded-For": "192.0.2.7"}, environ_base=LOCAL)
+    assert proxied.status_code == 403
+    first = rest.get(f"/funcs?code={code}", sub=None, headers=PAGE, environ_base=LOCAL)
+    assert first.status_code == 303 and "HttpOnly" in first.headers["Set-Cookie"]
+    assert rest.get(first.headers["Location"], sub=None, headers=PAGE).status_code == 200
+    again = rest.get(f"/funcs?code={code}", sub=None, headers=PAGE, environ_base=LOCAL)
+    assert again.status_code == 401 and "used already" in again.text and "Set-Cookie" not in again.headers
+    assert not any((rest.settings.data_dir / "console-codes").iterdir())
+
+
+def test_a_code_expires(rest: Rest) -> None:
+    code = create_code(rest.settings, "carol")
+    (path,) = (rest.settings.data_dir / "console-codes").iterdir()
+    assert path.stat().st_mode & 0o077 == 0 and code not in path.read_text() + path.name
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"expires_at": content["expires_at"] - CODE_SEC - 1}))
+    answer = rest.get(f"/funcs?code={code}", sub=None, headers=PAGE, environ_base=LOCAL)
+    assert answer.status_code == 401 and "Set-Cookie" not in answer.headers
+
+
+def test_pages_of_another_namespace_are_refused(rest: Rest) -> None:
+    rest.get(f"/funcs?token={rest.token('bob')}", sub=None, headers=PAGE)
+    answer = rest.get(f"/funcs/{rest.namespace}", sub=None, headers=PAGE)
+    assert answer.status_code == 403 and "text/html" in answer.content_type
+    assert rest.get(f"/funcs/{rest.namespace}/functions/hello", sub=None, headers=PAGE).status_code == 403
+
+
+def test_pages_escape_user_text(rest: Rest) -> None:
+    rest.function(description="<script>alert(2)</script>")
+    rest.built(state=VersionState.FAILED, message="<script>alert(1)</script>")
+    for path in (f"/funcs/{rest.namespace}", f"/funcs/{rest.namespace}/functions/hello"):
+        assert "<script>alert" not in rest.get(path, headers=PAGE).text
+
+
+def test_unknown_pages_are_pages_too(rest: Rest) -> None:
+    for path in ("functions/nope", "widgets/x", "functions/Bad%20Name", "functions/x/y/z"):
+        answer = rest.get(f"/funcs/{rest.namespace}/{path}", headers=PAGE)
+        assert answer.status_code == 404 and "text/html" in answer.content_type, path
+    assert rest.get(f"/funcs/{rest.namespace}/functions/nope").json["code"] == "not_found"
+
+
+def test_languages(rest: Rest) -> None:
+    shown = [
+        rest.get("/funcs", sub=None, headers=PAGE | {"Accept-Language": wanted}).text
+        for wanted in ("ru-RU,ru;q=0.9", "en", "de", "de, ru;q=0.5")
+    ]
+    assert ["<h1>Вход</h1>" in text for text in shown] == [True, False, False, True]
+    assert '<html lang="ru"' in shown[0] and '<html lang="en"' in shown[2]
+    rest.post("/funcs/preferences", data={"language": "ru", "theme": "dark"}, sub=None)
+    chosen = rest.get("/funcs", sub=None, headers=PAGE | {"Accept-Language": "en"}).text
+    assert "<h1>Вход</h1>" in chosen and 'data-theme="dark"' in chosen
+
+
+def test_the_languages_have_the_same_texts() -> None:
+    english, russian = (texts_of(language).groups for language in LANGUAGES)
+    assert {group: set(texts) for group, texts in english.items()} == {group: set(texts) for group, texts in russian.items()}
+    for group, texts in english.items():
+        for name, text in texts.items():
+            other = russian[group][name]
+            assert isinstance(other, list) == isinstance(text, list), f"{group}.{name}"
+            if isinstance(text, list):
+                assert (len(text), len(other)) == (2, 3), f"{group}.{name}"
+                continue
+            assert set(re.findall(r"{\w+}", text)) == set(re.findall(r"{\w+}", other)), f"{group}.{name}"
+
+
+def test_every_text_is_used(repository: Path) -> None:
+    """A text is named in a template, a module or a script; those with computed names are grouped by what they describe."""
+    folders = ("sless/http/console", "static/console")
+    sources = "".join(
+        path.read_text() for folder in folders for path in (repository / folder).rglob("*.*") if path.suffix in (".py", ".html", ".js")
+    )
+    computed = {"phases", "kinds", "errors", "frame", "statuses"}
+    unused = [
+        f"{group}.{name}"
+        for group, texts in texts_of("en").groups.items()
+        if group not in computed
+        for name in texts
+        if f"{group}.{name}" not in sources
+    ]
+    assert not unused
+
+
+@pytest.mark.parametrize(("number", "form"), [(1, 0), (21, 0), (2, 1), (34, 1), (5, 2), (11, 2), (12, 2), (100, 2), (0, 2)])
+def test_russian_plurals(number: int, form: int) -> None:
+    assert form_of("ru", number) == form
+
+
+def test_files_are_kept_by_browsers_and_change_their_path(rest: Rest) -> None:
+    text = rest.get("/funcs", sub=None, headers=PAGE).text
+    path = re.search(r'href="(/static/v-\w+/console/console.css)"', text)[1]
+    answer = rest.get(path, sub=None)
+    assert answer.status_code == 200 and "immutable" in answer.headers["Cache-Control"]
+    other = rest.get(re.sub(r"v-\w+", "v-0", path), sub=None)
+    assert other.status_code == 200 and "immutable" not in other.headers["Cache-Control"]
+    assert rest.get("/static/v-0/../../setup.cfg", sub=None).status_code == 404
