@@ -32,9 +32,14 @@ def error_response(error: SlessError) -> Response:
     if error.retry_after_sec is not None:
         response.headers["Retry-After"] = str(error.retry_after_sec)
     if error.status == 401:
-        known = "" if error.code is Code.TOKEN_MISSING else ', error="invalid_token"'
-        response.headers["WWW-Authenticate"] = f'Bearer realm="sless"{known}'
+        response.headers["WWW-Authenticate"] = challenge_of(error)
     return response
+
+
+def challenge_of(error: SlessError) -> str:
+    """The value of WWW-Authenticate."""
+    known = "" if error.code is Code.TOKEN_MISSING else ', error="invalid_token"'
+    return f'Bearer realm="sless"{known}'
 
 
 def on_sless_error(error: SlessError) -> Response:

@@ -79,6 +79,7 @@ def test_the_token_of_a_link_moves_into_a_cookie(rest: Rest) -> None:
 def test_signing_in_with_the_form(rest: Rest) -> None:
     wrong = rest.post("/funcs/login", data={"token": "x.y.z"}, sub=None, headers=PAGE)
     assert wrong.status_code == 401 and "x.y.z" not in wrong.text and "Set-Cookie" not in wrong.headers
+    assert "invalid_token" in wrong.headers["WWW-Authenticate"], "counts as a failed attempt"
     foreign = rest.post("/funcs/login", data={"token": rest.token()}, sub=None, headers={"Sec-Fetch-Site": "cross-site"})
     assert foreign.status_code == 403
     wanted = f"/funcs/{rest.namespace}/functions/hello"

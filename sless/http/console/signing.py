@@ -17,6 +17,7 @@ from sless.http.console.session import (
     verifier,
 )
 from sless.http.console.texts import LANGUAGES
+from sless.http.errors import challenge_of
 
 _YEAR_SEC = 365 * 86400
 
@@ -65,7 +66,7 @@ def preferences(req: PageRequest) -> Response:
 def sign_in_page(req: PageRequest, error: SlessError) -> Response:
     """401. The reason is not shown when there simply was no token."""
     wanted = request.form.get("next", "") if request.method == "POST" else request.path
-    return req.anonymous().page(
+    response = req.anonymous().page(
         "sign_in.html",
         title=req.text("sign_in.title"),
         status=401,
@@ -74,6 +75,8 @@ def sign_in_page(req: PageRequest, error: SlessError) -> Response:
         own_tokens=req.settings.auth_mode in ("local", "secret"),
         local=req.settings.auth_mode == "local" and is_this_machine(),
     )
+    response.headers["WWW-Authenticate"] = challenge_of(error)  # by which `asgi` counts failed attempts
+    return response
 
 
 def error_page(req: PageRequest, error: SlessError) -> Response:
