@@ -65,11 +65,16 @@ class PageRequest:
     def anonymous(self) -> "PageRequest":
         return replace(self, session=None, namespace="")
 
+    @property
+    def base(self) -> str:
+        """Path of the namespace's list."""
+        return f"/funcs/{self.namespace}"
+
     def text(self, key: str, **values: object) -> str:
         return self.texts.text(key, **values)
 
     def page(self, template: str, *, title: str, module: str = "", status: int = 200, **values: Any) -> Response:
-        """`module` names the script of the page and the group of its texts that the script gets."""
+        """`module` names the script of the page and the group of its texts that the script gets, with the values `data`."""
         caller = self.session.caller if self.session else None
         shown = {
             "t": self.texts.text,
@@ -83,11 +88,11 @@ class PageRequest:
             "caller": caller,
             "expires": datetime.fromtimestamp(caller.expires_at, UTC) if caller else None,
             "namespace": self.namespace,
-            "base": f"/funcs/{self.namespace}",
+            "base": self.base,
             "static": f"/static/v-{static_version()}/console",
             "version": __version__,
             "path": request.path,
-            "data": self._data_of(module),
+            "script_data": self._data_of(module) | {"data": values.pop("data", {})},
         }
         html = environment().get_template(template).render(shown | values)
         response = Response(html, status, content_type="text/html; charset=utf-8")
@@ -96,7 +101,7 @@ class PageRequest:
 
     def _data_of(self, module: str) -> dict[str, Any]:
         """The JSON block that scripts read."""
-        groups = {name: self.texts.groups[name] for name in ("ui", module) if name in self.texts.groups}
+        groups = {name: self.texts.groups[name] for name in ("ui", "phases", "statuses", module) if name in self.texts.groups}
         return {
             "namespace": self.namespace,
             "key": self.session.key if self.session else "",

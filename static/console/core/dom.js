@@ -22,6 +22,17 @@ function filled(element, attributes, children) {
   return element;
 }
 
+const ICONS = {
+  copy: 'M7 7h9v9H7zM13 7V4H4v9h3',
+  trash: 'M4 6h12M8 6V4h4v2M6 6l.7 10h6.6L14 6',
+  close: 'm5 5 10 10M15 5 5 15',
+};
+
+export function icon(name) {
+  const drawing = { fill: 'none', stroke: 'currentColor', 'stroke-width': 1.6, 'stroke-linecap': 'round', 'stroke-linejoin': 'round' };
+  return svg('svg', { class: 'icon', viewBox: '0 0 20 20', 'aria-hidden': 'true', ...drawing }, svg('path', { d: ICONS[name] }));
+}
+
 export function badge(phase, text) {
   return el('span', { class: `badge phase-${phase.toLowerCase()}` }, el('span', { class: 'dot', 'aria-hidden': 'true' }), text);
 }

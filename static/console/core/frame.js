@@ -1,5 +1,6 @@
 // Alive on every page: menus, copy buttons, times in the reader's zone.
-import { t, page } from './page.js';
+import { t } from './page.js';
+import { showTimes } from './time.js';
 
 function closeMenus(except) {
   for (const menu of document.querySelectorAll('details.menu[open]')) if (menu !== except) menu.open = false;
@@ -25,7 +26,7 @@ async function copy(button) {
     return;
   }
   button.classList.add('done');
-  if (page.texts.ui) toast(t('ui.copied'));
+  toast(t('ui.copied'));
   setTimeout(() => button.classList.remove('done'), 1500);
 }
 
@@ -47,15 +48,4 @@ export function toast(text, { bad = false } = {}) {
   if (!bad) setTimeout(() => note.remove(), 2500);
 }
 
-const clock = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'short' });
-
-export function localTimes(root = document) {
-  for (const time of root.querySelectorAll('time[data-time]')) {
-    const moment = new Date(time.dateTime);
-    if (Number.isNaN(moment.getTime())) continue;
-    time.textContent = clock.format(moment);
-    time.title = time.dateTime;
-  }
-}
-
-localTimes();
+showTimes();

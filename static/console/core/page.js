@@ -1,7 +1,7 @@
-// What the server tells the page's script: namespace, key of the session, language, texts.
+// What the server tells the page's script: namespace, key of the session, language, texts, and `data` of this page.
 
 const block = document.getElementById('page-data');
-export const page = block ? JSON.parse(block.textContent) : { namespace: '', key: '', language: 'en', texts: {} };
+export const page = block ? JSON.parse(block.textContent) : { namespace: '', key: '', language: 'en', texts: {}, data: {} };
 
 // The text of `group.name`, with {placeholders} filled in.
 export function t(key, values = {}) {

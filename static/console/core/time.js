@@ -1,0 +1,31 @@
+// Times for people, in their language and zone.
+import { page } from './page.js';
+
+const relative = new Intl.RelativeTimeFormat(page.language, { numeric: 'auto', style: 'short' });
+const exact = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'short' });
+const STEPS = [['second', 60], ['minute', 60], ['hour', 24], ['day', 30], ['month', 12], ['year', Infinity]];
+
+// "3 min. ago", "in 2 hr."
+export function ago(moment, now = Date.now()) {
+  let amount = (new Date(moment).getTime() - now) / 1000;
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(amount) < size) return relative.format(Math.round(amount), unit);
+    amount /= size;
+  }
+  return '';
+}
+
+export const clock = (moment) => exact.format(new Date(moment));
+
+// Fills <time data-ago> and <time data-time> elements; call it for those that a script adds.
+export function showTimes(root = document) {
+  for (const item of root.querySelectorAll('time[data-ago], time[data-time]')) {
+    const moment = new Date(item.dateTime);
+    if (Number.isNaN(moment.getTime())) continue;
+    const text = 'ago' in item.dataset ? ago(moment) : clock(moment);
+    if (item.textContent !== text) item.textContent = text;
+    item.title ||= 'ago' in item.dataset ? clock(moment) : item.dateTime;
+  }
+}
+
+setInterval(() => showTimes(), 15_000);
