@@ -14,7 +14,8 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate
 WORKERS ?= 3
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
-PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+# Without bytecode, each worker would compile all tests again.
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 .PHONY: help
 help: ## list the targets

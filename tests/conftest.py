@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
-LONGEST_FIRST = ("minutes", "replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events", "bench")
+LONGEST_FIRST = ("replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events", "bench")
 """Groups that take a minute or more; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})
 SERVERS = frozenset({"product", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server"})

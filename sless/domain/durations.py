@@ -60,7 +60,7 @@ class Durations:
     empty_namespace_sec: float = 60.0
     """How long an empty tenant namespace is kept, so that a function created soon after reuses it."""
     orphan_sec: float = 120.0
-    """How old an object that nothing needs must be before it is deleted."""
+    """How long an object must have been without use before it is deleted."""
     refused_run_sec: float = 15.0
     """How long a run may be kept from starting before it fails: pulls are retried, quota is given back."""
     flush_sec: float = 2.0

@@ -86,7 +86,7 @@ class Stage:
 def stage(kube_cluster: KubeCluster) -> Iterator[Stage]:
     kube_cluster.apply(PULL)
     harness = KubeHarness(
-        Durations(cache_sec=0.3, idle_look_sec=0.3, orphan_sec=30.0),
+        Durations(cache_sec=0.3, idle_look_sec=0.3, orphan_sec=1.0),
         kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test",
     )  # fmt: skip
     try:
@@ -251,5 +251,5 @@ def test_ingresses_follow_the_setting(stage):
     change("other.test")
     wait_until(lambda: stage.tick() or hosts() == [f"{label}.other.test"], "the new host")
     change("")
-    wait_until(lambda: stage.tick() or hosts() == [], "no Ingress", 90)
+    wait_until(lambda: stage.tick() or hosts() == [], "no Ingress", 30)
     assert stage.harness.endpoints(stage.revision)

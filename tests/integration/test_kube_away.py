@@ -23,7 +23,7 @@ from tests.services.product import Product, Tenant, wait_until
 from tests.services.registry import RegistryServer
 from tests.services.s3 import S3Server
 
-AWAY_SEC = 65 if "TEST_SOAK_MESSAGES" in os.environ else 8
+AWAY_SEC = 65 if "TEST_SOAK_MESSAGES" in os.environ else 5
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(6 * AWAY_SEC + 240)]
 HELLO = "def handle(event):\n    return {'hello': event}\n"
 SLEEPS = "import time\ndef handle(event):\n    time.sleep(float(event['sec']))\n    return event['sec']\n"

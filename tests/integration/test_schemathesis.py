@@ -17,6 +17,8 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import load_all_checks, not_a_server_error
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from sless.config import Settings
@@ -132,14 +134,27 @@ def raw(context: Any, value: Any) -> Any:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-schema = schemathesis.openapi.from_dict(prepared_document())
+DOCUMENT = prepared_document()
+LABELS = [f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods]
 
 
-@schema.parametrize()
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return schemathesis.openapi.from_dict(DOCUMENT)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_api(case: Any, running: Running) -> None:
+@pytest.mark.parametrize("label", LABELS)
+def test_api(label: str, schema: Any, running: Running) -> None:
+    """Not with `schema.parametrize`, which generates all requests during collection: ten seconds in each worker, also for other tests."""
+    operation = schema.find_operation_by_label(label)
+    run = build_operation_test(config=schema.config, operation=operation, test_func=check, given_kwargs={}, feedback=FeedbackSources())
+    run(running=running)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+def check(case: Any, running: Running) -> None:
     response = case.call(base_url=running.url, headers=running.headers, timeout=60)
     # Below /fn, handlers accept any method, even ones that OpenAPI cannot describe.
     any_method = case.operation.path.startswith("/fn")

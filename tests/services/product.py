@@ -15,13 +15,14 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import requests
 
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.ids import namespace_of
 from sless.tokens import issue_token
 
@@ -65,8 +66,10 @@ class Place:
         self.environ = os.environ | {"SLESS_DATA_DIR": str(self.data_dir), "SLESS_RUN_DIR": str(self.run_dir), "PYTHONUNBUFFERED": "1"}
 
     def popen(self, *arguments: str, **options) -> "subprocess.Popen[str]":
-        command = [sys.executable, str(ROOT / "sless.py"), *arguments]
-        return subprocess.Popen(command, env=self.environ, text=True, stdin=subprocess.DEVNULL, **options)
+        return self.popen_python(str(ROOT / "sless.py"), *arguments, **options)
+
+    def popen_python(self, *arguments: str, **options) -> "subprocess.Popen[str]":
+        return subprocess.Popen([sys.executable, *arguments], env=self.environ, text=True, stdin=subprocess.DEVNULL, **options)
 
     def run(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, str(ROOT / "sless.py"), *arguments]
@@ -117,9 +120,10 @@ class Product:
     """`sless serve` in a place: can be started, ended, killed and started again. `port` 0 is a free one. `preexec` runs in the
     child before exec."""
 
-    def __init__(self, place: Place, **environ: str) -> None:
+    def __init__(self, place: Place, durations: Durations | None = None, **environ: str) -> None:
         self.place = place
         self.place.environ |= environ
+        self.durations = durations
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
         self.port = 0
@@ -132,7 +136,12 @@ class Product:
     def begin(self, preexec: Callable[[], None] | None = None) -> None:
         self.state_file.unlink(missing_ok=True)
         with open(self.log_file, "a") as log:
-            self.process = self.place.popen("serve", "--port", str(self.port), stdout=log, stderr=log, preexec_fn=preexec)
+            options: dict[str, Any] = {"stdout": log, "stderr": log, "preexec_fn": preexec}
+            if self.durations is None:
+                self.process = self.place.popen("serve", "--port", str(self.port), **options)
+            else:
+                self.place.environ["TEST_DURATIONS"] = json.dumps(asdict(self.durations))
+                self.process = self.place.popen_python("-m", "tests.services.serving", str(self.port), cwd=ROOT, **options)
 
     def await_ready(self) -> None:
         wait_until(lambda: self._has_ended() or self.state_file.exists(), "listening", START_SEC)
@@ -267,10 +276,10 @@ class Tenant:
 
 
 @contextlib.contextmanager
-def running_product(folder: Path, **environ: str) -> Iterator[Product]:
+def running_product(folder: Path, durations: Durations | None = None, **environ: str) -> Iterator[Product]:
     """A started server; fails if it leaves processes behind."""
     with new_place(folder) as place:
-        product = Product(place, **environ)
+        product = Product(place, durations, **environ)
         try:
             yield product.start()
         finally:

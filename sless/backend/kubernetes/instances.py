@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from sless import clock
@@ -120,6 +121,8 @@ class Instances:
     _tried: dict[str, str] = field(default_factory=dict)
     """Hash of the desired Deployment last passed to the writer, by workload."""
     _known: set[str] = field(default_factory=set)
+    _loose_since: dict[str, float] = field(default_factory=dict)
+    """When each object that nothing needs was first found so, by key: monotonic seconds."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply(self, desired: Deployment) -> None:
@@ -174,8 +177,7 @@ class Instances:
         """Objects that no Deployment needs (gone, or written by other settings), and code that no pod, Deployment or Job names."""
         now, used = clock.now(), _code_in_use(view)
         needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
-        orphan_after = timedelta(seconds=self.objects.durations.orphan_sec)
-        found = []
+        loose, unused = [], []
         for cached in self.objects.cache.all():
             age = now - parse_rfc3339(cached.created_at) if cached.created_at else timedelta(0)
             role = cached.labels.get(ROLE)
@@ -183,11 +185,19 @@ class Instances:
                 continue
             # A Deployment edited by hand may name none of its objects for a moment; only an Ingress may go while its Deployment stays.
             loses_owner = cached.labels.get(WORKLOAD) not in view.deployments or cached.kind == "Ingress"
-            loose = role == ROLE_INSTANCE and loses_owner and cached.key not in needed and age > orphan_after
-            unused = role == ROLE_CODE and f"{cached.namespace}/{cached.name}" not in used and age > CODE_ORPHAN_AFTER
-            if loose or unused:
-                found.append(cached)
-        return [cached for cached in found if not self.writer.is_busy(cached.labels.get(WORKLOAD, ""))]
+            if self.writer.is_busy(cached.labels.get(WORKLOAD, "")):
+                continue
+            if role == ROLE_INSTANCE and loses_owner and cached.key not in needed:
+                loose.append(cached)
+            elif role == ROLE_CODE and f"{cached.namespace}/{cached.name}" not in used and age > CODE_ORPHAN_AFTER:
+                unused.append(cached)
+        return self._loose_for_long(loose) + unused
+
+    def _loose_for_long(self, loose: list[CachedObject]) -> list[CachedObject]:
+        """Without those of a Deployment that is missing only for now, such as one whose labels were removed by hand."""
+        now = monotonic()
+        self._loose_since = {cached.key: self._loose_since.get(cached.key, now) for cached in loose}
+        return [cached for cached in loose if now - self._loose_since[cached.key] > self.objects.durations.orphan_sec]
 
     # --- writing, in the writer's threads ---
 
