@@ -1,10 +1,11 @@
 """Adapters from one package to a protocol that another one expects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sless.domain.limits import limits_of
 from sless.domain.model import Run
-from sless.domain.queue_limits import QueueLimits, QueueSizes
+from sless.domain.queue_limits import QueueSizes
 from sless.errors import SlessError
 from sless.store import Store
 
@@ -15,10 +16,13 @@ class RunQueue:
 
     store: Store
     wake: Callable[[str], None]
-    limits: QueueLimits
+    limits: Mapping[str, int]
+    """The defaults of tenants."""
 
     def accept_all(self, runs: Sequence[Run]) -> Sequence[SlessError | None]:
-        queue = QueueSizes(self.store.runs.queued_of({run.namespace for run in runs}), self.limits)
+        own = self.store.tenants.set_limits_of_all()
+        queued = self.store.runs.queued_of({run.namespace for run in runs})
+        queue = QueueSizes(queued, lambda namespace: limits_of(self.limits, own.get(namespace, {})))
         refused = [queue.refusal_of(run) for run in runs]
         accepted = [run for run, error in zip(runs, refused, strict=True) if error is None]
         if accepted:

@@ -19,9 +19,9 @@ from sless.code import open_code_store
 from sless.code.contexts import FolderContextStore, open_context_store
 from sless.config import Settings
 from sless.domain.durations import Durations
+from sless.domain.limits import defaults_of
 from sless.domain.model import LogLine, Version
 from sless.domain.ports import Backend, Builder, CodeStore
-from sless.domain.queue_limits import QueueLimits
 from sless.host.disk import is_full
 from sless.host.material import Material, MaterialKey
 from sless.http import create_app
@@ -85,7 +85,7 @@ class Assembly:
             PlaneParts(
                 routes=self.store.routes,
                 history=history_link(settings, self.holder),
-                queue=RunQueue(self.store, self.wake, _queue_limits_of(settings)),
+                queue=RunQueue(self.store, self.wake, defaults_of(settings)),
                 backend=self.backend,
                 pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines
             ),
@@ -157,21 +157,22 @@ class Assembly:
         self.instances.changed()
 
     def _make_loops(self) -> Loops:
-        builds = BuildsLoop(store=self.store, builder=self.builder, waker=self, holder=self.holder, at_once=self.settings.builds_at_once)
-        self.runs = RunsLoop(
+        builds = BuildsLoop(
             store=self.store,
-            backend=self.backend,
-            invoker=self.plane.invoker,
+            builder=self.builder,
             waker=self,
             holder=self.holder,
-            limits=RunsLoopLimits(
-                max_runs=self.settings.max_runs,
-                per_workload=self.settings.async_per_function,
-                result_bytes=self.settings.max_result_bytes,
-            ),
+            at_once=self.settings.builds_at_once,
+            limits=defaults_of(self.settings),
         )
+        self.runs = self._make_runs()
         self.instances = InstancesLoop(
-            store=self.store, backend=self.backend, code=self.code, waker=self, held=lambda: builds.holds() | self.runs.holds()
+            store=self.store,
+            backend=self.backend,
+            code=self.code,
+            waker=self,
+            held=lambda: builds.holds() | self.runs.holds(),
+            limits=defaults_of(self.settings),
         )
         self.cron = CronLoop(store=self.store, waker=self)
         outbound = outbound_of(self.settings.outbound_allow)
@@ -198,6 +199,21 @@ class Assembly:
                 Loop(topic="prune", tick=collector.prune, interval_sec=self.durations.prune_sec),
             ],
             self.leader.is_leader,
+        )
+
+    def _make_runs(self) -> RunsLoop:
+        return RunsLoop(
+            store=self.store,
+            backend=self.backend,
+            invoker=self.plane.invoker,
+            waker=self,
+            holder=self.holder,
+            limits=RunsLoopLimits(
+                max_runs=self.settings.max_runs,
+                per_workload=self.settings.async_per_function,
+                result_bytes=self.settings.max_result_bytes,
+                of_tenants=defaults_of(self.settings),
+            ),
         )
 
     def _make_collector(self) -> Collector:
@@ -242,14 +258,6 @@ class Assembly:
             self.loops.stop, self.callbacks.stop, self.cron.stop, self.builder.close, self.backend.close, self.leader.resign,
             self.store.close,
         )  # fmt: skip
-
-
-def _queue_limits_of(settings: Settings) -> QueueLimits:
-    return QueueLimits(
-        per_function=settings.async_queued_per_function,
-        per_tenant=settings.async_queued_per_tenant,
-        bytes_per_tenant=settings.async_queued_bytes_per_tenant,
-    )
 
 
 def _connect_kube(settings: Settings) -> "Kube":

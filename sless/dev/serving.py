@@ -20,6 +20,7 @@ from sless.dev.folder import FolderCode
 from sless.dev.reloads import ReloadParts, Reloads
 from sless.dev.routes import NAMESPACE, EndedCalls, NoQueue, OneRoute
 from sless.dev.screen import Screen
+from sless.domain.limits import MOST
 from sless.domain.model import Kind, WorkloadSpec
 from sless.domain.ports import Revision
 from sless.errors import Code, NotFound, SlessError
@@ -49,7 +50,7 @@ class DevRequest:
 def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -> None:
     """Blocks until a signal; leaves nothing behind but the cache. Raises ConfigError."""
     with _workshop(request) as (data_dir, deps):
-        settings = Settings(data_dir=data_dir, port=listener.getsockname()[1])
+        settings = Settings(data_dir=data_dir, port=listener.getsockname()[1], limit_calls_per_minute=MOST)
         dev = _Dev(request, settings, Material(data_dir, code := FolderCode(), deps=deps))
         try:
             serve_here(dev.application(code, screen), listener)

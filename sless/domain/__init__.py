@@ -7,9 +7,9 @@ proxy needs to know about a workload · `schedule`, `cron` when a cron trigger i
 names · `messages` AMQP messages passed between rooms · `log_line` a line an instance printed · `asynchronous` options of asynchronous
 calls, `request` their stored head and body, `attempt` one attempt, `callback` the notification at the end · `addresses` which addresses
 sless may connect to for a tenant · `package` rules for uploaded zips, `code_archive` repacks small code · `event` HTTP body → event, answer
-→ result · `statistics` of calls · `slots` capacity for concurrent work, `limits` of a tenant, `queue_limits` for waiting calls · `runs`
-constructors of new runs · `backoff` between attempts · `durations` of waits · `exits` exit codes in words · `ports` protocols that `app`
-implements, `building` those of builders.
+→ result · `statistics` of calls · `slots` capacity for concurrent work, `limits` of a tenant, `instance_shares` of its workloads,
+`queue_limits` for waiting calls · `runs` constructors of new runs · `backoff` between attempts · `durations` of waits · `exits` exit codes
+in words · `ports` protocols that `app` implements, `building` those of builders.
 
 For the people who run sless: `audit` entries of the audit trail.
 

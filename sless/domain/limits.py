@@ -67,7 +67,7 @@ LIMITS: dict[LimitName, Limit] = {
         text="concurrent runs: jobs, and calls of functions without instances; others wait", least=1,
     ),
     LimitName.INSTANCES: Limit(setting="limit_instances", unit="instances", code=Code.LIMIT_REACHED, text="instances"),
-    LimitName.MEMORY_MB: Limit(setting="limit_memory_mb", unit="MB", code=Code.LIMIT_REACHED, text="memory of all instances"),
+    LimitName.MEMORY_MB: Limit(setting="limit_memory_mb", unit="MB", code=Code.LIMIT_REACHED, text="memory of all instances, of each run"),
     LimitName.CALLS_PER_MINUTE: Limit(
         setting="limit_calls_per_minute", unit="calls", code=Code.TOO_MANY_REQUESTS, text="calls per minute and server replica", least=1
     ),
@@ -107,9 +107,9 @@ class TenantLimits:
     def __getitem__(self, name: LimitName) -> int:
         return self.values[name]
 
-    def check(self, name: LimitName, found: int, more: int = 1) -> None:
-        """Raises the limit's error if `more` on top of `found` would exceed it."""
-        if found + more > self.values[name]:
+    def check(self, name: LimitName, found: int) -> None:
+        """Raises the limit's error if `found`, which includes what is asked for, exceeds it."""
+        if found > self.values[name]:
             raise refusal_of(name, self.values[name], found)
 
 
@@ -122,9 +122,15 @@ def limits_of(defaults: Mapping[str, int], own: Mapping[str, int]) -> TenantLimi
     return TenantLimits({name: own.get(name, value) for name, value in defaults.items()})
 
 
+def check_size(limits: TenantLimits, least: int, memory_mb: int) -> None:
+    """Whether a workload could run at all, with its least number of instances. Raises LIMIT_REACHED."""
+    limits.check(LimitName.INSTANCES, least)
+    limits.check(LimitName.MEMORY_MB, memory_mb * max(1, least))
+
+
 def refusal_of(name: LimitName, most: int, found: int, retry_after_sec: int | None = None) -> SlessError:
     """The error of a limit that has one."""
     limit = LIMITS[name]
     assert limit.code is not None
-    text = f"limit {name} of the namespace reached: expected at most {most} {limit.unit} ({limit.text}), found {found} already"
+    text = f"limit {name} of the namespace: expected at most {most} {limit.unit} ({limit.text}), found {found} with this request"
     return SlessError(limit.code, text, retry_after_sec=retry_after_sec)

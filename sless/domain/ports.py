@@ -1,6 +1,6 @@
 """Protocols that `app` implements, and the values they exchange. A room that may not import another declares here what it needs."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -194,8 +194,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteSnapshot:
+    """`limits`: what operators have set, by namespace."""
+
     revision: int
     routes: tuple[Route, ...]
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 class RouteSource(Protocol):

@@ -1,27 +1,21 @@
 """Limits of the asynchronous calls that wait, per function and per tenant. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
+from sless.domain.limits import LimitName, TenantLimits, refusal_of
 from sless.domain.model import Run
-from sless.errors import Code, SlessError
+from sless.errors import SlessError
 
 RETRY_AFTER_SEC = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLimits:
-    per_function: int
-    per_tenant: int
-    bytes_per_tenant: int
-
-
 class QueueSizes:
-    """`queued` maps (namespace, workload id) to number and bytes of queued runs; admitted runs are added to it."""
+    """`queued` maps (namespace, workload id) to number and bytes of queued runs; admitted runs are added to it. `limits_of` takes a
+    namespace."""
 
-    def __init__(self, queued: Mapping[tuple[str, str], tuple[int, int]], limits: QueueLimits) -> None:
-        self._limits = limits
+    def __init__(self, queued: Mapping[tuple[str, str], tuple[int, int]], limits_of: Callable[[str], TenantLimits]) -> None:
+        self._limits_of = limits_of
         self._of_workload: Counter[str] = Counter()
         self._of_tenant: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
@@ -30,16 +24,15 @@ class QueueSizes:
 
     def refusal_of(self, run: Run) -> SlessError | None:
         """None admits the run."""
-        limits = self._limits
-        if self._of_workload[run.workload_id] >= limits.per_function:
-            return _refusal(
-                f'{limits.per_function} asynchronous calls of {run.kind} "{run.name}" wait already', "async_queued_per_function"
-            )
-        if self._of_tenant[run.namespace] >= limits.per_tenant:
-            return _refusal(f"{limits.per_tenant} asynchronous calls of this namespace wait already", "async_queued_per_tenant")
-        if self._bytes[run.namespace] + run.size_bytes > limits.bytes_per_tenant:
-            found = f"asynchronous calls of this namespace may hold {limits.bytes_per_tenant} bytes in the queue"
-            return _refusal(found, "async_queued_bytes_per_tenant")
+        wanted = {
+            LimitName.ASYNC_PER_FUNCTION: self._of_workload[run.workload_id] + 1,
+            LimitName.ASYNC_PER_TENANT: self._of_tenant[run.namespace] + 1,
+            LimitName.ASYNC_BYTES: self._bytes[run.namespace] + run.size_bytes,
+        }
+        limits = self._limits_of(run.namespace)
+        for name, found in wanted.items():
+            if found > limits[name]:
+                return refusal_of(name, limits[name], found, RETRY_AFTER_SEC)
         self._add(run.namespace, run.workload_id, 1, run.size_bytes)
         return None
 
@@ -47,7 +40,3 @@ class QueueSizes:
         self._of_workload[workload_id] += count
         self._of_tenant[namespace] += count
         self._bytes[namespace] += size_bytes
-
-
-def _refusal(found: str, limit: str) -> SlessError:
-    return SlessError(Code.TOO_MANY_REQUESTS, f"{found} (limit {limit})", retry_after_sec=RETRY_AFTER_SEC)

@@ -13,9 +13,10 @@ class Slots:
     taken: Counter[str] = field(default_factory=Counter)
     """Slots held, by namespace."""
 
-    def take(self, namespace: str) -> bool:
+    def take(self, namespace: str, most: int | None = None) -> bool:
+        """`most`: the limit of this namespace, which applies as well."""
         mine = self.taken[namespace]
-        found = self.free > 0 and (mine == 0 or mine < self.free)
+        found = self.free > 0 and (mine == 0 or mine < self.free) and (most is None or mine < most)
         self.free -= found
         self.taken[namespace] += found
         return found

@@ -17,7 +17,7 @@ from sless.proxy.heads import Trust, answer_of, request_head
 from sless.proxy.isolation import isolated
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
-from sless.proxy.request import BodyLimit, CallerGone, CallerStream, CallRecord, Headers, Request
+from sless.proxy.request import CallerGone, CallerStream, CallRecord, Headers, Request
 from sless.proxy.sweep import Sweep
 from sless.proxy.upload import Upload
 
@@ -25,7 +25,6 @@ from sless.proxy.upload import Upload
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardOptions:
     instance_wait_sec: float
-    body_limit: BodyLimit
     trust: Trust
     sandbox: bool = False
     """Whether pages on the console's host are sandboxed (`isolation`)."""
@@ -53,7 +52,7 @@ class Forwarder:
         self.failures = failures
 
     async def forward(self, forwarding: Forwarding) -> None:
-        self.options.body_limit.check(forwarding.request.length)
+        forwarding.live.tenant.body_limit.check(forwarding.request.length)
         # Before taking a slot, so that a caller that sends slowly holds none.
         await forwarding.upload.prefetch()
         instance, connection = await self._reach(forwarding)
@@ -160,7 +159,7 @@ class _OneExchange:
             self._connection.write(head + (b"content-length: 0\r\n\r\n" if request.method not in ("GET", "HEAD") else b"\r\n"))
             return
         call.request_bytes = len(data)
-        self._forwarder.options.body_limit.check(call.request_bytes)
+        self.forwarding.live.tenant.body_limit.check(call.request_bytes)
         if not self.forwarding.upload.more:
             self._connection.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(data), data))
             return
@@ -170,7 +169,7 @@ class _OneExchange:
 
     async def _send_rest(self, data: bytes) -> None:
         """Passes the body on as it arrives; a failure on the caller's side ends the exchange."""
-        call, exchange, limit = self.forwarding.call, self.exchange, self._forwarder.options.body_limit
+        call, exchange, limit = self.forwarding.call, self.exchange, self.forwarding.live.tenant.body_limit
         upload, streamed = self.forwarding.upload, self.forwarding.request.streamed
         try:
             while True:

@@ -22,6 +22,7 @@ from sless.proxy.routes import RouteTable
 
 _log = logging.getLogger(__name__)
 _SYNC_SEC = 1.0
+_REFUSAL_PAUSE_SEC = 0.1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +62,18 @@ class Invocations:
             if incoming.kind is None:
                 check_isolated(incoming.request)
                 await check_trigger(live, incoming)
+            await self._admit(live)
         except SlessError as error:
             await refuse(incoming.caller, error, incoming.request.request_id or new_call_id(), extra_of(incoming, self._parts.table))
             return error.status
         return await self._recorded(live, incoming, extra or [])
+
+    @staticmethod
+    async def _admit(live: LiveRoute) -> None:
+        """Raises TOO_MANY_REQUESTS over the tenant's limit, after a pause: refusing a flood as fast as it comes would slow down others."""
+        if not live.tenant.admit():
+            await asyncio.sleep(_REFUSAL_PAUSE_SEC)
+            raise live.tenant.refusal()
 
     def _live(self, incoming: IncomingCall) -> LiveRoute:
         live = self._parts.table.find_loaded(incoming.namespace, incoming.name)
@@ -118,7 +127,7 @@ class Invocations:
         if revision is None:
             raise SlessError(Code.NOT_READY, f'{live.route.kind} "{live.route.name}" has no version that is ready', retry_after_sec=5)
         call.version, call.cold = revision.version, True
-        event = await self._event(call, incoming)
+        event = await self._event(live, call, incoming)
         run = asyncio.get_running_loop().create_task(self._parts.oneoff.run(run_spec(call, revision, event)))
         incoming.caller.watch(lambda: _cancel(run))
         try:
@@ -151,9 +160,9 @@ class Invocations:
         await incoming.caller.write(b"" if incoming.request.method == "HEAD" else answer, False)
         return 202
 
-    async def _event(self, call: CallRecord, incoming: IncomingCall) -> str:
+    async def _event(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall) -> str:
         request = incoming.request
-        body = await self._body(call, incoming, self._parts.forwarder.options.body_limit)
+        body = await self._body(call, incoming, live.tenant.body_limit)
         return await self._parts.events.event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
 
     async def _body(self, call: CallRecord, incoming: IncomingCall, limit: BodyLimit) -> bytes:

@@ -13,6 +13,7 @@ from sless.errors import STATUS, Code, SlessError
 from sless.proxy.connection import UpstreamConnection
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.policy import Policy
+from sless.proxy.tenants import LiveTenant
 from sless.proxy.wait_queue import WaitQueue
 
 _RETRY_SEC = 0.1
@@ -29,8 +30,9 @@ class Leased(NamedTuple):
 class LiveRoute:
     """A call that ends passes its slot to the call that has waited longest; new calls never overtake."""
 
-    def __init__(self, route: Route, queue: WaitQueue) -> None:
+    def __init__(self, route: Route, queue: WaitQueue, tenant: LiveTenant) -> None:
         self.route = route
+        self.tenant = tenant
         self._queue = queue
         self.policy = Policy(route.http) if route.http else None
         self.instances: list[LiveEndpoint] = []

@@ -30,7 +30,12 @@ class RunBackend(Protocol):
 class OneOffRunner:
     """At most `max_runs` concurrently, shared fairly between tenants (`domain.slots`); further calls wait up to `wait_sec`."""
 
-    def __init__(self, backend: RunBackend, queue: WaitQueue, *, max_runs: int, wait_sec: float) -> None:
+    def __init__(
+        self, backend: RunBackend, queue: WaitQueue, *, max_runs: int, wait_sec: float,
+        most_of: Callable[[str], int | None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        """`most_of`: the limit of a namespace."""
+        self._most_of = most_of
         self._backend = backend
         self._queue = queue
         self._max_runs = max_runs
@@ -42,7 +47,7 @@ class OneOffRunner:
     async def run(self, spec: RunSpec) -> ObservedRun:
         """Starts the run and waits for its end. Cancelling stops the run. Raises SlessError."""
         namespace = spec.revision.namespace
-        if not self._slots.take(namespace):
+        if not self._slots.take(namespace, self._most_of(namespace)):
             with self._queue.place(spec.revision):
                 await self._wait_for_slot(namespace)
         try:
@@ -55,9 +60,13 @@ class OneOffRunner:
     async def _wait_for_slot(self, namespace: str) -> None:
         try:
             async with asyncio.timeout(self._wait_sec), self._freed:
-                await self._freed.wait_for(lambda: self._slots.take(namespace))
+                await self._freed.wait_for(lambda: self._slots.take(namespace, self._most_of(namespace)))
         except TimeoutError:
-            share = f"this namespace may use {(self._max_runs + 1) // 2} of {self._max_runs}"
+            most = self._most_of(namespace)
+            may_use = (self._max_runs + 1) // 2
+            share = f"this namespace may use {may_use} of {self._max_runs}"
+            if most is not None and most < may_use:
+                share = f"limit runs_at_once of the namespace: at most {most}"
             message = f"no run slot became free within {self._wait_sec:g} s ({share})"
             raise SlessError(Code.NO_INSTANCES, message, retry_after_sec=5) from None
 

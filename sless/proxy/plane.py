@@ -10,6 +10,7 @@ from sless import metrics
 from sless.config import Settings
 from sless.domain.addresses import parse_allowed
 from sless.domain.call_sums import Outcomes
+from sless.domain.limits import defaults_of
 from sless.domain.ports import AsyncQueue, RouteSource
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
@@ -63,9 +64,11 @@ class DataPlane:
         """None before the start."""
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
-        self.routes = RouteTable(parts.routes, draining=self._draining, queue=parts.waiting)
+        self.routes = RouteTable(parts.routes, draining=self._draining, queue=parts.waiting, limits=defaults_of(settings))
         self.logs = LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
-        self.oneoff = OneOffRunner(parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec)
+        self.oneoff = OneOffRunner(
+            parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec, most_of=self.routes.most_runs
+        )
         failures = InstanceFailures(self.sweep, parts.backend.why_gone, parts.backend.report_unresponsive)
         self.forwarder = Forwarder(_options(settings), self.sweep, failures)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneoff, max_result_bytes=settings.max_result_bytes)
@@ -123,10 +126,8 @@ def _options(settings: Settings) -> ForwardOptions:
         trust = Trust(settings.trusted_proxies)
     except ValueError as error:
         raise ConfigError(f"SLESS_TRUSTED_PROXIES: expected addresses or CIDRs, found {error}") from error
-    limit = BodyLimit(settings.max_call_body_bytes, "max_call_body_bytes")
     return ForwardOptions(
         instance_wait_sec=settings.instance_wait_sec,
-        body_limit=limit,
         trust=trust,
         sandbox=settings.functions_sandbox and settings.backend == "kubernetes",
     )

@@ -63,17 +63,27 @@ class Bucket:
         self._left = float(per_minute)
         self._at = 0.0
 
-    def take(self, now: float) -> None:
-        per_sec = self._per_minute / 60
-        self._left = min(float(self._per_minute), self._left + (now - self._at) * per_sec) if self._at else self._left
+    def spend(self, now: float) -> bool:
+        """Takes one token, if there is one."""
+        left = self._left
+        if self._at:
+            left = min(float(self._per_minute), left + (now - self._at) * self._per_minute / 60)
         self._at = now
-        if self._left < 1:
-            wait_sec = max(1, ceil((1 - self._left) * 60 / self._per_minute - 1e-6))
+        self._left = left - 1 if left >= 1 else left
+        return left >= 1
+
+    @property
+    def wait_sec(self) -> int:
+        """Until there is a token, after `spend` found none."""
+        return max(1, ceil((1 - self._left) * 60 / self._per_minute - 1e-6))
+
+    def take(self, now: float) -> None:
+        """Raises TOO_MANY_REQUESTS without a token."""
+        if not self.spend(now):
             raise SlessError(
-                Code.TOO_MANY_REQUESTS, f"over the limit of {self._per_minute} calls per minute; try again in {wait_sec} s",
-                retry_after_sec=wait_sec,
+                Code.TOO_MANY_REQUESTS, f"over the limit of {self._per_minute} calls per minute; try again in {self.wait_sec} s",
+                retry_after_sec=self.wait_sec,
             )  # fmt: skip
-        self._left -= 1
 
 
 class Cors:

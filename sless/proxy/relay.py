@@ -54,10 +54,14 @@ class Relays:
         if live is None or not live.direct:
             return None
         rest = b"/" if end < 0 else path[end:]
-        if b"." in rest or b"%2" in rest or len(body) > self.forwarder.options.body_limit.max_bytes:
+        if b"." in rest or b"%2" in rest or len(body) > live.tenant.body_limit.max_bytes:
             return None
         leased = live.find_idle()
         if leased is None:
+            return None
+        if not live.tenant.admit():  # the slow path refuses it
+            leased.instance.give_back(leased.connection)
+            live.release(leased.instance)
             return None
         request.target = rest + b"?" + request.query if request.query else rest
         relay = Relay(self, leased, request, caller)

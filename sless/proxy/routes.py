@@ -5,12 +5,15 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from sless.config import Settings
+from sless.domain.limits import LimitName, defaults_of
 from sless.domain.ports import RouteSnapshot, RouteSource
 from sless.errors import Code, SlessError
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
+from sless.proxy.tenants import LiveTenant
 from sless.proxy.wait_queue import WaitQueue
 
 _log = logging.getLogger(__name__)
@@ -23,12 +26,16 @@ class RouteTable:
     """Read and changed on the event loop; only the source is read in a thread. If the source fails, the old table stays."""
 
     def __init__(
-        self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], queue: WaitQueue | None = None, poll_sec: float = 1.0
-    ) -> None:
+        self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], queue: WaitQueue | None = None, poll_sec: float = 1.0,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """`limits` are the defaults of tenants."""
         self._source = source
         self._draining = draining
         self._queue = queue or WaitQueue()
         self._poll_sec = poll_sec
+        self._limits = defaults_of(Settings()) if limits is None else limits
+        self._tenants: dict[str, LiveTenant] = {}
         self._revision = -1
         self._live_routes: dict[tuple[str, str], LiveRoute] = {}
         self._by_id: dict[str, LiveRoute] = {}
@@ -119,8 +126,9 @@ class RouteTable:
         """Applies a snapshot. A LiveRoute lives as long as its workload: slots, connections and token buckets survive."""
         fresh: dict[tuple[str, str], LiveRoute] = {}
         by_id: dict[str, LiveRoute] = {}
+        self._take_tenants(snapshot)
         for route in snapshot.routes:
-            live = self._by_id.get(route.workload_id) or LiveRoute(route, self._queue)
+            live = self._by_id.get(route.workload_id) or LiveRoute(route, self._queue, self._tenants[route.namespace])
             live.update(route, self._draining)
             fresh[route.namespace, route.name] = by_id[route.workload_id] = live
         gone = [live for workload_id, live in self._by_id.items() if workload_id not in by_id]
@@ -131,6 +139,18 @@ class RouteTable:
         self.revision = snapshot.revision
         self.loaded = True
         self._first.set()
+
+    def most_runs(self, namespace: str) -> int | None:
+        """The tenant's limit of concurrent runs; None for one without routes."""
+        tenant = self._tenants.get(namespace)
+        return tenant.limits[LimitName.RUNS_AT_ONCE] if tenant else None
+
+    def _take_tenants(self, snapshot: RouteSnapshot) -> None:
+        known, self._tenants = self._tenants, {}
+        for namespace in {route.namespace for route in snapshot.routes}:
+            own = snapshot.limits.get(namespace, {})
+            tenant = self._tenants[namespace] = known.get(namespace) or LiveTenant(self._limits, own)
+            tenant.update(self._limits, own)
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping:

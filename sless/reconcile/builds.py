@@ -1,16 +1,18 @@
 """Builds: queued versions become ready or failed, `at_once` at a time."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 from sless import clock, metrics
+from sless.domain.limits import LimitName, limits_of
 from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
 from sless.errors import SlessError
 from sless.reconcile.backoff import Backoff
-from sless.reconcile.decide import EndBuild, StartBuild, decide_builds
+from sless.reconcile.decide import BuildTurns, EndBuild, StartBuild, decide_builds
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -25,8 +27,12 @@ class BuildsLoop:
     waker: Waker
     holder: str
     at_once: int
+    limits: Mapping[str, int]
+    """The defaults of tenants."""
     backoff: Backoff = field(default_factory=Backoff)
     _started: set[str] = field(default_factory=set)
+    _served: dict[str, int] = field(default_factory=dict)
+    _turns: Iterator[int] = field(default_factory=lambda: count(1))
 
     def changed(self) -> None:
         """Called by the builder when it has news, from any thread."""
@@ -48,9 +54,16 @@ class BuildsLoop:
     def _decide(self) -> None:
         versions = self.store.versions.list_open()
         workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
-        for action in decide_builds(versions, workloads, frozenset(self._started), self.at_once):
+        own = self.store.tenants.set_limits_of_all()
+        turns = BuildTurns(
+            at_once=self.at_once,
+            most_of=lambda namespace: limits_of(self.limits, own.get(namespace, {}))[LimitName.BUILDS_AT_ONCE],
+            served=self._served,
+        )
+        for action in decide_builds(versions, workloads, frozenset(self._started), turns):
             match action:
                 case StartBuild(version=version):
+                    self._served[workloads[version.workload_id].namespace] = next(self._turns)
                     self._alone(version.id, partial(self._start, workloads[version.workload_id], version))
                 case EndBuild(version=version, state=state, message=message):
                     self._alone(version.id, partial(self._end, version, state, message))

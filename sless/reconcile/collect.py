@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from sless import clock
 from sless.config import Settings
+from sless.domain.limits import LimitName
 from sless.domain.model import Version
 from sless.domain.ports import Builder, BuilderUnavailable, CodeStore
 from sless.store import Store
@@ -52,14 +53,14 @@ class Collector:
 
     def prune(self) -> None:
         """Removes versions beyond the limit. Also a separate loop, as `tick` may take minutes."""
-        for version in self.store.versions.prunable(self.settings.versions_kept):
+        own = self.store.tenants.set_limits_of_all()
+        kept = {namespace: limits[LimitName.VERSIONS_KEPT] for namespace, limits in own.items() if LimitName.VERSIONS_KEPT in limits}
+        for version in self.store.versions.prunable(self.settings.versions_kept, kept):
             # The row first: a blob without a row only takes space, a row without a blob would be a version that cannot start.
             key = self.store.versions.remove(version.id)
             if key is not None:
                 self.code.delete(key)
-            _log.info(
-                "version %d of workload %s is beyond the %d kept: removed", version.number, version.workload_id, self.settings.versions_kept
-            )
+            _log.info("version %d of workload %s is beyond the number kept: removed", version.number, version.workload_id)
 
     def _built(self) -> None:
         """A registry or cluster that does not answer is tried again at the next tick; the discards stay recorded until then."""

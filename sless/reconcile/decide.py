@@ -1,12 +1,14 @@
 """Rules of the reconcilers, pure: (desired state, observed state, now) → actions."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Observed, Trigger, Version, VersionState, Workload
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.domain.routing import revision_of, wants_instances
+from sless.domain.slots import Slots
 
 INTERRUPTED_ATTEMPTS = 3
 """How often a build is started in total if server stops interrupt it."""
@@ -127,8 +129,17 @@ class EndBuild:
 BuildAction = StartBuild | EndBuild
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTurns:
+    """How many builds run at once, in all and of one tenant, and which tenants had their turn: namespace → number, higher is later."""
+
+    at_once: int
+    most_of: Callable[[str], int]
+    served: Mapping[str, int] = field(default_factory=dict)
+
+
 def decide_builds(
-    versions: Iterable[Version], workloads: Mapping[str, Workload], started: frozenset[str], at_once: int
+    versions: Iterable[Version], workloads: Mapping[str, Workload], started: frozenset[str], turns: BuildTurns
 ) -> list[BuildAction]:
     """`versions` are the open ones, oldest first; `started` the ids that the builder of this process works on.
 
@@ -141,7 +152,7 @@ def decide_builds(
     for version in open_versions:
         newest[version.workload_id] = max(version.number, newest.get(version.workload_id, 0))
     actions: list[BuildAction] = []
-    running = len(started & {version.id for version in open_versions})
+    waiting: list[Version] = []
     for version in open_versions:
         workload = workloads.get(version.workload_id)
         if workload is None or workload.deleted_at:
@@ -154,7 +165,27 @@ def decide_builds(
         elif version.attempts >= INTERRUPTED_ATTEMPTS:
             text = f"the server stopped {version.attempts} times during this build; upload again to retry"
             actions.append(EndBuild(version=version, state=VersionState.FAILED, message=text))
-        elif running < at_once:
-            running += 1
-            actions.append(StartBuild(version=version))
-    return actions
+        else:
+            waiting.append(version)
+    going = Counter(workloads[item.workload_id].namespace for item in open_versions if item.id in started and item.workload_id in workloads)
+    return actions + [StartBuild(version=version) for version in _next_builds(waiting, workloads, going, turns)]
+
+
+def _next_builds(waiting: list[Version], workloads: Mapping[str, Workload], going: Counter[str], turns: BuildTurns) -> Iterator[Version]:
+    """Tenants take turns, one build each: the one that had its turn longest ago comes first. Slots are shared as those of runs."""
+    slots = Slots(free=turns.at_once - going.total(), taken=going)
+    queues: dict[str, deque[Version]] = {}
+    for version in waiting:
+        queues.setdefault(workloads[version.workload_id].namespace, deque()).append(version)
+    order = sorted(queues, key=lambda namespace: turns.served.get(namespace, 0))
+    while queues:
+        for namespace in order:
+            queue = queues.get(namespace)
+            if queue is None:
+                continue
+            if slots.take(namespace, turns.most_of(namespace)):
+                yield queue.popleft()
+            else:
+                queue.clear()
+            if not queue:
+                del queues[namespace]

@@ -1,11 +1,13 @@
 """Standing instances: services, and functions with an enabled http or event trigger or an upcoming cron firing."""
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sless import clock, metrics
+from sless.domain.instance_shares import Wish, shares_of
+from sless.domain.limits import limits_of
 from sless.domain.model import Kind, Trigger, Workload
 from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
 from sless.reconcile.backoff import Backoff
@@ -27,7 +29,12 @@ class InstancesLoop:
     code: CodeStore
     waker: Waker
     held: Callable[[], Iterable[str]]
+    limits: Mapping[str, int]
+    """The defaults of tenants."""
     backoff: Backoff = field(default_factory=Backoff)
+    _short: dict[str, str] = field(default_factory=dict)
+    """Workloads that the limits of their tenant leave without any instance, with the reason."""
+    _shared: dict[str, int] = field(default_factory=dict)
     _applied: set[str] = field(default_factory=set)
     """Workloads that this server has applied once; from then on the backend detects manual edits."""
     _revision: int = -1
@@ -68,7 +75,21 @@ class InstancesLoop:
             wanted = deployment_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
             if wanted is not None:
                 desired[workload.id] = wanted
-        return desired
+        return self._within_limits(desired)
+
+    def _within_limits(self, desired: dict[str, Deployment]) -> dict[str, Deployment]:
+        own = self.store.tenants.set_limits_of_all()
+        wishes = [
+            Wish(workload_id=key, namespace=item.revision.namespace, instances=item.replicas, memory_mb=item.revision.memory_mb)
+            for key, item in desired.items()
+        ]
+        shares = shares_of(wishes, lambda namespace: limits_of(self.limits, own.get(namespace, {})))
+        # A changed share is no new generation, so what it concerns is applied once more.
+        shared = {key: share.instances for key, share in shares.items()}
+        self._applied -= {key for key, number in shared.items() if self._shared.get(key, number) != number}
+        self._shared = shared
+        self._short = {key: share.short for key, share in shares.items() if share.instances == 0}
+        return {key: replace(item, replicas=shares[key].instances) for key, item in desired.items() if shares[key].instances}
 
     def _apply(self, action: InstanceAction, now: datetime) -> None:
         workload_id = action.deployment.revision.workload_id if isinstance(action, Apply) else action.workload_id
@@ -103,5 +124,8 @@ class InstancesLoop:
                 continue
             seen = observed.get(workload_id)
             self.store.routes.set_endpoints(workload_id, seen.endpoints if seen else ())
-            self.store.workloads.set_observed(workload_id, observed_of(workload, desired.get(workload_id), seen))
+            now = observed_of(workload, desired.get(workload_id), seen)
+            if workload_id in self._short:
+                now = replace(now, generation=0, version=None, failing=True, message=self._short[workload_id])
+            self.store.workloads.set_observed(workload_id, now)
         self.waker.wake("routes")

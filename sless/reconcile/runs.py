@@ -3,12 +3,13 @@
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 
 from sless import clock, metrics
+from sless.domain.limits import LimitName, limits_of
 from sless.domain.model import CallStatus, Run
 from sless.domain.ports import Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
@@ -43,6 +44,8 @@ class RunsLoopLimits:
     per_workload: int
     result_bytes: int = 2**20
     calls_at_once: int = CALLS_AT_ONCE
+    of_tenants: Mapping[str, int] = field(default_factory=dict)
+    """The defaults of tenants; empty: none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,12 +162,13 @@ class RunsLoop:
         if self._stopping or not any(sort.free > 0 for sort in slots.values()):
             return
         due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
+        most_of = self._most_of(due)
         plans = Plans(self.store, {run.workload_id for run in due})
         chosen: list[tuple[Run, Ready]] = []
         finished: list[tuple[Run, RunVerdict]] = []
         for run in in_turn(due, going, self.limits.per_workload):
             match plans.of(run.workload_id):
-                case Ready() as plan if slots[plan.on_instances].take(run.namespace):
+                case Ready() as plan if slots[plan.on_instances].take(run.namespace, None if plan.on_instances else most_of(run.namespace)):
                     chosen.append((run, plan))
                 case FinishRun() as verdict:
                     finished.append((run, verdict))
@@ -174,6 +178,11 @@ class RunsLoop:
             self._write(finished[start : start + _BATCH])
         for start in range(0, len(chosen), _BATCH):
             self._start_all(chosen[start : start + _BATCH])
+
+    def _most_of(self, due: list[Run]) -> Callable[[str], int | None]:
+        """The limit of one-off runs of a namespace."""
+        own = self.store.tenants.set_limits_of_all() if due and self.limits.of_tenants else {}
+        return lambda namespace: limits_of(self.limits.of_tenants, own.get(namespace, {})).values.get(LimitName.RUNS_AT_ONCE)
 
     def _slots(self, going: list[Run]) -> dict[bool, Slots]:
         """The limits of calls on instances (True) and of one-off runs."""

@@ -12,6 +12,7 @@ from sless.store import revision
 from sless.store.engine import Database
 from sless.store.snapshot import SnapshotReader
 from sless.store.tables import endpoints
+from sless.store.tenants import set_limits
 
 
 class RouteStore:
@@ -31,7 +32,7 @@ class RouteStore:
             current = revision.current(conn)
             if current == since_revision:
                 return None
-            return RouteSnapshot(revision=current, routes=self._reader.read(conn))
+            return RouteSnapshot(revision=current, routes=self._reader.read(conn), limits=set_limits(conn))
 
     def endpoints(self, workload_id: str) -> list[Endpoint]:
         with self._db.read() as conn:

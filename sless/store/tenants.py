@@ -57,6 +57,11 @@ class TenantStore:
         with self._db.read() as conn:
             return [_tenant_of(row) for row in conn.execute(query)]
 
+    def set_limits_of_all(self) -> dict[str, dict[str, int]]:
+        """What operators have set, by namespace; tenants with defaults only are left out."""
+        with self._db.read() as conn:
+            return set_limits(conn)
+
     def delete(self, namespace: str) -> None:
         """Raises CONFLICT while the namespace holds anything, including what is being deleted. Does nothing for an unknown one."""
         full = SlessError(Code.CONFLICT, f'namespace "{namespace}" is not empty')
@@ -118,6 +123,12 @@ class TenantStore:
             conn.execute(self._db.insert(build_counts).on_conflict_do_nothing(), values)
             counted = update(build_counts).where(*this_hour, build_counts.c.count < most).values(count=build_counts.c.count + 1)
             return conn.execute(counted).rowcount == 1
+
+
+def set_limits(conn: Connection) -> dict[str, dict[str, int]]:
+    """Limits that differ from the defaults, by namespace."""
+    query = select(tenants.c.namespace, tenants.c.limits).where(tenants.c.limits != codec.encode({}))
+    return {namespace: codec.decode(text) for namespace, text in conn.execute(query)}
 
 
 def hour_of(moment: datetime) -> datetime:

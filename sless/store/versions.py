@@ -1,10 +1,10 @@
 """Versions: one row per upload, from queued to an end. Moves are compare-and-set; `domain.lifecycle` lists the allowed ones."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, case, delete, func, literal, or_, select, update
 
 from sless import clock, ids
 from sless.domain import lifecycle
@@ -185,8 +185,8 @@ class VersionStore:
 
     # --- clean-up ---
 
-    def prunable(self, keep: int) -> list[Version]:
-        """Ended versions beyond the newest `keep` of their workload, except the active one; oldest first.
+    def prunable(self, keep: int, namespaces: Mapping[str, int] | None = None) -> list[Version]:
+        """Ended versions beyond the newest `keep` of their workload, except the active one; oldest first. `namespaces` keep other numbers.
 
         Code that was built several times (`rebuild`) counts once, so that rebuilding removes no earlier code; its newest two builds are
         kept."""
@@ -196,12 +196,13 @@ class VersionStore:
         built = select(versions.c.id, versions.c.workload_id, build, newest).subquery()
         rank = func.dense_rank().over(partition_by=built.c.workload_id, order_by=built.c.newest.desc()).label("rank")
         ranked = select(built.c.id, built.c.build, rank).subquery()
+        kept = case(namespaces, value=workloads.c.namespace, else_=keep) if namespaces else literal(keep)
         query = (
             select(versions)
             .join(ranked, ranked.c.id == versions.c.id)
             .join(workloads, workloads.c.id == versions.c.workload_id)
             .where(
-                or_(ranked.c.rank > keep, ranked.c.build > _BUILDS_KEPT),
+                or_(ranked.c.rank > kept, ranked.c.build > _BUILDS_KEPT),
                 versions.c.state.in_(lifecycle.ENDED_VERSION_STATES),
                 or_(workloads.c.active_version.is_(None), workloads.c.active_version != versions.c.number),
             )

@@ -26,6 +26,7 @@ class Jobs:
         tenant = self._parts.ensure_tenant(caller, namespace)
         self._make_way(self._store.workloads.find(namespace, Kind.JOB, named.name))
         self._parts.check_count(tenant, LimitName.JOBS)
+        self._parts.check_size(tenant, Kind.JOB, named.spec)
         job = self._store.workloads.insert(namespace, Kind.JOB, named.name, named.spec)
         self._ensure_run(job)
         return self._view(job)
@@ -50,6 +51,7 @@ class Jobs:
     def _merge(self, namespace: str, name: str, body: Any, if_match: str | None) -> JobView:
         job = self._store.workloads.get(namespace, Kind.JOB, name)
         spec = parse_function(body, Named(name=name, spec=job.spec), Mode.MERGE, kind=Kind.JOB, limits=self._parts.spec_limits).spec
+        self._parts.check_size(self._store.tenants.find(namespace), Kind.JOB, spec)
         check_match(if_match, etag_of(job.id, job.generation))
         if spec.run_id < job.spec.run_id:
             message = f"expected {job.spec.run_id} or more (it was run already), found {spec.run_id}"

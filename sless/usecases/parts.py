@@ -10,9 +10,9 @@ from typing import TypeVar
 from sless import clock
 from sless.code.intake import Intake
 from sless.config import Settings
-from sless.domain.instance_bounds import InstanceLimits
-from sless.domain.limits import LimitName, TenantLimits, defaults_of, limits_of, refusal_of
-from sless.domain.model import Kind, Tenant
+from sless.domain.instance_bounds import InstanceLimits, bounds_of
+from sless.domain.limits import LimitName, TenantLimits, check_size, defaults_of, limits_of, refusal_of
+from sless.domain.model import Kind, Tenant, WorkloadSpec
 from sless.domain.ports import CodeStore, Waker
 from sless.domain.spec import SpecLimits
 from sless.errors import Code, SlessError
@@ -57,19 +57,24 @@ class UseCaseParts:
 
     def check_count(self, tenant: Tenant, name: LimitName) -> None:
         """Raises LIMIT_REACHED when one more would exceed the limit. Two parallel calls may both pass: the limit is not exact."""
-        self.limits_of(tenant).check(name, self.store.tenants.counts(tenant.namespace)[name])
+        self.limits_of(tenant).check(name, self.store.tenants.counts(tenant.namespace)[name] + 1)
+
+    def check_size(self, tenant: Tenant | None, kind: Kind, spec: WorkloadSpec) -> None:
+        """Raises LIMIT_REACHED for a workload that could never run."""
+        least = 0 if kind is Kind.JOB else bounds_of(kind, spec, self.settings.max_instances).least
+        check_size(self.limits_of(tenant), least, spec.memory_mb)
 
     def check_code(self, namespace: str, size_bytes: int) -> None:
         """Before code is stored: raises LIMIT_REACHED."""
         limits = self.limits_of(self.store.tenants.find(namespace))
-        limits.check(LimitName.CODE_BYTES, self.store.tenants.code_bytes(namespace), size_bytes)
+        limits.check(LimitName.CODE_BYTES, self.store.tenants.code_bytes(namespace) + size_bytes)
 
     def count_build(self, namespace: str) -> None:
         """Before a version is created that will be built: raises TOO_MANY_REQUESTS."""
         most = self.limits_of(self.store.tenants.find(namespace))[LimitName.BUILDS_PER_HOUR]
         if not self.store.tenants.count_build(namespace, most):
             now = clock.now()
-            raise refusal_of(LimitName.BUILDS_PER_HOUR, most, most, 3600 - now.minute * 60 - now.second)
+            raise refusal_of(LimitName.BUILDS_PER_HOUR, most, most + 1, 3600 - now.minute * 60 - now.second)
 
 
 COUNTED: dict[Kind, LimitName] = {Kind.FUNCTION: LimitName.FUNCTIONS, Kind.SERVICE: LimitName.SERVICES, Kind.JOB: LimitName.JOBS}

@@ -29,6 +29,7 @@ class Workloads:
         tenant = self._parts.ensure_tenant(caller, namespace)
         make_way(self._store, self._store.workloads.find_callable(namespace, named.name))
         self._parts.check_count(tenant, COUNTED[self._kind])
+        self._parts.check_size(tenant, self._kind, named.spec)
         workload = self._store.workloads.insert(namespace, self._kind, named.name, named.spec)
         self._parts.wake("routes", "instances")
         return view_workload(self._store, workload)
@@ -67,6 +68,7 @@ class Workloads:
     def _change(self, workload: Workload, body: Any, mode: Mode, if_match: str | None) -> WorkloadView:
         existing = Named(name=workload.name, spec=workload.spec)
         spec = parse_function(body, existing, mode, kind=workload.kind, limits=self._parts.spec_limits).spec
+        self._parts.check_size(self._store.tenants.find(workload.namespace), workload.kind, spec)
         matched = check_match(if_match, etag_of(workload.id, workload.generation))
         changed = write_spec(self._parts, workload, spec, checked=matched or mode is Mode.MERGE)
         return view_workload(self._store, changed)

@@ -134,7 +134,9 @@ def sless_server(folder: Path, *arguments: str, command: list[str] | None = None
     """The real server with a new data folder; yields its URL once ready. Its process group is master and worker, without functions."""
     data_dir = folder / "data"
     command = command or [sys.executable, str(ROOT / "sless.py"), "serve"]
-    environment = clean_environ(SLESS_DATA_DIR=str(data_dir), SLESS_RUN_DIR=str(folder / "run"), SLESS_LOG_LEVEL="warning", **environ)
+    places = {"SLESS_DATA_DIR": str(data_dir), "SLESS_RUN_DIR": str(folder / "run")}
+    unlimited = {"SLESS_LOG_LEVEL": "warning", "SLESS_LIMIT_CALLS_PER_MINUTE": str(10**12)}
+    environment = clean_environ(**places, **unlimited | environ)
     with open(folder / "sless.log", "wb") as log, process([*command, "--port", "0", *arguments], env=environment, stderr=log) as child:
         state = data_dir / "server.json"
         wait_until(lambda: state.exists() or child.poll() is not None, "sless listens")

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from sless.config import Settings
 from sless.domain.building import BuildSpec, BuildStatus
+from sless.domain.limits import defaults_of
 from sless.domain.model import Kind, Version, VersionState
 from sless.reconcile.builds import BuildsLoop
 from sless.store import Store
@@ -50,7 +52,9 @@ class Scene:
     loop: BuildsLoop = field(init=False)
 
     def __post_init__(self) -> None:
-        self.loop = BuildsLoop(store=self.store, builder=self.builder, waker=FakeWaker(), holder="me", at_once=9)
+        self.loop = BuildsLoop(
+            store=self.store, builder=self.builder, waker=FakeWaker(), holder="me", at_once=9, limits=defaults_of(Settings())
+        )
         self.store.tenants.ensure(NAMESPACE, "alice")
 
     def upload(self, *names: str) -> None:
@@ -95,6 +99,16 @@ def test_a_build_that_cannot_be_polled_or_cancelled_is_polled_again(scene: Scene
     scene.loop.tick()
     scene.loop.tick()
     assert scene.states("a") == [VersionState.READY]
+
+
+def test_the_builds_of_a_tenant_are_limited(scene: Scene) -> None:
+    scene.store.tenants.set_limits(NAMESPACE, {"builds_at_once": 2})
+    scene.upload("a", "b", "c")
+    scene.loop.tick()
+    assert sorted(scene.states("a", "b", "c")) == [VersionState.BUILDING, VersionState.BUILDING, VersionState.QUEUED]
+    scene.loop.tick()
+    scene.loop.tick()
+    assert scene.states("a", "b", "c") == [VersionState.READY] * 3
 
 
 def test_a_build_that_cannot_be_cancelled_does_not_block_others(scene: Scene) -> None:

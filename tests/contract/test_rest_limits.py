@@ -102,3 +102,24 @@ def test_a_change_is_in_the_audit_trail(rest: Rest) -> None:
     entry = rest.get("audit").json[0]
     assert (entry["action"], entry["sub"]) == ("limits.update", OPERATOR)
     assert entry["changes"] == [{"field": "functions", "from": 3, "to": 4}, {"field": "jobs", "from": 5, "to": None}]
+
+
+@pytest.mark.parametrize("kind", ["function", "service", "job"])
+def test_a_workload_that_could_never_run_is_refused(rest: Rest, kind: str) -> None:
+    limit(rest, memory_mb=200)
+    rest.function("small", kind)
+    for refused in (
+        rest.post(f"{kind}s", {"name": "big", "runtime": "python3.11", "memory_mb": 201}),
+        rest.patch(f"{kind}s/small", {"memory_mb": 201}),
+    ):
+        assert (refused.status_code, refused.json["code"]) == (403, "limit_reached") and "limit memory_mb " in refused.json["error"]
+
+
+def test_more_standing_instances_than_the_limit_are_refused(rest: Rest) -> None:
+    limit(rest, instances=2)
+    rest.function("web", "service", replicas=2)
+    assert "limit instances " in rest.patch("services/web", {"replicas": 3}).json["error"]
+    assert "limit instances " in rest.post("functions", {"name": "f", "runtime": "python3.11", "min_instances": 3}).json["error"]
+    limit(rest, instances=0)
+    assert rest.patch("services/web", {"replicas": 0}).status_code == 200
+    assert rest.function("f")["max_instances"] == 5, "only the least number counts"

@@ -279,6 +279,8 @@ class TestPruning:
         assert sorted(item.number for item in store.versions.prunable(3)) == [2, 3]
         assert sorted(item.number for item in store.versions.prunable(1)) == [2, 3, 4, 5]
         assert store.versions.prunable(10) == []
+        assert sorted(item.number for item in store.versions.prunable(10, {NAMESPACE: 3, "other": 1})) == [2, 3]
+        assert sorted(item.number for item in store.versions.prunable(3, {"other": 1})) == [2, 3]
 
     def test_an_open_version_stays(self, store, workload):
         old = upload(store, workload)

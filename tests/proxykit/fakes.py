@@ -45,7 +45,11 @@ class FakeRoutes:
         self.answers.set()
 
     def set(self, *routes: Route) -> None:
-        self._snapshot = RouteSnapshot(revision=self._snapshot.revision + 1, routes=routes)
+        self._snapshot = replace(self._snapshot, revision=self._snapshot.revision + 1, routes=routes)
+
+    def limit(self, **limits: int) -> None:
+        """Sets limits of the tenant."""
+        self._snapshot = replace(self._snapshot, revision=self._snapshot.revision + 1, limits={NAMESPACE: limits})
 
     def find_snapshot(self, since_revision: int) -> RouteSnapshot | None:
         if self.failing:

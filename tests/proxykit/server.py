@@ -87,6 +87,13 @@ class Front:
         wanted = {(route.workload_id, route.endpoints) for route in routes}
         until(lambda: {(live.route.workload_id, live.route.endpoints) for live in self.plane.routes.live_routes()} == wanted)
 
+    def limit(self, **limits: int) -> None:
+        """Changes the limits of the tenant and waits until they apply."""
+        before = self.plane.routes.revision
+        self.fakes.routes.limit(**limits)
+        self.plane.routes.wake()
+        until(lambda: self.plane.routes.revision > before)
+
     @property
     def server_state(self) -> Any:
         """uvicorn's: its open connections."""

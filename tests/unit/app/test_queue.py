@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from sless.app.adapters import RunQueue
+from sless.domain.limits import LimitName
 from sless.domain.model import CallStatus, Kind
-from sless.domain.queue_limits import QueueLimits
 from sless.errors import Code
 from sless.store import Store, open_store
 from tests.builders import NAMESPACE, make_run, make_workload_spec
@@ -23,8 +23,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def accept(store: Store, workload_id: str, sizes: list[int], **limits: int) -> list[str]:
     """Return the error of each run, "" if it was accepted."""
     woken: list[str] = []
-    values = {"per_function": 100, "per_tenant": 100, "bytes_per_tenant": 1000} | limits
-    queue = RunQueue(store, woken.append, QueueLimits(**values))
+    names = {"per_function": LimitName.ASYNC_PER_FUNCTION, "per_tenant": LimitName.ASYNC_PER_TENANT}
+    values = {LimitName.ASYNC_PER_FUNCTION: 100, LimitName.ASYNC_PER_TENANT: 100, LimitName.ASYNC_BYTES: 1000}
+    queue = RunQueue(store, woken.append, values | {names[key]: value for key, value in limits.items()})
     errors = queue.accept_all([make_run(workload_id=workload_id, size_bytes=size) for size in sizes])
     assert {error.code for error in errors if error} <= {Code.TOO_MANY_REQUESTS}
     assert all(error.retry_after_sec for error in errors if error)
@@ -45,3 +46,10 @@ def test_queued_runs_are_limited(store):
     for run in store.runs.list_due(make_run().not_before.replace(year=2999), 100):
         store.runs.cancel(run.id)
     assert accept(store, first, [1], per_function=1) == [""], "only queued ones count"
+
+
+def test_an_operator_can_change_the_limits_of_one_tenant(store):
+    workload_id = store.workloads.insert(NAMESPACE, Kind.FUNCTION, "f", make_workload_spec()).id
+    store.tenants.set_limits(NAMESPACE, {"async_queued_per_function": 1})
+    one, two = accept(store, workload_id, [1, 1])
+    assert one == "" and "async_queued_per_function" in two

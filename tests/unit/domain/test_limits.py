@@ -37,8 +37,8 @@ def test_own_values_replace_defaults_and_unknown_ones_have_no_effect():
 @pytest.mark.parametrize("name", [name for name, limit in LIMITS.items() if limit.code])
 def test_a_refusal_names_the_limit_and_what_was_expected_and_found(name):
     limits = limits_of(defaults_of(Settings()), {name: 5})
-    limits.check(name, 4)
-    with pytest.raises(SlessError, match=rf"limit {name} .*at most 5 .*found 4 already") as caught:
-        limits.check(name, 4, 2)
+    limits.check(name, 5)
+    with pytest.raises(SlessError, match=rf"limit {name} .*at most 5 .*found 6 with this request") as caught:
+        limits.check(name, 6)
     assert caught.value.code is LIMITS[name].code and caught.value.status in (403, 413, 429)
-    assert refusal_of(name, 5, 5, 60).retry_after_sec == 60
+    assert refusal_of(name, 5, 6, 60).retry_after_sec == 60

@@ -1,5 +1,7 @@
 """The reconcilers' rules as tables: (desired, observed) → actions."""
 
+from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,7 +19,7 @@ from sless.domain.model import (
 )
 from sless.domain.ports import ObservedDeployment
 from sless.reconcile import decide
-from sless.reconcile.decide import Apply, EndBuild, Forget, Remove, StartBuild
+from sless.reconcile.decide import Apply, BuildTurns, EndBuild, Forget, Remove, StartBuild
 
 NOW = datetime(2026, 1, 31, 9, 26, 53, tzinfo=UTC)
 
@@ -136,10 +138,41 @@ QUEUED, BUILDING = VersionState.QUEUED, VersionState.BUILDING
 )
 def test_decide_builds(versions, started, expected):
     workloads = {item.id: item for item in (workload(), *map(workload, "abc"), workload("dead", deleted=True))}
-    actions = decide.decide_builds(versions, workloads, frozenset(started), 2)
+    # Slots for two of each tenant: these rules are not about turns.
+    actions = decide.decide_builds(versions, workloads, frozenset(started), BuildTurns(at_once=3, most_of=lambda _: 2))
     told = [f"{'start' if isinstance(action, StartBuild) else action.state} {action.version.id}" for action in actions]
     assert told == expected
     assert all(action.message for action in actions if isinstance(action, EndBuild))
+
+
+def namespaced(*owners: str) -> tuple[list, dict]:
+    """Queued versions, oldest first, of workloads in these namespaces."""
+    items = [replace(workload(f"w{number}"), namespace=owner) for number, owner in enumerate(owners)]
+    return [version(f"w{number}", state=QUEUED) for number in range(len(owners))], {item.id: item for item in items}
+
+
+def started_by(turns: BuildTurns, *owners: str) -> list[str]:
+    versions, workloads = namespaced(*owners)
+    return [workloads[action.version.workload_id].namespace for action in decide.decide_builds(versions, workloads, frozenset(), turns)]
+
+
+def test_a_tenant_with_many_builds_leaves_slots_to_others():
+    turns = BuildTurns(at_once=3, most_of=lambda _: 5)
+    assert started_by(turns, *["greedy"] * 12) == ["greedy"] * 2
+    assert started_by(turns, *["greedy"] * 12, "late") == ["greedy", "late"]
+
+
+def test_tenants_take_turns_whatever_the_age_of_their_builds():
+    """Without the numbers of their turns, the oldest queue would get each slot that becomes free."""
+    turns = BuildTurns(at_once=1, most_of=lambda _: 5, served={"a": 1, "b": 2})
+    assert started_by(turns, *"aabbc") == ["c"]
+    assert started_by(turns, *"aabb") == ["a"]
+    assert started_by(BuildTurns(at_once=1, most_of=lambda _: 5, served={"a": 3, "b": 2}), *"aabb") == ["b"]
+
+
+def test_builds_at_once_of_a_tenant_are_limited():
+    turns = BuildTurns(at_once=9, most_of=lambda namespace: {"small": 1}.get(namespace, 3))
+    assert Counter(started_by(turns, *["small", "big"] * 9)) == {"small": 1, "big": 3}
 
 
 def test_a_job_of_a_function_overrides_only_given_fields():

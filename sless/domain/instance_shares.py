@@ -1,0 +1,55 @@
+"""How many instances each workload of a tenant gets, when the tenant's limits are lower than what all of them want. Pure."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sless.domain.limits import LIMITS, LimitName, TenantLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """`instances`: as many as the workload should have by its own settings and load."""
+
+    workload_id: str
+    namespace: str
+    instances: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """`short`: why it is less than the wish, "" if it is not."""
+
+    instances: int
+    short: str = ""
+
+
+def shares_of(wishes: Iterable[Wish], limits_of: Callable[[str], TenantLimits]) -> dict[str, Share]:
+    """By workload id. The workloads of a tenant get one instance each, in the given order, then a second one, and so on, so that the order
+    alone decides who goes short: keep it stable. `limits_of` takes a namespace."""
+    of_tenant: dict[str, list[Wish]] = {}
+    for wish in wishes:
+        of_tenant.setdefault(wish.namespace, []).append(wish)
+    found: dict[str, Share] = {}
+    for namespace, mine in of_tenant.items():
+        found |= _shares_of_one(mine, limits_of(namespace))
+    return found
+
+
+def _shares_of_one(wishes: list[Wish], limits: TenantLimits) -> dict[str, Share]:
+    got = {wish.workload_id: 0 for wish in wishes}
+    short: dict[str, str] = {}
+    left = limits[LimitName.INSTANCES]
+    left_mb = limits[LimitName.MEMORY_MB]
+    open_wishes = [wish for wish in wishes if wish.instances > 0]
+    while open_wishes:
+        for wish in open_wishes:
+            over = LimitName.INSTANCES if left < 1 else LimitName.MEMORY_MB if left_mb < wish.memory_mb else None
+            if over is not None:
+                limit = LIMITS[over]
+                short[wish.workload_id] = f"limit {over} of the namespace: at most {limits[over]} {limit.unit} ({limit.text})"
+                continue
+            got[wish.workload_id] += 1
+            left, left_mb = left - 1, left_mb - wish.memory_mb
+        open_wishes = [wish for wish in open_wishes if wish.workload_id not in short and got[wish.workload_id] < wish.instances]
+    return {key: Share(instances=number, short=short.get(key, "")) for key, number in got.items()}
