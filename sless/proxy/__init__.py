@@ -6,7 +6,7 @@ Ways of a call: `relay` the fast path for small calls · `invoke` the start of t
 exchange with an instance, `upload` the body for it · `oneoff` one run per call, `large_event` its event · `accepting` asynchronous calls ·
 `invoker` calls for the reconcilers · `messages` AMQP messages as calls · `request` request and record · `refuse` errors as answers
 Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules, pure · `isolation` of pages from
-the console · `fetch` short requests of sless itself
+the console · `fetch` short requests of sless itself · `known_answer` heads that need not be parsed again
 Failures: `failure` why a call failed · `suspects` instances that may hang · `logs` their log lines
 Behind a call: `recorder` history in batches · `outbox` those not written yet · `history_child` the process that writes them, or
 `history_sink` the recorder's own thread · `sweep` the clock of all calls · `status_lines` reason phrases

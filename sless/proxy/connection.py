@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 import httptools
 
+from sless.proxy.known_answer import END, KnownAnswer, KnownAnswers
 from sless.proxy.request import Headers
 
 _FRESH_SEC = 0.002
@@ -32,6 +33,9 @@ class Receiver(Protocol):
 
     def answer_end(self) -> None: ...
 
+    def answer_whole(self, known: KnownAnswer, body: bytes) -> None:
+        """Instead of the four others."""
+
     def answer_broken(self, reason: str) -> None: ...
 
     def request_writable(self) -> None:
@@ -39,10 +43,11 @@ class Receiver(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """`lost` is called with the connection when it is closed."""
+    """`lost` is called with the connection when it is closed; `known` are the answer heads of the instance."""
 
-    def __init__(self, lost: Callable[["UpstreamConnection"], None]) -> None:
+    def __init__(self, lost: Callable[["UpstreamConnection"], None], known: KnownAnswers) -> None:
         self._lost = lost
+        self._known = known
         self._parser = httptools.HttpResponseParser(self)
         self._receiver: Receiver | None = None
         self._headers: Headers = []
@@ -51,6 +56,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_bytes = self._unfinished_bytes = 0
         self._framed = False
         self._ended = False
+        self._unparsed = True
+        """Nothing of the answer has been parsed yet."""
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
         self._idle_since = 0.0
@@ -79,6 +86,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_bytes = self._unfinished_bytes = 0
         self._framed = False
         self._ended = False
+        self._unparsed = True
         self.reusable = False
 
     def write(self, data: bytes) -> None:
@@ -110,9 +118,21 @@ class UpstreamConnection(asyncio.Protocol):
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
 
     def data_received(self, data: bytes) -> None:
-        if self._receiver is None:
+        receiver = self._receiver
+        if receiver is None:
             self.abort()
             return
+        unparsed = self._unparsed and not self._head_only
+        if unparsed:
+            size = data.find(END) + len(END)
+            known = self._known.find(data[:size])
+            if known is not None and known.length == len(data) - size:
+                self._receiver = None
+                self.reusable = True
+                self._idle_since = monotonic()
+                receiver.answer_whole(known, data[size:])
+                return
+        self._unparsed = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -126,6 +146,8 @@ class UpstreamConnection(asyncio.Protocol):
                 self._break(str(error.__context__ or error))
         else:
             if self._ended:
+                if unparsed and self.reusable:
+                    self._known.learn(data, self._status, self._headers)
                 self._end()
             elif self._receiver is not None:
                 self._unfinished_bytes += 0 if self._status else len(data)

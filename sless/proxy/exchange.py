@@ -4,6 +4,7 @@ import asyncio
 from time import monotonic
 
 from sless.proxy.connection import UpstreamConnection
+from sless.proxy.known_answer import KnownAnswer
 from sless.proxy.request import CallerGone, Headers
 
 _HIGH_WATER_BYTES = 256 * 1024
@@ -135,6 +136,12 @@ class Exchange:
         self.ended = True
         self._wake()
         self.request_writable()
+
+    def answer_whole(self, known: KnownAnswer, body: bytes) -> None:
+        self.answer_head(known.status, known.headers)
+        if body:
+            self.answer_data(body)
+        self.answer_end()
 
     def answer_broken(self, reason: str) -> None:
         self.fail(broken_at(self.deadline, reason))

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from sless.proxy.connection import UpstreamConnection
 from sless.proxy.exchange import BrokenOff, Exchange
+from sless.proxy.known_answer import KnownAnswers
 from sless.proxy.live_endpoint import connect
 from sless.proxy.request import Headers
 from sless.proxy.sweep import Sweep
@@ -25,7 +27,7 @@ class Fetched:
 
 async def fetch(address: str, message: bytes, *, timeout_sec: float, max_bytes: int, sweep: Sweep) -> Fetched:
     """Sends `message` (a complete request) on a new connection. `timeout_sec` 0: no limit. Raises OSError, BrokenOff, OverTime."""
-    connection = await connect(address, lambda lost: None)
+    connection = await connect(address, lambda: UpstreamConnection(lambda lost: None, KnownAnswers()))
     exchange = Exchange(connection, timeout_sec)
     sweep.add(exchange, None)
     try:

@@ -62,6 +62,21 @@ def named_by_connection(headers: Headers) -> frozenset[bytes]:
 
 def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: Trust) -> bytes:
     """The head for the instance, without the framing header and the final empty line, which depend on the body."""
+    return request_frame(request, call.trigger, timeout_sec, trust).head_of(call)
+
+
+class RequestFrame(NamedTuple):
+    """What is the same for every call with this request: the head before and after the call's own lines."""
+
+    before: bytes
+    after: bytes
+
+    def head_of(self, call: CallIdentity) -> bytes:
+        own = f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\n"
+        return self.before + own.encode("latin-1") + self.after
+
+
+def request_frame(request: Request, trigger: str, timeout_sec: int, trust: Trust) -> RequestFrame:
     headers = request.headers
     named = named_by_connection(headers)
     lines = [
@@ -71,14 +86,11 @@ def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: 
     ]
     client, forwarded = _forwarded_of(request, trust)
     full_path = request.shown_path.decode("latin-1")
-    own = (
-        f"x-request-id: {call.request_id}\r\nx-sless-invocation-id: {call.id}\r\nx-sless-trigger: {call.trigger}\r\n"
-        f"x-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}{request.extra}"
-    )
+    after = f"x-sless-trigger: {trigger}\r\nx-sless-full-path: {full_path}\r\nx-sless-client-ip: {client}{forwarded}{request.extra}\r\n"
     if timeout_sec:
-        own += f"\r\nx-sless-timeout-ms: {timeout_sec * 1000}"
+        after += f"x-sless-timeout-ms: {timeout_sec * 1000}\r\n"
     first = request.method.encode() + b" " + request.target + b" HTTP/1.1"
-    return b"\r\n".join([first, *lines, own.encode("latin-1")]) + b"\r\n"
+    return RequestFrame(b"\r\n".join([first, *lines, b""]), after.encode("latin-1"))
 
 
 def client_of(request: Request, trust: Trust) -> str:
@@ -116,7 +128,15 @@ class Answer(NamedTuple):
 
 
 def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
-    """Drops headers that a function may not set and the length of a 204; translates X-Sless-Fault and X-Sless-Error-Message."""
+    """The whole answer: `kept_of` with X-Request-Id."""
+    answer = kept_of(status, headers)
+    answer.headers.append((b"x-request-id", request_id))
+    return answer
+
+
+def kept_of(status: int, headers: Headers) -> Answer:
+    """What is the same for every call with this answer: drops headers that a function may not set and the length of a 204; translates
+    X-Sless-Fault and X-Sless-Error-Message."""
     named = named_by_connection(headers)
     kept, fault, error = [], None, None
     for pair in headers:
@@ -132,5 +152,4 @@ def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
             kept.append(pair)
     if fault and _REFUSALS.get(fault) == status:
         kept.append((b"x-sless-error", fault.encode("latin-1")))
-    kept.append((b"x-request-id", request_id))
     return Answer(status=status, headers=kept, fault=fault, error=error)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from sless.domain.model import Endpoint
 from sless.proxy.connection import UpstreamConnection
+from sless.proxy.known_answer import KnownAnswers
 
 _SUSPENDED_SEC = 0.2
 _CONNECT_SEC = 5.0
@@ -25,6 +26,7 @@ class LiveEndpoint:
         """A call timed out here, and the instance has not answered a health check since (`suspects`)."""
         self.end_reason = ""
         """Why it ended, once the backend has said so (`failure`)."""
+        self._known = KnownAnswers()
         self._idle: list[UpstreamConnection] = []
         self._suspended_until = 0.0
 
@@ -46,7 +48,7 @@ class LiveEndpoint:
 
     async def connection(self) -> UpstreamConnection:
         """An idle connection or a new one. Raises OSError (also TimeoutError) when the instance cannot be reached."""
-        return self.find_idle() or await connect(self.endpoint.address, self._lost)
+        return self.find_idle() or await connect(self.endpoint.address, lambda: UpstreamConnection(self._lost, self._known))
 
     def give_back(self, connection: UpstreamConnection) -> None:
         if connection.reusable and not self.gone and not connection.closed:
@@ -67,13 +69,13 @@ class LiveEndpoint:
             self._idle.remove(connection)
 
 
-async def connect(address: str, lost: Callable[[UpstreamConnection], None]) -> UpstreamConnection:
+async def connect(address: str, make: Callable[[], UpstreamConnection]) -> UpstreamConnection:
     """`address` as in Endpoint. Raises OSError."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(_CONNECT_SEC):
         if address.startswith("unix:"):
-            _, connection = await loop.create_unix_connection(lambda: UpstreamConnection(lost), address[5:])
+            _, connection = await loop.create_unix_connection(make, address[5:])
         else:
             host, _, port = address.rpartition(":")
-            _, connection = await loop.create_connection(lambda: UpstreamConnection(lost), host.strip("[]"), int(port))
+            _, connection = await loop.create_connection(make, host.strip("[]"), int(port))
     return connection

@@ -11,12 +11,14 @@ from typing import Protocol
 
 from sless import metrics
 from sless.domain.model import CallStatus, CallTrigger
+from sless.domain.ports import Route
 from sless.errors import SlessError
 from sless.proxy.exchange import NEVER, broken_at
 from sless.proxy.failure import status_of
 from sless.proxy.forward import Forwarder
-from sless.proxy.heads import answer_of, request_head
+from sless.proxy.heads import RequestFrame, Trust, kept_of, request_frame
 from sless.proxy.isolation import isolated
+from sless.proxy.known_answer import KnownAnswer, Prepared
 from sless.proxy.live_route import Leased
 from sless.proxy.recorder import Recorder
 from sless.proxy.refuse import error_answer
@@ -69,6 +71,18 @@ class Relays:
         return relay
 
 
+def _frame_of(request: Request, route: Route, trust: Trust) -> RequestFrame:
+    """Made once for a request that a connection repeats, as long as the route stays the same."""
+    framed = request.framed
+    if framed is not None and framed[0] is route:
+        frame: RequestFrame = framed[1]
+        return frame
+    revision = route.revision
+    frame = request_frame(request, CallTrigger.HTTP, revision.timeout_sec if revision else 0, trust)
+    request.framed = route, frame
+    return frame
+
+
 class Relay:
     """One call on the fast path: receives from the connection; the sweep enforces its time-out."""
 
@@ -101,8 +115,7 @@ class Relay:
         forwarder, connection, call = self._relays.forwarder, self._connection, self.call
         self._instance.calls += 1
         call.request_bytes = len(body)
-        revision = call.route.revision
-        head = request_head(call, request, revision.timeout_sec if revision else 0, forwarder.options.trust)
+        head = _frame_of(request, call.route, forwarder.options.trust).head_of(call)
         connection.begin(self, head_only=self._head_only)
         if body or request.method not in ("GET", "HEAD"):
             connection.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
@@ -127,22 +140,40 @@ class Relay:
     # --- connection.Receiver ---
 
     def answer_head(self, status: int, headers: Headers) -> None:
-        call = self.call
-        answer = answer_of(status, headers, call.request_id.encode("latin-1"))
-        call.note_answer(answer.status, answer.error, answer.fault)
-        lines = [STATUS_LINES[status]]
-        framed = self._head_only or status in (204, 304)
-        shared = self._relays.forwarder.options
-        for name, value in answer.headers if self._own_host else isolated(answer.headers, sandbox=shared.sandbox):
-            if name == b"content-length":
-                framed = True
-            lines.append(name + b": " + value + b"\r\n")
-        if not framed:
+        prepared = self._prepare(status, headers)
+        self.call.note_answer(status, prepared.error, prepared.fault)
+        lines = [prepared.head, self._head_end()]
+        if not (self._head_only or status in (204, 304) or b"\r\ncontent-length: " in prepared.head):
             self._chunked = True
-            lines.append(b"transfer-encoding: chunked\r\n")
-        lines.append(b"\r\n" if self._caller.keep_alive else b"connection: close\r\n\r\n")
+            lines.insert(1, b"transfer-encoding: chunked\r\n")
         self._started = True
         self._pieces = lines
+
+    def _prepare(self, status: int, headers: Headers) -> Prepared:
+        answer = kept_of(status, headers)
+        kept = answer.headers if self._own_host else isolated(answer.headers, sandbox=self._relays.forwarder.options.sandbox)
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in kept)
+        return Prepared(STATUS_LINES[status] + lines, answer.fault, answer.error)
+
+    def _head_end(self) -> bytes:
+        end = b"\r\n\r\n" if self._caller.keep_alive else b"\r\nconnection: close\r\n\r\n"
+        return b"x-request-id: " + self.call.request_id.encode("latin-1") + end
+
+    def answer_whole(self, known: KnownAnswer, body: bytes) -> None:
+        prepared = known.on_own_host if self._own_host else known.on_shared_host
+        if prepared is None:
+            prepared = self._prepare(known.status, known.headers)
+            if self._own_host:
+                known.on_own_host = prepared
+            else:
+                known.on_shared_host = prepared
+        call = self.call
+        call.http_status = known.status
+        call.response_bytes = len(body)
+        call.error = prepared.error
+        call.refused = prepared.fault is not None
+        self._caller.relay_write(prepared.head + self._head_end() + body)
+        self._finish()
 
     def answer_data(self, data: bytes) -> None:
         self.call.response_bytes += len(data)
@@ -159,6 +190,9 @@ class Relay:
             self._pieces.append(b"0\r\n\r\n")
         if self._pieces:
             self._caller.relay_write(b"".join(self._pieces))
+        self._finish()
+
+    def _finish(self) -> None:
         self.call.finish_answered()
         self._leave()
         self._close()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic, time
-from typing import Protocol
+from typing import Any, Protocol
 
 from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import Route
@@ -36,7 +36,20 @@ class Request:
 
     extra = ""
     """Further header lines for the instance, each after a line break."""
-    __slots__ = ("client", "full_path", "headers", "length", "method", "query", "request_id", "scheme", "shown_path", "streamed", "target")
+    __slots__ = (
+        "client",
+        "framed",
+        "full_path",
+        "headers",
+        "length",
+        "method",
+        "query",
+        "request_id",
+        "scheme",
+        "shown_path",
+        "streamed",
+        "target",
+    )
 
     def __init__(self, method: str, full_path: bytes, query: bytes, headers: Headers) -> None:
         self.method = method
@@ -46,6 +59,8 @@ class Request:
         self.query = query
         self.headers = headers
         self.target = b"/"
+        self.framed: tuple[Route, Any] | None = None
+        """For the relay: what it made of this request for that route."""
         self.client = ""
         self.scheme = "http"
         self.request_id: str | None = None

@@ -11,6 +11,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Request
 from sless.server.cycle import Cycle
 from sless.server.limited import LimitedProtocol
+from sless.server.repeated import Repeated, find_repeated
 
 _FAST_BODY_BYTES = 64 * 1024
 _BODY_SEC = 60.0
@@ -90,6 +91,8 @@ class FrontDoor(LimitedProtocol):
         """The server is stopping: the next request on this connection is the last."""
         self._running: Cycle | FastCall | None = None
         """The request whose answer is due first."""
+        self._repeated: Repeated | None = None
+        """The last request, if the parser was at a boundary before and after it."""
 
     # --- the connection ---
 
@@ -154,6 +157,22 @@ class FrontDoor(LimitedProtocol):
             self.transport.abort()
 
     # --- requests ---
+
+    def data_received(self, data: bytes) -> None:
+        repeated, between = self._repeated, not self._in_head and not self._refused and self.is_idle()
+        if repeated is not None and between and len(data) == repeated.size and data.startswith(repeated.head) and self._head_timer is None:
+            self._idle_since = None
+            fast = FastCall(self, repeated.request, keep_alive=not self._last)
+            fast.body = data[len(repeated.head) :]
+            fast.more_body = False
+            self.cycle = self._running = fast  # type: ignore[assignment]  # has the attributes that uvicorn uses
+            self._begin_fast(fast)
+            return
+        self._repeated = None
+        super().data_received(data)
+        cycle: Any = self.cycle
+        if between and type(cycle) is FastCall and not cycle.more_body and cycle.keep_alive:
+            self._repeated = find_repeated(data, cycle.request)
 
     def serve_head(self, method: bytes, version: str) -> None:
         if self._hosts is not None:
