@@ -52,6 +52,11 @@ class Settings:
     data_dir: Path = _setting(Path(), "folder for the database, code and caches; default: $XDG_DATA_HOME/sless or ~/.local/share/sless")
     run_dir: Path = _setting(Path(), "folder for unix sockets (short path); default: a private folder in the temporary directory")
     database_url: str = _setting("", "SQLAlchemy URL (postgres:// is accepted); default: SQLite in the data folder", secret=True)
+    encryption_keys: tuple[str, ...] = _setting(
+        (),
+        "comma-separated Fernet keys that encrypt secrets in the database, newest first; default: a file of the data folder",
+        secret=True,
+    )
     external_url: str = _setting("", "base URL for callers; default: http://HOST:PORT")
     backend: str = _setting("auto", "where functions run", choices=("auto", "local", "kubernetes"))
     log_level: str = _setting("info", "log level of the server", choices=("debug", "info", "warning", "error"))

@@ -74,7 +74,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "boto3": ("sless.code.s3",),
     "botocore": ("sless.code.s3",),
     "click": ("sless.cli",),
-    "cryptography": ("sless.tokens", "sless.terraform.server"),
+    "cryptography": ("sless.tokens", "sless.store.keyring", "sless.terraform.server"),
     "cronsim": ("sless.domain",),
     "flask": ("sless.http",),
     "grpc": ("sless.terraform",),

@@ -21,8 +21,11 @@ from sless.domain.model import (
     WorkloadSpec,
 )
 from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
+from sless.store import FixedKeys, Keyring
 
 NAMESPACE = "sless-0123456789abcdef"
+ENCRYPTION_KEY = "YSBrZXkgb2YgdGhlIHRlc3RzLCBvZiAzMiBieXRlcy4="
+KEYRING = Keyring(FixedKeys([ENCRYPTION_KEY]))
 AT = datetime(2026, 1, 31, 9, 26, 53, 589_000, tzinfo=UTC)
 
 

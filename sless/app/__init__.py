@@ -1,8 +1,8 @@
 """The composition root: the only part that knows the concrete parts.
 
 `assembly` creates and connects the parts of one worker process, `adapters` fit them to each other's protocols, `database` finds, migrates
-and claims the database, `history` starts the process that writes history, `backup` writes and restores backups, `shutdown` ends the parts
-one by one.
+and claims the database, `encryption` finds and creates its keys, `rotation` replaces them, `history` starts the process that writes
+history, `backup` writes and restores backups, `shutdown` ends the parts one by one.
 """
 
 from sless.app.assembly import Assembly, MakeBackend

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sless import ids
 from sless.app.adapters import RunQueue
-from sless.app.database import database_url_of, holder_of
+from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
 from sless.app.shutdown import run_steps
 from sless.asgi import Application, ApplicationParts
@@ -37,7 +37,6 @@ from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
-from sless.store import open_store
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
 
@@ -71,7 +70,7 @@ class Assembly:
         self.settings = settings
         self.durations = durations
         self.holder = holder_of(settings.data_dir)
-        self.store = open_store(database_url_of(settings), holder=self.holder)
+        self.store = open_encrypted(settings, holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
         self.kube = _connect_kube(settings) if settings.backend == "kubernetes" else None

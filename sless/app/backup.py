@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sless import backup
-from sless.app.database import database_url_of
+from sless.app.database import database_url_of, open_encrypted
+from sless.app.encryption import KeyFile, key_source_of, place_of
 from sless.backup import Restored, RestoreTarget, Written
 from sless.code import open_code_store
 from sless.config import Settings
@@ -52,9 +53,12 @@ def stream_backup(settings: Settings, target: BinaryIO, tell: Tell, *, compresse
 
 
 def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: bool) -> Restored:
-    """The caller has locked the data folder. A source that cannot seek is copied into it first."""
+    """The caller has locked the data folder. A source that cannot seek is copied into it first. Without a key file yet, only a backup
+    without encrypted secrets can be restored; the server's first start encrypts them."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    store = open_store(database_url_of(settings))
+    keys = key_source_of(settings)
+    has_keys = not isinstance(keys, KeyFile) or keys.exists()
+    store = open_encrypted(settings) if has_keys else open_store(database_url_of(settings))
     try:
         target = RestoreTarget(
             store=store,
@@ -62,6 +66,7 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
             folder=settings.data_dir,
             signing_key=settings.data_dir / SIGNING_KEY if settings.auth_mode == "local" else None,
             is_usable=Usable(settings),
+            keys_place=place_of(keys),
         )
         if source.seekable():
             return backup.restore(source, target, force=force, tell=tell)

@@ -5,11 +5,12 @@ import time
 from pathlib import Path
 
 from sless import ids
+from sless.app.encryption import ensure_keys, key_source_of, place_of
 from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.errors import ConfigError, SlessError
 from sless.reconcile.leader import LEASE
-from sless.store import open_store, sqlite_url_of
+from sless.store import Keyring, Store, open_store, sqlite_url_of
 
 _log = logging.getLogger(__name__)
 
@@ -22,16 +23,30 @@ def database_url_of(settings: Settings) -> str:
     return settings.database_url or sqlite_url_of(settings.data_dir / "sless.db")
 
 
+def open_encrypted(settings: Settings, *, holder: str | None = None) -> Store:
+    """The store with its keys. Raises ConfigError when they are missing."""
+    return open_store(database_url_of(settings), holder=holder, keyring=Keyring(key_source_of(settings)))
+
+
 def migrate(settings: Settings) -> None:
-    """Brings the database to this version's schema. Raises ConfigError when it is newer, or cannot be reached."""
+    """Brings the database to this version's schema and encrypts secrets that are stored plain; creates the encryption key on first start.
+    Raises ConfigError when the schema is newer, the key is missing or wrong, or the database cannot be reached."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = open_store(database_url_of(settings))
     try:
         store.migrate()
+        source = ensure_keys(settings, store)
     except SlessError as error:
         # The operator may see the reason, which API errors omit.
         reason = str(error.__cause__ or "no reason given").splitlines()[0]
         raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {reason}") from error
+    finally:
+        store.close()
+    store = open_store(database_url_of(settings), keyring=Keyring(source))
+    try:
+        store.sealed.check(place_of(source))
+        if encrypted := store.sealed.encrypt_plain():
+            _log.info("encrypted %d secrets that were stored plain", encrypted)
     finally:
         store.close()
 

@@ -9,7 +9,7 @@ The file is a tar, gzipped when its name says so:
     code/<key>                each uploaded zip that a version refers to (and perhaps some unreferenced ones)
     keys/jwt-secret           the signing key of tokens if SLESS_AUTH_MODE is local
     tables/<name>/000001      rows, one JSON array per line, in the order of the manifest's columns; parts of about 4 MB
-    end.json                  {"members": {name: {"size", "sha256"}}}: without it the file is incomplete
+    end.json                  {"members": {name: {"size", "sha256"}}, "encryption_keys": [ids]}: without it the file is incomplete
 
 Decisions:
 - Rows are JSON and not a database's own dump, so SQLite moves to PostgreSQL and back. They keep the schema they were written in; restoring
@@ -17,6 +17,7 @@ Decisions:
 - Code first, then the rows: blobs never change, so those of a snapshot are complete when all of them are in the file while the snapshot is
   open. If one vanishes (its function was deleted), a new snapshot is taken.
 - A restore reads the file to its end before it changes anything, and then again.
+- Secrets stay encrypted as they are in the database, and the keys are not in the file: whoever keeps backups need not be trusted with them.
 - Data that is only valid while servers run (leases, addresses of instances) is left out.
 """
 

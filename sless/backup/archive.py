@@ -50,8 +50,8 @@ class ArchiveWriter:
         self.members[name] = {"size": size, "sha256": hashed.digest.hexdigest()}
         self.size_bytes += size
 
-    def end(self) -> None:
-        self.add_json(END, {"members": self.members})
+    def end(self, encryption_keys: list[str]) -> None:
+        self.add_json(END, {"members": self.members, "encryption_keys": encryption_keys})
 
 
 class _Hashed:
@@ -138,7 +138,9 @@ class _Damaged:
 
 
 def verify(source: BinaryIO) -> dict[str, Any]:
-    """Reads the file to its end and returns the manifest. Raises BrokenBackup unless it is a complete and unchanged backup."""
+    """Reads the file to its end and returns the manifest, with the `encryption_keys` of the end.
+
+    Raises BrokenBackup unless it is a complete and unchanged backup."""
     manifest: dict[str, Any] | None = None
     end: dict[str, Any] | None = None
     found: dict[str, dict[str, Any]] = {}
@@ -154,8 +156,7 @@ def verify(source: BinaryIO) -> dict[str, Any]:
             found[member.name] = {"size": member.size, "sha256": _digest_of(member.source)}
     if manifest is None:
         raise BrokenBackup("the file is empty")
-    _compare(found, end)
-    return manifest
+    return manifest | {"encryption_keys": _compare(found, end).get("encryption_keys", [])}
 
 
 def _manifest_of(member: Member) -> tuple[dict[str, Any], str]:
@@ -180,7 +181,7 @@ def _digest_of(source: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _compare(found: dict[str, dict[str, Any]], end: dict[str, Any] | None) -> None:
+def _compare(found: dict[str, dict[str, Any]], end: dict[str, Any] | None) -> dict[str, Any]:
     if not isinstance(end, dict) or not isinstance(end.get("members"), dict):
         raise BrokenBackup(f"the file is truncated: {END} is missing")
     noted = end["members"]
@@ -189,3 +190,4 @@ def _compare(found: dict[str, dict[str, Any]], end: dict[str, Any] | None) -> No
     for name, what in found.items():
         if noted.get(name) != what:
             raise BrokenBackup(f"{name} is damaged: expected {noted.get(name)}, found {what}")
+    return end

@@ -24,13 +24,14 @@ LEADER = "leader"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTarget:
     """Where to restore. `folder` is for temporary files; `signing_key` is the path for the key, None to skip it; `is_usable` returns
-    whether the artifact of a version can be used here."""
+    whether the artifact of a version can be used here; `keys_place` names where the encryption keys are, in errors."""
 
     store: Store
     code: CodeStore
     folder: Path
     signing_key: Path | None
     is_usable: Callable[[Version], bool]
+    keys_place: str = "SLESS_ENCRYPTION_KEYS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +45,12 @@ class Restored:
 
 
 def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell) -> Restored:
-    """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed when the file is damaged or of a newer sless, the
-    target is not empty (unless `force`), or a server uses its database. Restores code first, then rows in one transaction: an interruption
-    leaves the database unchanged, and perhaps unreferenced code."""
+    """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed when the file is damaged, of a newer sless or
+    encrypted with a key that is missing, the target is not empty (unless `force`), or a server uses its database. Restores code first,
+    then rows in one transaction: an interruption leaves the database unchanged, and perhaps unreferenced code."""
     progress = Progress(tell)
     manifest = archive.verify(source)
+    target.store.sealed.check_keys("the backup", manifest["encryption_keys"], target.keys_place)
     before = _check_target(target.store, force)
     after: set[str] = set()
     rows = 0
@@ -65,6 +67,7 @@ def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell)
             if member.name.startswith(archive.TABLES):
                 rows += loading.add(member.name.split("/")[1], member.rows())
                 progress.at(f"{member.name.split('/')[1]}: {rows} rows in all")
+    target.store.sealed.encrypt_plain()
     for key in sorted(before - after):
         target.code.delete(key)
     return Restored(

@@ -30,6 +30,8 @@ class Written:
     rows: int
     size_bytes: int
     """Before compression."""
+    encryption_keys: tuple[str, ...]
+    """Ids of the keys without which the file cannot be restored. They are not in it."""
 
 
 @dataclass(slots=True)
@@ -54,9 +56,11 @@ def write(store: Store, code: CodeStore, target: BinaryIO, *, compressed: bool, 
         if signing_key is not None and signing_key.exists():
             out.add_bytes(archive.SIGNING_KEY, signing_key.read_bytes())
         content = _Content(store=store, code=code, out=out, progress=Progress(tell))
-        rows = content.write()
-        out.end()
-        return Written(schema=manifest["schema"], blobs=len(content.written), rows=rows, size_bytes=out.size_bytes)
+        rows, keys = content.write()
+        out.end(keys)
+        return Written(
+            schema=manifest["schema"], blobs=len(content.written), rows=rows, size_bytes=out.size_bytes, encryption_keys=tuple(keys)
+        )
 
 
 def _manifest_of(snapshot: dump.Snapshot) -> dict[str, Any]:
@@ -81,13 +85,14 @@ class _Content:
     written: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
 
-    def write(self) -> int:
-        """Returns the number of rows."""
+    def write(self) -> tuple[int, list[str]]:
+        """Returns the number of rows and the ids of the keys that encrypt them."""
         while True:
             with dump.snapshot(self.store.database) as snapshot:
                 vanished = self._write_code(snapshot)
                 if not vanished:
-                    return sum(_write_table(snapshot, name, self.out, self.progress) for name in snapshot.tables())
+                    rows = sum(_write_table(snapshot, name, self.out, self.progress) for name in snapshot.tables())
+                    return rows, snapshot.encryption_keys()
             # Just deleted: the next snapshot will not refer to it. If it still does, the code is lost.
             self.lost |= vanished
             time.sleep(_DELETION_SEC)

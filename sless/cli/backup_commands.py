@@ -1,4 +1,4 @@
-"""`backup` and `restore`, for operators."""
+"""`backup`, `restore` and `rotate-keys`, for operators."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,8 @@ database_url_option = click.option("--database-url", help="Database; default: SL
 def backup(file: Path, **options: Path | str | None) -> None:
     """Write a consistent copy of database and code to FILE while the server runs.
 
-    A name ending in .gz or .tgz is compressed; - writes to stdout, uncompressed. The file contains your users' secrets; its mode is 0600.
+    A name ending in .gz or .tgz is compressed; - writes to stdout, uncompressed. Your users' secrets are encrypted in it and the keys are
+    not: keep SLESS_ENCRYPTION_KEYS (or the file encryption-keys of the data folder) elsewhere. The file's mode is 0600.
 
     \b
     Examples:
@@ -37,6 +38,8 @@ def backup(file: Path, **options: Path | str | None) -> None:
     else:
         written = write_backup(settings, file, say)
     say(f"Wrote {written.rows} rows and {written.blobs} uploads to {file if str(file) != '-' else 'stdout'}")
+    if written.encryption_keys:
+        say(f"A restore needs encryption key {', '.join(written.encryption_keys)}, which is not in the file")
 
 
 @click.command()
@@ -47,7 +50,8 @@ def backup(file: Path, **options: Path | str | None) -> None:
 def restore(file: Path, force: bool, **options: Path | str | None) -> None:
     """Restore what `sless backup` wrote, also into another kind of database or code store.
 
-    The installation must be empty and its server stopped. The whole file is verified before anything changes; - reads stdin.
+    The installation must be empty, its server stopped, and the encryption keys of the old one in SLESS_ENCRYPTION_KEYS or the file
+    encryption-keys of the data folder. The whole file is verified before anything changes; - reads stdin.
 
     \b
     Examples:
@@ -62,6 +66,25 @@ def restore(file: Path, force: bool, **options: Path | str | None) -> None:
     say(f"Restored the backup of {done.created_at[:19]}Z (sless {done.sless_version}): {done.rows} rows, {done.blobs} uploads")
     if done.builds:
         say(f"{done.builds} versions will be rebuilt when the server starts; backups do not contain build results")
+
+
+@click.command("rotate-keys")
+@data_dir_option
+@database_url_option
+def rotate_keys(**options: Path | str | None) -> None:
+    """Encrypt all secrets in the database with a new key while the server runs.
+
+    Without SLESS_ENCRYPTION_KEYS, the data folder's key file gets the new key. With it, put a new key first and restart the servers (with
+    several, first put it last and restart, so that each can read it). May be interrupted and repeated.
+
+    \b
+    Example:
+      sless rotate-keys
+    """
+    settings = load_settings(**options)
+    from sless.app.rotation import rotate
+
+    rotate(settings, say)
 
 
 def _opened(file: Path) -> BinaryIO:

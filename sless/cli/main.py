@@ -12,7 +12,7 @@ from sless._version import __version__
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "version", "completion"),
+    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "rotate-keys", "version", "completion"),
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
@@ -28,6 +28,7 @@ HOMES: dict[str, str] = {
     "migrate": "server_commands:migrate",
     "backup": "backup_commands:backup",
     "restore": "backup_commands:restore",
+    "rotate-keys": "backup_commands:rotate_keys",
     "version": "main:version",
     "init": "init:init",
     "dev": "dev:dev",

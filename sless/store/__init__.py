@@ -3,8 +3,8 @@
 `store` the object that the rest of sless uses · one module per aggregate: `tenants`, `workloads`, `versions` (with build logs),
 `triggers` + `firings`, `runs`, `history` + `stats` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `discards` · `run_moves`
 status changes of runs · `queries` shared parts of queries · `lease` leader election · `revision` change counters · `engine` transactions ·
-`faults` database errors → SlessError · `codec` JSON and secrets → text · `types`, `tables`, `run_tables`, `migrations/`, `migrate` the
-schema · `dump` all rows, for backups.
+`faults` database errors → SlessError · `codec` JSON → text · `keyring` + `sealed` encryption of secrets · `types`, `tables`, `run_tables`,
+`migrations/`, `migrate` the schema · `dump` all rows, for backups.
 
 For the people who run sless: `audit` the audit trail · `operator_tables` their schema.
 
@@ -16,18 +16,24 @@ Decisions:
   first (`engine`).
 - Things that happen once move by compare-and-set along `domain.lifecycle`; the method returns True to the caller that moved it.
 - Locks are taken in the order workload, version or run, invocation, statistics, revision, so that transactions cannot deadlock.
+- Secrets are encrypted by the type of their column, so no query can store one plain. The key id is stored with each value: an older key is
+  found without decrypting, and the keys that a database or a backup needs can be named. Backups hold values as they are stored.
 - A deleted workload keeps its row until nothing of it runs, but frees its name immediately.
 """
 
 from sless import ids
 from sless.store.engine import open_database, sqlite_url_of
+from sless.store.keyring import FixedKeys, Keyring, KeySource, id_of_key, new_key
 from sless.store.lease import ReadTime
 from sless.store.store import Store
 
-__all__ = ["Store", "open_store", "sqlite_url_of"]
+__all__ = ["FixedKeys", "KeySource", "Keyring", "Store", "id_of_key", "new_key", "open_store", "sqlite_url_of"]
 
 
-def open_store(database_url: str, *, holder: str | None = None, read_time: ReadTime | None = None, durable: bool = True) -> Store:
-    """`holder` names this process in leases, claims and statistics. Without `durable`, SQLite does not wait for the disk: for tests.
+def open_store(
+    database_url: str, *, keyring: Keyring | None = None, holder: str | None = None, read_time: ReadTime | None = None, durable: bool = True
+) -> Store:
+    """`keyring` encrypts secrets; without it they are stored plain, and encrypted ones cannot be read. `holder` names this process in
+    leases, claims and statistics. Without `durable`, SQLite does not wait for the disk: for tests.
     Neither connects to PostgreSQL nor migrates. Raises ConfigError."""
-    return Store(open_database(database_url, durable), holder or ids.new_id(), read_time)
+    return Store(open_database(database_url, durable), holder or ids.new_id(), read_time, keyring)

@@ -87,8 +87,8 @@ def _callback_of(row: RowMapping) -> Callback:
 
 
 def _keys_of(text: str) -> list[CallbackKey]:
-    return [CallbackKey(secret=item["secret"], created_at=parse_rfc3339(item["created_at"])) for item in codec.decode_secrets(text)["keys"]]
+    return [CallbackKey(secret=item["secret"], created_at=parse_rfc3339(item["created_at"])) for item in codec.decode(text)["keys"]]
 
 
 def _text_of(keys: list[CallbackKey]) -> str:
-    return codec.encode_secrets({"keys": [{"secret": key.secret, "created_at": key.created_at.isoformat()} for key in keys]})
+    return codec.encode({"keys": [{"secret": key.secret, "created_at": key.created_at.isoformat()} for key in keys]})

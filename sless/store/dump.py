@@ -17,8 +17,9 @@ from sqlalchemy import Boolean, Column, Connection, Float, Integer, String, Tabl
 from sless.errors import Code, ConfigError, SlessError
 from sless.store import faults, migrate, revision
 from sless.store.engine import Database
+from sless.store.sealed import key_ids
 from sless.store.tables import metadata, versions
-from sless.store.types import UserText, UtcDateTime
+from sless.store.types import SecretText, UserText, UtcDateTime
 
 _LEFT_OUT = frozenset({"leases", "endpoints"})
 """Only valid while servers run: the leader and the addresses of instances."""
@@ -43,10 +44,16 @@ class Snapshot:
         return {table.name: {item.name: _type_name(item) for item in table.columns} for table in _kept_tables()}
 
     def rows(self, table_name: str) -> Iterator[list[Any]]:
-        table = metadata.tables[table_name]
-        query = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
+        """Secrets stay encrypted."""
+        known = metadata.tables[table_name]
+        table = _table_of(table_name, {item.name: _type_name(item) for item in known.columns})
+        query = select(table).order_by(*(table.c[item.name] for item in known.primary_key.columns)).execution_options(yield_per=_ROWS)
         for row in self.conn.execute(query):
             yield [value.isoformat() if isinstance(value, datetime) else value for value in row]
+
+    def encryption_keys(self) -> list[str]:
+        """Ids of the keys that are needed to read the secrets."""
+        return sorted(key_ids(self.conn))
 
     def code_keys(self) -> Iterator[str]:
         yield from self.conn.execute(select(versions.c.code_key).distinct().execution_options(yield_per=_ROWS)).scalars()
@@ -151,7 +158,7 @@ def _type_name(column: "Column[Any]") -> str:
             return "int"
         case Float():
             return "float"
-        case UserText() | String():
+        case UserText() | SecretText() | String():
             return "text"
     raise TypeError(f"column {column} has a type that backups do not know: {column.type!r}")
 

@@ -2,6 +2,7 @@
 
 from sqlalchemy import inspect, select, text
 
+from sless.errors import ConfigError
 from sless.store import lease
 from sless.store.audit import AuditStore
 from sless.store.callbacks import CallbackStore
@@ -9,10 +10,12 @@ from sless.store.discards import DiscardStore
 from sless.store.engine import Database
 from sless.store.firings import FiringStore
 from sless.store.history import HistoryStore
+from sless.store.keyring import Keyring, attach
 from sless.store.lease import LeaseStore
 from sless.store.migrations import HEAD
 from sless.store.routes import RouteStore
 from sless.store.runs import RunStore
+from sless.store.sealed import SealedStore
 from sless.store.stats import StatsStore
 from sless.store.tables import meta
 from sless.store.tenants import TenantStore
@@ -24,9 +27,12 @@ from sless.store.workloads import WorkloadStore
 class Store:
     """Thread-safe. Each method is one short transaction (clean-ups are several) and raises no other error than SlessError."""
 
-    def __init__(self, database: Database, holder: str, read_time: lease.ReadTime | None = None) -> None:
+    def __init__(self, database: Database, holder: str, read_time: lease.ReadTime | None = None, keyring: Keyring | None = None) -> None:
         self.database = database
         self.holder = holder
+        keyring = keyring or Keyring()
+        attach(database.engine.dialect, keyring)
+        self.sealed: SealedStore = SealedStore(database, keyring)
         stats = StatsStore(database, holder)
         self.audit: AuditStore = AuditStore(database)
         self.tenants: TenantStore = TenantStore(database)
@@ -49,6 +55,11 @@ class Store:
         from sless.store import migrate
 
         migrate.upgrade(self.database)
+
+    def check_schema(self) -> None:
+        """Raises ConfigError unless the database has this version's schema."""
+        if (found := self._schema()) != HEAD:
+            raise ConfigError(f'the database has schema "{found or "none"}", this version of sless "{HEAD}": run `sless migrate` first')
 
     def ping(self) -> None:
         """Raises SlessError when the database does not answer."""

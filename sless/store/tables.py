@@ -1,6 +1,7 @@
 """The tables in SQLAlchemy Core. `migrations/` creates them; a test compares the two.
 
 Ids are random text. Enumerations are stored as their text. JSON is stored as text (never queried inside, and jsonb refuses \\u0000).
+Columns of `SecretText` are encrypted.
 History (invocations, log_lines, call_stats) has no foreign keys: it is written later in batches, also for deleted workloads.
 """
 
@@ -22,7 +23,7 @@ from sless.store.operator_tables import audit as audit
 from sless.store.run_tables import attempts as attempts
 from sless.store.run_tables import callbacks as callbacks
 from sless.store.run_tables import runs as runs
-from sless.store.types import KeyText, UserText, UtcDateTime, unique_where
+from sless.store.types import KeyText, SecretText, UserText, UtcDateTime, unique_where
 from sless.store.types import metadata as metadata
 
 tenants = Table(
@@ -33,7 +34,7 @@ tenants = Table(
     Column("limits", KeyText, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     # Secrets that sign the callbacks of the namespace, newest first; created on first use.
-    Column("callback_keys", KeyText),
+    Column("callback_keys", SecretText),
 )
 
 build_counts = Table(
@@ -56,7 +57,7 @@ workloads = Table(
     Column("scope", KeyText, nullable=False),
     Column("name", KeyText, nullable=False),
     Column("spec", KeyText, nullable=False),
-    Column("secrets", KeyText, nullable=False),
+    Column("secrets", SecretText, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("active_version", Integer),
     Column("observed_generation", Integer, nullable=False, server_default="0"),
@@ -90,7 +91,7 @@ versions = Table(
     Column("size_bytes", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("auto_activate", Boolean, nullable=False, server_default=text("true")),
-    Column("build_env", KeyText, nullable=False),
+    Column("build_env", SecretText, nullable=False),
     Column("claimed_by", KeyText),
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
@@ -126,7 +127,7 @@ triggers = Table(
     Column("function_ref", KeyText, nullable=False),
     Column("enabled", Boolean, nullable=False),
     Column("spec", KeyText, nullable=False),
-    Column("secrets", KeyText, nullable=False),
+    Column("secrets", SecretText, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),

@@ -124,7 +124,7 @@ def trigger_of(row: RowMapping) -> Trigger:
     values = dict(row)
     values["type"] = TriggerType(values["type"])
     values["spec"] = codec.decode(values["spec"])
-    values["secrets"] = codec.decode_secrets(values.pop("secrets"))
+    values["secrets"] = codec.decode(values.pop("secrets"))
     return Trigger(**values)
 
 
@@ -152,7 +152,7 @@ def _bump(conn: Connection) -> None:
 
 def values_of(trigger: Trigger) -> dict[str, Any]:
     values = {name: getattr(trigger, name) for name in triggers.c.keys() if hasattr(trigger, name)}  # noqa: SIM118 - not a dict
-    return values | {"type": trigger.type.value, "spec": codec.encode(trigger.spec), "secrets": codec.encode_secrets(trigger.secrets)}
+    return values | {"type": trigger.type.value, "spec": codec.encode(trigger.spec), "secrets": codec.encode(trigger.secrets)}
 
 
 def _lock(conn: Connection, trigger_id: str) -> Trigger:

@@ -1,9 +1,12 @@
 """Column types that behave the same on SQLite and PostgreSQL, and the metadata that all tables share."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import DateTime, Dialect, Index, MetaData, Text, text
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from sless.store.keyring import keyring_of
 
 metadata = MetaData(
     naming_convention={
@@ -46,6 +49,22 @@ class UserText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else storable(value)
+
+
+class SecretText(TypeDecorator[str]):
+    """ASCII text that is encrypted with the keyring attached to the engine, see `keyring`."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(KeyText)
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else keyring_of(dialect).seal(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else keyring_of(dialect).open(value)
 
 
 def storable(value: str) -> str:

@@ -250,7 +250,7 @@ def active_query() -> Select[Any]:
 def version_of(row: RowMapping) -> Version:
     values = dict(row)
     values["state"] = VersionState(values["state"])
-    values["build_env"] = codec.decode_secrets(values.pop("build_env"))
+    values["build_env"] = codec.decode(values.pop("build_env"))
     del values["claimed_by"]
     return Version(**values)
 
@@ -258,7 +258,7 @@ def version_of(row: RowMapping) -> Version:
 def _values_of(version: Version) -> dict[str, Any]:
     names = versions.c.keys()
     values = {name: getattr(version, name) for name in names if hasattr(version, name)}
-    return values | {"state": version.state.value, "build_env": codec.encode_secrets(version.build_env), "claimed_by": None}
+    return values | {"state": version.state.value, "build_env": codec.encode(version.build_env), "claimed_by": None}
 
 
 def _find(conn: Connection, where: ColumnElement[bool]) -> Version | None:

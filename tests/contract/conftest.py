@@ -9,7 +9,7 @@ import pytest
 
 from sless.domain.model import Kind, Workload
 from sless.store import Store, open_store
-from tests.builders import NAMESPACE, make_workload_spec
+from tests.builders import KEYRING, NAMESPACE, make_workload_spec
 from tests.contract.rest_harness import Rest
 
 DATABASES = ("sqlite", "postgresql")
@@ -76,7 +76,7 @@ def make_store(database_url: str) -> Iterator[MakeStore]:
     opened: list[Store] = []
 
     def make(**options: object) -> Store:
-        store = open_store(database_url, **{"durable": False} | options)  # type: ignore[arg-type]
+        store = open_store(database_url, **{"durable": False, "keyring": KEYRING} | options)  # type: ignore[arg-type]
         opened.append(store)
         return store
 

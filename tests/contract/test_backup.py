@@ -51,7 +51,7 @@ def value_of(column: Any, row: int) -> Any:
         return AT + timedelta(seconds=row)
     if column.type.python_type in (int, float, bool):
         return column.type.python_type(row + 1)
-    special = {"code_key": key_of(row), "state": "ready", "build_env": "plain:{}"}
+    special = {"code_key": key_of(row), "state": "ready", "build_env": "{}"}
     return special.get(column.name, f"{column.name} {row} äöü\n\x01 \N{GRINNING FACE}")
 
 
@@ -225,7 +225,7 @@ def written(manifest: dict[str, Any], files: dict[str, bytes] | None = None) -> 
         out.add_json(archive.MANIFEST, manifest)
         for name, data in (files or {}).items():
             out.add_bytes(name, data)
-        out.end()
+        out.end([])
     return file.getvalue()
 
 

@@ -181,8 +181,9 @@ import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from sless.store import open_store
+from tests.builders import KEYRING
 from tests.contract.rest_harness import Rest
-store = open_store(sys.argv[2])
+store = open_store(sys.argv[2], keyring=KEYRING)
 rest = Rest(store, Path(sys.argv[3]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 response = rest.post("functions/hello/upload", data=Path(sys.argv[4]).read_bytes(), content_type="application/zip")

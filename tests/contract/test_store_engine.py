@@ -20,6 +20,7 @@ from sless.errors import Code, ConfigError, SlessError
 from sless.store import faults, migrate, open_store
 from sless.store.migrations import HEAD
 from sless.store.tables import metadata
+from sless.store.types import SecretText
 from tests.builders import NAMESPACE, make_invocation, make_workload_spec
 from tests.contract.store_steps import at_once
 
@@ -64,7 +65,12 @@ class TestMigrations:
                 "AND data_type = 'text' AND collation_name = 'C'"
             )
             found = {tuple(row) for row in conn.execute(text(query))}
-        wanted = {(table.name, item.name) for table in metadata.tables.values() for item in table.columns if isinstance(item.type, Text)}
+        wanted = {
+            (table.name, item.name)
+            for table in metadata.tables.values()
+            for item in table.columns
+            if isinstance(item.type, Text | SecretText)
+        }
         assert found - {("alembic_version", "version_num")} == wanted
         assert ("workloads", "name") in found and ("triggers", "function_ref") in found
 

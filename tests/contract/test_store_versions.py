@@ -10,7 +10,7 @@ import pytest
 from sless.domain.model import Kind, VersionState
 from sless.errors import Code, NotFound, SlessError
 from sless.store import dump
-from tests.builders import NAMESPACE, make_workload_spec
+from tests.builders import ENCRYPTION_KEY, NAMESPACE, make_workload_spec
 from tests.contract.store_steps import at_once, build, upload
 
 READY, FAILED, QUEUED, BUILDING, CANCELLED = (
@@ -154,15 +154,20 @@ class TestClaim:
             owner = store.workloads.insert(NAMESPACE, Kind.FUNCTION, f"f{number}", make_workload_spec())
             ids.append(upload(store, owner).id)
         script = (
-            "import sys\nfrom sless.store import open_store\n"
-            "url, holder = sys.argv[1:3]\nstore = open_store(url, holder=holder)\n"
+            "import sys\nfrom sless.store import FixedKeys, Keyring, open_store\n"
+            "url, holder, key = sys.argv[1:4]\nstore = open_store(url, holder=holder, keyring=Keyring(FixedKeys([key])))\n"
             "store.leases.acquire('lease of ' + holder, holder, 600)\n"
             "print('ready', flush=True)\nsys.stdin.readline()\n"
             "print(*[item.id for item in store.versions.list_open() if store.versions.claim(item.id, holder)])\n"
             "store.close()\n"
         )
         children = [
-            subprocess.Popen([sys.executable, "-c", script, database_url, holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "-c", script, database_url, holder, ENCRYPTION_KEY],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             for holder in ("one", "two")
         ]
         for child in children:

@@ -51,6 +51,7 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
         in_the_way = old.place.run("restore", saved)
         assert in_the_way.returncode == 1
         assert "in use by another sless server" in in_the_way.stderr
+        keys = (old.place.data_dir / "encryption-keys").read_text().strip()
     assert os.stat(saved).st_mode & 0o777 == 0o600
 
     settings = {
@@ -58,7 +59,7 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
         "SLESS_S3_ACCESS_KEY": ACCESS_KEY, "SLESS_S3_SECRET_KEY": SECRET_KEY,
     }  # fmt: skip
     with new_place(tmp_path / "two") as place:
-        new = Product(place, **settings)
+        new = Product(place, **settings, SLESS_ENCRYPTION_KEYS=keys)
         done = place.run("restore", saved)
         assert done.returncode == 0, done.stderr
         assert "will be rebuilt" in done.stderr  # the dependencies of `needs` are installed on the old machine only
@@ -87,9 +88,12 @@ def test_through_a_pipe(tmp_path):
         path = old.tenant("ada").deploy("plain", CODE, env_vars={"GREETING": "Hi"})
         with (tmp_path / "file").open("wb") as file:
             old.place.popen("backup", "-", stdout=file).wait(60)
+        key = (old.place.data_dir / "encryption-keys").read_bytes()
     data = (tmp_path / "file").read_bytes()
     assert data[257:262] == b"ustar"
     with new_place(tmp_path / "two") as place:
+        place.data_dir.mkdir(parents=True)
+        (place.data_dir / "encryption-keys").write_bytes(key)
         command = [sys.executable, str(ROOT / "sless.py"), "restore", "-"]
         # Restoring reads its input twice, which a pipe does not allow.
         done = subprocess.run(command, input=data, env=place.environ, capture_output=True, timeout=60, check=False)

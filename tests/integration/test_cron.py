@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from sless.app.database import open_encrypted
+from sless.config import Settings
 from sless.domain.cron import Due
-from sless.store import open_store, sqlite_url_of
 from tests.services.product import Product, Tenant, wait_until
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -88,7 +89,7 @@ def test_a_firing_claimed_before_a_kill_runs_after_the_restart(own_product: Prod
     tenant.deploy("f", HANDLER, http=False)
     made = cron(tenant, tmp_path, schedule="0 0 1 1 *")
     own_product.kill(master=True, worker=True)
-    store = open_store(sqlite_url_of(own_product.place.data_dir / "sless.db"))
+    store = open_encrypted(Settings(data_dir=own_product.place.data_dir))
     trigger = store.triggers.get(tenant.namespace, "t")
     due = Due(trigger_id=trigger.id, generation=trigger.generation, due_at=datetime.now(UTC) + timedelta(milliseconds=1))
     assert store.firings.claim([due])[0].run is not None

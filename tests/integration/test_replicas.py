@@ -18,6 +18,7 @@ from sless.domain.durations import Durations
 from sless.ids import namespace_of
 from sless.store import open_store
 from sless.tokens import issue_token
+from tests.builders import ENCRYPTION_KEY
 from tests.kube.cluster import running_cluster
 from tests.services.product import Product, Tenant, new_place, wait_until
 from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
@@ -67,7 +68,7 @@ def replicas(tmp_path_factory, postgres_server, s3_server) -> Iterator[Replicas]
         url = postgres_server.create_database()
         environ = {
             "SLESS_BACKEND": "kubernetes", "SLESS_KUBECONFIG": str(cluster.kubeconfig), "SLESS_DATABASE_URL": url,
-            "SLESS_JWT_SECRET": SECRET,
+            "SLESS_JWT_SECRET": SECRET, "SLESS_ENCRYPTION_KEYS": ENCRYPTION_KEY,
             "SLESS_AUTH_MODE": "secret", "SLESS_S3_ENDPOINT": f"http://{s3_server.endpoint}", "SLESS_S3_BUCKET": BUCKET,
             "SLESS_S3_ACCESS_KEY": ACCESS_KEY, "SLESS_S3_SECRET_KEY": SECRET_KEY, "SLESS_GRACEFUL_TIMEOUT_SEC": "10",
         }  # fmt: skip

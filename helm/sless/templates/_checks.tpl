@@ -16,6 +16,11 @@
 {{- if and (eq $values.auth.mode "secret") $values.auth.jwtSecret (lt (len $values.auth.jwtSecret) 32) -}}
 {{- $mistakes = append $mistakes (printf "auth.jwtSecret: expected at least 32 bytes, found %d; leave it empty to generate one" (len $values.auth.jwtSecret)) -}}
 {{- end -}}
+{{- range $key := splitList "," (nospace $values.encryption.keys) -}}
+{{- if and $values.encryption.keys (not (regexMatch "^[A-Za-z0-9_-]{43}=$" $key)) -}}
+{{- $mistakes = append $mistakes (printf "encryption.keys: expected 32 bytes in URL-safe base64 (44 characters) each, found %d characters" (len $key)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (eq $values.auth.mode "jwks") (not $values.auth.jwksUrl) -}}
 {{- $mistakes = append $mistakes "auth.jwksUrl: auth.mode jwks needs the URL of the key set" -}}
 {{- end -}}
@@ -39,7 +44,7 @@
 {{- $mistakes = append $mistakes (printf "%s and %s: expected both, found one" (index $half 0) (index $half 2)) -}}
 {{- end -}}
 {{- end -}}
-{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) (list "registry.harbor.user" $values.registry.harbor.user $values.registry.harbor.existingSecret) -}}
+{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "encryption.keys" $values.encryption.keys $values.encryption.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) (list "registry.harbor.user" $values.registry.harbor.user $values.registry.harbor.existingSecret) -}}
 {{- if and (index $pair 1) (index $pair 2) -}}
 {{- $mistakes = append $mistakes (printf "%s and existingSecret are both set: expected only one" (index $pair 0)) -}}
 {{- end -}}

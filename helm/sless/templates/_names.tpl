@@ -71,6 +71,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- .Values.auth.existingSecret | default (printf "%s-jwt" (include "sless.fullname" .)) -}}
 {{- end -}}
 
+{{- define "sless.encryptionSecretName" -}}
+{{- .Values.encryption.existingSecret | default (printf "%s-encryption" (include "sless.fullname" .)) -}}
+{{- end -}}
+
 {{- define "sless.internalUrl" -}}
 {{- printf "http://%s.%s.svc:%d" (include "sless.fullname" .) .Release.Namespace (int .Values.service.port) -}}
 {{- end -}}

@@ -113,6 +113,7 @@ SLESS_{{ $name }}: {{ $value | b64enc | quote }}
 {{- if eq $values.auth.mode "secret" -}}
 {{- $refs = append $refs (list "JWT_SECRET" (include "sless.jwtSecretName" .) $values.auth.existingSecretKey) -}}
 {{- end -}}
+{{- $refs = append $refs (list "ENCRYPTION_KEYS" (include "sless.encryptionSecretName" .) $values.encryption.existingSecretKey) -}}
 {{- with $values.database.existingSecret -}}{{- $refs = append $refs (list "DATABASE_URL" . $values.database.existingSecretKey) -}}{{- end -}}
 {{- with $values.metrics.existingSecret -}}{{- $refs = append $refs (list "METRICS_TOKEN" . $values.metrics.existingSecretKey) -}}{{- end -}}
 {{- with $values.s3.existingSecret -}}

@@ -26,6 +26,7 @@ FULL: dict[str, Any] = {
     "gracefulTimeoutSec": 60,
     "auth": {"jwtSecret": "s" * 40, "jwksUrl": "https://id.example.net/jwks", "publicKey": "-----BEGIN PUBLIC KEY-----\nabc\n",
              "audience": "sless", "issuer": "id", "operatorSubs": ["root", "ops"]},
+    "encryption": {"keys": "bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3LW5ldy0=, b2xkLW9sZC1vbGQtb2xkLW9sZC1vbGQtb2xkLW9sZC0="},
     "rabbitmq": {"url": "amqp://u:pw-rabbit@mq", "queuesAllowed": ["shared", "ns/q"]},
     "outboundAllow": ["10.1.0.0/16:5672"],
     "registry": {"host": "harbor.example.net", "project": "fn", "insecure": True, "username": "push", "password": "pw-registry",
@@ -74,6 +75,7 @@ MINIMAL: dict[str, Any] = {
 }  # fmt: skip
 
 EXISTING: dict[str, Any] = {
+    "encryption": {"existingSecret": "enc"},
     "auth": {"existingSecret": "jwt"}, "database": {"existingSecret": "pg"}, "rabbitmq": {"existingSecret": "mq"},
     "s3": {"endpoint": "s3:9000", "useSsl": False, "existingSecret": "s3"}, "replicas": 2,
     "registry": {"host": "docker.io/me", "existingSecret": "pull", "harbor": {"url": "https://h", "existingSecret": "harbor"}},

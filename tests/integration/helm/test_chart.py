@@ -15,6 +15,7 @@ import yaml
 from sless._version import __version__
 from sless.config import PREFIX, Settings, load
 from sless.kube.names import SERVER_LABEL
+from sless.store import FixedKeys, Keyring
 from tests.integration.helm.chart import (
     CHART,
     DATABASE,
@@ -63,7 +64,7 @@ def test_the_default_is_one_pod_with_sqlite_on_a_volume(rendered):
     objects = rendered["default"]
     assert kinds_of(objects) == [
         "ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "PersistentVolumeClaim", "Pod", "Role", "RoleBinding", "Secret",
-        "Service", "ServiceAccount",
+        "Secret", "Service", "ServiceAccount",
     ]  # fmt: skip
     deployment = one(objects, "Deployment")["spec"]
     assert deployment["replicas"] == 1
@@ -121,7 +122,7 @@ def test_secrets_are_never_in_a_config_map(rendered, name):
 
 
 def test_no_secret_is_readable_outside_a_secret(rendered):
-    secrets = ("pw-database", "ak-s3", "sk-s3", "pw-rabbit", "pw-registry", "pw-harbor", "tok-metrics", "s" * 40)
+    secrets = ("pw-database", "ak-s3", "sk-s3", "pw-rabbit", "pw-registry", "pw-harbor", "tok-metrics", "s" * 40, "bmV3LW5ldy")
     outside = json.dumps([item for item in rendered["full"] if item["kind"] != "Secret"])
     # Not stringData: keys that an upgrade removes there stay in the cluster, and so in the server's environment.
     assert not [item for item in rendered["full"] if "stringData" in item]
@@ -134,6 +135,7 @@ def test_no_secret_is_readable_outside_a_secret(rendered):
 def test_existing_secrets_are_referenced(rendered):
     environment = environment_of(rendered["existing"])
     assert environment["SLESS_JWT_SECRET"] == "jwt/jwt-secret"
+    assert environment["SLESS_ENCRYPTION_KEYS"] == "enc/encryption-keys"
     assert environment["SLESS_DATABASE_URL"] == "pg/url"
     assert environment["SLESS_S3_SECRET_KEY"] == "s3/secret-key"
     assert environment["SLESS_RABBITMQ_URL"] == "mq/url"
@@ -141,6 +143,18 @@ def test_existing_secrets_are_referenced(rendered):
     assert environment["SLESS_METRICS_TOKEN"] == "m/metrics-token"
     assert environment["SLESS_S3_USE_SSL"] == "false"
     assert [item for item in rendered["existing"] if item["kind"] == "Secret"] == []
+
+
+def test_the_encryption_key_is_generated_once_and_cannot_be_replaced(rendered):
+    """An object of another rendering has another key: the cluster must refuse it, as the first one is needed to read the database."""
+    (secret,) = [item for item in rendered["default"] if item["metadata"]["name"] == "sless-encryption"]
+    assert (secret["immutable"], secret["metadata"]["annotations"]["helm.sh/resource-policy"]) == (True, "keep")
+    key = base64.b64decode(secret["data"]["encryption-keys"]).decode()
+    assert Keyring(FixedKeys([key])).ids
+    (given,) = [item for item in rendered["full"] if item["metadata"]["name"] == "sless-encryption"]
+    assert "immutable" not in given
+    assert base64.b64decode(given["data"]["encryption-keys"]).decode() == FULL["encryption"]["keys"].replace(" ", "")
+    assert "sless-encryption" not in {item["metadata"]["name"] for item in rendered["existing"]}
 
 
 def test_pods_have_minimal_privileges(rendered):
@@ -310,6 +324,7 @@ BROKEN = {
     "grace": ({"gracefulTimeoutSec": 2}, r"gracefulTimeoutSec"),
     "unknown mode": ({"auth": {"mode": "none"}}, r"auth.mode"),
     "short secret": ({"auth": {"jwtSecret": "short"}}, r"auth\.jwtSecret: expected at least 32 bytes, found 5"),
+    "encryption key": ({"encryption": {"keys": "c2hvcnQ="}}, r"encryption\.keys: expected 32 bytes .* found 8 characters"),
     "jwks without a URL": ({"auth": {"mode": "jwks"}}, r"auth\.jwksUrl"),
     "public key without a key": ({"auth": {"mode": "public-key"}}, r"auth\.publicKey"),
     "another database": ({"database": {"url": "mysql://db/x"}}, r"database\.url: expected postgresql://"),
