@@ -1,8 +1,8 @@
 """Jobs."""
 
 from sless.domain.model import Kind
-from sless.http.code import upload_operation
-from sless.http.history import logs_operation
+from sless.http import code, history, invocations
+from sless.http.operation import Operation
 from sless.http.resources import Resource
 from sless.http.serialize import job_json
 
@@ -14,6 +14,14 @@ _JOBS = Resource(
     bodies=("Job",),
     written="Job",
 )
+_SHARED = ("/source", "/versions", "/versions/{n}", "/versions/{n}/cancel", "/logs", "/invocations", "/invocations/{id}")
+"""Paths that jobs share with functions and services. A job has no route to activate a version for, and runs are cancelled with the job."""
+
+
+def _is_shared(row: Operation) -> bool:
+    return row.path.endswith(tuple("{name}" + path for path in _SHARED)) and (row.method == "GET" or row.path.endswith("/{n}/cancel"))
+
+
 OPERATIONS = (
     *_JOBS.operations({
         "create": "Creates a job; with run_id above 0 it runs as soon as it has code",
@@ -21,6 +29,6 @@ OPERATIONS = (
         "merge": "Changes the given fields of a job; a higher run_id runs it again",
         "delete": "Deletes a job and stops its run",
     }),
-    upload_operation(Kind.JOB),
-    logs_operation(Kind.JOB),
+    code.upload_operation(Kind.JOB),
+    *(row for part in (code, history, invocations) for row in part.operations(Kind.JOB) if _is_shared(row)),
 )  # fmt: skip

@@ -172,18 +172,18 @@ def test_the_languages_have_the_same_texts() -> None:
 
 
 def test_every_text_is_used(repository: Path) -> None:
-    """A text is named in a template, a module or a script; those with computed names are grouped by what they describe."""
+    """A text is named in a template, a module or a script; those with computed names are grouped by what they describe, or share a prefix."""
     folders = ("sless/http/console", "static/console")
     sources = "".join(
         path.read_text() for folder in folders for path in (repository / folder).rglob("*.*") if path.suffix in (".py", ".html", ".js")
     )
-    computed = {"phases", "kinds", "errors", "frame", "statuses"}
+    computed = {"phases", "kinds", "errors", "frame", "statuses", "tabs"}
     unused = [
         f"{group}.{name}"
         for group, texts in texts_of("en").groups.items()
         if group not in computed
         for name in texts
-        if f"{group}.{name}" not in sources
+        if f"{group}.{name}" not in sources and not re.search(rf"{group}\.{name.rpartition('_')[0]}_['\"$]", sources)
     ]
     assert not unused
 

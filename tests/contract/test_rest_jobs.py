@@ -38,6 +38,18 @@ def test_a_job_created_with_a_run_id_runs_once_it_has_code(rest: Rest) -> None:
     assert len(runs_of(rest)) == 1 and "runs" in rest.waker.topics
 
 
+def test_source_versions_and_calls_of_a_job(rest: Rest) -> None:
+    rest.post("jobs", OWN | {"run_id": 1})
+    rest.built("job", "job")
+    assert list(rest.get("jobs/job/source").json["files"]) == ["handler.py"]
+    assert [(item["version"], item["state"]) for item in rest.get("jobs/job/versions").json] == [(1, "ready")]
+    assert rest.get("jobs/job/versions/1").json["build_log"] == ""
+    assert rest.post("jobs/job/versions/1/cancel").status_code == 409
+    (call,) = rest.get("jobs/job/invocations").json
+    assert (call["trigger"], rest.get(f"jobs/job/invocations/{call['id']}").json["id"]) == ("job", call["id"])
+    assert rest.post("jobs/job/versions/1/activate").status_code == 404
+
+
 def test_run_id_can_be_raised_or_kept_but_not_lowered(rest: Rest) -> None:
     rest.post("jobs", OWN | {"run_id": 2})
     rest.built("job", "job")

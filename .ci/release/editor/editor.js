@@ -38,6 +38,16 @@ const THEME = EditorView.theme({
   ".cm-panels": { backgroundColor: "var(--surface)", color: "var(--text)" },
 });
 
+// The browser replaces a selection with markup that has style attributes, which the policy refuses: done here as plain text.
+const REPLACE = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    if (event.inputType !== "insertText" || event.data === null || event.isComposing || view.state.selection.main.empty) return false;
+    event.preventDefault();
+    view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
+
 function languageOf(name) {
   const make = LANGUAGES[name.slice(name.lastIndexOf(".") + 1)];
   return make ? make() : [];
@@ -48,7 +58,7 @@ function setUp({ name, label, readOnly }) {
     lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(), highlightSelectionMatches(),
     keymap.of([indentWithTab, ...defaultKeymap, ...historyKeymap, ...searchKeymap]),
     indentUnit.of(name.endsWith(".py") ? "    " : name.endsWith(".go") ? "\t" : "  "),
-    languageOf(name), syntaxHighlighting(COLOURS), THEME,
+    languageOf(name), syntaxHighlighting(COLOURS), THEME, REPLACE,
     EditorView.contentAttributes.of({ "aria-label": label }),
     EditorState.readOnly.of(readOnly),
   ];

@@ -11,7 +11,7 @@ from sless.config import Settings
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.errors import NotFound, SlessError
-from sless.http.console import listing, signing, workload
+from sless.http.console import create, listing, signing, tabs, usage, workload
 from sless.http.console.request import Page, PageRequest, static_version, wanted_texts, wants_page
 from sless.http.errors import error_response
 from sless.usecases import Usecases
@@ -28,6 +28,9 @@ PAGES: tuple[Page, ...] = (
     *signing.PAGES,
     *listing.PAGES,
     *workload.PAGES,
+    *tabs.PAGES,
+    *create.PAGES,
+    *usage.PAGES,
     Page(rule="/funcs/<ns>/<path:rest>", view=unknown),
 )
 

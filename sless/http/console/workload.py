@@ -8,7 +8,8 @@ from sless.domain.model import Kind
 from sless.http.console.request import Page, PageRequest
 from sless.http.serialize import job_json, workload_json
 
-TABS = ("overview",)
+TABS = ("overview", "code", "run", "versions", "calls", "logs", "charts")
+NOT_OF_JOBS = ("charts",)
 
 
 def overview(req: PageRequest) -> Response:
@@ -20,8 +21,12 @@ def workload_page(req: PageRequest, tab: str, **values: Any) -> Response:
     item = workload_of(req)
     return req.page(
         f"workload_{tab}.html", title=item["name"], module=f"workload_{tab}", tab=tab, item=item, kind=item["kind"],
-        rest=f"functions/{item['name']}", **values,
+        tabs=tabs_of(item["kind"]), rest=f"{item['kind']}s/{item['name']}", own=f"{req.base}/{item['kind']}s/{item['name']}", **values,
     )  # fmt: skip
+
+
+def tabs_of(kind: str) -> tuple[str, ...]:
+    return tuple(tab for tab in TABS if kind != Kind.JOB or tab not in NOT_OF_JOBS)
 
 
 def workload_of(req: PageRequest) -> dict[str, Any]:

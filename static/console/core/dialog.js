@@ -37,3 +37,29 @@ export function confirmed({ title, text, button, name = '', nameLabel = '', dang
     (input ?? go).focus();
   });
 }
+
+// Resolves to a text from the user, null when they leave. `check(text)` returns what is wrong with it, or "".
+export function ask({ title, label, value = '', button, check = () => '' }) {
+  return new Promise((resolve) => {
+    const input = el('input', { id: 'ask-value', value, autocomplete: 'off', spellcheck: 'false' });
+    const problem = el('p', { class: 'notice bad', role: 'alert', hidden: true });
+    let found = null;
+    const dialog = el('dialog', { class: 'dialog', 'aria-labelledby': 'ask-title' },
+      el('form', { method: 'dialog', class: 'stack', onsubmit: (event) => {
+        event.preventDefault();
+        problem.textContent = check(input.value.trim());
+        problem.hidden = !problem.textContent;
+        if (problem.textContent) return;
+        found = input.value.trim();
+        dialog.close();
+      } },
+      el('h2', { id: 'ask-title' }, title), el('label', { for: 'ask-value' }, label), input, problem,
+      el('div', { class: 'dialog-actions' },
+        el('button', { type: 'button', class: 'button', onclick: () => dialog.close() }, t('ui.cancel')),
+        el('button', { class: 'button primary' }, button ?? t('ui.ok')))));
+    dialog.addEventListener('close', () => { dialog.remove(); resolve(found); });
+    document.body.append(dialog);
+    dialog.showModal();
+    input.select();
+  });
+}

@@ -3,6 +3,7 @@ import { page } from './page.js';
 
 const relative = new Intl.RelativeTimeFormat(page.language, { numeric: 'auto', style: 'short' });
 const exact = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'short' });
+const exactSeconds = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'medium' });
 const STEPS = [['second', 60], ['minute', 60], ['hour', 24], ['day', 30], ['month', 12], ['year', Infinity]];
 
 // "3 min. ago", "in 2 hr."
@@ -15,14 +16,14 @@ export function ago(moment, now = Date.now()) {
   return '';
 }
 
-export const clock = (moment) => exact.format(new Date(moment));
+export const clock = (moment, { seconds = false } = {}) => (seconds ? exactSeconds : exact).format(new Date(moment));
 
-// Fills <time data-ago> and <time data-time> elements; call it for those that a script adds.
+// Fills <time data-ago> and <time data-time> (also data-time="seconds") elements; call it for those that a script adds.
 export function showTimes(root = document) {
   for (const item of root.querySelectorAll('time[data-ago], time[data-time]')) {
     const moment = new Date(item.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
-    const text = 'ago' in item.dataset ? ago(moment) : clock(moment);
+    const text = 'ago' in item.dataset ? ago(moment) : clock(moment, { seconds: item.dataset.time === 'seconds' });
     if (item.textContent !== text) item.textContent = text;
     item.title ||= 'ago' in item.dataset ? clock(moment) : item.dateTime;
   }

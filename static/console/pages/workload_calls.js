@@ -1,0 +1,6 @@
+// The list of calls: filters apply at once.
+import '../core/frame.js';
+
+const filters = document.getElementById('filters');
+filters.querySelector('button').hidden = true;
+filters.addEventListener('change', () => filters.requestSubmit());

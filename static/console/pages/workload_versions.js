@@ -1,0 +1,57 @@
+// Versions: build logs, roll back, cancel, download, rebuild.
+import { settled, showBuild } from '../core/build.js';
+import { saveAs } from '../core/files.js';
+import { toast } from '../core/frame.js';
+import { t } from '../core/page.js';
+import { errorOf, rest, send } from '../core/rest.js';
+
+const table = document.getElementById('versions');
+
+async function done(work) {
+  try {
+    await work();
+  } catch (error) {
+    toast(error.message, { bad: true });
+  }
+}
+
+function openLog(path, number) {
+  return showBuild(path, number, t('workload_versions.build', { n: number }));
+}
+
+async function activate(path, number, button) {
+  button.disabled = true;
+  try {
+    await rest('POST', `${path}/versions/${number}/activate`);
+    await settled(path, number);
+    location.reload();
+  } finally {
+    button.disabled = false;
+  }
+}
+
+async function download(path, number) {
+  const answer = await send('GET', `${path}/source?version=${number}`, { headers: { Accept: 'application/zip' } });
+  if (!answer.ok) throw await errorOf(answer);
+  saveAs(await answer.blob(), `${path.split('/')[1]}-${number}.zip`);
+}
+
+if (table) {
+  const path = table.dataset.rest;
+  table.addEventListener('click', (event) => {
+    const button = event.target.closest('button');
+    if (!button) return;
+    const number = Number(button.closest('tr').dataset.version);
+    if ('log' in button.dataset) done(() => openLog(path, number));
+    if ('activate' in button.dataset) done(() => activate(path, number, button));
+    if ('download' in button.dataset) done(() => download(path, number));
+    if ('cancel' in button.dataset) done(async () => { await rest('POST', `${path}/versions/${number}/cancel`); location.reload(); });
+  });
+  document.getElementById('rebuild')?.addEventListener('click', () => done(async () => {
+    const version = await rest('POST', `${path}/rebuild`);
+    await openLog(path, version.version);
+    location.reload();
+  }));
+  const building = table.querySelector('[data-cancel]')?.closest('tr');
+  if (building) done(async () => { if (await openLog(path, Number(building.dataset.version))) location.reload(); });
+}

@@ -1,0 +1,62 @@
+"""A signed-in browser on a real server, for the tests of the console."""
+
+from collections.abc import Iterator
+
+import pytest
+import requests
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.e2e.conftest import RunningServer, wait_until
+from tests.services.browser import chromium, errors_of
+
+HANDLER = "def handle(event):\n    print('greeting', event)\n    return {'hello': event.get('name', 'you')}\n"
+
+
+class Console:
+    """A signed-in browser, and the REST interface for the same tenant."""
+
+    def __init__(self, server: RunningServer, context: BrowserContext) -> None:
+        self.server = server
+        self.context = context
+        self.base = f"{server.url}/funcs/{server.namespace}"
+
+    def rest(self, method: str, path: str, **options: object) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self.server.token}"}
+        url = f"{self.server.url}/v1/namespaces/{self.server.namespace}/{path}"
+        return requests.request(method, url, headers=headers, timeout=30, **options)  # type: ignore[arg-type]
+
+    def deploy(self, name: str, **fields: object) -> None:
+        assert self.rest("POST", "functions", json={"name": name, "runtime": "python3.11"} | fields).status_code == 201
+        assert self.rest("POST", "triggers", json={"name": name, "type": "http", "function_ref": name}).status_code == 201
+        assert self.rest("POST", f"functions/{name}/upload", json={"files": {"handler.py": HANDLER}}).status_code == 202
+        wait_until(lambda: self.rest("GET", f"functions/{name}").json()["phase"] == "Ready", f"{name} is Ready")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(server: RunningServer, browser: Browser) -> Iterator[Console]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-GB")
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    page.goto(f"{server.url}/funcs?token={server.token}")
+    expect(page).to_have_url(f"{server.url}/funcs/{server.namespace}")
+    page.close()
+    made = Console(server, context)
+    made.deploy("hello")
+    yield made
+    context.close()
+
+
+@pytest.fixture
+def page(console: Console) -> Iterator[Page]:
+    """A new tab; fails if its scripts complained."""
+    page = console.context.new_page()
+    errors = errors_of(page)
+    yield page
+    page.close()
+    assert not errors
