@@ -172,7 +172,7 @@ def test_the_languages_have_the_same_texts() -> None:
 
 
 def test_every_text_is_used(repository: Path) -> None:
-    """A text is named in a template, a module or a script; those with computed names are grouped by what they describe, or share a prefix."""
+    """A text is named in a template, a module or a script; those with computed names share a group or a prefix."""
     folders = ("sless/http/console", "static/console")
     sources = "".join(
         path.read_text() for folder in folders for path in (repository / folder).rglob("*.*") if path.suffix in (".py", ".html", ".js")
