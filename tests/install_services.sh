@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # install_services.sh VENV: what the tests run for real beside Python.
 #
-# The servers of PostgreSQL and RabbitMQ, an image registry, buildah, Chromium, and wrk and nginx for the bench: as root on Debian or Ubuntu
-# they are installed when missing, elsewhere the text says what to install, and the tests that need them are skipped (with CI=true they fail).
+# The servers of PostgreSQL and RabbitMQ, an image registry, buildah, Chromium, promtool, and wrk and nginx for the bench: as root on Debian or
+# Ubuntu they are installed when missing, elsewhere the text says what to install, and the tests that need them are skipped (with CI=true they
+# fail).
 # Node.js 20: taken from PyPI into the virtual environment when the machine has none.
 set -euo pipefail
 
@@ -58,6 +59,7 @@ for program in docker-registry buildah; do
     command -v "$program" >/dev/null || need "$program" "of image builds need $program"
 done
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || need chromium "of the console need chromium"
+command -v promtool >/dev/null || need prometheus "of alert rules need promtool"
 command -v wrk >/dev/null || need wrk "of the bench need wrk"
 command -v nginx >/dev/null || need nginx-light "of the bench need nginx"
 PATH="$PWD/$venv/bin:$PATH"
