@@ -67,6 +67,7 @@ class Settings:
     jwt_public_key: str = _setting("", "PEM public key for AUTH_MODE=public-key (usually set as SLESS_JWT_PUBLIC_KEY_FILE)")
     jwt_audience: str = _setting("", "required `aud` of tokens; empty: not checked")
     jwt_issuer: str = _setting("", "required `iss` of tokens; empty: not checked")
+    tenant_claim: str = _setting("sub", "claim of tokens that names the tenant; a team that shares a namespace shares its value")
     operator_subs: tuple[str, ...] = _setting((), "comma-separated token subjects that may access any namespace")
     trusted_proxies: tuple[str, ...] = _setting((), "comma-separated addresses or CIDRs whose X-Forwarded-* headers are trusted")
     metrics_token: str = _setting("", "bearer token required by /metrics; empty: open", secret=True)
@@ -161,6 +162,13 @@ class Settings:
     max_call_body_bytes: int = _setting(32 * 2**20, "maximum request body on /fn and invoke", least=1)
     max_json_bytes: int = _setting(1 * 2**20, "maximum JSON body of other REST requests", least=1024)
     max_result_bytes: int = _setting(1 * 2**20, "maximum result of a run", least=1)
+    rules_mode: str = _setting("warn", "what findings of bandit's rules (high severity) do to an upload of Python code",
+                               choices=("off", "warn", "block"))  # fmt: skip
+    llm_mode: str = _setting("off", "what an unsafe verdict of a language model does to an upload", choices=("off", "warn", "block"))
+    llm_url: str = _setting("", "base URL of an OpenAI-compatible endpoint, such as https://models.example.com/v1")
+    llm_model: str = _setting("", "model that checks code")
+    llm_token: str = _setting("", "bearer token of that endpoint", secret=True)
+    llm_timeout_sec: int = _setting(20, "how long an upload waits for the model", least=1)
     max_env_bytes: int = _setting(64 * 1024, "maximum total size of names and values in env_vars", least=1)
 
     def base_url(self) -> str:
@@ -247,7 +255,7 @@ def _texts_of(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, str]
                 texts[name[:-5].lower()] = Path(value).read_text().rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 mistakes.append(f"{key}: cannot read {value!r}: {error}")
-        elif name in RUNTIME_NAMES or name.startswith(("TEST_", *LATER_PREFIXES)):
+        elif name in RUNTIME_NAMES or name.startswith("TEST_"):
             continue
         else:
             near = difflib.get_close_matches(name, known, n=1)

@@ -20,7 +20,9 @@ class Code(StrEnum):
     TOKEN_MALFORMED = "token_malformed"
     TOKEN_EXPIRED = "token_expired"
     TOKEN_BAD_SIGNATURE = "token_bad_signature"
+    TOKEN_REVOKED = "token_revoked"
     FORBIDDEN = "forbidden"
+    READ_ONLY = "read_only"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     CONFLICT = "conflict"
@@ -42,6 +44,7 @@ class Code(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     UNAVAILABLE = "unavailable"
     DISABLED = "disabled"
+    SUSPENDED = "suspended"
     NOT_READY = "not_ready"
     BUILD_FAILED = "build_failed"
     NO_INSTANCES = "no_instances"
@@ -59,7 +62,9 @@ STATUS: dict[Code, int] = {
     Code.TOKEN_MALFORMED: 401,
     Code.TOKEN_EXPIRED: 401,
     Code.TOKEN_BAD_SIGNATURE: 401,
+    Code.TOKEN_REVOKED: 401,
     Code.FORBIDDEN: 403,
+    Code.READ_ONLY: 403,
     Code.NOT_FOUND: 404,
     Code.METHOD_NOT_ALLOWED: 405,
     Code.CONFLICT: 409,
@@ -81,6 +86,7 @@ STATUS: dict[Code, int] = {
     Code.OUT_OF_MEMORY: 502,
     Code.UNAVAILABLE: 503,
     Code.DISABLED: 503,
+    Code.SUSPENDED: 503,
     Code.NOT_READY: 503,
     Code.BUILD_FAILED: 503,
     Code.NO_INSTANCES: 503,

@@ -24,6 +24,8 @@ callbacks = Counter("sless_callbacks", "Callbacks by result: delivered, retried,
 history_dropped = Counter(
     "sless_history_dropped", "Rows that the bounds of the history buffer dropped: calls, lines.", ["kind"], registry=REGISTRY
 )
+code_checks = Counter("sless_code_checks", "Checks of uploaded code, by result.", ["check", "result"], registry=REGISTRY)
+llm_tokens = Counter("sless_llm_tokens", "Tokens that the model for code checks has counted.", ["kind"], registry=REGISTRY)
 sign_in_failures = Counter("sless_sign_in_failures", "Requests refused because of their token.", registry=REGISTRY)
 messages = Counter("sless_messages", "Attempts to process AMQP messages, by outcome.", ["status"], registry=REGISTRY)
 queue_depth = Gauge("sless_queue_depth", "Entries waiting in each queue.", ["queue"], registry=REGISTRY)

@@ -37,8 +37,9 @@ from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
-from sless.tokens import TokenVerifier
+from sless.tokens import RevokedTokens, TokenVerifier
 from sless.usecases import Usecases
+from sless.validators import make_validator
 
 if TYPE_CHECKING:
     from sless.kube import Kube
@@ -89,12 +90,14 @@ class Assembly:
                 pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines
             ),
         )
+        self.validator = make_validator(settings, self.store.verdicts)
         self.leader = Leader(self.store, self.holder, durations=durations)
         self.loops = self._make_loops()
         self.stopping = threading.Event()
 
     def application(self) -> Application:
-        verifier = TokenVerifier(self.settings)
+        revoked = RevokedTokens(self.store.revocations.ids)
+        verifier = TokenVerifier(self.settings, is_revoked=revoked.__contains__)
         usecases = Usecases(
             settings=self.settings,
             store=self.store,
@@ -102,6 +105,8 @@ class Assembly:
             waker=_RequestWaker(self),
             freshen_logs=self.plane.freshen_logs,
             routes_settled=self._routes_settled,
+            tokens_revoked=revoked.forget,
+            validator=self.validator,
         )
         parts = ApplicationParts(
             plane=self.plane,

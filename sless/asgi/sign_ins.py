@@ -28,7 +28,7 @@ FORGET_SEC = 300.0
 ADDRESSES = 10_000
 WAITING = 500
 """Answers that wait at the same time; more are sent at once, so that failures cannot fill the memory."""
-FAILED = frozenset({Code.UNAUTHORIZED, Code.TOKEN_MALFORMED, Code.TOKEN_EXPIRED, Code.TOKEN_BAD_SIGNATURE})
+FAILED = frozenset({Code.UNAUTHORIZED, Code.TOKEN_MALFORMED, Code.TOKEN_EXPIRED, Code.TOKEN_BAD_SIGNATURE, Code.TOKEN_REVOKED})
 """A request without any token is no attempt to sign in."""
 
 

@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
-    "More": ("whoami", "usage", "limits", "trigger", "triggers", "jobs", "audit", "callback-key", "terraform", "login"),
+    "More": ("whoami", "usage", "limits", "trigger", "triggers", "jobs", "audit", "operator", "callback-key", "terraform", "login"),
 }
 """Sections of `sless --help`."""
 
@@ -46,6 +46,7 @@ HOMES: dict[str, str] = {
     "rollback": "versions:rollback",
     "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
+    "operator": "operating:operator",
     "audit": "auditing:audit",
     "callback-key": "invocations:callback_key",
     "terraform": "terraform_commands:terraform",

@@ -103,10 +103,13 @@ class TimeToLive(click.ParamType):
 
 @click.command()
 @click.option("--sub", required=True, metavar="S", help="Subject: identifies the tenant.")
+@click.option(
+    "--tenant", default="", metavar="T", help="Value of the claim SLESS_TENANT_CLAIM, if that is not `sub`; default: the subject."
+)
 @click.option("--ttl", type=TimeToLive(), default="24h", show_default=True, metavar="TTL", help="Lifetime.")
 @data_dir_option
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
-def token(sub: str, ttl: int, data_dir: Path | None, output: str) -> None:
+def token(sub: str, tenant: str, ttl: int, data_dir: Path | None, output: str) -> None:
     """Print a token for a tenant; stdout has nothing else.
 
     Run it on the server's machine, with its data folder. Needs SLESS_AUTH_MODE local or secret.
@@ -120,13 +123,13 @@ def token(sub: str, ttl: int, data_dir: Path | None, output: str) -> None:
     from sless import ids, tokens
 
     try:
-        text = tokens.issue_token(settings, sub, ttl)
+        text = tokens.issue_token(settings, sub, ttl, tenant=tenant)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise ConfigError(f"cannot write the secret to {error.filename}: {error.strerror}") from error
     if output == "json":
-        print_json({"token": text, "sub": sub, "namespace": ids.namespace_of(sub), "ttl_sec": ttl})
+        print_json({"token": text, "sub": sub, "namespace": ids.namespace_of(tenant or sub), "ttl_sec": ttl})
     else:
         click.echo(text)
 

@@ -32,6 +32,31 @@ class Client:
         """All tenants; for operators."""
         return self.transport.pages("/v1/namespaces", {})
 
+    def tenants(self, **filters: Any) -> Iterator[Json]:
+        """All tenants with counts and usage; for operators. Filter: `suspended`."""
+        return self.transport.pages("/v1/operator/tenants", _given(filters))
+
+    def suspend(self, *path: str, reason: str = "") -> Json:
+        """The namespace, or with `path` (`functions`, NAME) one workload of it; for operators."""
+        return self.transport.json("POST", "/".join(("/v1/operator/tenants", self.namespace, *path, "suspend")), json={"reason": reason})
+
+    def resume(self, *path: str) -> Json:
+        return self.transport.json("POST", "/".join(("/v1/operator/tenants", self.namespace, *path, "resume")))
+
+    def revoked_tokens(self) -> list[Json]:
+        return self.transport.json("GET", "/v1/operator/revoked-tokens")
+
+    def revoke_token(self, body: Json) -> Json:
+        """`body` has `token` or `jti`, and `reason`; for operators."""
+        return self.transport.json("POST", "/v1/operator/revoked-tokens", json=body)
+
+    def allow_code(self, sha256: str, reason: str = "") -> Json:
+        """Exempts one content from the code checks; for operators."""
+        return self.transport.json("PUT", f"/v1/operator/allowed-code/{quote(sha256, safe='')}", json={"reason": reason})
+
+    def disallow_code(self, sha256: str) -> None:
+        self.transport.json("DELETE", f"/v1/operator/allowed-code/{quote(sha256, safe='')}")
+
     def within(self, namespace: str) -> "Client":
         """The same caller in another namespace; closing one closes both."""
         return Client(self.transport, namespace)

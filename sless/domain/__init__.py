@@ -11,7 +11,8 @@ sless may connect to for a tenant · `package` rules for uploaded zips, `code_ar
 `queue_limits` for waiting calls · `runs` constructors of new runs · `backoff` between attempts · `durations` of waits · `exits` exit codes
 in words · `ports` protocols that `app` implements, `building` those of builders.
 
-For the people who run sless: `audit` entries of the audit trail.
+For the people who run sless: `audit` entries of the audit trail, `operators` what they decide, `operator_schemas` their requests
+and answers, `code_check` what checks of code get and say.
 
 History, on its way to the process that writes it: `history_batch` records as bytes, `framing` messages on a pipe, `call_sums` per minute.
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from sless.domain.limits import LimitName
 from sless.domain.model import CallStatus, Kind, Phase, TriggerType, VersionState
+from sless.domain.runtimes import Support
 
 Schema = dict[str, Any]
 
@@ -17,6 +18,8 @@ _NUMBER: Schema = {"type": "number"}
 _MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
 _BOOLEAN: Schema = {"type": "boolean"}
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+_SUSPENDED: Schema = _MAYBE_STRING | {"description": "why an operator suspended it, or its namespace; null if it is not suspended"}
+_TEXTS: Schema = {"type": "array", "items": _STRING}
 _COUNTS: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
 
 
@@ -37,6 +40,7 @@ WORKLOAD_FIELDS: dict[str, Schema] = {
     "kind": one_of((Kind.FUNCTION, Kind.SERVICE)),
     "namespace": _STRING,
     "phase": one_of(Phase),
+    "suspended": _SUSPENDED,
     "status": _STRING | {"description": "same as phase"},
     "message": _STRING,
     "ready_instances": _INTEGER | {"description": "instances that take calls now"},
@@ -81,6 +85,7 @@ _JOB: dict[str, Schema] = {
     "env_vars": _STRINGS,
     "description": _STRING,
     "display_name": _STRING,
+    "suspended": _SUSPENDED,
     "phase": one_of(Phase),
     "status": _STRING,
     "message": _STRING | {"description": "the handler's result as JSON text, or the error and the last log lines"},
@@ -122,6 +127,7 @@ _VERSION: dict[str, Schema] = {
     "number": _INTEGER | {"description": "same as version"},
     "state": one_of(VersionState),
     "message": _STRING,
+    "warnings": _TEXTS | {"description": "what the code checks said"},
     "active": _BOOLEAN,
     "sha256": _STRING,
     "code_hash": _MAYBE_STRING,
@@ -203,30 +209,13 @@ ANSWERS: dict[str, Schema] = {
             "language": _STRING,
             "default_entrypoint": _STRING,
             "end_of_life": {"type": "string", "format": "date"},
-            "deprecated": _BOOLEAN,
+            "deprecated": _BOOLEAN | {"description": "its end of life is near or over"},
+            "support": one_of(Support),
         }
     ),
     "Runtimes": _array("Runtime"),
     "Namespace": answer({"namespace": _STRING, "limits": _COUNTS, "created_at": _TIME}),
     "Namespaces": _array("Namespace"),
-    "AuditEntry": answer(
-        {
-            "id": _INTEGER,
-            "time": _TIME,
-            "sub": _STRING | {"description": "subject of the token that made the change"},
-            "address": _STRING | {"description": "the client's address"},
-            "request_id": _STRING,
-            "action": _STRING | {"description": "kind and verb, such as function.update"},
-            "kind": _STRING,
-            "name": _STRING,
-            "changes": {
-                "type": "array",
-                "items": answer({"field": _STRING, "from": {}, "to": {}}, optional=("from", "to")),
-                "description": "changed fields; values only where they cannot hold a secret",
-            },
-        }
-    ),
-    "AuditEntries": _array("AuditEntry"),
     "TenantLimitsShown": answer(
         {"namespace": _STRING}
         | {str(name): _MAYBE_INTEGER for name in LimitName}
@@ -243,7 +232,7 @@ ANSWERS: dict[str, Schema] = {
     "Trigger": answer(_TRIGGER),
     "TriggerWithKey": answer(_TRIGGER | {"api_key": _STRING | {"description": "shown only once"}}, optional=("api_key",)),
     "Triggers": _array("Trigger"),
-    "Upload": answer({"version": _INTEGER, "sha256": _STRING, "phase": _STRING, "message": _STRING, "s3_key": _STRING}),
+    "Upload": answer({"version": _INTEGER, "sha256": _STRING, "phase": _STRING, "message": _STRING, "s3_key": _STRING, "warnings": _TEXTS}),
     "Source": answer({"files": {"type": "object", "additionalProperties": {"type": ["string", "object"]}}}),
     "Version": answer(_VERSION),
     "Versions": _array("Version"),

@@ -56,6 +56,7 @@ class Facts:
     has_version: bool
     overlap: str
     running: bool
+    suspended: bool = False
 
 
 def cron_plan_of(trigger: Trigger) -> CronPlan:
@@ -121,6 +122,8 @@ def outcome_of(due: Due, facts: Facts) -> tuple[CallStatus, str]:
     at = rfc3339_of(due.due_at)
     if facts.running and facts.overlap == "forbid":
         return CallStatus.SKIPPED, f"skipped: due at {at}, but the previous run had not ended (overlap is forbid)"
+    if facts.suspended:
+        return CallStatus.SKIPPED, f"skipped: due at {at}, but {facts.target} was suspended"
     if not facts.has_version:
         return CallStatus.SKIPPED, f"skipped: due at {at}, but {facts.target} had no ready version"
     return CallStatus.QUEUED, ""

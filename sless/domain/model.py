@@ -70,6 +70,9 @@ class Tenant:
     sub: str
     limits: dict[str, int]
     created_at: datetime
+    suspended: str | None = None
+    """The reason that an operator gave; None: not suspended."""
+    suspended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,8 @@ class Workload:
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None = None
+    suspended: str | None = None
+    """Why an operator suspended it, or its tenant; None: not suspended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +160,8 @@ class Version:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    warnings: tuple[str, ...] = ()
+    """What the code checks said about its code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from sless.domain.instance_bounds import bounds_of
-from sless.domain.lifecycle import OPEN_VERSION_STATES
+from sless.domain.lifecycle import OPEN_CALL_STATUSES, OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Phase, Run, Trigger, Version, VersionState, Workload
-from sless.domain.routing import failure_of, keeps_instances
+from sless.domain.routing import failure_of, keeps_instances, suspension_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,8 @@ def job_phase_of(workload: Workload, newest: Version | None, run: Run | None, *,
 def _standing_phase(workload: Workload, newest: Version | None, active: Version | None, instances: bool) -> tuple[Phase, str]:
     if workload.deleted_at is not None:
         return Phase.DELETING, ""
+    if workload.suspended is not None:
+        return Phase.FAILED, suspension_of(workload.suspended)
     if newest is None:
         return Phase.PENDING, "no code uploaded yet"
     if newest.state in OPEN_VERSION_STATES:
@@ -105,6 +107,8 @@ def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Ph
 def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:
     if workload.deleted_at is not None:
         return Phase.DELETING, ""
+    if workload.suspended is not None and (run is None or run.status in OPEN_CALL_STATUSES):
+        return Phase.FAILED, suspension_of(workload.suspended)
     if workload.spec.run_id == 0:
         return Phase.SKIPPED, "run_id is 0; raise it to run the job"
     if run is None or run.status is CallStatus.QUEUED:

@@ -11,6 +11,7 @@ from sless.domain.building import BuilderUnavailable as BuilderUnavailable
 from sless.domain.building import BuildSpec as BuildSpec
 from sless.domain.building import BuildStatus as BuildStatus
 from sless.domain.building import ContextStore as ContextStore
+from sless.domain.code_check import CodeToCheck, Opinion
 from sless.domain.event import result_of
 from sless.domain.model import CallStatus, CallTrigger, Endpoint, Invocation, Kind, LogLine, Run
 from sless.domain.statistics import CallStats
@@ -159,6 +160,33 @@ class CodeStore(Protocol):
 
     def delete(self, key: str) -> None:
         """Ignores missing keys."""
+
+
+class CodeCheck(Protocol):
+    """One check of uploaded code."""
+
+    @property
+    def name(self) -> str: ...
+
+    def opinion_of(self, code: CodeToCheck) -> Opinion:
+        """Blocks for as long as it takes; a check that cannot give a verdict says so in its opinion."""
+
+
+class Validator(Protocol):
+    """All checks of uploaded code that follow its parsing."""
+
+    def validate(self, code: CodeToCheck) -> tuple[str, ...]:
+        """The warnings for the version. Blocks. Raises errors.SlessError INVALID_CODE when the code is refused."""
+
+
+class VerdictStore(Protocol):
+    """Opinions by content hash and prompt, and the code that an operator has allowed."""
+
+    def find(self, sha256: str, prompt_key: str) -> Opinion | None: ...
+
+    def keep(self, sha256: str, prompt_key: str, opinion: Opinion) -> None: ...
+
+    def is_allowed(self, sha256: str) -> bool: ...
 
 
 # --- calls ---

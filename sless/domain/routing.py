@@ -99,6 +99,8 @@ def blocked_of(workload: Workload, active: Version | None, newest: Version | Non
     named = f'{workload.kind} "{workload.name}"'
     if workload.deleted_at is not None:
         return Code.NOT_FOUND, f"{named} is being deleted"
+    if workload.suspended is not None:
+        return Code.SUSPENDED, f"{named} is {suspension_of(workload.suspended)}"
     if active is None:
         return _without_version(named, newest)
     if active.state is not VersionState.READY and not (is_rebuilt(active) and waits):
@@ -139,6 +141,10 @@ def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:
         case VersionState.FAILED | VersionState.CANCELLED:
             return Code.BUILD_FAILED, f"{named} has no working version: {failure_of(newest)}"
     return Code.NOT_READY, f"{named} has no active version; version {newest.number} is ready, activate it"
+
+
+def suspension_of(reason: str) -> str:
+    return f"suspended by the operator: {reason}" if reason else "suspended by the operator"
 
 
 def failure_of(version: Version) -> str:

@@ -1,6 +1,17 @@
 """The runtimes: languages that functions are written in."""
 
 from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+
+DEPRECATED_BEFORE = timedelta(days=180)
+"""How long before its end of life a language counts as deprecated."""
+
+
+class Support(StrEnum):
+    SUPPORTED = "supported"
+    DEPRECATED = "deprecated"
+    END_OF_LIFE = "end_of_life"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +22,13 @@ class Runtime:
     end_of_life: str
     """RFC 3339 date at which upstream support for the language version ends."""
     source_suffixes: tuple[str, ...]
-    deprecated: bool = False
+
+    def support(self, today: date) -> Support:
+        """Whether upstream still maintains the language version."""
+        end = date.fromisoformat(self.end_of_life)
+        if today >= end:
+            return Support.END_OF_LIFE
+        return Support.DEPRECATED if today >= end - DEPRECATED_BEFORE else Support.SUPPORTED
 
 
 RUNTIMES: dict[str, Runtime] = {

@@ -10,6 +10,7 @@ from sless.domain import limits
 from sless.domain.answer_schemas import ANSWERS, JOB_STATUS, TRIGGER_STATUS, WORKLOAD_STATUS, Schema
 from sless.domain.instance_bounds import FUNCTION_FIELDS, SERVICE_FIELDS
 from sless.domain.model import TriggerType
+from sless.domain.operator_schemas import OPERATOR_ANSWERS, OPERATOR_REQUESTS
 from sless.domain.runtimes import RUNTIMES
 
 NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
@@ -279,9 +280,10 @@ REQUESTS: dict[str, Schema] = {
     "TenantLimits": _object(limits.SCHEMA, read_only=("namespace", "limits")),
     "LoginForm": {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]},
     "Event": {"description": "the event: any JSON value"},
+    **OPERATOR_REQUESTS,
 }
 
-COMPONENTS: dict[str, Schema] = REQUESTS | ANSWERS
+COMPONENTS: dict[str, Schema] = REQUESTS | ANSWERS | OPERATOR_ANSWERS
 
 _FAMILIES: tuple[dict[str, dict[str, Schema]], ...] = (
     {"function": FUNCTION, "service": SERVICE, "job": JOB},

@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException
 from sless import assets, ids
 from sless.actor import Actor, acting
 from sless.config import Settings
+from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
 from sless.errors import MAX_DETAILS, Code, Detail, Invalid, NotFound, SlessError
@@ -36,6 +37,9 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _STATIC_SEC = 300
+_READING = frozenset({"GET", "HEAD"})
+_KINDS = {f"{kind}s": kind for kind in Kind}
+"""Tag of an operation → kind of its workload."""
 
 
 def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> Flask:
@@ -82,6 +86,8 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
             raise NotFound(row.tag.removesuffix("s"), args["name"][:80])
         if row.path.startswith("/v1/"):
             _check_query(row)
+        if row.method not in _READING and "ns" in args and not caller.operator:
+            usecases.operators.check_writable(args["ns"], _KINDS.get(row.tag), args.get("name"))
         # Behind trusted proxies, `asgi` has put the client's own address here.
         actor = Actor(sub=caller.sub, address=request.remote_addr or "", request_id=g.request_id)
         with acting(actor):

@@ -12,7 +12,9 @@ NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     "ns": {"type": "string", "pattern": NAMESPACE_PATTERN},
     "name": {"type": "string", "pattern": NAME_PATTERN},
+    "kind": {"type": "string", "enum": ["functions", "services", "jobs"]},
     "n": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "id": {"type": "string", "pattern": r"^[A-Za-z0-9._:=+@-]{1,128}$"},
 }
 _HEADERS = {

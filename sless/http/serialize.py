@@ -6,12 +6,13 @@ from typing import Any
 
 from flask import Response
 
+from sless import clock
 from sless.clock import rfc3339_of
 from sless.config import Settings
 from sless.domain.instance_bounds import shown_bounds_of
 from sless.domain.model import Invocation, Kind, LogLine, TriggerType, Workload
 from sless.domain.phase import PhaseView
-from sless.domain.runtimes import Runtime
+from sless.domain.runtimes import Runtime, Support
 from sless.domain.statistics import Series, Slot
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH
 from sless.usecases.parts import etag_of
@@ -57,6 +58,7 @@ def workload_json(view: WorkloadView, settings: Settings) -> Json:
         "description": spec.description,
         "display_name": spec.display_name,
         **_phase_json(view.phase, settings),
+        "suspended": workload.suspended,
         "ready_instances": workload.observed.ready_instances,
         "last_built_at": _time(view.phase.last_built_at),
         "url": url,
@@ -83,6 +85,7 @@ def job_json(view: JobView, settings: Settings) -> Json:
         "description": spec.description,
         "display_name": spec.display_name,
         **_phase_json(phase, settings),
+        "suspended": job.suspended,
         "result": phase.result,
         "run_name": phase.run_name,
         "start_time": _time(phase.start_time),
@@ -128,6 +131,7 @@ def version_json(view: VersionView, settings: Settings) -> Json:
         "number": version.number,
         "state": str(version.state),
         "message": version.message,
+        "warnings": list(version.warnings),
         "active": version.number == view.workload.active_version,
         "sha256": version.sha256,
         "code_hash": version.code_hash,
@@ -149,6 +153,7 @@ def upload_json(uploaded: Uploaded, phase: PhaseView) -> Json:
         "phase": str(phase.phase),
         "message": phase.message if uploaded.fresh else f"version {version.number} already has this code",
         "s3_key": version.code_key,
+        "warnings": list(version.warnings),
     }
 
 
@@ -186,12 +191,14 @@ def series_json(series: Series, window: str) -> Json:
 
 
 def runtime_json(runtime: Runtime) -> Json:
+    support = runtime.support(clock.now().date())
     return {
         "name": runtime.name,
         "language": runtime.language,
         "default_entrypoint": runtime.default_entrypoint,
         "end_of_life": runtime.end_of_life,
-        "deprecated": runtime.deprecated,
+        "deprecated": support is not Support.SUPPORTED,
+        "support": str(support),
     }
 
 

@@ -1,7 +1,7 @@
 """All rows, to register and to document."""
 
 from sless.domain.model import Kind
-from sless.http import audit, code, history, invocations, jobs, namespaces, native, operators, pages, triggers, workloads
+from sless.http import audit, code, history, invocations, jobs, namespaces, native, operator_tenants, operators, pages, triggers, workloads
 from sless.http.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -12,6 +12,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *triggers.OPERATIONS,
     *jobs.OPERATIONS,
     *operators.OPERATIONS,
+    *operator_tenants.OPERATIONS,
     *native.OPERATIONS,
     *pages.OPERATIONS,
 )

@@ -92,7 +92,7 @@ class LiveRoute:
             raise SlessError(Code.NOT_FOUND, f'{route.kind} "{route.name}" not found')
         if route.blocked is not None and route.blocked[0] is not Code.DISABLED:
             code, sentence = route.blocked
-            passes = STATUS[code] == 503 and code is not Code.BUILD_FAILED
+            passes = STATUS[code] == 503 and code not in (Code.BUILD_FAILED, Code.SUSPENDED)
             raise SlessError(code, sentence, retry_after_sec=RETRY_AFTER_SEC if passes else None)
 
     def find_free(self, now: float) -> LiveEndpoint | None:

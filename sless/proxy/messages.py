@@ -13,7 +13,8 @@ from sless.proxy.routes import RouteTable
 
 _UNSERVED = frozenset(
     {
-        Code.NOT_FOUND, Code.NOT_READY, Code.BUILD_FAILED, Code.NO_INSTANCES, Code.OVERLOADED, Code.DISABLED, Code.UNAVAILABLE,
+        Code.NOT_FOUND, Code.NOT_READY, Code.BUILD_FAILED, Code.NO_INSTANCES, Code.OVERLOADED, Code.DISABLED, Code.SUSPENDED,
+        Code.UNAVAILABLE,
         Code.SHUTTING_DOWN,
     }
 )  # fmt: skip

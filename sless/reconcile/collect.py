@@ -50,6 +50,7 @@ class Collector:
         before = clock.now() - timedelta(days=settings.audit_days)
         while not self.stopping() and self.store.audit.clean(before):
             time.sleep(PAUSE_SEC)
+        self.store.revocations.clean(clock.now())
 
     def prune(self) -> None:
         """Removes versions beyond the limit. Also a separate loop, as `tick` may take minutes."""

@@ -59,7 +59,7 @@ def deployment_of(workload: Workload, active: Version | None, triggers: Iterable
     """The desired standing instances; None when there should be none, or there cannot be any before a build has ended."""
     if workload.deleted_at or active is None or active.state is not VersionState.READY:
         return None
-    if workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
+    if workload.suspended is not None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
         return None
     replicas = bounds_of(workload.kind, workload.spec).least if workload.kind is Kind.SERVICE else 1
     if replicas == 0:
@@ -160,7 +160,7 @@ def decide_builds(
         elif version.number < newest[version.workload_id] and version.auto_activate:
             text = f"superseded by version {newest[version.workload_id]}"
             actions.append(EndBuild(version=version, state=VersionState.CANCELLED, message=text))
-        elif version.id in started:
+        elif version.id in started or workload.suspended is not None:
             continue
         elif version.attempts >= INTERRUPTED_ATTEMPTS:
             text = f"the server stopped {version.attempts} times during this build; upload again to retry"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sless.domain.asynchronous import delay_sec_of
-from sless.domain.model import CallStatus, CallTrigger, Run
+from sless.domain.model import CallStatus, CallTrigger, Run, Workload
 from sless.domain.ports import ObservedRun
 
 INTERRUPTED_ATTEMPTS = 3
@@ -110,6 +110,16 @@ def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
         exit_code=observed.exit_code,
         http_status=outcome.status if outcome else None,
     )
+
+
+def stop_of(workload: Workload | None, target: Workload | None, now: datetime) -> RunVerdict | None:
+    """What becomes of a run that is active while its workload is deleted or suspended; None: it goes on. `target` is the function whose
+    code a job runs. A suspended one keeps its runs: they start again when it is resumed."""
+    if workload is None or workload.deleted_at is not None:
+        return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted")
+    if workload.suspended is not None or (target is not None and target.suspended is not None):
+        return RetryRun(not_before=now, message="stopped: suspended by the operator", attempt=CallStatus.CANCELLED)
+    return None
 
 
 def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:

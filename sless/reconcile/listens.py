@@ -7,6 +7,7 @@ from sless.config import Settings
 from sless.domain.amqp import BrokerUrl, parse_broker_url, refusal_of
 from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Trigger, TriggerType, Workload
+from sless.domain.routing import suspension_of
 from sless.domain.trigger_spec import AMQP_URL
 
 
@@ -74,6 +75,8 @@ def _desired_listener_of(trigger: Trigger, target: Workload | None, settings: Se
 def _target_problem(trigger: Trigger, target: Workload | None) -> str:
     if target is None:
         return f'function "{trigger.function_ref}" not found'
+    if target.suspended is not None:
+        return f'not listening: {target.kind} "{target.name}" is {suspension_of(target.suspended)}'
     if target.active_version is None:
         return f'not listening: {target.kind} "{target.name}" has no ready version'
     if bounds_of(target.kind, target.spec).most == 0:

@@ -23,7 +23,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A build is running, or nothing was uploaded yet."""
+    """A build is running, nothing was uploaded yet, or an operator has suspended the function."""
 
 
 Plan = Ready | Waiting | FinishRun
@@ -36,6 +36,8 @@ def run_plan_of(workload: Workload | None, target: Workload | None, newest: Vers
         return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted")
     if target is None or target.deleted_at is not None:
         return FinishRun(status=CallStatus.FAILED, message=NotFound("function", workload.spec.function_ref).message)
+    if workload.suspended is not None or target.suspended is not None:
+        return Waiting()
     building = newest is None or newest.state in OPEN_VERSION_STATES
     if workload.kind is Kind.JOB and building:
         return Waiting()

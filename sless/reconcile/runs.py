@@ -10,12 +10,12 @@ from time import monotonic
 
 from sless import clock, metrics
 from sless.domain.limits import LimitName, limits_of
-from sless.domain.model import CallStatus, Run
+from sless.domain.model import CallStatus, Kind, Run, Workload
 from sless.domain.ports import Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
 from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
-from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, verdict_of, verdict_of_lost
+from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, stop_of, verdict_of, verdict_of_lost
 from sless.reconcile.instance_calls import InstanceCalls
 from sless.reconcile.run_plans import Plans, Ready, Waiting
 from sless.store import Store
@@ -100,19 +100,24 @@ class RunsLoop:
     def _settle(self, running: list[Run], observed: dict[str, ObservedRun], now: datetime) -> set[str]:
         """Writes runs that have ended or are to be retried; returns their ids."""
         workloads = self.store.workloads.by_ids(run.workload_id for run in running)
-        gone = {run.workload_id for run in running if (found := workloads.get(run.workload_id)) is None or found.deleted_at is not None}
-        verdicts = [(run, verdict) for run in running if (verdict := self._verdict(run, observed, now, run.workload_id in gone))]
+        stops = {key: stop_of(workloads.get(key), self._target_of(workloads.get(key)), now) for key in {run.workload_id for run in running}}
+        verdicts = [(run, verdict) for run in running if (verdict := self._verdict(run, observed, now, stops[run.workload_id]))]
         for start in range(0, len(verdicts), _BATCH):
             self._write(verdicts[start : start + _BATCH])
         return {run.id for run, _ in verdicts}
 
-    def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, deleted: bool) -> RunVerdict | None:
-        """None: the run is still active."""
+    def _target_of(self, workload: Workload | None) -> Workload | None:
+        """The function whose code a job runs; None for other workloads."""
+        reference = workload.spec.function_ref if workload is not None and workload.kind is Kind.JOB else None
+        return self.store.workloads.find_callable(workload.namespace, reference) if workload is not None and reference else None
+
+    def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, stop: RunVerdict | None) -> RunVerdict | None:
+        """None: the run is still active. `stop`: what becomes of it if it is."""
         here = run.id in self._calls
         seen = self._calls.find_end(run.id) if here else observed.get(run.id)
         goes_on = here if seen is None else seen.status is CallStatus.RUNNING
         if goes_on:
-            return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted") if deleted else None
+            return stop
         # A run that a user cancels is no longer running in the database: this one was cancelled with the server's event loop.
         if seen is None or seen.status is CallStatus.CANCELLED:
             return verdict_of_lost(run, now)

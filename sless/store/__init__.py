@@ -6,7 +6,8 @@ status changes of runs · `queries` shared parts of queries · `lease` leader el
 `faults` database errors → SlessError · `codec` JSON → text · `keyring` + `sealed` encryption of secrets · `types`, `tables`, `run_tables`,
 `migrations/`, `migrate` the schema · `dump` all rows, for backups.
 
-For the people who run sless: `audit` the audit trail · `operator_tables` their schema.
+For the people who run sless: `audit` the audit trail · `revocations` of tokens · `verdicts` on code · `suspensions` of tenants and
+workloads · `tenant_reports` counts and usage of many tenants · `operator_tables` the schema of these.
 
 `history_process` is the program that writes history, beside the server.
 

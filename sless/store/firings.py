@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, and_, select, true, update
+from sqlalchemy import Connection, and_, or_, select, true, update
 
 from sless import clock
 from sless.domain.cron import Due, Facts, outcome_of
@@ -101,6 +101,7 @@ def _rows_of(conn: Connection, trigger_ids: Collection[str]) -> dict[str, Any]:
     query = select(
         triggers.c.id, triggers.c.generation, triggers.c.spec, triggers.c.last_schedule_time, columns.id.label("workload_id"),
         columns.namespace, columns.kind, columns.name, columns.active_version, columns.created_at,
+        or_(columns.suspended.is_not(None), columns.tenant_suspended.is_not(None)).label("suspended"),
     ).join(workloads, target)  # fmt: skip
     locked = query.where(_SCHEDULED).with_for_update(read=True, key_share=True)
     return {row.id: row for part in in_batches(trigger_ids) for row in conn.execute(locked.where(triggers.c.id.in_(part)))}
@@ -118,7 +119,8 @@ def _run_of(due: Due, row: Any, spec: dict[str, Any], running: bool, now: dateti
     if row.last_schedule_time is not None and due.due_at <= row.last_schedule_time:
         return None
     facts = Facts(
-        target=f'{row.kind} "{row.name}"', has_version=row.active_version is not None, overlap=spec["overlap"], running=running
+        target=f'{row.kind} "{row.name}"', has_version=row.active_version is not None, overlap=spec["overlap"], running=running,
+        suspended=row.suspended,
     )  # fmt: skip
     target = RunTarget(workload_id=row.workload_id, namespace=row.namespace, kind=Kind(row.kind), name=row.name)
     return cron_run(due, target, run_event_of(spec["event_json"]), outcome_of(due, facts), now)

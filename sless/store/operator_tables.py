@@ -1,6 +1,6 @@
 """Tables for the people who run sless. No foreign keys: they outlive the tenants and workloads that they name."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table
 
 from sless.store.types import KeyText, UserText, UtcDateTime, metadata
 
@@ -21,4 +21,34 @@ audit = Table(
     Index("ix_audit_namespace_id", "namespace", "id"),
     Index("ix_audit_at", "at"),
     sqlite_autoincrement=True,
+)
+
+revoked_tokens = Table(
+    "revoked_tokens",
+    metadata,
+    Column("token_id", KeyText, primary_key=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("revoked_at", UtcDateTime, nullable=False),
+    Column("sub", UserText, nullable=False),
+    Column("reason", UserText, nullable=False),
+)
+
+code_verdicts = Table(
+    "code_verdicts",
+    metadata,
+    # What a language model said about code, by content, model and prompt version.
+    Column("sha256", KeyText, nullable=False),
+    Column("prompt_key", KeyText, nullable=False),
+    Column("opinion", KeyText, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("sha256", "prompt_key"),
+    Index("ix_code_verdicts_at", "at"),
+)
+
+allowed_code = Table(
+    "allowed_code",
+    metadata,
+    Column("sha256", KeyText, primary_key=True),
+    Column("reason", UserText, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
 )

@@ -44,7 +44,8 @@ def _marks(conn: Connection) -> dict[str, Mark]:
     """By workload id. A generation covers spec and active version, or a whole trigger; endpoints are compared by their whole row."""
     columns = workloads.c
     observed = (columns.observed_generation, columns.observed_version, columns.observed_failing, columns.observed_message)
-    query = select(columns.id, columns.namespace, columns.name, columns.generation, columns.deleted_at.is_(None), *observed)
+    suspended = (columns.suspended, columns.tenant_suspended)
+    query = select(columns.id, columns.namespace, columns.name, columns.generation, columns.deleted_at.is_(None), *suspended, *observed)
     states: dict[str, Mark] = {}
     for query_of in (newest_query, active_query):
         for key, *mark in conn.execute(query_of().with_only_columns(versions.c.workload_id, versions.c.number, versions.c.state)):

@@ -13,13 +13,17 @@ from sless.store.history import HistoryStore
 from sless.store.keyring import Keyring, attach
 from sless.store.lease import LeaseStore
 from sless.store.migrations import HEAD
+from sless.store.revocations import RevocationStore
 from sless.store.routes import RouteStore
 from sless.store.runs import RunStore
 from sless.store.sealed import SealedStore
 from sless.store.stats import StatsStore
+from sless.store.suspensions import SuspensionStore
 from sless.store.tables import meta
+from sless.store.tenant_reports import TenantReportStore
 from sless.store.tenants import TenantStore
 from sless.store.triggers import TriggerStore
+from sless.store.verdicts import CodeVerdictStore
 from sless.store.versions import VersionStore
 from sless.store.workloads import WorkloadStore
 
@@ -35,6 +39,10 @@ class Store:
         self.sealed: SealedStore = SealedStore(database, keyring)
         stats = StatsStore(database, holder)
         self.audit: AuditStore = AuditStore(database)
+        self.revocations: RevocationStore = RevocationStore(database)
+        self.suspensions: SuspensionStore = SuspensionStore(database)
+        self.tenant_reports: TenantReportStore = TenantReportStore(database)
+        self.verdicts: CodeVerdictStore = CodeVerdictStore(database)
         self.tenants: TenantStore = TenantStore(database)
         self.workloads: WorkloadStore = WorkloadStore(database)
         self.versions: VersionStore = VersionStore(database, read_time)

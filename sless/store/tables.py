@@ -19,7 +19,10 @@ from sqlalchemy import (
     text,
 )
 
+from sless.store.operator_tables import allowed_code as allowed_code
 from sless.store.operator_tables import audit as audit
+from sless.store.operator_tables import code_verdicts as code_verdicts
+from sless.store.operator_tables import revoked_tokens as revoked_tokens
 from sless.store.run_tables import attempts as attempts
 from sless.store.run_tables import callbacks as callbacks
 from sless.store.run_tables import runs as runs
@@ -35,6 +38,9 @@ tenants = Table(
     Column("created_at", UtcDateTime, nullable=False),
     # Secrets that sign the callbacks of the namespace, newest first; created on first use.
     Column("callback_keys", SecretText),
+    # The reason that an operator gave; null: not suspended.
+    Column("suspended", UserText),
+    Column("suspended_at", UtcDateTime),
 )
 
 build_counts = Table(
@@ -69,6 +75,9 @@ workloads = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
+    # Reasons: of the workload's own suspension, and of its tenant's.
+    Column("suspended", UserText),
+    Column("tenant_suspended", UserText),
     # A name is free again once its owner is being deleted; old and new have different ids, so they cannot be confused.
     unique_where("uq_workloads_name", ("namespace", "scope", "name"), "deleted_at IS NULL"),
     Index("ix_workloads_namespace_scope_name", "namespace", "scope", "name"),
@@ -96,6 +105,8 @@ versions = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
+    # Of the code checks, a JSON list; null: none.
+    Column("warnings", KeyText),
     UniqueConstraint("workload_id", "number"),
     Index("ix_versions_state_created_at", "state", "created_at"),
     Index("ix_versions_code_key", "code_key"),

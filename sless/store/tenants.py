@@ -49,11 +49,13 @@ class TenantStore:
             row = conn.execute(select(tenants).where(tenants.c.namespace == namespace)).one_or_none()
             return _tenant_of(row) if row else None
 
-    def list(self, limit: int | None = None, after: str | None = None) -> list[Tenant]:
-        """By namespace."""
+    def list(self, limit: int | None = None, after: str | None = None, suspended: bool | None = None) -> list[Tenant]:
+        """By namespace; `suspended` not None: only those that are, or are not."""
         query = select(tenants).order_by(tenants.c.namespace).limit(limit)
         if after is not None:
             query = query.where(tenants.c.namespace > after)
+        if suspended is not None:
+            query = query.where(tenants.c.suspended.is_not(None) if suspended else tenants.c.suspended.is_(None))
         with self._db.read() as conn:
             return [_tenant_of(row) for row in conn.execute(query)]
 
@@ -72,7 +74,8 @@ class TenantStore:
             )
             if conn.execute(select(holds)).scalar_one():
                 raise full
-            conn.execute(delete(tenants).where(tenants.c.namespace == namespace))
+            # A suspended tenant cannot start anew by being deleted.
+            conn.execute(delete(tenants).where(tenants.c.namespace == namespace, tenants.c.suspended.is_(None)))
 
     def counts(self, namespace: str) -> dict[str, int]:
         """`functions`, `services`, `jobs`, `triggers`; without what is being deleted."""
@@ -142,4 +145,11 @@ def _stored(namespace: str) -> Any:
 
 
 def _tenant_of(row: Any) -> Tenant:
-    return Tenant(namespace=row.namespace, sub=row.sub, limits=codec.decode(row.limits), created_at=row.created_at)
+    return Tenant(
+        namespace=row.namespace,
+        sub=row.sub,
+        limits=codec.decode(row.limits),
+        created_at=row.created_at,
+        suspended=row.suspended,
+        suspended_at=row.suspended_at,
+    )

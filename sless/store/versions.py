@@ -27,7 +27,7 @@ class VersionStore:
 
     def insert(
         self, workload_id: str, *, sha256: str, code_hash: str | None, runtime: str, entrypoint: str, code_key: str, size_bytes: int,
-        build_env: dict[str, str],
+        build_env: dict[str, str], warnings: tuple[str, ...] = (),
     ) -> Version:  # fmt: skip
         """Queued, with the next number; older queued versions are cancelled as superseded. Raises NOT_FOUND, or CONFLICT when the workload
         is being deleted."""
@@ -39,6 +39,7 @@ class VersionStore:
                 id=ids.new_id(), workload_id=workload_id, number=(highest or 0) + 1, sha256=sha256, code_hash=code_hash, runtime=runtime,
                 entrypoint=entrypoint, state=VersionState.QUEUED, message="", code_key=code_key, artifact="", size_bytes=size_bytes,
                 attempts=0, auto_activate=True, build_env=build_env, created_at=clock.now(), started_at=None, ended_at=None,
+                warnings=warnings,
             )  # fmt: skip
             superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED, versions.c.auto_activate)
             _end(conn, superseded, VersionState.CANCELLED, f"superseded by version {version.number}")
@@ -250,6 +251,7 @@ def active_query() -> Select[Any]:
 def version_of(row: RowMapping) -> Version:
     values = dict(row)
     values["state"] = VersionState(values["state"])
+    values["warnings"] = tuple(codec.decode(values["warnings"] or "[]"))
     values["build_env"] = codec.decode(values.pop("build_env"))
     del values["claimed_by"]
     return Version(**values)
@@ -258,7 +260,9 @@ def version_of(row: RowMapping) -> Version:
 def _values_of(version: Version) -> dict[str, Any]:
     names = versions.c.keys()
     values = {name: getattr(version, name) for name in names if hasattr(version, name)}
-    return values | {"state": version.state.value, "build_env": codec.encode(version.build_env), "claimed_by": None}
+    warnings = codec.encode(list(version.warnings)) if version.warnings else None
+    encoded = {"state": version.state.value, "build_env": codec.encode(version.build_env), "warnings": warnings}
+    return values | encoded | {"claimed_by": None}
 
 
 def _find(conn: Connection, where: ColumnElement[bool]) -> Version | None:

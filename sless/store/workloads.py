@@ -18,7 +18,7 @@ from sless.errors import Code, NotFound, SlessError
 from sless.store import audit, codec, discards, revision
 from sless.store.engine import Database
 from sless.store.queries import in_batches
-from sless.store.tables import invocations, log_lines, versions, workloads
+from sless.store.tables import invocations, log_lines, tenants, versions, workloads
 
 _CALLABLE = (Kind.FUNCTION, Kind.SERVICE)
 _REMOVE_BATCH = 2_000
@@ -39,7 +39,8 @@ class WorkloadStore:
             owner = conn.execute(_newest_named(namespace, _scope_of(kind), name)).mappings().one_or_none()
             if owner is not None and owner["deleted_at"] is None:
                 raise _exists(Kind(owner["kind"]), name)
-            conn.execute(self._db.insert(workloads), _values_of(workload))
+            reason = conn.execute(select(tenants.c.suspended).where(tenants.c.namespace == namespace).with_for_update(read=True)).scalar()
+            conn.execute(self._db.insert(workloads), _values_of(workload) | {"tenant_suspended": reason})
             audit.note(conn, note_of(workload, "create", *spec_changes(None, spec)))
             revision.bump(conn)
         return workload
@@ -235,6 +236,7 @@ def workload_of(row: RowMapping) -> Workload:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         deleted_at=row["deleted_at"],
+        suspended=row["suspended"] if row["suspended"] is not None else row["tenant_suspended"],
     )
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jwt
@@ -18,11 +18,13 @@ from sless import ids
 from sless.config import Settings
 from sless.errors import Code, ConfigError, SlessError
 from sless.tokens.keys import VerificationKey, key_source, refuse, shared_secret
+from sless.tokens.revoked import RevokedTokens
 
-__all__ = ["Caller", "TokenVerifier", "issue_token", "shared_secret", "token_of"]
+__all__ = ["Caller", "RevokedTokens", "TokenVerifier", "issue_token", "shared_secret", "token_of"]
 
 MAX_TOKEN_CHARS = 16 * 1024
 MAX_SUB_BYTES = 1024
+MAX_TOKEN_ID_CHARS = 256
 REMEMBER_SEC = 300.0
 """How long a verified token is cached at most, so that keys removed from a key set stop working soon."""
 REMEMBERED_TOKENS = 2048
@@ -30,11 +32,14 @@ REMEMBERED_TOKENS = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
+    """`sub` is the subject, `tenant` the value of SLESS_TENANT_CLAIM that names the namespace."""
+
     sub: str
     namespace: str
     operator: bool = False
     expires_at: float = 0.0
     """When the token expires, in seconds since 1970; 0 without a token."""
+    tenant: str = field(default="", compare=False)
 
     def check(self, namespace: str) -> None:
         """Raises FORBIDDEN unless the caller may access the namespace."""
@@ -48,12 +53,17 @@ class Caller:
 
 
 class TokenVerifier:
-    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
-        """Raises ConfigError if the mode's key is missing or invalid. Mode `local` creates its secret on first use."""
+    def __init__(
+        self, settings: Settings, *, clock: Callable[[], float] = time.time, is_revoked: Callable[[str], bool] = lambda token_id: False
+    ) -> None:
+        """`is_revoked` gets the `jti` of a token. Raises ConfigError if the mode's key is missing or invalid. Mode `local` creates its
+        secret on first use."""
         self._settings = settings
         self._clock = clock
         self._keys = key_source(settings)
-        self._verified: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._is_revoked = is_revoked
+        self._verified: OrderedDict[bytes, tuple[Caller, float, str]] = OrderedDict()
+        """Digest of the token → caller, until when, jti."""
         self._lock = threading.Lock()
 
     def verify(self, authorization: str | None) -> Caller:
@@ -65,16 +75,21 @@ class TokenVerifier:
             known = self._verified.get(mark)
             if known is not None and known[1] > now:
                 self._verified.move_to_end(mark)
-                return known[0]
-        claims = self._claims(token)
-        caller = self._caller(claims)
-        with self._lock:
-            self._verified[mark] = (caller, min(float(claims["exp"]), now + REMEMBER_SEC))
-            while len(self._verified) > REMEMBERED_TOKENS:
-                self._verified.popitem(last=False)
-        return caller
+            else:
+                known = None
+        if known is None:
+            claims = self.claims(token)
+            known = self._caller(claims), min(float(claims["exp"]), now + REMEMBER_SEC), _token_id_of(claims)
+            with self._lock:
+                self._verified[mark] = known
+                while len(self._verified) > REMEMBERED_TOKENS:
+                    self._verified.popitem(last=False)
+        if known[2] and self._is_revoked(known[2]):
+            refuse(Code.TOKEN_REVOKED, "the token has been revoked")
+        return known[0]
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def claims(self, token: str) -> dict[str, Any]:
+        """Of a token whose signature and times are valid. Raises a 401."""
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
@@ -100,18 +115,30 @@ class TokenVerifier:
             raise _refusal_of(error, key) from None
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
-        sub = claims.get("sub")
-        if not isinstance(sub, str) or not sub.strip():
-            refuse(Code.UNAUTHORIZED, "the token has no sub; expected a non-empty string that identifies the tenant")
-        try:
-            size = len(sub.encode())
-        except UnicodeEncodeError:
-            refuse(Code.TOKEN_MALFORMED, "the sub of the token is not valid Unicode")
-        if size > MAX_SUB_BYTES:
-            refuse(Code.UNAUTHORIZED, f"the sub of the token is too long: expected at most {MAX_SUB_BYTES} bytes, found {size}")
-        return Caller(
-            sub=sub, namespace=ids.namespace_of(sub), operator=sub in self._settings.operator_subs, expires_at=float(claims["exp"])
-        )
+        sub = _identity_of(claims, "sub")
+        tenant = _identity_of(claims, self._settings.tenant_claim)
+        operator = sub in self._settings.operator_subs
+        return Caller(sub=sub, namespace=ids.namespace_of(tenant), operator=operator, expires_at=float(claims["exp"]), tenant=tenant)
+
+
+def _identity_of(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    whose = "that identifies the tenant" if name == "sub" else "that names the tenant (SLESS_TENANT_CLAIM)"
+    if not isinstance(value, str) or not value.strip():
+        refuse(Code.UNAUTHORIZED, f"the token has no {name}; expected a non-empty string {whose}")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        refuse(Code.TOKEN_MALFORMED, f"the {name} of the token is not valid Unicode")
+    if size > MAX_SUB_BYTES:
+        refuse(Code.UNAUTHORIZED, f"the {name} of the token is too long: expected at most {MAX_SUB_BYTES} bytes, found {size}")
+    return value
+
+
+def _token_id_of(claims: Mapping[str, Any]) -> str:
+    """ "" without a usable `jti`: such a token cannot be revoked."""
+    value = claims.get("jti")
+    return value if isinstance(value, str) and len(value) <= MAX_TOKEN_ID_CHARS else ""
 
 
 def _refusal_of(error: Exception, key: VerificationKey) -> SlessError:
@@ -147,14 +174,19 @@ def token_of(authorization: str | None) -> str:
     return token
 
 
-def issue_token(settings: Settings, sub: str, ttl_sec: float) -> str:
-    """Issues a token that this server accepts. Raises ConfigError in modes with external tokens, ValueError for an invalid `sub`."""
+def issue_token(settings: Settings, sub: str, ttl_sec: float, *, tenant: str = "") -> str:
+    """Issues a token that this server accepts. `tenant` is the value of SLESS_TENANT_CLAIM; default: `sub`. Raises ConfigError in modes
+    with external tokens, ValueError for an invalid `sub` or `tenant`."""
     if settings.auth_mode not in ("local", "secret"):
         raise ConfigError(f"SLESS_AUTH_MODE={settings.auth_mode}: tokens come from your identity provider; sless cannot issue them")
-    if not sub.strip() or len(sub.encode()) > MAX_SUB_BYTES:
-        raise ValueError(f"sub: expected 1 to {MAX_SUB_BYTES} bytes")
+    tenant = tenant or sub
+    for name, value in (("sub", sub), (settings.tenant_claim, tenant)):
+        if not value.strip() or len(value.encode()) > MAX_SUB_BYTES:
+            raise ValueError(f"{name}: expected 1 to {MAX_SUB_BYTES} bytes")
+    if settings.tenant_claim == "sub" and tenant != sub:
+        raise ValueError("tenant: expected the sub itself, as SLESS_TENANT_CLAIM is sub")
     now = int(time.time())
-    claims: dict[str, Any] = {"sub": sub, "iat": now, "exp": now + int(ttl_sec)}
+    claims: dict[str, Any] = {settings.tenant_claim: tenant, "sub": sub, "iat": now, "exp": now + int(ttl_sec), "jti": ids.new_id()}
     claims |= {"aud": settings.jwt_audience} if settings.jwt_audience else {}
     claims |= {"iss": settings.jwt_issuer} if settings.jwt_issuer else {}
     return jwt.encode(claims, shared_secret(settings), algorithm="HS256")

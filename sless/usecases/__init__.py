@@ -4,6 +4,8 @@
 existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry · `tenants` · `overview` all
 resources of a namespace in one list · `follow` growing logs · `views` resources as clients see them · `parts` shared by all.
 
+For operators: `operators` tenants and suspension, allowed code · `revocations` of tokens.
+
 Nothing here waits for a build or a backend. A use case that writes twice (a spec, then a version) orders the writes so that a crash in
 between loses nothing that was acknowledged.
 """
@@ -14,14 +16,16 @@ from sless.code.intake import Intake
 from sless.config import Settings
 from sless.domain.model import Kind
 from sless.domain.package import PackageLimits
-from sless.domain.ports import CodeStore, Follower, FollowRequest, Waker
+from sless.domain.ports import CodeStore, Follower, FollowRequest, Validator, Waker
 from sless.store import Store
 from sless.usecases.follow import BuildFollower, LogFollower
 from sless.usecases.history import History
 from sless.usecases.invocations import Invocations
 from sless.usecases.jobs import Jobs
+from sless.usecases.operators import Operators
 from sless.usecases.overview import Overview
 from sless.usecases.parts import UseCaseParts
+from sless.usecases.revocations import Revocations
 from sless.usecases.tenants import TenantUseCases
 from sless.usecases.triggers import Triggers
 from sless.usecases.uploads import Uploads
@@ -32,11 +36,13 @@ __all__ = ["Usecases"]
 
 
 class Usecases:
-    """`freshen_logs` is called with the id of the workload whose log lines are about to be read; `routes_settled` as in UseCaseParts."""
+    """`freshen_logs` is called with the id of the workload whose log lines are about to be read; `routes_settled` as in UseCaseParts;
+    `tokens_revoked` is called when the list of revoked tokens has changed. `validator` None: code is parsed and not checked further."""
 
     def __init__(
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None,
-        routes_settled: Callable[[], bool] = lambda: True,
+        routes_settled: Callable[[], bool] = lambda: True, tokens_revoked: Callable[[], None] = lambda: None,
+        validator: Validator | None = None,
     ) -> None:  # fmt: skip
         limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
@@ -48,10 +54,12 @@ class Usecases:
             routes_settled=routes_settled,
         )
         self.tenants = TenantUseCases(self._parts)
+        self.operators = Operators(self._parts)
+        self.revocations = Revocations(self._parts, tokens_revoked)
         self._workloads = {kind: Workloads(self._parts, kind) for kind in (Kind.FUNCTION, Kind.SERVICE)}
         self.jobs = Jobs(self._parts)
         self.triggers = Triggers(self._parts)
-        self.uploads = Uploads(self._parts)
+        self.uploads = Uploads(self._parts, validator)
         self.versions = Versions(self._parts)
         self.history = History(self._parts, freshen_logs)
         self._freshen_logs = freshen_logs

@@ -10,7 +10,7 @@ from sless.domain.runs import job_run
 from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, Detail, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written, refuse_suspended
 from sless.usecases.views import JobView, view_jobs
 from sless.usecases.workloads import write_spec
 
@@ -72,6 +72,7 @@ class Jobs:
         """As `workloads.make_way`; a job whose run failed has working code and stays."""
         if owner is None or owner.deleted_at is not None:
             return
+        refuse_suspended(owner)
         newest = self._store.versions.find_newest(owner.id)
         if owner.active_version is None and newest is not None and self._view(owner).phase.phase is Phase.FAILED:
             self._store.workloads.mark_deleted(owner.id)

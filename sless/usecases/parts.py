@@ -12,8 +12,9 @@ from sless.code.intake import Intake
 from sless.config import Settings
 from sless.domain.instance_bounds import InstanceLimits, bounds_of
 from sless.domain.limits import LimitName, TenantLimits, check_size, defaults_of, limits_of, refusal_of
-from sless.domain.model import Kind, Tenant, WorkloadSpec
+from sless.domain.model import Kind, Tenant, Workload, WorkloadSpec
 from sless.domain.ports import CodeStore, Waker
+from sless.domain.routing import suspension_of
 from sless.domain.spec import SpecLimits
 from sless.errors import Code, SlessError
 from sless.store import Store
@@ -46,7 +47,7 @@ class UseCaseParts:
 
     def ensure_tenant(self, caller: Caller, namespace: str) -> Tenant:
         """An operator who acts for a namespace does not become its subject."""
-        return self.store.tenants.ensure(namespace, caller.sub if caller.namespace == namespace else "")
+        return self.store.tenants.ensure(namespace, caller.tenant if caller.namespace == namespace else "")
 
     @functools.cached_property
     def default_limits(self) -> dict[str, int]:
@@ -78,6 +79,12 @@ class UseCaseParts:
 
 
 COUNTED: dict[Kind, LimitName] = {Kind.FUNCTION: LimitName.FUNCTIONS, Kind.SERVICE: LimitName.SERVICES, Kind.JOB: LimitName.JOBS}
+
+
+def refuse_suspended(workload: Workload) -> None:
+    """Raises READ_ONLY with the operator's reason."""
+    if workload.suspended is not None:
+        raise SlessError(Code.READ_ONLY, f'{workload.kind} "{workload.name}" is {suspension_of(workload.suspended)}')
 
 
 def etag_of(resource_id: str, generation: int) -> str:

@@ -42,6 +42,7 @@ def _insert(parts: UseCaseParts, workload: Workload, base: Version, *, runtime: 
     version = parts.store.versions.insert(
         workload.id, sha256=base.sha256, code_hash=base.code_hash, runtime=runtime, entrypoint=entrypoint, code_key=base.code_key,
         size_bytes=base.size_bytes, build_env=workload.spec.build_env,
+        warnings=base.warnings,
     )  # fmt: skip
     parts.wake("builds")
     return version

@@ -15,7 +15,7 @@ from sless.domain.spec import Mode, check_event_size, run_event_of
 from sless.domain.trigger_spec import AMQP_URL, KEY_HASH, ParsedTrigger, new_key, parse_trigger
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
-from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written
+from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written, refuse_suspended
 from sless.usecases.views import TriggerView, trigger_view_of, view_trigger
 
 
@@ -75,6 +75,7 @@ class Triggers:
             raise NotFound("function", trigger.function_ref)
         if target.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{target.kind} "{target.name}" is being deleted')
+        refuse_suspended(target)
         text = run_event_of(trigger.spec.get("event_json") or "") if event is None else json.dumps(event, ensure_ascii=False)
         check_event_size("event", text)
         run = fired_run(trigger, target, text, clock.now())

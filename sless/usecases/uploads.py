@@ -8,10 +8,13 @@ from pathlib import Path
 from sless.code.folder import new_code_key
 from sless.code.intake import CheckedUpload
 from sless.code.intake import Form as Form
+from sless.domain.code_check import CodeToCheck
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload
+from sless.domain.ports import Validator
+from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
-from sless.usecases.parts import UseCaseParts
+from sless.usecases.parts import UseCaseParts, refuse_suspended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +36,9 @@ class Uploaded:
 
 
 class Uploads:
-    def __init__(self, parts: UseCaseParts) -> None:
+    def __init__(self, parts: UseCaseParts, validator: Validator | None = None) -> None:
         self._parts = parts
+        self._validator = validator
         self._store = parts.store
 
     @contextmanager
@@ -47,6 +51,7 @@ class Uploads:
         workload = self._store.workloads.get(namespace, kind, name)
         if workload.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{kind} "{name}" is being deleted')
+        refuse_suspended(workload)
         if workload.spec.function_ref is not None:
             raise SlessError(Code.CONFLICT, f'job "{name}" runs the code of function "{workload.spec.function_ref}" and takes no upload')
         return workload
@@ -62,6 +67,7 @@ class Uploads:
         known = self._find_same(workload, package)
         if known is not None:
             return self._known(workload, known, code_hash)
+        warnings = self._checked(workload, package)
         self._parts.check_code(namespace, package.size_bytes)
         self._parts.count_build(namespace)
         key = new_code_key(namespace, workload.id, package.sha256)
@@ -75,9 +81,20 @@ class Uploads:
             code_key=key,
             size_bytes=package.size_bytes,
             build_env=spec.build_env,
+            warnings=warnings,
         )
         self._parts.wake("builds")
         return Uploaded(workload=workload, version=version, fresh=True)
+
+    def _checked(self, workload: Workload, package: CheckedUpload) -> tuple[str, ...]:
+        """The warnings of the code checks. May take seconds. Raises INVALID_CODE."""
+        if self._validator is None or workload.spec.runtime is None:
+            return ()
+        language = RUNTIMES[workload.spec.runtime].language
+        code = CodeToCheck(
+            path=package.path, sha256=package.sha256, language=language, namespace=workload.namespace, name=workload.name
+        )  # fmt: skip
+        return self._validator.validate(code)
 
     def _find_same(self, workload: Workload, package: CheckedUpload) -> Version | None:
         """The newest version if it has this code and another build would change nothing."""

@@ -9,6 +9,7 @@ from sless.domain.cron import next_time_of
 from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Run, Trigger, TriggerType, Version, Workload
 from sless.domain.phase import JobPhaseView, PhaseView, job_phase_of, phase_of
+from sless.domain.routing import suspension_of
 from sless.store import Store
 
 
@@ -93,6 +94,8 @@ def trigger_problem_of(trigger: Trigger, target: Workload | None) -> str:
         return f'function "{trigger.function_ref}" not found'
     if not trigger.enabled:
         return "disabled"
+    if target.suspended is not None:
+        return f'{target.kind} "{target.name}" is {suspension_of(target.suspended)}'
     if target.active_version is None:
         return f'{target.kind} "{target.name}" has no ready version'
     if bounds_of(target.kind, target.spec).most == 0:

@@ -10,7 +10,7 @@ from sless.domain.spec import Mode, Named, parse_function
 from sless.errors import Code, SlessError
 from sless.store import Store
 from sless.tokens import Caller
-from sless.usecases.parts import COUNTED, UseCaseParts, check_match, etag_of, merge_until_written
+from sless.usecases.parts import COUNTED, UseCaseParts, check_match, etag_of, merge_until_written, refuse_suspended
 from sless.usecases.recode import recode
 from sless.usecases.views import WorkloadView, view_workload, view_workloads
 
@@ -94,6 +94,7 @@ def make_way(store: Store, owner: Workload | None) -> None:
     """Frees the name when its owner has Failed and never worked; the old one is deleted like any other. Raises EXISTS otherwise."""
     if owner is None or owner.deleted_at is not None:
         return
+    refuse_suspended(owner)
     if owner.active_version is None and view_workload(store, owner).phase.phase is Phase.FAILED:
         store.workloads.mark_deleted(owner.id)
         return

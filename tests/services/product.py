@@ -64,6 +64,8 @@ class Place:
 
     def __post_init__(self) -> None:
         self.environ = os.environ | {"SLESS_DATA_DIR": str(self.data_dir), "SLESS_RUN_DIR": str(self.run_dir), "PYTHONUNBUFFERED": "1"}
+        # The rules take 0.3 s per upload; `tests/integration/test_code_checks.py` turns them on.
+        self.environ.setdefault("SLESS_RULES_MODE", "off")
 
     def popen(self, *arguments: str, **options) -> "subprocess.Popen[str]":
         return self.popen_python(str(ROOT / "sless.py"), *arguments, **options)

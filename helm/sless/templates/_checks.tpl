@@ -44,7 +44,7 @@
 {{- $mistakes = append $mistakes (printf "%s and %s: expected both, found one" (index $half 0) (index $half 2)) -}}
 {{- end -}}
 {{- end -}}
-{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "encryption.keys" $values.encryption.keys $values.encryption.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) (list "registry.harbor.user" $values.registry.harbor.user $values.registry.harbor.existingSecret) -}}
+{{- range $pair := list (list "database.url" $values.database.url $values.database.existingSecret) (list "s3.accessKey" $values.s3.accessKey $values.s3.existingSecret) (list "rabbitmq.url" $values.rabbitmq.url $values.rabbitmq.existingSecret) (list "auth.jwtSecret" $values.auth.jwtSecret $values.auth.existingSecret) (list "encryption.keys" $values.encryption.keys $values.encryption.existingSecret) (list "codeChecks.llm.token" $values.codeChecks.llm.token $values.codeChecks.llm.existingSecret) (list "metrics.token" $values.metrics.token $values.metrics.existingSecret) (list "registry.username" $values.registry.username $values.registry.existingSecret) (list "registry.harbor.user" $values.registry.harbor.user $values.registry.harbor.existingSecret) -}}
 {{- if and (index $pair 1) (index $pair 2) -}}
 {{- $mistakes = append $mistakes (printf "%s and existingSecret are both set: expected only one" (index $pair 0)) -}}
 {{- end -}}

@@ -29,6 +29,12 @@
   "jwt_public_key" $values.auth.publicKey
   "jwt_audience" $values.auth.audience
   "jwt_issuer" $values.auth.issuer
+  "tenant_claim" $values.auth.tenantClaim
+  "rules_mode" $values.codeChecks.rules
+  "llm_mode" $values.codeChecks.llm.mode
+  "llm_url" $values.codeChecks.llm.url
+  "llm_model" $values.codeChecks.llm.model
+  "llm_timeout_sec" $values.codeChecks.llm.timeoutSec
   "operator_subs" $values.auth.operatorSubs
   "s3_endpoint" $values.s3.endpoint
   "s3_bucket" $values.s3.bucket
@@ -93,6 +99,7 @@ SLESS_{{ upper $name }}: {{ $text | quote }}
 {{- $values := .Values -}}
 {{- $given := dict
   "DATABASE_URL" (ternary "" $values.database.url (not (empty $values.database.existingSecret)))
+  "LLM_TOKEN" (ternary "" $values.codeChecks.llm.token (not (empty $values.codeChecks.llm.existingSecret)))
   "METRICS_TOKEN" (ternary "" $values.metrics.token (not (empty $values.metrics.existingSecret)))
   "S3_ACCESS_KEY" (ternary "" $values.s3.accessKey (not (empty $values.s3.existingSecret)))
   "S3_SECRET_KEY" (ternary "" $values.s3.secretKey (not (empty $values.s3.existingSecret)))
@@ -115,6 +122,7 @@ SLESS_{{ $name }}: {{ $value | b64enc | quote }}
 {{- end -}}
 {{- $refs = append $refs (list "ENCRYPTION_KEYS" (include "sless.encryptionSecretName" .) $values.encryption.existingSecretKey) -}}
 {{- with $values.database.existingSecret -}}{{- $refs = append $refs (list "DATABASE_URL" . $values.database.existingSecretKey) -}}{{- end -}}
+{{- with $values.codeChecks.llm.existingSecret -}}{{- $refs = append $refs (list "LLM_TOKEN" . $values.codeChecks.llm.existingSecretKey) -}}{{- end -}}
 {{- with $values.metrics.existingSecret -}}{{- $refs = append $refs (list "METRICS_TOKEN" . $values.metrics.existingSecretKey) -}}{{- end -}}
 {{- with $values.s3.existingSecret -}}
 {{- $refs = append $refs (list "S3_ACCESS_KEY" . $values.s3.accessKeyKey) -}}

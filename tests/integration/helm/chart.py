@@ -25,7 +25,7 @@ FULL: dict[str, Any] = {
     "logLevel": "debug",
     "gracefulTimeoutSec": 60,
     "auth": {"jwtSecret": "s" * 40, "jwksUrl": "https://id.example.net/jwks", "publicKey": "-----BEGIN PUBLIC KEY-----\nabc\n",
-             "audience": "sless", "issuer": "id", "operatorSubs": ["root", "ops"]},
+             "audience": "sless", "issuer": "id", "tenantClaim": "team", "operatorSubs": ["root", "ops"]},
     "encryption": {"keys": "bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3LW5ldy0=, b2xkLW9sZC1vbGQtb2xkLW9sZC1vbGQtb2xkLW9sZC0="},
     "rabbitmq": {"url": "amqp://u:pw-rabbit@mq", "queuesAllowed": ["shared", "ns/q"]},
     "outboundAllow": ["10.1.0.0/16:5672"],
@@ -54,7 +54,10 @@ FULL: dict[str, Any] = {
     "service": {"type": "NodePort", "port": 8080, "nodePort": 30080, "annotations": {"a": "b"}},
     "ingress": {"enabled": True, "className": "nginx", "host": "fn.example.net", "tls": {"enabled": True, "secretName": "tls"},
                 "annotations": {"cert-manager.io/cluster-issuer": "le"}},
-    "metrics": {"token": "tok-metrics", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "codeChecks": {"rules": "block", "llm": {"mode": "warn", "url": "https://models.example.net/v1", "model": "guard", "token": "tok-llm",
+                                             "timeoutSec": 9}},
+    "metrics": {"token": "tok-metrics", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+                "alerts": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboard": {"enabled": True}},
     "podDisruptionBudget": {"enabled": True},
     "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}]},
     "serviceAccount": {"annotations": {"x": "y"}},
@@ -79,6 +82,7 @@ EXISTING: dict[str, Any] = {
     "auth": {"existingSecret": "jwt"}, "database": {"existingSecret": "pg"}, "rabbitmq": {"existingSecret": "mq"},
     "s3": {"endpoint": "s3:9000", "useSsl": False, "existingSecret": "s3"}, "replicas": 2,
     "registry": {"host": "docker.io/me", "existingSecret": "pull", "harbor": {"url": "https://h", "existingSecret": "harbor"}},
+    "codeChecks": {"llm": {"mode": "warn", "url": "https://m/v1", "model": "guard", "existingSecret": "llm"}},
     "metrics": {"existingSecret": "m", "serviceMonitor": {"enabled": True}},
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ from tests.integration.helm.chart import (
 )  # fmt: skip
 
 KUBERNETES = ("1.30", "1.37")
-FOREIGN_KINDS = {"ServiceMonitor"}
+FOREIGN_KINDS = {"ServiceMonitor", "PrometheusRule"}
 """From the Prometheus operator; the Kubernetes schemas do not cover it."""
 
 

@@ -1,0 +1,154 @@
+"""The group `operator`: tenants, suspension and tokens."""
+
+from typing import Any
+
+import click
+
+from sless.cli.connection import CommandContext, client_command
+from sless.cli.output import print_json, print_table, say
+from sless.client.deployment import get_workload
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def operator() -> None:
+    """See and suspend tenants, revoke tokens. For subjects in SLESS_OPERATOR_SUBS.
+
+    \b
+    Examples:
+      sless operator tenants
+      sless operator suspend sless-0123456789abcdef --reason 'mining; contact support'
+      sless operator revoke-token --jti a0123456789abcdef012
+    """
+
+
+@operator.command()
+@click.option("--suspended", is_flag=True, help="Only suspended tenants.")
+@client_command
+def tenants(context: CommandContext, suspended: bool) -> None:
+    """List all tenants with their resources and the usage of the last 31 days.
+
+    \b
+    Example:
+      sless operator tenants --suspended
+    """
+    found = list(context.client.tenants(suspended="true" if suspended else None))
+    if context.as_json:
+        print_json(found)
+    elif found:
+        header = ("NAMESPACE", "FUNCTIONS", "SERVICES", "JOBS", "TRIGGERS", "CALLS", "ERRORS", "GB_SECONDS", "SUSPENDED")
+        print_table(header, map(_row_of, found))
+    else:
+        say("No tenants")
+
+
+@operator.command()
+@click.argument("namespace")
+@click.argument("name", required=False)
+@click.option("--reason", default="", metavar="TEXT", help="Shown to the tenant.")
+@client_command
+def suspend(context: CommandContext, namespace: str, name: str | None, reason: str) -> None:
+    """Suspend a tenant, or one function, service or job of it.
+
+    Calls get a 503, instances and runs stop, triggers rest, and the tenant cannot change anything.
+
+    \b
+    Example:
+      sless operator suspend sless-0123456789abcdef hello --reason 'port scans'
+    """
+    client = context.client.within(namespace)
+    _print(context, client.suspend(*_path_of(context, namespace, name), reason=reason), f"{name or namespace} is suspended")
+
+
+@operator.command()
+@click.argument("namespace")
+@click.argument("name", required=False)
+@client_command
+def resume(context: CommandContext, namespace: str, name: str | None) -> None:
+    """End a suspension.
+
+    \b
+    Example:
+      sless operator resume sless-0123456789abcdef
+    """
+    found = context.client.within(namespace).resume(*_path_of(context, namespace, name))
+    left = " still suspended with its namespace" if name and found["suspended"] is not None else " no longer suspended"
+    _print(context, found, f"{name or namespace} is{left}")
+
+
+@operator.command("revoke-token")
+@click.option("--jti", default="", metavar="ID", help="The token's claim `jti`.")
+@click.option("--leaked", default="", metavar="TOKEN", help="The token itself.")
+@click.option("--reason", default="", metavar="TEXT", help="Kept with it.")
+@client_command
+def revoke_token(context: CommandContext, jti: str, leaked: str, reason: str) -> None:
+    """Revoke one token: it is refused within a second, everywhere.
+
+    \b
+    Example:
+      sless operator revoke-token --jti a0123456789abcdef012
+    """
+    if bool(jti) == bool(leaked):
+        raise click.UsageError("expected either --jti or --leaked")
+    found = context.client.revoke_token({"jti": jti} | {"reason": reason} if jti else {"token": leaked, "reason": reason})
+    _print(context, found, f"Token {found['jti']} is revoked")
+
+
+@operator.command("revoked-tokens")
+@client_command
+def revoked_tokens(context: CommandContext) -> None:
+    """List revoked tokens that have not expired.
+
+    \b
+    Example:
+      sless operator revoked-tokens
+    """
+    found = context.client.revoked_tokens()
+    if context.as_json:
+        print_json(found)
+        return
+    columns = ("jti", "sub", "revoked_at", "expires_at", "reason")
+    print_table(tuple(map(str.upper, columns)), [[item[column] for column in columns] for item in found])
+
+
+@operator.command()
+@click.argument("sha256")
+@click.option("--reason", default="", metavar="TEXT", help="Kept with it.")
+@click.option("--undo", is_flag=True, help="Check this content again.")
+@client_command
+def allow(context: CommandContext, sha256: str, reason: str, undo: bool) -> None:
+    """Allow code that the code checks refuse, by the content hash that the server's log names.
+
+    \b
+    Example:
+      sless operator allow 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    """
+    if undo:
+        context.client.disallow_code(sha256)
+        say(f"Code {sha256} is checked again")
+    else:
+        _print(context, context.client.allow_code(sha256, reason), f"Code {sha256} is allowed")
+
+
+def _path_of(context: CommandContext, namespace: str, name: str | None) -> tuple[str, ...]:
+    """Of one workload within its tenant; a name that is no function or service is a job."""
+    if name is None:
+        return ()
+    client = context.client.within(namespace)
+    if any(job["name"] == name for job in client.jobs.list()):
+        return "jobs", name
+    workloads, _ = get_workload(client, name, None)
+    return f"{workloads.kind}s", name
+
+
+def _print(context: CommandContext, found: dict[str, Any], text: str) -> None:
+    if context.as_json:
+        print_json(found)
+    else:
+        say(text)
+
+
+def _row_of(tenant: dict[str, Any]) -> tuple[object, ...]:
+    counts, usage, suspended = tenant["counts"], tenant["usage"], tenant["suspended"]
+    shown = "no" if suspended is None else suspended["reason"] or "yes"
+    numbers = (counts["functions"], counts["services"], counts["jobs"], counts["triggers"])
+    return tenant["namespace"], *numbers, usage["invocations"], usage["errors"], usage["gb_seconds"], shown

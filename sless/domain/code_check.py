@@ -1,0 +1,42 @@
+"""Checks of uploaded code: what they get and what they say."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeToCheck:
+    """`path` is the normalised zip, whose sources have been parsed."""
+
+    path: Path
+    sha256: str
+    language: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`line` counts from 1; None: the whole file."""
+
+    path: str
+    line: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """`failure`: why there is no verdict; then nothing else is set."""
+
+    is_unsafe: bool = False
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedCode:
+    """Code that an operator has allowed, whatever the checks say."""
+
+    sha256: str
+    reason: str

@@ -1,0 +1,163 @@
+"""Tenants, suspension and revoked tokens, for operators."""
+
+from flask import Response, current_app
+
+from sless.clock import rfc3339_of
+from sless.domain.model import Kind, Workload
+from sless.domain.operators import RevokedToken, TenantReport, sub_hash_of
+from sless.errors import NotFound
+from sless.http.api_request import ApiRequest
+from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, Operation, Parameter, Reply, shown
+from sless.http.operators import PREFIX
+from sless.http.paging import namespace_cursor, paged
+from sless.http.serialize import Json, json_response
+from sless.usecases.tenants import USAGE_DAYS
+
+_TENANTS = PREFIX + "tenants"
+_TENANT = _TENANTS + "/{ns}"
+_TOKENS = PREFIX + "revoked-tokens"
+_DEFAULT_PAGE = 100
+
+
+def list_tenants(req: ApiRequest) -> Response:
+    after, flag = namespace_cursor(req), req.query("suspended")
+    suspended = None if flag is None else flag in ("1", "true")
+    return paged(
+        req,
+        lambda limit: req.usecases.operators.list(limit=limit, after=after, suspended=suspended),
+        lambda report: report.tenant.namespace,
+        lambda report: _tenant_json(req, report),
+        default=_DEFAULT_PAGE,
+    )
+
+
+def get_tenant(req: ApiRequest) -> Response:
+    return json_response(_tenant_json(req, req.usecases.operators.get(req.namespace)))
+
+
+def suspend(req: ApiRequest) -> Response:
+    return json_response(_tenant_json(req, req.usecases.operators.suspend(req.namespace, req.json(required=False) or {})))
+
+
+def resume(req: ApiRequest) -> Response:
+    return json_response(_tenant_json(req, req.usecases.operators.resume(req.namespace)))
+
+
+def suspend_workload(req: ApiRequest) -> Response:
+    body = req.json(required=False) or {}
+    return json_response(_workload_json(req.usecases.operators.suspend_workload(req.namespace, _kind_of(req), req.name, body)))
+
+
+def resume_workload(req: ApiRequest) -> Response:
+    return json_response(_workload_json(req.usecases.operators.resume_workload(req.namespace, _kind_of(req), req.name)))
+
+
+def list_revoked(req: ApiRequest) -> Response:
+    return json_response([_revoked_json(item) for item in req.usecases.revocations.list()])
+
+
+def revoke(req: ApiRequest) -> Response:
+    read_claims = current_app.extensions["sless_verifier"].claims
+    return json_response(_revoked_json(req.usecases.revocations.revoke(req.json(), read_claims)))
+
+
+def list_allowed(req: ApiRequest) -> Response:
+    return json_response([{"sha256": item.sha256, "reason": item.reason} for item in req.usecases.operators.list_allowed()])
+
+
+def allow(req: ApiRequest) -> Response:
+    found = req.usecases.operators.allow(str(req.args["sha256"]), req.json(required=False) or {})
+    return json_response({"sha256": found.sha256, "reason": found.reason})
+
+
+def disallow(req: ApiRequest) -> Response:
+    req.usecases.operators.disallow(str(req.args["sha256"]))
+    return Response(status=204)
+
+
+def _kind_of(req: ApiRequest) -> Kind:
+    kinds = {f"{kind}s": kind for kind in Kind}
+    kind = kinds.get(str(req.args["kind"]))
+    if kind is None:
+        raise NotFound("kind of resource", str(req.args["kind"])[:40])
+    return kind
+
+
+def _tenant_json(req: ApiRequest, report: TenantReport) -> Json:
+    tenant = report.tenant
+    at = rfc3339_of(tenant.suspended_at) if tenant.suspended_at else None
+    return {
+        "namespace": tenant.namespace,
+        "sub_sha256": sub_hash_of(tenant.sub) if tenant.sub else "",
+        "created_at": rfc3339_of(tenant.created_at),
+        "counts": report.counts,
+        "limits": req.usecases.tenants.limits_in_effect(tenant),
+        "usage": {
+            "days": USAGE_DAYS, "invocations": report.invocations, "errors": report.errors, "gb_seconds": round(report.gb_seconds, 3),
+        },
+        "suspended": None if tenant.suspended is None else {"reason": tenant.suspended, "at": at},
+    }  # fmt: skip
+
+
+def _workload_json(workload: Workload) -> Json:
+    return {"namespace": workload.namespace, "kind": str(workload.kind), "name": workload.name, "suspended": workload.suspended}
+
+
+def _revoked_json(item: RevokedToken) -> Json:
+    return {
+        "jti": item.token_id,
+        "sub": item.sub,
+        "reason": item.reason,
+        "revoked_at": rfc3339_of(item.revoked_at),
+        "expires_at": rfc3339_of(item.expires_at),
+    }
+
+
+def _row(operation_id: str, method: str, path: str, **more: object) -> Operation:
+    return Operation(id=operation_id, method=method, path=path, tag="operators", **more)  # type: ignore[arg-type]
+
+
+_ALLOWED = PREFIX + "allowed-code"
+_WORKLOAD = _TENANT + "/{kind}/{name}"
+_SUSPENDED = Parameter(name="suspended", text="only tenants that are suspended, or are not", schema=FLAG)
+OPERATIONS = (
+    _row(
+        "listTenants", "GET", _TENANTS, view=list_tenants, summary="All tenants, by namespace: counts, limits, usage of the last 31 days",
+        parameters=(_SUSPENDED, LIMIT, CURSOR), replies={200: shown("Tenants", "the tenants", "Link")},
+    ),
+    _row("getTenant", "GET", _TENANT, view=get_tenant, summary="One tenant", replies={200: shown("Tenant", "the tenant")}),
+    _row(
+        "suspendTenant", "POST", _TENANT + "/suspend", view=suspend, bodies={JSON: ("Suspend",)}, body_required=False,
+        summary="Suspends a tenant: calls are a 503, instances and runs stop, triggers rest, and its writes are a 403 with the reason",
+        replies={200: shown("Tenant", "the tenant")},
+    ),
+    _row("resumeTenant", "POST", _TENANT + "/resume", view=resume, summary="Ends it", replies={200: shown("Tenant", "the tenant")}),
+    _row(
+        "suspendWorkload", "POST", _WORKLOAD + "/suspend", view=suspend_workload, bodies={JSON: ("Suspend",)}, body_required=False,
+        summary="Suspends one function, service or job", replies={200: shown("SuspendedWorkload", "the workload")},
+    ),
+    _row(
+        "resumeWorkload", "POST", _WORKLOAD + "/resume", view=resume_workload, summary="Ends it, unless the tenant is suspended too",
+        replies={200: shown("SuspendedWorkload", "the workload")},
+    ),
+    _row(
+        "listRevokedTokens", "GET", _TOKENS, view=list_revoked, summary="Revoked tokens that have not expired, newest first",
+        replies={200: shown("RevokedTokens", "the tokens")},
+    ),
+    _row(
+        "revokeToken", "POST", _TOKENS, view=revoke, bodies={JSON: ("TokenRevocation",)},
+        summary="Revokes a token by its jti; in effect on all replicas within a second", replies={200: shown("RevokedToken", "the token")},
+    ),
+    _row(
+        "listAllowedCode", "GET", _ALLOWED, view=list_allowed, summary="Code that may be uploaded whatever the code checks say",
+        replies={200: shown("AllowedCodes", "the content hashes")},
+    ),
+    _row(
+        "allowCode", "PUT", _ALLOWED + "/{sha256}", view=allow, bodies={JSON: ("AllowCode",)}, body_required=False,
+        summary="Allows one content hash, as the refusal and the log name it", replies={200: shown("AllowedCode", "the content hash")},
+    ),
+    _row(
+        "disallowCode", "DELETE", _ALLOWED + "/{sha256}", view=disallow, summary="Checks this content again",
+        replies={204: Reply(text="it is checked again")},
+    ),
+)  # fmt: skip

@@ -1,0 +1,41 @@
+"""Revoked tokens, until they would have expired anyway."""
+
+from datetime import datetime
+
+from sqlalchemy import delete, select
+
+from sless import clock
+from sless.domain.audit import Note
+from sless.domain.operators import RevokedToken
+from sless.store import audit
+from sless.store.engine import Database
+from sless.store.operator_tables import revoked_tokens
+
+
+class RevocationStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(self, token: RevokedToken, namespace: str = "") -> bool:
+        """False when it is revoked already. `namespace` is that of the token's tenant, "" if unknown."""
+        values = {name: getattr(token, name) for name in revoked_tokens.c.keys()}  # noqa: SIM118 - not a dict
+        with self._db.write() as conn:
+            done = conn.execute(self._db.insert(revoked_tokens).on_conflict_do_nothing(), values).rowcount == 1
+            if done:
+                audit.note(conn, Note(namespace=namespace, kind="token", name=token.token_id, verb="revoke"))
+        return done
+
+    def list(self) -> list[RevokedToken]:
+        """Those that have not expired, newest first."""
+        query = select(revoked_tokens).where(revoked_tokens.c.expires_at > clock.now())
+        with self._db.read() as conn:
+            return [RevokedToken(**row) for row in conn.execute(query.order_by(revoked_tokens.c.revoked_at.desc())).mappings()]
+
+    def ids(self) -> frozenset[str]:
+        with self._db.read() as conn:
+            return frozenset(conn.execute(select(revoked_tokens.c.token_id)).scalars())
+
+    def clean(self, before: datetime) -> int:
+        """Forgets tokens that expired before this time."""
+        with self._db.write() as conn:
+            return conn.execute(delete(revoked_tokens).where(revoked_tokens.c.expires_at < before)).rowcount

@@ -1,0 +1,111 @@
+"""What operators see of tenants, and suspension."""
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sless import clock
+from sless.domain.code_check import AllowedCode
+from sless.domain.model import Kind, Workload
+from sless.domain.operators import TenantReport
+from sless.domain.routing import suspension_of
+from sless.domain.validate import mistakes_of
+from sless.errors import Code, Detail, Invalid, NotFound, SlessError
+from sless.usecases.parts import UseCaseParts, refuse_suspended
+from sless.usecases.tenants import USAGE_DAYS
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHANGED = ("routes", "instances", "runs", "builds", "events", "cron")
+
+
+class Operators:
+    def __init__(self, parts: UseCaseParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+
+    def list(self, *, limit: int | None, after: str | None, suspended: bool | None = None) -> Sequence[TenantReport]:
+        """By namespace; `suspended` not None: only those that are, or are not."""
+        tenants = self._store.tenants.list(limit, after, suspended)
+        names = [tenant.namespace for tenant in tenants]
+        counts = self._store.tenant_reports.counts_of(names)
+        calls = self._store.tenant_reports.calls_of(names, clock.now() - timedelta(days=USAGE_DAYS))
+        reports = []
+        for tenant in tenants:
+            number, errors, gb_seconds = calls.get(tenant.namespace, (0, 0, 0.0))
+            reports.append(
+                TenantReport(
+                    tenant=tenant, counts=counts[tenant.namespace], invocations=number, errors=errors, gb_seconds=gb_seconds
+                )
+            )  # fmt: skip
+        return reports
+
+    def get(self, namespace: str) -> TenantReport:
+        tenant = self._store.tenants.find(namespace)
+        if tenant is None:
+            raise NotFound("namespace", namespace)
+        calls = self._store.tenant_reports.calls_of([namespace], clock.now() - timedelta(days=USAGE_DAYS))
+        number, errors, gb_seconds = calls.get(namespace, (0, 0, 0.0))
+        counts = self._store.tenant_reports.counts_of([namespace])[namespace]
+        return TenantReport(tenant=tenant, counts=counts, invocations=number, errors=errors, gb_seconds=gb_seconds)
+
+    def suspend(self, namespace: str, body: Any) -> TenantReport:
+        """Calls get a 503, instances and runs stop, triggers rest, the tenant cannot write. Raises NotFound, Invalid."""
+        self._store.suspensions.set_tenant(namespace, _reason_of(body))
+        self._parts.wake(*_CHANGED)
+        return self.get(namespace)
+
+    def resume(self, namespace: str) -> TenantReport:
+        """What was suspended by itself stays suspended. Raises NotFound."""
+        self._store.suspensions.set_tenant(namespace, None)
+        self._parts.wake(*_CHANGED)
+        return self.get(namespace)
+
+    def suspend_workload(self, namespace: str, kind: Kind, name: str, body: Any) -> Workload:
+        """One function, service or job. Raises NotFound, Invalid."""
+        return self._set(self._store.workloads.get(namespace, kind, name), _reason_of(body))
+
+    def resume_workload(self, namespace: str, kind: Kind, name: str) -> Workload:
+        return self._set(self._store.workloads.get(namespace, kind, name), None)
+
+    def check_writable(self, namespace: str, kind: Kind | None, name: str | None) -> None:
+        """Before a tenant changes anything in the namespace, or this workload. Raises READ_ONLY with the operator's reason."""
+        reason = self._store.suspensions.find_tenant_reason(namespace)
+        if reason is not None:
+            raise SlessError(Code.READ_ONLY, f'namespace "{namespace}" is {suspension_of(reason)}')
+        workload = self._store.workloads.find(namespace, kind, name) if kind is not None and name is not None else None
+        if workload is not None:
+            refuse_suspended(workload)
+
+    def list_allowed(self) -> Sequence[AllowedCode]:
+        return self._store.verdicts.list_allowed()
+
+    def allow(self, sha256: str, body: Any) -> AllowedCode:
+        """The code checks let this content pass from now on. Raises Invalid."""
+        _check_sha256(sha256)
+        if mistakes := mistakes_of("AllowCode", body):
+            raise Invalid(*mistakes)
+        allowed = AllowedCode(sha256=sha256, reason=str(body.get("reason") or ""))
+        self._store.verdicts.allow(allowed)
+        return allowed
+
+    def disallow(self, sha256: str) -> None:
+        _check_sha256(sha256)
+        if not self._store.verdicts.disallow(sha256):
+            raise NotFound("allowed code", sha256)
+
+    def _set(self, workload: Workload, reason: str | None) -> Workload:
+        self._store.suspensions.set_workload(workload.id, reason)
+        self._parts.wake(*_CHANGED)
+        return self._store.workloads.get_by_id(workload.id)
+
+
+def _check_sha256(text: str) -> None:
+    if not _SHA256.fullmatch(text):
+        raise Invalid(Detail(field="sha256", message=f"expected 64 hexadecimal digits in lower case, found {text[:80]!r}"))
+
+
+def _reason_of(body: Any) -> str:
+    if mistakes := mistakes_of("Suspend", body):
+        raise Invalid(*mistakes)
+    return str(body.get("reason") or "")

@@ -1,0 +1,79 @@
+"""The checks in order. Each gives an opinion; its mode decides what becomes of it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sless import actor, metrics
+from sless.domain.code_check import CodeToCheck, Finding, Opinion
+from sless.domain.ports import CodeCheck, VerdictStore
+from sless.errors import Code, Detail, SlessError
+
+_log = logging.getLogger(__name__)
+
+MAX_WARNINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`mode` is warn or block."""
+
+    check: CodeCheck
+    mode: str
+
+
+class Chain:
+    """Implements `ports.Validator`."""
+
+    def __init__(self, links: Sequence[Link], verdicts: VerdictStore) -> None:
+        self._links = tuple(links)
+        self._verdicts = verdicts
+
+    def validate(self, code: CodeToCheck) -> tuple[str, ...]:
+        """The warnings for the version. Blocks for as long as the checks take. Raises INVALID_CODE when a check refuses the code."""
+        if not self._links or self._verdicts.is_allowed(code.sha256):
+            return ()
+        warnings: list[str] = []
+        for link in self._links:
+            opinion = link.check.opinion_of(code)
+            metrics.code_checks.labels(link.check.name, _result_of(opinion, link.mode)).inc()
+            if opinion.is_unsafe and link.mode == "block":
+                raise _refusal_of(link.check.name, code, opinion)
+            warnings += warnings_of(link.check.name, opinion)
+        return tuple(warnings[:MAX_WARNINGS])
+
+
+def warnings_of(name: str, opinion: Opinion) -> list[str]:
+    if opinion.failure:
+        return [f"not checked ({name}): {opinion.failure}"]
+    found = [f"{name}: {_text_of(finding)}" for finding in opinion.findings]
+    return ([f"{name}: {opinion.reason}"] if opinion.reason and opinion.is_unsafe else []) + found
+
+
+def _result_of(opinion: Opinion, mode: str) -> str:
+    if opinion.failure:
+        return "unchecked"
+    if opinion.is_unsafe:
+        return "refused" if mode == "block" else "warned"
+    return "passed"
+
+
+def _refusal_of(name: str, code: CodeToCheck, opinion: Opinion) -> SlessError:
+    who = actor.find()
+    request_id = who.request_id if who else ""
+    reason = opinion.reason or (opinion.findings[0].message if opinion.findings else "it looks harmful")
+    _log.warning(
+        "the check %s refused code %s for %s in %s: %s (request %s)", name, code.sha256, code.name, code.namespace, reason, request_id
+    )
+    quote = f"; if this is a mistake, quote request {request_id} to support" if request_id else ""
+    details = [Detail(field=item.path, message=_located(item)) for item in opinion.findings]
+    return SlessError(Code.INVALID_CODE, f"the code was refused by the check {name}: {reason}{quote}", details=details)
+
+
+def _text_of(finding: Finding) -> str:
+    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    return f"{place}: {finding.message}"
+
+
+def _located(finding: Finding) -> str:
+    return finding.message if finding.line is None else f"line {finding.line}: {finding.message}"

@@ -1,0 +1,36 @@
+"""bandit's rules for Python. In a child process: scanning holds the interpreter, and its input is hostile."""
+
+import json
+import logging
+import subprocess
+from dataclasses import dataclass
+
+from sless.children import command_of
+from sless.domain.code_check import CodeToCheck, Finding, Opinion
+
+_log = logging.getLogger(__name__)
+
+CHILD_SEC = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RulesValidator:
+    """Implements `ports.CodeCheck`. `blocks`: comments such as `# nosec` do not count."""
+
+    blocks: bool = False
+    name: str = "rules"
+
+    def opinion_of(self, code: CodeToCheck) -> Opinion:
+        if code.language != "python":
+            return Opinion()
+        order = json.dumps({"package": str(code.path), "heed_comments": not self.blocks}).encode()
+        try:
+            command = command_of("sless.validators.rules_child")
+            done = subprocess.run(command, input=order, capture_output=True, timeout=CHILD_SEC, check=False)
+        except subprocess.TimeoutExpired:
+            return Opinion(failure=f"the rules took longer than {CHILD_SEC:.0f} s")
+        if done.returncode != 0:
+            _log.error("the rules of %s ended with code %d: %s", code.name, done.returncode, done.stderr.decode(errors="replace")[-2000:])
+            return Opinion(failure="the code could not be read by the rules: it is nested too deeply or too large")
+        found = tuple(Finding(path=item["path"], line=item["line"], message=item["message"]) for item in json.loads(done.stdout))
+        return Opinion(is_unsafe=bool(found), findings=found)

@@ -1,0 +1,59 @@
+"""Suspension on a running server: calls, instances, runs and triggers stop, and go on afterwards."""
+
+import pytest
+
+from tests.services.product import Product, wait_until
+
+pytestmark = [pytest.mark.timeout(120)]
+
+HANDLER = """\
+import os, time
+
+def handle(event):
+    time.sleep(float(event.get("sleep", 0)))
+    return {"pid": os.getpid()}
+"""
+OPERATOR = "the-operator"
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_suspended_function_stops_and_loses_nothing(start_product) -> None:
+    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
+    tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
+    url = tenant.deploy("web", {"handler.py": HANDLER})
+    tenant.deploy("once", {"handler.py": HANDLER}, http=False)
+    pid = tenant.call("GET", url).json()["pid"]
+    running = tenant.invoke_later("once", {"sleep": 60})
+    wait_until(lambda: tenant.invocation("once", running)["status"] == "running", "the run has started")
+
+    path = f"/v1/operator/tenants/{tenant.namespace}"
+    assert operator.post(f"{path}/suspend", {"reason": "mining"}).status_code == 200
+    refused = tenant.call("GET", url)
+    assert (refused.status_code, refused.headers["X-Sless-Error"]) == (503, "suspended")
+    assert "Retry-After" not in refused.headers and "mining" in refused.json()["error"]
+    assert tenant.post("functions/once/invoke", {}).status_code == 503
+    assert tenant.post("functions/once/invoke", {}, headers={"Prefer": "respond-async"}).status_code == 503
+    wait_until(lambda: not alive(pid), "the instance has ended")
+    wait_until(lambda: tenant.invocation("once", running)["status"] == "queued", "the run has stopped")
+
+    assert operator.post(f"{path}/resume").status_code == 200
+    wait_until(lambda: tenant.call("GET", url).status_code == 200, "the function answers again")
+    wait_until(lambda: tenant.invocation("once", running)["status"] == "running", "the run has started again")
+
+
+def test_a_revoked_token_is_refused_for_calls_and_the_interface(start_product) -> None:
+    product: Product = start_product(SLESS_OPERATOR_SUBS=OPERATOR)
+    tenant, operator = product.tenant("alice"), product.tenant(OPERATOR)
+    other = product.tenant("alice")
+    tenant.deploy("once", {"handler.py": HANDLER}, http=False)
+    assert operator.post("/v1/operator/revoked-tokens", {"token": tenant.token}).status_code == 200
+    for response in (tenant.get("functions"), tenant.post("functions/once/invoke", {})):
+        assert (response.status_code, response.json()["code"]) == (401, "token_revoked")
+    assert other.get("functions").status_code == 200
