@@ -103,8 +103,8 @@ types: $(VENV)/.dev-stamp ## run mypy, strict for some packages
 	$(BIN)/mypy
 
 .PHONY: check
-check: lint types test-deps ## before a commit: lint, types, architecture, unit and contract tests
-	$(PYTEST) tests/test_architecture.py tests/unit tests/contract
+check: lint types test-deps ## before a commit: lint, types, architecture, unit tests and the contract tests that start nothing
+	$(PYTEST) -m 'not slow' tests/test_architecture.py tests/unit tests/contract
 
 .PHONY: format
 format: $(VENV)/.dev-stamp ## format the code
@@ -137,7 +137,7 @@ soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 ca
 		tests/integration/test_async.py::test_all_accepted_calls_finish_after_kill_9_of_everything \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
 		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_package.py tests/integration/test_bench.py \
-		tests/unit/code/test_intake.py::test_far_too_many_entries
+		tests/unit/code/test_intake.py::test_far_too_many_entries tests/contract/test_rest_*.py
 
 .PHONY: marathon
 MINUTES ?= 2

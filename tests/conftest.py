@@ -28,6 +28,8 @@ NAME_CHARACTERS = 80
 LONGEST_FIRST = ("replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events", "bench")
 """Groups that take a minute or more; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})
+SLOW_FILES = ("test_build", "test_kubernetes", "test_go_image", "test_backend")
+"""Start builders, containers or Go; files of `tests/unit` with such names do not."""
 SERVERS = frozenset({"product", "own_product", "start_product", "running", "world", "installed", "replicas", "rabbit_server"})
 """Fixtures that start a server or a broker; `make quick` skips tests that use them."""
 FOLDERS = ("integration", "e2e", "conformance", "contract", "unit")
@@ -48,11 +50,15 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups the tests of files with expensive fixtures. The longest groups start first, so that the run does not end with one of them."""
     for item in items:
-        if _folder_of(item) in SLOW_FOLDERS or SERVERS & set(getattr(item, "fixturenames", ())) or item.path.name.startswith("test_build"):
+        if _folder_of(item) in SLOW_FOLDERS or SERVERS & set(getattr(item, "fixturenames", ())) or is_slow_file(item.path):
             item.add_marker(pytest.mark.slow)
         if item.path.name in ONE_WORKER_EACH and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=_rank)
+
+
+def is_slow_file(path: Path) -> bool:
+    return path.relative_to(ROOT / "tests").parts[0] != "unit" and path.name.startswith(SLOW_FILES)
 
 
 def _rank(item: pytest.Item) -> tuple[int, int]:

@@ -134,11 +134,11 @@ class Assembly:
 
     def _make_builder(self) -> Builder:
         if self.kube is None or self.contexts is None:
-            return make_local_builder(self.settings, self.material)
+            return make_local_builder(self.settings, self.material, durations=self.durations)
         # Imports an HTTP client that a server without a cluster does not need.
         from sless.builder.kubernetes import make_kubernetes_builder
 
-        return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts)
+        return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts, durations=self.durations)
 
     def _make_local(self, changed: Callable[[], None]) -> Backend:
         return make_local_backend(self.settings, self.material, self._on_lines, changed, durations=self.durations)

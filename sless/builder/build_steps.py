@@ -9,7 +9,7 @@ from sless import config
 from sless.builder.builder_fit import BuilderFit
 from sless.builder.builder_job import ARTIFACT, FETCHER, STEPS, BuildJob, env_secret_of, job_of
 from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET, namespace_manifests, secret_copy_manifest
-from sless.builder.check_job import LIMIT_SEC, Check, check_job_of, check_secret_of
+from sless.builder.check_job import Check, check_job_of, check_secret_of
 from sless.builder.failures import import_message_of
 from sless.builder.image_log import is_final, message_of
 from sless.builder.job_watch import JobRef, JobWatch
@@ -132,7 +132,11 @@ class Steps:
         )  # fmt: skip
         work.begin()
         end = JobWatch(
-            kube=self.kube, work=work, ref=ref, is_non_retryable=lambda container, ended: is_final(container, ended, work.tail())
+            kube=self.kube,
+            work=work,
+            ref=ref,
+            start_sec=self.fit.durations.pod_start_sec,
+            is_non_retryable=lambda container, ended: is_final(container, ended, work.tail()),
         ).run()
         if end.reason == "deadline":
             raise BuildFailed(f"build timed out after {self.fit.timeout_sec} s")
@@ -154,8 +158,12 @@ class Steps:
             namespace=namespace_of(spec.namespace), job=check_of(spec.id), build_id=spec.id, installation=fit.installation,
             containers=(MAIN_CONTAINER,), what=f"the import of {spec.entrypoint}",
         )  # fmt: skip
-        limit = f"importing {spec.entrypoint} took more than {LIMIT_SEC:.0f} s"
-        end = JobWatch(kube=self.kube, work=work, ref=ref, limit_sec=LIMIT_SEC, limit_message=limit).run()
+        sec = fit.durations.import_sec
+        limit = f"importing {spec.entrypoint} took more than {sec:.0f} s"
+        watch = JobWatch(
+            kube=self.kube, work=work, ref=ref, start_sec=fit.durations.pod_start_sec, limit_sec=sec, limit_message=limit
+        )  # fmt: skip
+        end = watch.run()
         if end.ok:
             return
         if end.reason == "deadline":

@@ -8,6 +8,7 @@ from typing import Any
 from sless.builder.references import RegistryName, registry_of
 from sless.config import Settings
 from sless.domain.addresses import Allowed, parse_allowed
+from sless.domain.durations import Durations
 from sless.errors import ConfigError
 from sless.kube.pods import Placement, placement_of
 
@@ -43,11 +44,12 @@ class BuilderFit:
     timeout_sec: int = 300
     egress_allow: tuple[Allowed, ...] = ()
     pod: Json = field(default_factory=dict)
+    durations: Durations = field(default_factory=Durations)
     placement: Placement = field(default_factory=Placement)
     """Where the pod that imports the entrypoint runs: the same nodes as the function."""
 
 
-def builder_fit_of(settings: Settings, installation: str) -> BuilderFit:
+def builder_fit_of(settings: Settings, installation: str, durations: Durations | None = None) -> BuilderFit:
     """Raises ConfigError naming the wrong setting."""
     registry = registry_of(settings)
     return BuilderFit(
@@ -72,6 +74,7 @@ def builder_fit_of(settings: Settings, installation: str) -> BuilderFit:
         timeout_sec=settings.build_timeout_sec,
         egress_allow=_allowed_of(settings),
         pod=_pod_of(settings.builder_pod),
+        durations=durations or Durations(),
         placement=placement_of(settings),
     )
 

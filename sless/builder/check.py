@@ -14,14 +14,13 @@ from sless.host.process import Child, Processes
 from sless.host.program import Commands, runtime_environment_of
 from sless.host.rundir import Home
 
-LIMIT_SEC = 30.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportCheck:
     processes: Processes
     memory: MemoryWatch
     commands: Commands
+    limit_sec: float
 
     def run(self, work: Work, unpacked: Unpacked, home: Home) -> None:
         """Raises BuildFailed, RuntimeMissing."""
@@ -53,7 +52,7 @@ class ImportCheck:
             argv=self.commands.command_of(spec.runtime, unpacked.program),
             cwd=unpacked.code_dir,
             env={**environment, "SLESS_MODE": "check"},
-            limit_sec=LIMIT_SEC,
-            limit_message=f"importing {spec.entrypoint} took more than {LIMIT_SEC:.0f} s",
+            limit_sec=self.limit_sec,
+            limit_message=f"importing {spec.entrypoint} took more than {self.limit_sec:.0f} s",
             on_started=watch,
         )

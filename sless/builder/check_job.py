@@ -1,6 +1,7 @@
 """Manifests of the Job in the tenant's namespace that imports the entrypoint at the end of a build. Pure."""
 
 import base64
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,8 @@ from sless.kube.pods import CODE_DIR, Container, container_of, pod_spec_of, smal
 
 Json = dict[str, Any]
 
-LIMIT_SEC = 30
-"""For the import itself, from the start of its container."""
 START_SEC = 600
-"""To start in, on top of that: longer than a build may take, since a used-up quota may delay the pod that long."""
+"""To start in, on top of `Durations.import_sec`: longer than a build may take, since a used-up quota may delay the pod that long."""
 KEPT_SEC = 600
 
 
@@ -59,7 +58,7 @@ def check_job_of(fit: BuilderFit, check: Check) -> Json:
         "metadata": {"name": check_of(spec.id), "namespace": namespace_of(spec.namespace), "labels": labels},
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": LIMIT_SEC + START_SEC,
+            "activeDeadlineSeconds": math.ceil(fit.durations.import_sec) + START_SEC,
             "ttlSecondsAfterFinished": KEPT_SEC,
             "template": {"metadata": {"labels": labels}, "spec": pod_spec_of(container, fit.placement, volumes=volumes, more=more)},
         },

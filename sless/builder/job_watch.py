@@ -18,8 +18,6 @@ _log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 TICK_SEC = 0.5
-PATIENCE_SEC = 20.0
-"""How long a pod may fail to start: scheduling and a brief failure of the registry take some time."""
 LOST_TICKS = 3
 """A Job that is missing this many times in a row was deleted."""
 
@@ -50,11 +48,13 @@ class End:
 
 @dataclass(slots=True, kw_only=True)
 class JobWatch:
-    """For one run. `limit_sec` counts from the start of the last container; `is_non_retryable`: every other attempt would fail too."""
+    """For one run. `start_sec`: how long a pod may fail to start. `limit_sec` counts from the start of the last container;
+    `is_non_retryable`: every other attempt would fail too."""
 
     kube: Kube
     work: Work
     ref: JobRef
+    start_sec: float
     limit_sec: float | None = None
     limit_message: str = ""
     is_non_retryable: Callable[[str, Ended], bool] = lambda container, ended: False
@@ -178,7 +178,7 @@ class JobWatch:
             return
         now = time.monotonic()
         self._stuck_since = self._stuck_since if self._stuck_since is not None else now
-        if trouble.final or now - self._stuck_since >= PATIENCE_SEC:
+        if trouble.final or now - self._stuck_since >= self.start_sec:
             raise BuildFailed(self._start_message_of(trouble))
 
     def _wait_for_room(self, reason: str) -> None:

@@ -14,6 +14,7 @@ from sless.builder.references import find_reference
 from sless.builder.registry import DeletionNotAllowed, RegistryFailed, make_harbor, make_registry
 from sless.builder.work import BuildCancelled, BuildFailed, Work
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version
 from sless.domain.ports import BuilderUnavailable, BuildSpec, BuildStatus, CodeStore, ContextStore
@@ -31,10 +32,10 @@ AWAY_SEC = 1.0
 
 
 def make_kubernetes_builder(
-    settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore
+    settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore, *, durations: Durations | None = None
 ) -> "KubernetesBuilder":
     """Raises ConfigError naming the wrong setting."""
-    fit = builder_fit_of(settings, installation)
+    fit = builder_fit_of(settings, installation, durations)
     policy = tenant_policy_of(settings, installation)
     if settings.registry_secret and not settings.registry_pull_secret:
         _log.warning(

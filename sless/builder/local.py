@@ -25,6 +25,7 @@ from sless.builder.go_again import GoAgain
 from sless.builder.installers import command_of, installer_environment_of
 from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.model import Version
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.domain.runtimes import RUNTIMES
@@ -39,11 +40,15 @@ from sless.ids import new_id
 _log = logging.getLogger(__name__)
 
 
-def make_local_builder(settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False) -> "LocalBuilder":
+def make_local_builder(
+    settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False, durations: Durations | None = None
+) -> "LocalBuilder":
     """`runtimes` overrides the bundled folder of runtimes. `again`: one function is built repeatedly and should be fast."""
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
-    check = ImportCheck(processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes))
+    check = ImportCheck(
+        processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes), limit_sec=(durations or Durations()).import_sec
+    )
     go = GoCompiler(
         material=material, processes=check.processes, folder=settings.data_dir / "go", runtimes=runtimes,
         again=GoAgain(check.processes, settings.data_dir / "go-again") if again else None,

@@ -51,6 +51,12 @@ class Durations:
     close_sec: float = 10.0
     """Time for calls and runs to end when the server stops."""
 
+    # --- builds ---
+    import_sec: float = 30.0
+    """Time for the import of the entrypoint that ends a build; in a cluster from the start of its container."""
+    pod_start_sec: float = 20.0
+    """How long a pod of a build may fail to start: scheduling and a brief failure of the registry take some time."""
+
     # --- Kubernetes ---
     busy_look_sec: float = 0.5
     idle_look_sec: float = 2.0

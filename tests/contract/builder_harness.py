@@ -11,6 +11,7 @@ from typing import Any
 
 from sless.builder import make_local_builder
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.domain.model import Kind
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.host.material import Material, MaterialKey, Unpacked
@@ -30,8 +31,9 @@ def wheel_of(name: str, version: str, source: str) -> bytes:
 
 
 class LocalBuilderHarness:
-    def __init__(self, *, again: bool = False) -> None:
+    def __init__(self, *, again: bool = False, durations: Durations | None = None) -> None:
         self.again = again
+        self.durations = durations or Durations()
         self.root = Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
         self.code = MemoryCode()
         self.changes = threading.Semaphore(0)
@@ -42,7 +44,17 @@ class LocalBuilderHarness:
     def make(self, **settings: Any) -> None:
         self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", **settings)
         self.material = Material(self.settings.data_dir, self.code)
-        self.builder = make_local_builder(self.settings, self.material, again=self.again)
+        self.builder = self.new_builder()
+
+    def new_builder(self) -> Any:
+        """A builder as another process would create it."""
+        return make_local_builder(self.settings, self.material, again=self.again, durations=self.durations)
+
+    def hurry(self, durations: Durations) -> None:
+        """A new builder with other durations."""
+        self.builder.close()
+        self.durations = durations
+        self.builder = self.new_builder()
 
     def close(self) -> None:
         self.builder.close()

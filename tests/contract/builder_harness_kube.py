@@ -55,11 +55,10 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
         self.cluster.enforce("sless", rights.cluster, rights.local)
         self.contexts = FileUrls(self.settings.data_dir, "http://sless")
         self.kube = Kube.connect(self.settings)
-        self.builder: KubernetesBuilder = self.new_builder()  # type: ignore[assignment]
+        self.builder = self.new_builder()
 
     def new_builder(self) -> KubernetesBuilder:
-        """A builder as another process would create it."""
-        return make_kubernetes_builder(self.settings, self.kube, INSTALLATION, self.code, self.contexts)
+        return make_kubernetes_builder(self.settings, self.kube, INSTALLATION, self.code, self.contexts, durations=self.durations)
 
     def close(self) -> None:
         super().close()
@@ -97,9 +96,12 @@ class RealBuilderHarness(LocalBuilderHarness):
         self.settings = replace(given, **settings)
         self.namespace = f"sless-{new_id(16)}"
         self.kube = Kube.connect(self.settings)
-        installation = new_id(8)
-        contexts = open_context_store(self.settings, installation)
-        self.builder = make_kubernetes_builder(self.settings, self.kube, installation, self.code, contexts)  # type: ignore[assignment]
+        self.installation = new_id(8)
+        self.contexts = open_context_store(self.settings, self.installation)
+        self.builder = self.new_builder()
+
+    def new_builder(self) -> KubernetesBuilder:
+        return make_kubernetes_builder(self.settings, self.kube, self.installation, self.code, self.contexts, durations=self.durations)
 
     def start(self, spec: BuildSpec) -> None:
         with self.code.open(spec.code_key) as package, zipfile.ZipFile(package) as archive:

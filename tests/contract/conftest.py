@@ -1,6 +1,9 @@
 """Fixtures for both databases: a test that uses `store` runs on SQLite and on PostgreSQL."""
 
+import os
+import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +16,8 @@ from tests.builders import KEYRING, NAMESPACE, make_workload_spec
 from tests.contract.rest_harness import Rest
 
 DATABASES = ("sqlite", "postgresql")
+ABOVE_THE_STORE = ("test_rest_", "test_views", "test_callbacks_loop")
+"""Modules that use a store but do not test it: each test runs on one of the databases, with `make soak` on both."""
 # Three times as fast as TRUNCATE, four times as fast as a new database from a template: the tables hold a few rows at most.
 EMPTY_EVERY_TABLE = """
 DO $$
@@ -49,7 +54,19 @@ def migrated_postgres(postgres_server) -> str:
     return url
 
 
-@pytest.fixture(params=DATABASES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    named = {name for mark in metafunc.definition.iter_markers("parametrize") for name in re.split(r"[\s,]+", str(mark.args[0]))}
+    if "database_url" in metafunc.fixturenames and "database_url" not in named:
+        metafunc.parametrize("database_url", databases_for(metafunc.definition), indirect=True)
+
+
+def databases_for(test: pytest.Item) -> tuple[str, ...]:
+    if "TEST_SOAK_MESSAGES" in os.environ or not test.path.name.startswith(ABOVE_THE_STORE):
+        return DATABASES
+    return (DATABASES[zlib.crc32(test.name.encode()) % len(DATABASES)],)
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A migrated, empty database."""
     if request.param == "sqlite":

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sless.builder import job_watch
 from sless.builder.check_job import Check, check_job_of
+from sless.domain.durations import Durations
 from sless.domain.model import Version, VersionState
 from sless.domain.ports import BuilderUnavailable, BuildStatus
 from sless.ids import new_id
@@ -24,10 +24,9 @@ BUILDS = "default-builds"
 
 
 @pytest.fixture
-def harness(kube_cluster, registry_server: RegistryServer, monkeypatch) -> Iterator[KubernetesBuilderHarness]:
-    monkeypatch.setattr(job_watch, "PATIENCE_SEC", 1.0)
+def harness(kube_cluster, registry_server: RegistryServer) -> Iterator[KubernetesBuilderHarness]:
     KubernetesBuilderHarness.cluster, KubernetesBuilderHarness.registry = kube_cluster, registry_server
-    made = KubernetesBuilderHarness()
+    made = KubernetesBuilderHarness(durations=Durations(pod_start_sec=1.0))
     yield made
     made.close()
 
@@ -223,9 +222,9 @@ def test_an_api_outage_does_not_end_a_build(harness):
     assert harness.wait(spec).ready
 
 
-def test_start_timeout_restarts_after_an_api_outage(harness, monkeypatch):
+def test_start_timeout_restarts_after_an_api_outage(harness):
     """Nodes update their status after the API is back, so the first observation may be stale."""
-    monkeypatch.setattr(job_watch, "PATIENCE_SEC", 4.0)
+    harness.hurry(Durations(pod_start_sec=4.0))
     image = image_of(harness.cluster._control, harness.root / "images")
     harness.cluster.remove_image("image-builder")
     spec = harness.spec(IMAGE)

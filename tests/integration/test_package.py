@@ -136,7 +136,7 @@ def installed_environment(locked_environment: Environment, wheel: Path) -> Envir
     return locked_environment
 
 
-class TestInstalled:
+class TestWheel:
     pytestmark = pytest.mark.slow
 
     def test_wheel_contains_only_code_and_data(self, wheel: Path):
@@ -146,6 +146,12 @@ class TestInstalled:
         assert data
         assert names >= code | data
         assert {name for name in names - code - data if not name.startswith("sless/") or "node_modules" in name or ".pyc" in name} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="part of make soak")
+class TestInstalled:
+    """The environment takes half a minute to make; `make test` runs the zipapp instead, from the same lock."""
 
     def test_the_lock_is_enough_to_run_from_a_checkout(self, locked_environment: Environment, tmp_path: Path):
         output = run_well(locked_environment.python, ROOT / "sless.py", "version", cwd=tmp_path, env=locked_environment.variables)
