@@ -119,6 +119,7 @@ class Assembly:
             stop=self._stop,
             drain=self._drain,
             find_context=self.contexts.get_path if isinstance(self.contexts, FolderContextStore) else None,
+            durations=self.durations,
         )
         return Application(self.settings, parts)
 

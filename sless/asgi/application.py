@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from wsgiref.types import WSGIApplication
 
 from sless import metrics
@@ -19,6 +19,7 @@ from sless.asgi.sign_ins import FAILED, SignIns, is_refusal
 from sless.asgi.streams import OpenFollower, Streams
 from sless.asgi.types import Message, NamespaceChecker, Receive, Scope, Send, Verifier
 from sless.config import Settings
+from sless.domain.durations import Durations
 from sless.errors import Code, SlessError
 from sless.proxy.heads import Trust
 from sless.proxy.hosts import function_hosts_of
@@ -45,6 +46,7 @@ class ApplicationParts:
     stop: Callable[[], None]
     drain: Callable[[], None] = lambda: None
     find_context: FindContext | None = None
+    durations: Durations = field(default_factory=Durations)
 
 
 class Application:
@@ -56,13 +58,15 @@ class Application:
         """The fast path of calls, used by the server's protocol directly. None: all calls come through ASGI."""
         self.hosts = function_hosts_of(settings)
         """Hosts of functions, for the server's protocol."""
+        self.durations = parts.durations
+        """Of requests, for the server's protocol."""
         self._parts = parts
         self._stopping = asyncio.Event()
         self._draining: asyncio.Future[None] | None = None
         # A pool per concern: slow key sets must not delay readiness, nor the other way round.
         self._token_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="tokens")
         self._ready_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readiness")
-        self._calls = Calls(parts.plane.invocations, self._verify)
+        self._calls = Calls(parts.plane.invocations, self._verify, parts.durations.body_sec)
         self._sign_ins = SignIns(Trust(settings.trusted_proxies))
         self._mount = Mount(parts.flask, settings)
         self._streams = Streams(

@@ -9,24 +9,23 @@ from sless.errors import Code, SlessError
 from sless.proxy.invoke import IncomingCall, Invocations
 from sless.proxy.request import CallerGone, Headers, Request
 
-BODY_SEC = 60.0
-"""How long a caller may be silent in the middle of its request body."""
-
 
 class AsgiCaller:
-    """proxy.request.CallerStream over ASGI. One reader of `receive` at a time: `read` until the body ends, then the watcher."""
+    """proxy.request.CallerStream over ASGI. `body_sec`: how long the caller may be silent within its body. One reader of `receive` at a
+    time: `read` until the body ends, then the watcher."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, body_sec: float) -> None:
+        self._body_sec = body_sec
         self._receive = receive
         self._send = send
         self._watcher: asyncio.Task[None] | None = None
 
     async def read(self) -> tuple[bytes, bool]:
         try:
-            async with asyncio.timeout(BODY_SEC):
+            async with asyncio.timeout(self._body_sec):
                 message = await self._receive()
         except TimeoutError:
-            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body arrived within {BODY_SEC:g} s") from None
+            raise SlessError(Code.REQUEST_TIMEOUT, f"no more of the request body arrived within {self._body_sec:g} s") from None
         if message["type"] == "http.disconnect":
             raise CallerGone
         return message.get("body", b""), message.get("more_body", False)
@@ -55,9 +54,10 @@ class AsgiCaller:
 
 
 class Calls:
-    def __init__(self, invocations: Invocations, verify: VerifyToken) -> None:
+    def __init__(self, invocations: Invocations, verify: VerifyToken, body_sec: float) -> None:
         self._invocations = invocations
         self._verify = verify
+        self._body_sec = body_sec
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
         """Returns the status that was sent."""
@@ -74,7 +74,7 @@ class Calls:
         if found.kind is not None:
             authorization = request.header(b"authorization")
             await check_token(authorization.decode("latin-1") if authorization is not None else None)
-        caller = AsgiCaller(receive, send)
+        caller = AsgiCaller(receive, send, self._body_sec)
         incoming = IncomingCall(
             namespace=namespace, name=found.name, kind=found.kind, request=request, caller=caller, token_check=check_token
         )

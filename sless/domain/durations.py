@@ -25,6 +25,10 @@ class Durations:
     """Interval at which versions beyond the limit are removed."""
     drain_margin_sec: float = 10.0
     """Part of the time for the shutdown that is kept for history, instances and the store."""
+    head_sec: float = 10.0
+    """Time for a request head to arrive."""
+    body_sec: float = 60.0
+    """How long a caller may be silent in the middle of a request body."""
     routes_sec: float = 0.5
     """How long a request that changes routes waits until this process has read them."""
 

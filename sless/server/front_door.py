@@ -14,7 +14,6 @@ from sless.server.limited import LimitedProtocol
 from sless.server.repeated import Repeated, find_repeated
 
 _FAST_BODY_BYTES = 64 * 1024
-_BODY_SEC = 60.0
 _LAST_REQUEST_SEC = 1.0
 _CALL = b"/fn/"
 # `prefer` may request an asynchronous call, `service-worker` is checked there.
@@ -54,7 +53,7 @@ class FastCall:
         """Of `message_event`: not awaited on the fast path."""
 
     def wait_for_body(self) -> None:
-        self._timer = self._door.loop.call_later(_BODY_SEC, self._door.body_is_late)
+        self._timer = self._door.loop.call_later(self._door.durations.body_sec, self._door.body_is_late)
 
     def stop_waiting(self) -> None:
         if self._timer is not None:
@@ -280,7 +279,7 @@ class FrontDoor(LimitedProtocol):
     def body_is_late(self) -> None:
         """Of a fast-path call: it has not started, so it is refused."""
         if not self._refused:
-            self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {_BODY_SEC:g} s"))
+            self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {self.durations.body_sec:g} s"))
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1

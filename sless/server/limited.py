@@ -9,6 +9,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from sless.domain.durations import Durations
 from sless.errors import Code, SlessError
 from sless.ids import new_call_id
 from sless.proxy.refuse import error_answer
@@ -22,7 +23,7 @@ from sless.server.head import (
     url_too_long,
 )
 
-HEAD_SEC = 10.0
+_DURATIONS = Durations()
 _LINGER_SEC = 2.0
 _MOST_IGNORED_BYTES = 64 * 2**20
 """Of an unread body, to keep the connection for its next request."""
@@ -35,6 +36,7 @@ class _Refused(Exception):
 class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.durations: Durations = getattr(self.app, "durations", _DURATIONS)
         self._in_head = False
         self._head_bytes = 0
         self._unfinished_bytes = 0
@@ -191,7 +193,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.loop.call_later(_LINGER_SEC, self.transport.close)
 
     def _arm_head_timer(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SEC, self._head_is_late)
+        self._head_timer = self.loop.call_later(self.durations.head_sec, self._head_is_late)
 
     def _disarm_head_timer(self) -> None:
         if self._head_timer is not None:
@@ -201,6 +203,6 @@ class LimitedProtocol(HttpToolsProtocol):
     def _head_is_late(self) -> None:
         self._head_timer = None
         if self._in_head:
-            self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request head was not complete within {HEAD_SEC:g} s"))
+            self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request head was not complete within {self.durations.head_sec:g} s"))
         else:
             self.transport.close()

@@ -54,12 +54,18 @@ class Caller:
 
 class TokenVerifier:
     def __init__(
-        self, settings: Settings, *, clock: Callable[[], float] = time.time, is_revoked: Callable[[str], bool] = lambda token_id: False
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+        is_revoked: Callable[[str], bool] = lambda token_id: False,
+        remembered: int = REMEMBERED_TOKENS,
     ) -> None:
         """`is_revoked` gets the `jti` of a token. Raises ConfigError if the mode's key is missing or invalid. Mode `local` creates its
         secret on first use."""
         self._settings = settings
         self._clock = clock
+        self._remembered = remembered
         self._keys = key_source(settings)
         self._is_revoked = is_revoked
         self._verified: OrderedDict[bytes, tuple[Caller, float, str]] = OrderedDict()
@@ -82,7 +88,7 @@ class TokenVerifier:
             known = self._caller(claims), min(float(claims["exp"]), now + REMEMBER_SEC), _token_id_of(claims)
             with self._lock:
                 self._verified[mark] = known
-                while len(self._verified) > REMEMBERED_TOKENS:
+                while len(self._verified) > self._remembered:
                     self._verified.popitem(last=False)
         if known[2] and self._is_revoked(known[2]):
             refuse(Code.TOKEN_REVOKED, "the token has been revoked")

@@ -4,11 +4,12 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from sless.asgi import calls
-from sless.server import front_door, limited
+from sless.domain.durations import Durations
 from tests.proxykit.fakes import NAMESPACE, route_of
 from tests.proxykit.server import Client, Front
 from tests.proxykit.upstream import Peer, Upstream, logs_or
@@ -23,8 +24,21 @@ def echo(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
 
 @pytest.fixture(scope="module", params=["fast", "slow"])
 def front(request: pytest.FixtureRequest) -> Iterator[Front]:
+    with started(request.param) as front:
+        yield front
+
+
+@pytest.fixture(scope="module", params=["fast", "slow"])
+def hurried(request: pytest.FixtureRequest) -> Iterator[Front]:
+    """With little patience."""
+    with started(request.param, durations=Durations(head_sec=0.5, body_sec=1.5)) as front:
+        yield front
+
+
+@contextmanager
+def started(path: str, **changes: Any) -> Iterator[Front]:
     upstream = Upstream(logs_or(echo))
-    with Front(route_of(addresses=[upstream.address]), fast_path=request.param == "fast") as front:
+    with Front(route_of(addresses=[upstream.address]), fast_path=path == "fast", **changes) as front:
         front.call()
         yield front
     upstream.close()
@@ -185,16 +199,12 @@ def test_two_and_a_half_requests_in_one_packet(front: Front) -> None:
 class TestSlowHeads:
     """Request heads that arrive slowly, with a short limit."""
 
-    @pytest.fixture(autouse=True)
-    def _short_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(limited, "HEAD_SEC", 0.5)
-
-    def test_half_a_head_is_408(self, front: Front) -> None:
-        answer = front.raw((GET + "host: ").encode())
+    def test_half_a_head_is_408(self, hurried: Front) -> None:
+        answer = hurried.raw((GET + "host: ").encode())
         assert answer.startswith(b"HTTP/1.1 408 ") and b"request_timeout" in answer
 
-    def test_a_head_that_trickles_is_408(self, front: Front) -> None:
-        with front.connect() as client:
+    def test_a_head_that_trickles_is_408(self, hurried: Front) -> None:
+        with hurried.connect() as client:
             client.send(GET.encode())
             client.sock.setblocking(False)
             answer = b""
@@ -211,33 +221,33 @@ class TestSlowHeads:
                 time.sleep(0.05)
             assert answer.startswith(b"HTTP/1.1 408 ")
 
-    def test_half_a_head_on_a_reused_connection_is_408(self, front: Front) -> None:
-        with front.connect() as client:
+    def test_half_a_head_on_a_reused_connection_is_408(self, hurried: Front) -> None:
+        with hurried.connect() as client:
             client.send((GET + HOST + "\r\n").encode())
             assert client.reply().status == 200
             client.send(b"GET /")
             assert client.reply().status == 408
 
-    def test_a_silent_connection_is_closed(self, front: Front) -> None:
-        assert front.raw(b"") == b""
-        assert front.raw(b"\r\n\r\n") == b""
+    def test_a_silent_connection_is_closed(self, hurried: Front) -> None:
+        assert hurried.raw(b"") == b""
+        assert hurried.raw(b"\r\n\r\n") == b""
 
-    def test_an_idle_connection_is_kept_much_longer(self, front: Front) -> None:
-        with front.connect() as client:
+    def test_an_idle_connection_is_kept_much_longer(self, hurried: Front) -> None:
+        with hurried.connect() as client:
             for _ in range(2):
                 client.send((GET + HOST + "\r\n").encode())
                 assert client.reply().status == 200
                 time.sleep(0.8)
 
-    def test_a_slow_body_is_not_a_slow_head(self, front: Front) -> None:
-        with front.connect() as client:
+    def test_a_slow_body_is_not_a_slow_head(self, hurried: Front) -> None:
+        with hurried.connect() as client:
             client.send((POST + HOST + "content-length: 5\r\n\r\nhe").encode())
             time.sleep(0.8)
             client.send(b"llo")
             assert client.reply().body == b"hello"
 
 
-def test_an_idle_connection_is_closed_after_a_while(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_connection_is_closed_after_a_while(front: Front) -> None:
     client: Client
     with front.connect() as client:
         client.send((GET + HOST + "\r\n").encode())
@@ -257,9 +267,7 @@ def test_an_idle_connection_is_closed_after_a_while(front: Front, monkeypatch: p
         assert time.monotonic() - started < 3
 
 
-def test_a_body_that_never_comes_is_408(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front_door, "_BODY_SEC", 0.3)
-    monkeypatch.setattr(calls, "BODY_SEC", 0.3)
-    with front.connect() as client:
+def test_a_body_that_never_comes_is_408(hurried: Front) -> None:
+    with hurried.connect() as client:
         client.send((POST + HOST + "content-length: 5\r\n\r\nhe").encode())
         assert client.reply().status == 408

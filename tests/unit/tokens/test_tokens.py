@@ -141,11 +141,8 @@ def test_verifying_again_uses_the_cache() -> None:
     assert decodes == []
 
 
-def test_the_token_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sless.tokens
-
-    monkeypatch.setattr(sless.tokens, "REMEMBERED_TOKENS", 5)
-    verifier = TokenVerifier(secret_settings())
+def test_the_token_cache_is_bounded() -> None:
+    verifier = TokenVerifier(secret_settings(), remembered=5)
     for number in range(12):
         verifier.verify(make({"sub": str(number)}))
     assert len(verifier._verified) == 5
