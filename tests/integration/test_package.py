@@ -23,6 +23,7 @@ from tests.services.product import free_port
 
 # Build the wheel and the zipapp only once, in one process.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
+SOAK = pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="half a minute; part of make soak")
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA_FOLDERS = ("static", "runtimes", "examples")
@@ -148,8 +149,7 @@ class TestWheel:
         assert {name for name in names - code - data if not name.startswith("sless/") or "node_modules" in name or ".pyc" in name} == set()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="part of make soak")
+@SOAK
 class TestInstalled:
     """The environment takes half a minute to make; `make test` runs the zipapp instead, from the same lock."""
 
@@ -274,6 +274,7 @@ exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs sh -euc "
 """The setup of the Dockerfile and the chart: read-only root, non-root user, writable /data and /tmp."""
 
 
+@SOAK
 class TestInTheImage:
     pytestmark = pytest.mark.slow
 
