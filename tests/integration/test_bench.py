@@ -1,4 +1,4 @@
-"""Each benchmark group starts, measures briefly and prints its rows. `make soak` runs more groups."""
+"""Each benchmark group starts, measures briefly and prints its rows: one in `make test`, all in `make soak`."""
 
 import os
 import shutil
@@ -7,16 +7,14 @@ import sys
 
 import pytest
 
+from tests.bench.__main__ import GROUPS
 from tests.services import unavailable
 from tests.services.product import ROOT
 
 pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.slow, pytest.mark.timeout(300)]
-GROUPS = ["nginx", "async"]
-if "TEST_SOAK_MESSAGES" in os.environ:
-    GROUPS += ["instance", "starts", "go", "dev", "waits", "messages", "beside"]
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", GROUPS if "TEST_SOAK_MESSAGES" in os.environ else ["nginx"])
 def test_a_group_measures(group: str) -> None:
     for program, package in (("wrk", "wrk"), ("nginx", "nginx-light")):
         if shutil.which(program) is None:
