@@ -11,7 +11,7 @@ from tests.bench.__main__ import GROUPS
 from tests.services import unavailable
 from tests.services.product import ROOT
 
-pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("group", GROUPS if "TEST_SOAK_MESSAGES" in os.environ else ["nginx"])
@@ -20,6 +20,6 @@ def test_a_group_measures(group: str) -> None:
         if shutil.which(program) is None:
             unavailable(program, package)
     command = [sys.executable, "-m", "tests.bench", group, "--seconds", "1", "--pairs", "1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=880)
     assert done.returncode == 0, done.stderr
     assert "| measured |" in done.stdout and "not measured" not in done.stdout
