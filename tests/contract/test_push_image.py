@@ -11,7 +11,8 @@ import pytest
 import requests
 
 from sless.builder import push_image
-from tests.services.registry import PASSWORD, USER, RegistryServer, write_layout
+from tests.kube.oci_layout import write_layout
+from tests.services.registry import PASSWORD, USER, RegistryServer
 
 
 def write_config(folder: Path, host: str, password: str = PASSWORD) -> Path:

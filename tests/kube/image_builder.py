@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.kube.images import runtime_image
-from tests.services.registry import write_layout
+from tests.kube.oci_layout import write_layout
 
 _EXECUTED = re.compile(r"(?<![\w./-])(/app/deps|/app/function|/sless-build/env|/tmp/npm)(?=$|[/;'\" ])")
 
