@@ -26,6 +26,7 @@ from sless.builder.work import BuildFailed
 from sless.domain.event import result_of
 from tests.conformance.go_programs import GO, go_entrypoint_of, go_program, require_go
 from tests.services import unavailable
+from tests.waiting import pauses
 
 HERE = Path(__file__).parent
 RUNTIMES_DIR = HERE.parent.parent / "runtimes"
@@ -279,10 +280,10 @@ class RuntimeProcess:
 
 def wait_until(condition: Callable[[], bool], what: str, *, timeout_sec: float = 10.0, detail: Callable[[], str] = str) -> None:
     """Polls `condition` until it holds; AssertionError naming `what` after `timeout_sec`."""
-    deadline = time.monotonic() + timeout_sec
+    deadline, pause = time.monotonic() + timeout_sec, pauses()
     while not condition():
         assert time.monotonic() < deadline, f"timed out waiting for {what} {detail()}"
-        time.sleep(0.01)
+        time.sleep(next(pause))
 
 
 def environment_of(runtime: str, entrypoint: str, env: dict[str, str] | None = None) -> dict[str, str]:

@@ -22,6 +22,7 @@ from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, Revi
 from sless.errors import NotFound
 from sless.host.material import Material
 from sless.ids import new_id
+from tests.waiting import pauses
 
 
 class MemoryCode:
@@ -54,11 +55,11 @@ class MemoryCode:
 
 def wait_until(find: Callable[[], Any], what: str | Callable[[], str], timeout_sec: float = 20.0) -> Any:
     """Polls `find` and returns its first true value."""
-    deadline = time.monotonic() + timeout_sec
+    deadline, pause = time.monotonic() + timeout_sec, pauses()
     while time.monotonic() < deadline:
         if found := find():
             return found
-        time.sleep(0.01)
+        time.sleep(next(pause))
     raise AssertionError(f"not within {timeout_sec} s: {what if isinstance(what, str) else what()}")
 
 

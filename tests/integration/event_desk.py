@@ -18,6 +18,7 @@ from sless.outbound import outbound_of
 from sless.reconcile.listener import Listener
 from sless.reconcile.listens import Listen
 from tests.services.rabbitmq import RabbitServer
+from tests.waiting import pauses
 
 OK = MessageOutcome(ok=True, request_id="r")
 LOCAL = ("127.0.0.0/8",)
@@ -140,10 +141,10 @@ async def open_desk(server: RabbitServer, handler: Handler = succeed, limits: Br
 async def until(check: Callable[[], Any], found: Callable[[], object] = lambda: "", timeout_sec: float = 30.0) -> None:
     """Wait until `check`, sync or async, returns a true value."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_sec
+    deadline, pause = loop.time() + timeout_sec, pauses()
     while True:
         answer = check()
         if await answer if asyncio.iscoroutine(answer) else answer:
             return
         assert loop.time() < deadline, f"not in {timeout_sec:.0f} s; found {found()}"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(next(pause))

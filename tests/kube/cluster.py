@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kube.kinds import kind_of
+from tests.waiting import pauses
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SEC = 30.0
@@ -205,10 +206,10 @@ class KubeCluster:
 
     def wait_until(self, find: Callable[[], Any], what: str, timeout_sec: float = 20.0) -> Any:
         """Returns the first truthy result of `find`."""
-        deadline = time.monotonic() + timeout_sec
+        deadline, pause = time.monotonic() + timeout_sec, pauses()
         while not (found := find()):
             assert time.monotonic() < deadline, f"not within {timeout_sec} s: {what}"
-            time.sleep(0.02)
+            time.sleep(next(pause))
         return found
 
 

@@ -23,6 +23,7 @@ from sless.proxy.plane import DataPlane, PlaneParts
 from sless.proxy.wait_queue import WaitQueue
 from sless.server.worker import FrontWorker
 from tests.proxykit.fakes import NAMESPACE, FakeBackend, FakeHistory, FakeQueue, FakeRoutes, FakeVerifier
+from tests.waiting import pauses
 
 SETTINGS = Settings(instance_wait_sec=2)
 
@@ -250,7 +251,7 @@ class Client:
 
 def until(holds: Callable[[], object], timeout_sec: float = 10) -> None:
     """Returns when `holds()` is true; fails after `timeout_sec`."""
-    deadline = time.monotonic() + timeout_sec
+    deadline, pause = time.monotonic() + timeout_sec, pauses()
     while not holds():
         assert time.monotonic() < deadline, "the condition did not hold in time"
-        time.sleep(0.01)
+        time.sleep(next(pause))

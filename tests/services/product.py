@@ -25,6 +25,7 @@ from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.ids import namespace_of
 from sless.tokens import issue_token
+from tests.waiting import pauses
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SEC = 60.0
@@ -37,10 +38,10 @@ def free_port() -> int:
 
 
 def wait_until(check: Callable[[], bool], what: str, timeout_sec: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_sec
+    deadline, pause = time.monotonic() + timeout_sec, pauses()
     while not check():
         assert time.monotonic() < deadline, f"not in {timeout_sec:.0f} s: {what}"
-        time.sleep(0.05)
+        time.sleep(next(pause))
 
 
 def answers(url: str) -> bool:
