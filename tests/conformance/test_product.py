@@ -88,17 +88,25 @@ FORMS = {
 }
 
 
-def ends_of(tenant: Tenant, form: str) -> dict[str, dict[str, Any]]:
-    """Results of one call each: of an instance, as a one-off run, as a job."""
+def begin(tenant: Tenant, form: str) -> dict[str, str]:
+    """Starts one call of each kind: of an instance, as a one-off run, as a job. Returns the ids of the first two."""
     once = {"Prefer": "respond-async", "X-Sless-Max-Attempts": "1"}
     calls = {}
     for name in ("standing", "single"):
         accepted = tenant.post(f"functions/{name}/invoke", {"form": form}, headers=once)
         assert accepted.status_code == 202, accepted.text
         calls[name] = accepted.json()["id"]
-    job = {"name": f"job-{form.replace('_', '-')}", "function_ref": "single", "event_json": {"form": form}, "run_id": 1}
+    job = {"name": job_of(form), "function_ref": "single", "event_json": {"form": form}, "run_id": 1}
     assert tenant.post("jobs", job).status_code == 201
-    ended = tenant.ended_job(job["name"], 60)
+    return calls
+
+
+def job_of(form: str) -> str:
+    return f"job-{form.replace('_', '-')}"
+
+
+def ends_of(tenant: Tenant, form: str, calls: dict[str, str]) -> dict[str, dict[str, Any]]:
+    ended = tenant.ended_job(job_of(form), 60)
     seen = {name: tenant.ended_call(name, call, 60) for name, call in calls.items()}
     return seen | {"job": {"status": ended["phase"].lower(), "result": ended["result"], "message": ended["message"]}}
 
@@ -108,10 +116,10 @@ def test_a_result_is_the_same_for_instance_run_and_job(tenant: Tenant, runtime: 
     for name in ("standing", "single"):
         entrypoint = entrypoint_of(runtime, "results.form")
         tenant.deploy(name, files_of(runtime, "results"), http=name == "standing", runtime=runtime, entrypoint=entrypoint)
-    for form, (status, http_status, result) in FORMS.items():
-        if form == "pair" and runtime != "python3.11":
-            continue
-        ends = ends_of(tenant, form)
+    begun = {form: begin(tenant, form) for form in FORMS if form != "pair" or runtime == "python3.11"}
+    for form, calls in begun.items():
+        status, http_status, result = FORMS[form]
+        ends = ends_of(tenant, form, calls)
         found = {name: (end["status"], end["http_status"], end["result"]) for name, end in ends.items() if name != "job"}
         assert found["standing"] == found["single"], form
         shown = found["single"][2]
