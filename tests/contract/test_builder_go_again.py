@@ -1,5 +1,6 @@
 """Rebuilds of a Go function: faster when only code changed, always identical to the go command's output."""
 
+import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from tests.contract.test_builder_go import GO, HANDLE
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
+SOAK = "TEST_SOAK_MESSAGES" in os.environ
 AGAIN, IN_FULL = "go: compiled what changed", "go build: compiling with"
 Files = dict[str, str]
 
@@ -82,20 +84,23 @@ def test_changed_code_is_recompiled(builds):
     assert builds.build(both) == AGAIN
 
 
+NEED_GO = {
+    "import": ("handler.go", 'import "example.com/app/inner"', 'import "example.com/app/inner"\nimport _ "fmt"'),
+    "tag": ("more.go", "package", "//go:build !sless_hooks\n\npackage"),
+    "embedded file": ("inner/data.txt", "data", "other"),
+    "left out": ("more.go", "package", "//go:build ignore\n\npackage"),
+    "embedded pattern": ("inner/inner.go", "embed data.txt", "embed inner_test.go"),
+    "test file": ("inner/inner_test.go", "package inner", "package inner // more"),
+    "go.mod": ("go.mod", "1.23", "1.22"),
+    "package not in the program": ("apart/apart.go", "package apart", "package apart // more"),
+}  # fmt: skip
+IN_SHORT = 3
+"""Each takes five seconds; `make soak` runs all."""
+
+
 @pytest.mark.parametrize(
-    ("path", "old", "new"),
-    [
-        ("handler.go", 'import "example.com/app/inner"', 'import "example.com/app/inner"\nimport _ "fmt"'),
-        ("more.go", "package", "//go:build ignore\n\npackage"),
-        ("more.go", "package", "//go:build !sless_hooks\n\npackage"),
-        ("inner/data.txt", "data", "other"),
-        ("inner/inner.go", "embed data.txt", "embed inner_test.go"),
-        ("inner/inner_test.go", "package inner", "package inner // more"),
-        ("go.mod", "1.23", "1.22"),
-        ("apart/apart.go", "package apart", "package apart // more"),
-    ],
-    ids=["import", "left out", "tag", "embedded file", "embedded pattern", "test file", "go.mod", "package not in the program"],
-)  # fmt: skip
+    ("path", "old", "new"), [pytest.param(*NEED_GO[name], id=name) for name in list(NEED_GO)[: None if SOAK else IN_SHORT]]
+)
 def test_changes_that_need_the_go_command_are_built_in_full(builds, path, old, new):
     builds.learn(BASE)
     changed = edited(BASE, path, old, new)

@@ -49,7 +49,8 @@ def dead_of(server: RabbitServer, queue: str) -> list[tuple[str, str]]:
             found.append((headers["x-sless-reason"], headers["x-sless-id"]))
         return found
 
-    letters: list[tuple[str, str]] = on_broker(server, work)
+    # The queue does not exist before the first dead letter.
+    letters: list[tuple[str, str]] = on_broker(server, work) if waiting(server, queue)[0] else []
     return letters
 
 
