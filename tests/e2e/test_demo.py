@@ -45,7 +45,7 @@ def pasted(text: str) -> list[str]:
     return [*(line.strip() for line in lines.splitlines() if line.startswith("  ")), "\n".join(commands)]
 
 
-def test_the_tour_works_twice_on_the_same_folder(place, node_binary):
+def test_the_tour_works_twice_on_the_same_folder_and_picks_a_free_port(place, node_binary):
     first = place.run("demo", "--exit", "--port", str(free_port()))
     assert first.returncode == 0, first.stdout + first.stderr
     assert '"message": "Hello, Ada!"' in first.stdout
@@ -53,13 +53,16 @@ def test_the_tour_works_twice_on_the_same_folder(place, node_binary):
     assert first.stdout.count("Version 1 is Ready") == 2
     assert "Traceback" not in first.stdout + first.stderr
     assert place.processes() == []
-    again = place.run("demo", "--exit", "--port", str(free_port()))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        again = place.run("demo", "--exit", "--port", str(port), SLESS_EXTERNAL_URL="https://functions.example.com")
     assert again.returncode == 0, again.stdout + again.stderr
     assert again.stdout.count("Version 1 is Ready") == 2, "the same code makes no new version"
+    assert f"Port {port} is in use, using " in again.stdout
 
 
-def test_each_line_to_try_works_when_pasted(place):
-    with staying_demo(place) as (_, text):
+def test_each_line_to_try_works_when_pasted_and_ctrl_c_stops_the_demo(place):
+    with staying_demo(place) as (process, text):
         lines = pasted(text)
         assert len(lines) >= 3
         results = [subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60) for line in lines]
@@ -70,17 +73,22 @@ def test_each_line_to_try_works_when_pasted(place):
         assert "hello-python" in [item["name"] for item in json.loads(functions)]
         logs = next(result.stdout for line, result in zip(lines, results, strict=True) if line.endswith("/logs"))
         assert "greeting Ada" in logs
+        assert_stops(process, place, signal.SIGINT)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_the_demo_and_its_processes(place, number):
+def assert_stops(process: "subprocess.Popen[str]", place: Place, number: int) -> None:
+    assert len(place.processes()) >= 3, "demo, server and at least one instance"
+    process.send_signal(number)
+    rest = process.stdout.read()
+    assert process.wait(60) == 0
+    assert "Traceback" not in rest
+    assert place.processes() == []
+
+
+@pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="as Ctrl-C and SIGTERM; part of make soak")
+def test_a_closed_terminal_stops_the_demo(place):
     with staying_demo(place) as (process, _):
-        assert len(place.processes()) >= 3, "demo, server and at least one instance"
-        process.send_signal(number)
-        rest = process.stdout.read()
-        assert process.wait(60) == 0
-        assert "Traceback" not in rest
-        assert place.processes() == []
+        assert_stops(process, place, signal.SIGHUP)
 
 
 def test_kill_9_of_the_demo_stops_the_server(place):
@@ -109,17 +117,10 @@ def _parent_of(pid: int) -> int:
         return 0
 
 
-def test_reports_a_port_in_use_and_picks_another(place):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ended = place.run("demo", "--exit", "--port", str(port), SLESS_EXTERNAL_URL="https://functions.example.com")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Port {port} is in use, using " in ended.stdout
-
-
-def test_reports_a_data_folder_in_use(place):
+def test_reports_a_data_folder_in_use_and_sigterm_stops_the_demo(place):
     with staying_demo(place) as (process, _):
         second = place.run("demo", "--exit", "--port", str(free_port()))
         assert second.returncode == 1
         assert "is in use by another sless server" in second.stderr
         assert process.poll() is None
+        assert_stops(process, place, signal.SIGTERM)
