@@ -1,6 +1,7 @@
 """A configuration and a state of the provider before this one, and many resources at once."""
 
 import json
+import os
 
 import pytest
 
@@ -136,9 +137,10 @@ def test_a_configuration_of_the_former_provider_applies_and_its_state_is_upgrade
     assert legacy.tenant.get("functions/handler").json()["latest_version"] == 1
 
 
+COUNT = 20 if "TEST_SOAK_MESSAGES" in os.environ else 8
 MANY = """
 resource "sless_function" "many" {
-  count      = 20
+  count      = %d
   name       = "many-${count.index}"
   runtime    = "python3.11"
   source_dir = "${abspath(path.module)}/code"
@@ -146,8 +148,8 @@ resource "sless_function" "many" {
 """
 
 
-def test_twenty_at_once(workspace):
+def test_many_at_once(workspace):
     workspace.code()
-    workspace.write(MANY)
+    workspace.write(MANY % COUNT)
     workspace.apply("-parallelism=20")
-    assert [item["phase"] for item in workspace.tenant.get("functions").json()] == ["Ready"] * 20
+    assert [item["phase"] for item in workspace.tenant.get("functions").json()] == ["Ready"] * COUNT
