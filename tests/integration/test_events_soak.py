@@ -16,7 +16,7 @@ from tests.services.rabbitmq import RabbitServer
 
 QUIET_SEC = 3.0
 MESSAGES = int(os.environ.get("TEST_SOAK_MESSAGES", "200"))
-pytestmark = [pytest.mark.xdist_group("events-soak"), pytest.mark.slow, pytest.mark.timeout(120 + MESSAGES // 10)]
+pytestmark = [pytest.mark.xdist_group("events-soak"), pytest.mark.slow, pytest.mark.timeout(300 + MESSAGES // 10)]
 
 HANDLER = """
 import hashlib, os
