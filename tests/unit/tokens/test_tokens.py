@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sless.config import Settings
 from sless.errors import Code, ConfigError, SlessError
-from sless.tokens import Caller, TokenVerifier, issue_token
+from sless.tokens import TokenVerifier, issue_token
 from sless.tokens.keys import KeySet
 from tests.services.product import wait_until
 
@@ -49,7 +49,8 @@ def refusal(verifier: TokenVerifier, authorization: str | None) -> SlessError:
 
 def test_caller_and_namespace_match_the_contract() -> None:
     caller = TokenVerifier(secret_settings()).verify(make())
-    assert caller == Caller(sub=SUB, namespace="sless-ffd1f598c169b0ae", operator=False)
+    assert (caller.sub, caller.namespace, caller.operator) == (SUB, "sless-ffd1f598c169b0ae", False)
+    assert caller.expires_at > time.time()
     caller.check("sless-ffd1f598c169b0ae")
     with pytest.raises(SlessError) as caught:
         caller.check("sless-0000000000000000")
