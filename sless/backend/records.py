@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +91,17 @@ class RunRecord:
                 ended_at=clock.parse_rfc3339(end["ended_at"]), non_retryable=bool(too_large),
             )  # fmt: skip
         if too_large:
-            return replace(running, status=CallStatus.FAILED, message=too_large, ended_at=clock.now(), non_retryable=True)
+            return replace(running, status=CallStatus.FAILED, message=too_large, ended_at=self._written_at(), non_retryable=True)
         if outcome is None:
             return None
-        return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=clock.now())
+        return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=self._written_at())
+
+    def _written_at(self) -> datetime:
+        """When the run left its outcome: nobody may have watched it end."""
+        try:
+            return datetime.fromtimestamp(self.result.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return clock.now()
 
     def replay_log(self, sink: Sink) -> None:
         """Delivers the log lines again: the last ones may not have been stored when the server stopped; stored ones are recognised by their

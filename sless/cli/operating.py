@@ -129,6 +129,31 @@ def allow(context: CommandContext, sha256: str, reason: str, undo: bool) -> None
         _print(context, context.client.allow_code(sha256, reason), f"Code {sha256} is allowed")
 
 
+@operator.command()
+@click.option("--from", "first", default=None, metavar="DATE", help="First day; default: the first of this month (UTC).")
+@click.option("--to", "last", default=None, metavar="DATE", help="Last day; default: today.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@client_command
+def usage(context: CommandContext, first: str | None, last: str | None, as_csv: bool) -> None:
+    """Show what each tenant used per day, for billing.
+
+    \b
+    Example:
+      sless operator usage --from 2026-01-01 --to 2026-01-31 --csv
+    """
+    params = {name: value for name, value in (("from", first), ("to", last)) if value is not None}
+    if as_csv:
+        click.echo(context.client.billing_csv(params).decode(), nl=False)
+        return
+    found = context.client.billing(params, everyone=True)
+    if context.as_json:
+        print_json(found)
+    elif found:
+        print_table(tuple(map(str.upper, found[0])), [tuple(row.values()) for row in found])
+    else:
+        say("No usage")
+
+
 def _path_of(context: CommandContext, namespace: str, name: str | None) -> tuple[str, ...]:
     """Of one workload within its tenant; a name that is no function or service is a job."""
     if name is None:

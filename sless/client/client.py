@@ -57,6 +57,14 @@ class Client:
     def disallow_code(self, sha256: str) -> None:
         self.transport.json("DELETE", f"/v1/operator/allowed-code/{quote(sha256, safe='')}")
 
+    def billing(self, params: Json, *, everyone: bool) -> Any:
+        """Usage per day: of all tenants (for operators), or of the namespace. `params` are `from` and `to`, dates."""
+        path = "/v1/operator/usage" if everyone else f"{self.path}/usage/days"
+        return self.transport.json("GET", path, params=params)
+
+    def billing_csv(self, params: Json) -> bytes:
+        return self.transport.content("/v1/operator/usage", params=params, headers={"Accept": "text/csv"})
+
     def within(self, namespace: str) -> "Client":
         """The same caller in another namespace; closing one closes both."""
         return Client(self.transport, namespace)

@@ -21,6 +21,7 @@ class RouteFacts(NamedTuple):
     kind: str
     name: str
     memory_mb: int
+    on_instances: bool = False
 
 
 class Outcomes(NamedTuple):
@@ -34,7 +35,7 @@ class Outcomes(NamedTuple):
 class CallSums:
     """The sums of one key."""
 
-    __slots__ = ("calls", "duration_ms", "errors", "facts", "gb_ms", "histogram", "outcomes")
+    __slots__ = ("calls", "duration_ms", "errors", "facts", "gb_ms", "histogram", "outcomes", "run_gb_ms", "sent_bytes")
 
     def __init__(self, facts: RouteFacts) -> None:
         self.facts = facts
@@ -42,24 +43,32 @@ class CallSums:
         self.errors = 0
         self.duration_ms = 0.0
         self.gb_ms = 0.0
+        self.run_gb_ms = 0.0
+        self.sent_bytes = 0
         self.histogram = [0] * (len(LATENCY_BOUNDS_MS) + 1)
         self.outcomes: dict[tuple[str, str], int] = {}
         """Calls by (trigger, status)."""
 
-    def add(self, facts: RouteFacts, outcome: tuple[str, str], duration_ms: float) -> None:
+    def add(self, facts: RouteFacts, outcome: tuple[str, str], duration_ms: float, sent_bytes: int = 0) -> None:
         self.calls += 1
         if outcome[1] != CallStatus.SUCCEEDED:
             self.errors += 1
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.duration_ms += duration_ms
         self.histogram[bisect_left(LATENCY_BOUNDS_MS, duration_ms)] += 1
-        self.gb_ms += facts.memory_mb / 1024 * duration_ms
+        gb_ms = facts.memory_mb / 1024 * duration_ms
+        self.gb_ms += gb_ms
+        if not facts.on_instances:
+            self.run_gb_ms += gb_ms
+        self.sent_bytes += sent_bytes
 
     def merge(self, other: Self) -> None:
         self.calls += other.calls
         self.errors += other.errors
         self.duration_ms += other.duration_ms
         self.gb_ms += other.gb_ms
+        self.run_gb_ms += other.run_gb_ms
+        self.sent_bytes += other.sent_bytes
         for outcome, number in other.outcomes.items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + number
         self.histogram = [mine + theirs for mine, theirs in zip(self.histogram, other.histogram, strict=True)]
@@ -67,13 +76,15 @@ class CallSums:
     def plain(self) -> tuple[Any, ...]:
         """For `of_plain`, of built-in types only."""
         outcomes = tuple((trigger, status, number) for (trigger, status), number in self.outcomes.items())
-        return tuple(self.facts), self.calls, self.errors, self.duration_ms, self.gb_ms, tuple(self.histogram), outcomes
+        metered = (self.gb_ms, self.run_gb_ms, self.sent_bytes)
+        return tuple(self.facts), self.calls, self.errors, self.duration_ms, metered, tuple(self.histogram), outcomes
 
     @classmethod
     def of_plain(cls, plain: tuple[Any, ...]) -> Self:
-        facts, calls, errors, duration_ms, gb_ms, histogram, outcomes = plain
+        facts, calls, errors, duration_ms, metered, histogram, outcomes = plain
         made = cls(RouteFacts._make(facts))
-        made.calls, made.errors, made.duration_ms, made.gb_ms, made.histogram = calls, errors, duration_ms, gb_ms, list(histogram)
+        made.calls, made.errors, made.duration_ms, made.histogram = calls, errors, duration_ms, list(histogram)
+        made.gb_ms, made.run_gb_ms, made.sent_bytes = metered
         made.outcomes = {(trigger, status): number for trigger, status, number in outcomes}
         return made
 
@@ -83,6 +94,7 @@ class CallSums:
             namespace=facts.namespace, workload_id=key[0], kind=Kind(facts.kind), name=facts.name, version=key[1],
             minute=datetime.fromtimestamp(key[2] * 60, UTC), calls=self.calls, errors=self.errors, gb_ms=self.gb_ms,
             duration_ms=self.duration_ms, histogram=tuple(self.histogram),
+            run_gb_ms=self.run_gb_ms, sent_bytes=self.sent_bytes,
         )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ class HistoryBatch:
             sums = found.get(key)
             if sums is None:
                 sums = found[key] = CallSums(call.facts)
-            sums.add(call.facts, (call.trigger, call.status), call.duration_ms)
+            sums.add(call.facts, (call.trigger, call.status), call.duration_ms, call.response_bytes)
         return found
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sless.domain.answer_schemas import answer
+from sless.domain.metering import COLUMNS
 
 Schema = dict[str, Any]
 
@@ -70,6 +71,8 @@ OPERATOR_ANSWERS: dict[str, Schema] = {
     ),
     "Tenants": {"type": "array", "items": {"$ref": "#/components/schemas/Tenant"}},
     "SuspendedWorkload": answer({"namespace": _STRING, "kind": _STRING, "name": _STRING, "suspended": {"type": ["string", "null"]}}),
+    "UsageRow": answer({name: _STRING if name in ("namespace", "day") else {"type": "number"} for name in COLUMNS}),
+    "UsageRows": {"type": "array", "items": {"$ref": "#/components/schemas/UsageRow"}},
     "AllowedCode": answer({"sha256": _STRING, "reason": _STRING}),
     "AllowedCodes": {"type": "array", "items": {"$ref": "#/components/schemas/AllowedCode"}},
     "RevokedToken": answer({"jti": _STRING, "sub": _STRING, "reason": _STRING, "revoked_at": _TIME, "expires_at": _TIME}),

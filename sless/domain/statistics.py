@@ -30,6 +30,9 @@ class CallStats:
     """Sum over the calls."""
     histogram: tuple[int, ...]
     """len(LATENCY_BOUNDS_MS) + 1 counts."""
+    run_gb_ms: float = 0.0
+    """The part of `gb_ms` in processes of their own, not on instances."""
+    sent_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

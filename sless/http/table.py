@@ -1,12 +1,27 @@
 """All rows, to register and to document."""
 
 from sless.domain.model import Kind
-from sless.http import audit, code, history, invocations, jobs, namespaces, native, operator_tenants, operators, pages, triggers, workloads
+from sless.http import (
+    audit,
+    billing,
+    code,
+    history,
+    invocations,
+    jobs,
+    namespaces,
+    native,
+    operator_tenants,
+    operators,
+    pages,
+    triggers,
+    workloads,
+)
 from sless.http.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
     *namespaces.OPERATIONS,
     *audit.OPERATIONS,
+    *billing.OPERATIONS,
     *(row for kind in (Kind.FUNCTION, Kind.SERVICE) for part in (workloads, code, history, invocations) for row in part.operations(kind)),
     *invocations.OPERATIONS,
     *triggers.OPERATIONS,

@@ -75,7 +75,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._acknowledged = threading.Condition(self._lock)
         self._outbox = Outbox(max_bytes)
-        self._routes: list[tuple[str, str, str, str, int]] = []
+        self._routes: list[tuple[str, str, str, str, int, bool]] = []
         self._route_index: dict[int, tuple[int, Route]] = {}
         """By the id of the Route, which lives as long as its entry here."""
         self._calls: list[PlainCall] = []
@@ -172,7 +172,8 @@ class Recorder:
     def _index_of(self, route: Route) -> int:
         revision = route.revision
         index = len(self._routes)
-        facts = (route.workload_id, route.namespace, route.kind.value, route.name, revision.memory_mb if revision else 0)
+        memory_mb = revision.memory_mb if revision else 0
+        facts = (route.workload_id, route.namespace, route.kind.value, route.name, memory_mb, route.wants_instances)
         self._routes.append(facts)
         self._route_index[id(route)] = index, route
         return index

@@ -51,6 +51,8 @@ class Collector:
         while not self.stopping() and self.store.audit.clean(before):
             time.sleep(PAUSE_SEC)
         self.store.revocations.clean(clock.now())
+        self.store.verdicts.clean(before)
+        self.store.metering.note_stored()
 
     def prune(self) -> None:
         """Removes versions beyond the limit. Also a separate loop, as `tick` may take minutes."""

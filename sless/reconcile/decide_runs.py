@@ -17,7 +17,8 @@ _CALLS = frozenset({CallTrigger.INVOKE, CallTrigger.HTTP})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRun:
-    """`attempt` is how the last attempt ended, when it differs from `status`."""
+    """`attempt` is how the last attempt ended, when it differs from `status`. `ended_at` None: now. `ran_ms` is how long it used its
+    memory; None: from its claim to its end."""
 
     status: CallStatus
     message: str
@@ -25,6 +26,8 @@ class FinishRun:
     exit_code: int | None = None
     http_status: int | None = None
     attempt: CallStatus | None = None
+    ended_at: datetime | None = None
+    ran_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,8 @@ class RetryRun:
     attempt: CallStatus = CallStatus.FAILED
     http_status: int | None = None
     quarantined: bool = False
+    ran_ms: float = 0.0
+    """How long the attempt used its memory."""
 
 
 RunVerdict = FinishRun | RetryRun
@@ -81,7 +86,7 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
     http_status = outcome.status if outcome else None
     refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
     if run.trigger is CallTrigger.JOB or observed.status is CallStatus.CANCELLED or observed.non_retryable or not refused:
-        return _end_of(run, observed, observed.status)
+        return _end_of(run, observed, observed.status, now)
     # The function itself answered 429: its code did not fail, but the call was not served.
     attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status
     message = observed.message or f"status {http_status}"
@@ -90,14 +95,17 @@ def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0
         headers = {name.lower(): value for name, value in outcome.headers} if outcome else {}
         delay = timedelta(seconds=delay_sec_of(tried, jitter, headers, now))
         quarantined = run.quarantined or observed.crashed
-        return RetryRun(not_before=now + delay, message=message, attempt=attempt, http_status=http_status, quarantined=quarantined)
+        return RetryRun(
+            not_before=now + delay, message=message, attempt=attempt, http_status=http_status, quarantined=quarantined,
+            ran_ms=_ran_ms_of(run, observed, now),
+        )  # fmt: skip
     # A single attempt without retries has failed or timed out; dead means that retries were used up.
     dead = run.trigger in _CALLS or run.max_attempts > 1
-    end = _end_of(run, observed, CallStatus.DEAD if dead else attempt)
+    end = _end_of(run, observed, CallStatus.DEAD if dead else attempt, now)
     return replace(end, attempt=attempt, message=message)
 
 
-def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
+def _end_of(run: Run, observed: ObservedRun, status: CallStatus, now: datetime) -> FinishRun:
     outcome = observed.outcome
     result = outcome.result if outcome else None
     message = observed.message
@@ -109,7 +117,22 @@ def _end_of(run: Run, observed: ObservedRun, status: CallStatus) -> FinishRun:
         result=result,
         exit_code=observed.exit_code,
         http_status=outcome.status if outcome else None,
+        ended_at=_ended_at_of(run, observed, now),
+        ran_ms=_ran_ms_of(run, observed, now),
     )
+
+
+def _ended_at_of(run: Run, observed: ObservedRun, now: datetime) -> datetime:
+    """When the run ended, which may be long before a server notices. Clocks of other machines may differ: never before it began, nor later
+    than now."""
+    ended_at = min(observed.ended_at or now, now)
+    return max(ended_at, run.started_at) if run.started_at is not None else ended_at
+
+
+def _ran_ms_of(run: Run, observed: ObservedRun, now: datetime) -> float:
+    """Time between claim and start, such as for pulling an image, does not count."""
+    began = observed.started_at or run.started_at
+    return max(0.0, (_ended_at_of(run, observed, now) - began) / timedelta(milliseconds=1)) if began is not None else 0.0
 
 
 def stop_of(workload: Workload | None, target: Workload | None, now: datetime) -> RunVerdict | None:
@@ -128,4 +151,7 @@ def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
     if tried < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
         return RetryRun(not_before=now, message="interrupted by a stop of the server; started again", quarantined=run.quarantined)
     status = CallStatus.FAILED if run.trigger is CallTrigger.JOB else CallStatus.DEAD
-    return FinishRun(status=status, message=f"interrupted by a stop of the server {tried} times", attempt=CallStatus.FAILED)
+    # Nobody knows how long it ran, so nothing is billed.
+    return FinishRun(
+        status=status, message=f"interrupted by a stop of the server {tried} times", attempt=CallStatus.FAILED, ran_ms=0.0
+    )  # fmt: skip

@@ -4,7 +4,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -117,6 +117,8 @@ class RunsLoop:
         seen = self._calls.find_end(run.id) if here else observed.get(run.id)
         goes_on = here if seen is None else seen.status is CallStatus.RUNNING
         if goes_on:
+            if isinstance(stop, RetryRun) and run.started_at is not None:
+                return replace(stop, ran_ms=max(0.0, (now - run.started_at) / timedelta(milliseconds=1)))
             return stop
         # A run that a user cancels is no longer running in the database: this one was cancelled with the server's event loop.
         if seen is None or seen.status is CallStatus.CANCELLED:
@@ -130,11 +132,13 @@ class RunsLoop:
                 match verdict:
                     case RetryRun():
                         values = {name: getattr(verdict, name) for name in ("not_before", "message", "http_status", "quarantined")}
+                        values |= {"ran_ms": verdict.ran_ms, "on_instances": run.id in self._calls}
                         moves.requeue(run.id, verdict.attempt, values)
                     case FinishRun(status=status):
                         values = {
                             "message": verdict.message, "result": verdict.result, "exit_code": verdict.exit_code,
-                            "http_status": verdict.http_status,
+                            "http_status": verdict.http_status, "ended_at": verdict.ended_at, "ran_ms": verdict.ran_ms,
+                            "on_instances": run.id in self._calls,
                         }  # fmt: skip
                         moves.finish(run.id, status, verdict.attempt or status, values, was=run.status)
         for run, verdict in verdicts:

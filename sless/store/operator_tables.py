@@ -1,6 +1,6 @@
 """Tables for the people who run sless. No foreign keys: they outlive the tenants and workloads that they name."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, PrimaryKeyConstraint, Table
 
 from sless.store.types import KeyText, UserText, UtcDateTime, metadata
 
@@ -51,4 +51,15 @@ allowed_code = Table(
     Column("sha256", KeyText, primary_key=True),
     Column("reason", UserText, nullable=False),
     Column("at", UtcDateTime, nullable=False),
+)
+
+meters = Table(
+    "meters",
+    metadata,
+    # What `call_stats` does not count, per tenant and UTC day.
+    Column("namespace", KeyText, nullable=False),
+    Column("day", KeyText, nullable=False),
+    Column("build_ms", Float, nullable=False),
+    Column("stored_bytes", BigInteger, nullable=False),
+    PrimaryKeyConstraint("namespace", "day"),
 )

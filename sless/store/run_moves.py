@@ -1,6 +1,7 @@
 """Status changes of runs in one transaction. Each is a compare-and-set that also updates attempt, invocation, statistics and callback."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -98,11 +99,15 @@ class RunMoves:
         return True
 
     def requeue(self, run_id: str, attempt: CallStatus, values: dict[str, Any]) -> bool:
-        """Running → queued. `attempt` is how this attempt ended. `values` are not_before, message, http_status and quarantined."""
+        """Running → queued. `attempt` is how this attempt ended. `values` are not_before, message, http_status and quarantined, and for
+        billing ran_ms and on_instances."""
+        ran_ms, on_instances = float(values.pop("ran_ms", 0.0)), bool(values.pop("on_instances", False))
         run = self._move(_REQUEUE, run_id, values)
         if run is None:
             return False
-        self._end_attempt(run, attempt, clock.now())
+        if self._end_attempt(run, attempt, clock.now()) and ran_ms:
+            # The attempt used memory; the call itself has not ended.
+            self._counted.append(unended(self._stats_of(run, ran_ms, on_instances)))
         return True
 
     def unclaim(self, run_id: str, not_before: datetime, message: str) -> bool:
@@ -114,16 +119,17 @@ class RunMoves:
         return True
 
     def finish(self, run_id: str, status: CallStatus, attempt: CallStatus, values: dict[str, Any], was: CallStatus | None = None) -> bool:
-        """`attempt` is how the last attempt ended: `failed` for a run that is `dead`. `values` are result, message, exit_code and
-        http_status. `was`: only moves from this status, as a stale attempt must not finish a retry that has started since."""
+        """`attempt` is how the last attempt ended: `failed` for a run that is `dead`. `values` are result, message, exit_code, http_status,
+        ended_at (default: now), ran_ms and on_instances. `was`: only moves from this status, as a stale attempt must not finish a retry."""
         if status not in _FINISH:
             return False  # not an end
-        ended_at = clock.now()
+        ended_at = values.pop("ended_at", None) or clock.now()
+        ran_ms, on_instances = values.pop("ran_ms", None), bool(values.pop("on_instances", False))
         run = self._move(_FINISH[status], run_id, values | {"ended_at": ended_at, "was": was})
         if run is None:
             return False
         if self._end_attempt(run, attempt, ended_at):
-            self._counted.append(self._stats_of(run))
+            self._counted.append(self._stats_of(run, ran_ms, on_instances))
         if run.callback_url is not None:
             self._conn.execute(callbacks.insert(), _callback_values_of(run, run.callback_url))
         if run.trigger_id is not None:
@@ -168,10 +174,11 @@ class RunMoves:
         }  # fmt: skip
         return self._conn.execute(_END_ATTEMPT, values).rowcount == 1
 
-    def _stats_of(self, run: Run) -> CallStats:
+    def _stats_of(self, run: Run, ran_ms: float | None, on_instances: bool) -> CallStats:
         if run.workload_id not in self._memory_mb:
             self._memory_mb[run.workload_id] = _memory_mb_of(self._conn, run)
-        return _stats_of(run, self._memory_mb[run.workload_id])
+        gb_ms = self._memory_mb[run.workload_id] / 1024 * (_duration_ms_of(run) if ran_ms is None else ran_ms)
+        return replace(_stats_of(run), gb_ms=gb_ms, run_gb_ms=0.0 if on_instances else gb_ms)
 
 
 def note(conn: Connection, run: Run, verb: str) -> None:
@@ -241,7 +248,7 @@ def _duration_ms_of(run: Run) -> float:
     return max(0.0, (run.ended_at - run.started_at) / timedelta(milliseconds=1))
 
 
-def _stats_of(run: Run, memory_mb: int) -> CallStats:
+def _stats_of(run: Run) -> CallStats:
     duration_ms = _duration_ms_of(run)
     histogram = [0] * (bucket_of(float("inf")) + 1)
     histogram[bucket_of(duration_ms)] = 1
@@ -254,10 +261,15 @@ def _stats_of(run: Run, memory_mb: int) -> CallStats:
         minute=run.ended_at or clock.now(),
         calls=1,
         errors=int(run.status in lifecycle.ERROR_STATUSES),
-        gb_ms=memory_mb / 1024 * duration_ms,
+        gb_ms=0.0,
         duration_ms=duration_ms,
         histogram=tuple(histogram),
     )
+
+
+def unended(stats: CallStats) -> CallStats:
+    """The memory that an attempt used, without a call."""
+    return replace(stats, calls=0, errors=0, duration_ms=0.0, histogram=(0,) * len(stats.histogram))
 
 
 def _memory_mb_of(conn: Connection, run: Run) -> int:

@@ -14,6 +14,7 @@ from sless.store.engine import Database
 from sless.store.tables import call_stats
 
 _BUCKETS = len(LATENCY_BOUNDS_MS) + 1
+_SUMMED = ("calls", "errors", "gb_ms", "run_gb_ms", "sent_bytes", "duration_ms", "histogram")
 _KEY = ("workload_id", "version", "minute")
 
 StatsKey = tuple[str, int, datetime]
@@ -36,7 +37,7 @@ class StatsStore:
         conn.execute(self._db.insert(call_stats).on_conflict_do_nothing(), [_row_of(_empty(item), self._writer) for item in items])
         sums = [_row_of(_sum(item, known), self._writer) for item, known in zip(items, self._locked(conn, items), strict=True)]
         own = and_(*(call_stats.c[name] == bindparam(f"b_{name}") for name in (*_KEY, "writer")))
-        values: dict[str, Any] = {name: bindparam(f"v_{name}") for name in ("calls", "errors", "gb_ms", "duration_ms", "histogram")}
+        values: dict[str, Any] = {name: bindparam(f"v_{name}") for name in _SUMMED}
         conn.execute(
             update(call_stats).where(own).values(values),
             [{f"b_{name}": row[name] for name in (*_KEY, "writer")} | {f"v_{name}": row[name] for name in values} for row in sums],
@@ -102,7 +103,7 @@ def _stats_key_of(item: CallStats) -> StatsKey:
 
 
 def _empty(item: CallStats) -> CallStats:
-    return replace(item, calls=0, errors=0, gb_ms=0.0, duration_ms=0.0, histogram=(0,) * _BUCKETS)
+    return replace(item, calls=0, errors=0, gb_ms=0.0, run_gb_ms=0.0, sent_bytes=0, duration_ms=0.0, histogram=(0,) * _BUCKETS)
 
 
 def _sum(one: CallStats, other: CallStats) -> CallStats:
@@ -111,6 +112,8 @@ def _sum(one: CallStats, other: CallStats) -> CallStats:
         calls=one.calls + other.calls,
         errors=one.errors + other.errors,
         gb_ms=one.gb_ms + other.gb_ms,
+        run_gb_ms=one.run_gb_ms + other.run_gb_ms,
+        sent_bytes=one.sent_bytes + other.sent_bytes,
         duration_ms=one.duration_ms + other.duration_ms,
         histogram=tuple(map(sum, zip(one.histogram, other.histogram, strict=True))),
     )
@@ -129,6 +132,8 @@ def _row_of(item: CallStats, writer: str) -> dict[str, Any]:
         "calls": item.calls,
         "errors": item.errors,
         "gb_ms": item.gb_ms,
+        "run_gb_ms": item.run_gb_ms,
+        "sent_bytes": item.sent_bytes,
         "duration_ms": item.duration_ms,
         "histogram": codec.encode(item.histogram),
     }
@@ -145,6 +150,8 @@ def _stats_of(row: RowMapping) -> CallStats:
         calls=row["calls"],
         errors=row["errors"],
         gb_ms=row["gb_ms"],
+        run_gb_ms=row["run_gb_ms"],
+        sent_bytes=row["sent_bytes"],
         duration_ms=row["duration_ms"],
         histogram=tuple(codec.decode(row["histogram"])),
     )

@@ -12,6 +12,7 @@ from sless.store.firings import FiringStore
 from sless.store.history import HistoryStore
 from sless.store.keyring import Keyring, attach
 from sless.store.lease import LeaseStore
+from sless.store.metering import MeteringStore
 from sless.store.migrations import HEAD
 from sless.store.revocations import RevocationStore
 from sless.store.routes import RouteStore
@@ -43,6 +44,7 @@ class Store:
         self.suspensions: SuspensionStore = SuspensionStore(database)
         self.tenant_reports: TenantReportStore = TenantReportStore(database)
         self.verdicts: CodeVerdictStore = CodeVerdictStore(database)
+        self.metering: MeteringStore = MeteringStore(database)
         self.tenants: TenantStore = TenantStore(database)
         self.workloads: WorkloadStore = WorkloadStore(database)
         self.versions: VersionStore = VersionStore(database, read_time)

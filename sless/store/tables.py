@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sless.store.operator_tables import allowed_code as allowed_code
 from sless.store.operator_tables import audit as audit
 from sless.store.operator_tables import code_verdicts as code_verdicts
+from sless.store.operator_tables import meters as meters
 from sless.store.operator_tables import revoked_tokens as revoked_tokens
 from sless.store.run_tables import attempts as attempts
 from sless.store.run_tables import callbacks as callbacks
@@ -230,6 +231,9 @@ call_stats = Table(
     Column("gb_ms", Float, nullable=False),
     Column("duration_ms", Float, nullable=False),
     Column("histogram", KeyText, nullable=False),
+    # The part of gb_ms in processes of their own; the other calls were on instances, whose uptime counts.
+    Column("run_gb_ms", Float, nullable=False, server_default="0"),
+    Column("sent_bytes", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("workload_id", "version", "minute", "writer"),
     Index("ix_call_stats_workload_id_minute", "workload_id", "minute"),
     Index("ix_call_stats_namespace_day", "namespace", "day"),

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from sless import clock
 from sless.domain.code_check import AllowedCode
+from sless.domain.metering import UsageRow
 from sless.domain.model import Kind, Workload
 from sless.domain.operators import TenantReport
 from sless.domain.routing import suspension_of
@@ -15,6 +16,7 @@ from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.usecases.parts import UseCaseParts, refuse_suspended
 from sless.usecases.tenants import USAGE_DAYS
 
+MAX_BILLED_DAYS = 400
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHANGED = ("routes", "instances", "runs", "builds", "events", "cron")
 
@@ -76,6 +78,13 @@ class Operators:
         workload = self._store.workloads.find(namespace, kind, name) if kind is not None and name is not None else None
         if workload is not None:
             refuse_suspended(workload)
+
+    def billing(self, first: date, last: date, namespace: str | None = None) -> Sequence[UsageRow]:
+        """By namespace and day. Raises Invalid."""
+        if not first <= last <= first + timedelta(days=MAX_BILLED_DAYS):
+            message = f"expected a day from {first} to {MAX_BILLED_DAYS} days later, found {last}"
+            raise Invalid(Detail(field="to", message=message))
+        return self._store.metering.usage(first, last, namespace)
 
     def list_allowed(self) -> Sequence[AllowedCode]:
         return self._store.verdicts.list_allowed()

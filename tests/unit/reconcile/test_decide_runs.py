@@ -87,7 +87,27 @@ def test_a_429_is_named_in_the_message():
 
 def test_a_jobs_message_is_its_result():
     verdict = verdict_of(run(CallTrigger.JOB, max_attempts=1), ended(SUCCEEDED, 200, '{"n": 1}'), NOW)
-    assert verdict == FinishRun(status=SUCCEEDED, message='{"n": 1}', result='{"n": 1}', http_status=200)
+    assert verdict == FinishRun(status=SUCCEEDED, message='{"n": 1}', result='{"n": 1}', http_status=200, ended_at=NOW, ran_ms=0.0)
+
+
+@pytest.mark.parametrize(
+    ("began", "ended_at", "expected", "ran_sec"),
+    [(-70, -50, -50, 20), (-70, None, 0, 70), (None, -50, -50, 50), (-70, 5, 0, 70), (-70, -200, -100, 0)],
+    ids=["noticed late", "end unknown", "start unknown", "a clock that is ahead", "a clock that is behind"],
+)
+def test_how_long_a_run_used_its_memory(began, ended_at, expected, ran_sec):
+    def at(seconds):
+        return None if seconds is None else NOW + timedelta(seconds=seconds)
+
+    seen = replace(ended(SUCCEEDED, 200), started_at=at(began), ended_at=at(ended_at))
+    verdict = verdict_of(replace(run(), started_at=at(-100)), seen, NOW)
+    assert (verdict.ended_at, verdict.ran_ms) == (at(expected), ran_sec * 1000)
+
+
+def test_nothing_is_billed_for_a_lost_attempt():
+    for attempts in (1, 3):
+        verdict = verdict_of_lost(replace(run(attempts=attempts), started_at=NOW - timedelta(seconds=100)), NOW)
+        assert verdict.ran_ms == 0.0
 
 
 @pytest.mark.parametrize(

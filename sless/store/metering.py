@@ -1,0 +1,87 @@
+"""What tenants used, per UTC day, for billing: sums written in the transaction of what they count. Nothing is computed from rows that
+clean-up removes.
+
+`call_stats` counts calls, GB-seconds and bytes sent; `meters` build seconds and the most bytes stored.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, select
+
+from sless import clock
+from sless.domain.metering import UsageRow
+from sless.store.engine import Database
+from sless.store.operator_tables import meters
+from sless.store.tables import call_stats, versions, workloads
+
+
+def count_build(database: Database, conn: Connection, namespace: str, started_at: datetime | None, ended_at: datetime) -> None:
+    """In the transaction that ends a build. Its seconds count for the day on which it ended."""
+    if started_at is None:
+        return
+    ms = max(0.0, (ended_at - started_at) / timedelta(milliseconds=1))
+    insert = database.insert(meters)
+    added = {"build_ms": meters.c.build_ms + insert.excluded.build_ms}
+    values = {"namespace": namespace, "day": day_of(ended_at), "build_ms": ms, "stored_bytes": 0}
+    conn.execute(insert.on_conflict_do_update(index_elements=["namespace", "day"], set_=added), values)
+
+
+class MeteringStore:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def note_stored(self) -> None:
+        """Records how many bytes of code each tenant stores now; a day keeps its highest value."""
+        code = select(workloads.c.namespace, versions.c.code_key, versions.c.size_bytes).join(
+            workloads, workloads.c.id == versions.c.workload_id
+        )
+        stored = code.distinct().subquery()
+        with self._db.read() as conn:
+            found = conn.execute(select(stored.c.namespace, func.sum(stored.c.size_bytes)).group_by(stored.c.namespace)).all()
+        if not found:
+            return
+        insert, day = self._db.insert(meters), day_of(clock.now())
+        highest = func.max if self._db.is_sqlite else func.greatest
+        kept = {"stored_bytes": highest(meters.c.stored_bytes, insert.excluded.stored_bytes)}
+        rows = [{"namespace": namespace, "day": day, "build_ms": 0.0, "stored_bytes": int(size)} for namespace, size in sorted(found)]
+        with self._db.write() as conn:
+            conn.execute(insert.on_conflict_do_update(index_elements=["namespace", "day"], set_=kept), rows)
+
+    def usage(self, first: date, last: date, namespace: str | None = None) -> list[UsageRow]:
+        """Of both days and those between, by namespace and day; days without any use are left out."""
+        stats, extra = call_stats.c, meters.c
+        calls = select(
+            stats.namespace, stats.day, func.sum(stats.calls), func.sum(stats.errors), func.sum(stats.gb_ms), func.sum(stats.run_gb_ms),
+            func.sum(stats.sent_bytes),
+        ).group_by(stats.namespace, stats.day)  # fmt: skip
+        others = select(extra.namespace, extra.day, extra.build_ms, extra.stored_bytes)
+        with self._db.read() as conn:
+            found = {(row[0], row[1]): row for row in conn.execute(_within(calls, stats, first, last, namespace))}
+            more = {(row[0], row[1]): row for row in conn.execute(_within(others, extra, first, last, namespace))}
+        return [_row_of(key, found.get(key), more.get(key)) for key in sorted({*found, *more})]
+
+
+def day_of(moment: datetime) -> str:
+    return moment.astimezone(UTC).date().isoformat()
+
+
+def _within(query: Select[Any], columns: Any, first: date, last: date, namespace: str | None) -> Select[Any]:
+    query = query.where(columns.day >= first.isoformat(), columns.day <= last.isoformat())
+    return query if namespace is None else query.where(columns.namespace == namespace)
+
+
+def _row_of(key: tuple[str, str], calls: Any, more: Any) -> UsageRow:
+    sums: Mapping[int, Any] = dict(enumerate(calls)) if calls is not None else {}
+    return UsageRow(
+        namespace=key[0],
+        day=key[1],
+        calls=int(sums.get(2, 0)),
+        errors=int(sums.get(3, 0)),
+        gb_seconds=float(sums.get(4, 0)) / 1000,
+        run_gb_seconds=float(sums.get(5) or 0) / 1000,
+        sent_bytes=int(sums.get(6) or 0),
+        build_seconds=float(more[2]) / 1000 if more is not None else 0.0,
+        stored_bytes=int(more[3]) if more is not None else 0,
+    )
