@@ -23,14 +23,6 @@ RUNTIME_NAMES = frozenset(
         "REQUEST_ID", "TRIGGER", "RESULT_FILE",
     }
 )  # fmt: skip
-OLDER_NAMES = {
-    "API_HOST": "HOST", "API_PORT": "PORT", "EXTERNAL_URL": "EXTERNAL_URL", "POSTGRES_DSN": "DATABASE_URL", "RABBITMQ_URL": "RABBITMQ_URL",
-    "INGRESS_HOST": "INGRESS_HOST", "S3_ENDPOINT": "S3_ENDPOINT", "S3_BUCKET": "S3_BUCKET", "S3_REGION": "S3_REGION",
-    "S3_ACCESS_KEY": "S3_ACCESS_KEY", "S3_SECRET_KEY": "S3_SECRET_KEY", "S3_USE_SSL": "S3_USE_SSL", "REGISTRY_HOST": "REGISTRY_HOST",
-    "REGISTRY_PROJECT": "REGISTRY_PROJECT", "REGISTRY_SECRET": "REGISTRY_SECRET", "HARBOR_URL": "HARBOR_URL", "HARBOR_USER": "HARBOR_USER",
-    "HARBOR_PASS": "HARBOR_PASSWORD",
-}  # fmt: skip
-"""Names that an earlier product used, and the settings that replace them."""
 CONSOLE_COOKIE_PREFIX = "sless_"
 """Functions on the console's host cannot set cookies with this prefix."""
 CONSOLE_COOKIE = CONSOLE_COOKIE_PREFIX + "token"
@@ -58,6 +50,7 @@ class Settings:
         secret=True,
     )
     external_url: str = _setting("", "base URL for callers; default: http://HOST:PORT")
+    functions_url: str = _setting("", "base URL of functions, on another host than the console; https://*.DOMAIN: a host per function")
     backend: str = _setting("auto", "where functions run", choices=("auto", "local", "kubernetes"))
     log_level: str = _setting("info", "log level of the server", choices=("debug", "info", "warning", "error"))
     auth_mode: str = _setting("", "how tokens are verified; default: local, or secret in a cluster",
@@ -129,7 +122,7 @@ class Settings:
     builder_egress_allow: tuple[str, ...] = _setting(
         (), "comma-separated CIDR[:port] that builder pods may reach besides public addresses; empty: all but link-local"
     )
-    ingress_host: str = _setting("", "if set and EXTERNAL_URL is not, each function gets an Ingress at {name}-{ns}.INGRESS_HOST")
+    ingress_host: str = _setting("", "without EXTERNAL_URL and FUNCTIONS_URL, each function gets an Ingress at {name}-{ns}.INGRESS_HOST")
     ingress_class: str = _setting("", "ingressClassName of those Ingresses")
     ingress_tls_secret: str = _setting("", "TLS secret of those Ingresses")
     functions_sandbox: bool = _setting(
@@ -218,16 +211,6 @@ def passed_on(names: tuple[str, ...], environ: Mapping[str, str] | None = None) 
     environ = os.environ if environ is None else environ
     prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
     return {key: value for key, value in environ.items() if key in names or (prefixes and key.startswith(prefixes))}
-
-
-def unread_names(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each older name that is set while the setting that replaces it is not."""
-    given = {key.removesuffix("_FILE") for key in environ}
-    return [
-        f"{old} is not read; set {PREFIX}{new} instead"
-        for old, new in OLDER_NAMES.items()
-        if environ.get(old) and PREFIX + new not in given
-    ]
 
 
 def shown(settings: Settings) -> list[tuple[str, str, str]]:

@@ -104,6 +104,8 @@ class Application:
 
         path_kind, status = PathKind.FLASK, 499
         try:
+            if (misdirected := scope.get("state", {}).get("misdirected")) is not None:
+                raise misdirected
             if is_console_call(scope):
                 scope = rest_scope_of(scope)
             found = path_of(scope["method"], scope["raw_path"], scope["query_string"])

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sless import config as settings_table
+from sless.cli.older_settings import unread_names
 from sless.cli.output import print_json, print_table, say
 from sless.config import Settings
 from sless.errors import ConfigError
@@ -51,7 +52,7 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
     from sless.cli.data_folder import hold_data_folder
 
     log.configure(settings.log_level)
-    for sentence in settings_table.unread_names(os.environ):
+    for sentence in unread_names(os.environ):
         _log.warning("%s", sentence)
     with hold_data_folder(settings.data_dir):
         app.migrate(settings)

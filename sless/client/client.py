@@ -72,6 +72,15 @@ class Client:
     def whoami(self) -> Json:
         return self.transport.json("GET", "/v1/whoami")
 
+    @cached_property
+    def _call_url(self) -> str:
+        # Servers that do not tell have functions below their own URL.
+        return str(self.whoami().get("function_url") or f"{self.transport.url}/fn/{{namespace}}/{{name}}")
+
+    def call_url(self, namespace: str, name: str) -> str:
+        """Where a function or service is called, also if it does not exist yet."""
+        return self._call_url.replace("{namespace}", namespace).replace("{name}", name)
+
     def runtimes(self) -> list[Json]:
         return self.transport.json("GET", "/v1/runtimes")
 

@@ -202,7 +202,7 @@ ANSWERS: dict[str, Schema] = {
             "request_id": _STRING,
         }
     ),
-    "Whoami": answer({"sub": _STRING, "namespace": _STRING, "operator": _BOOLEAN, "auth_mode": _STRING}),
+    "Whoami": answer({"sub": _STRING, "namespace": _STRING, "operator": _BOOLEAN, "auth_mode": _STRING, "function_url": _STRING}),
     "Runtime": answer(
         {
             "name": _STRING,

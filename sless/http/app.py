@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException
 from sless import assets, ids
 from sless.actor import Actor, acting
 from sless.config import Settings
+from sless.domain.function_urls import function_urls_of
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.domain.validate import expected_of, found_of, suggestion_of
@@ -54,7 +55,7 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
     )
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
-    app.extensions["sless_openapi"] = json.dumps(document(OPERATIONS, settings.base_url()), ensure_ascii=False)
+    app.extensions["sless_openapi"] = json.dumps(document(OPERATIONS, settings.base_url(), function_urls_of(settings)), ensure_ascii=False)
     app.extensions["sless_verifier"] = verifier
     for row in OPERATIONS:
         if row.tag != "calls" and not row.path.startswith("/funcs"):

@@ -5,6 +5,7 @@ from typing import Any
 from flask import Response
 
 from sless.clock import rfc3339_of
+from sless.domain.function_urls import function_urls_of
 from sless.domain.model import Tenant
 from sless.domain.runtimes import RUNTIMES
 from sless.http.api_request import ApiRequest
@@ -18,8 +19,11 @@ _NS = "/v1/namespaces/{ns}"
 def whoami(req: ApiRequest) -> Response:
     caller = req.caller
     return json_response(
-        {"sub": caller.sub, "namespace": caller.namespace, "operator": caller.operator, "auth_mode": req.settings.auth_mode}
-    )
+        {
+            "sub": caller.sub, "namespace": caller.namespace, "operator": caller.operator, "auth_mode": req.settings.auth_mode,
+            "function_url": function_urls_of(req.settings).template,
+        }
+    )  # fmt: skip
 
 
 def runtimes(req: ApiRequest) -> Response:

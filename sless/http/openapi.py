@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sless._version import __version__
+from sless.domain.function_urls import FunctionUrls
 from sless.domain.schemas import COMPONENTS, NAME_PATTERN
 from sless.http.operation import Operation, Parameter, Reply
 
@@ -34,10 +35,13 @@ _TAGS = {
 }
 
 
-def document(operations: Iterable[Operation], base_url: str) -> dict[str, Any]:
+def document(operations: Iterable[Operation], base_url: str, urls: FunctionUrls | None = None) -> dict[str, Any]:
+    """`urls` for calls of functions on other hosts than `base_url`."""
     paths: dict[str, dict[str, Any]] = {}
     for row in operations:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row)
+        if row.tag == "calls" and row.path.startswith("/fn/") and urls is not None and urls.shared_host:
+            paths[row.path]["servers"] = [{"url": urls.template.partition("/fn/")[0]}]
     return {
         "openapi": "3.1.0",
         "info": {

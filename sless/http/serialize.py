@@ -9,6 +9,7 @@ from flask import Response
 from sless import clock
 from sless.clock import rfc3339_of
 from sless.config import Settings
+from sless.domain.function_urls import function_urls_of
 from sless.domain.instance_bounds import shown_bounds_of
 from sless.domain.model import Invocation, Kind, LogLine, TriggerType, Workload
 from sless.domain.phase import PhaseView
@@ -33,10 +34,8 @@ def with_etag(response: Response, resource_id: str, generation: int) -> Response
 
 
 def call_url(settings: Settings, namespace: str, name: str) -> str:
-    """URL of a function or service; its own host if it has an Ingress."""
-    if settings.ingress_host and not settings.external_url:
-        return f"{'https' if settings.ingress_tls_secret else 'http'}://{name}-{namespace}.{settings.ingress_host}"
-    return f"{settings.base_url()}/fn/{namespace}/{name}"
+    """URL of a function or service."""
+    return function_urls_of(settings).of(namespace, name)
 
 
 def workload_json(view: WorkloadView, settings: Settings) -> Json:

@@ -86,6 +86,7 @@ class FrontDoor(LimitedProtocol):
         self._hosts = getattr(self.app, "hosts", None)
         self._root = b""
         """The prefix put before the request's path on a host of a function."""
+        self._misdirected: SlessError | None = None
         self._last = False
         """The server is stopping: the next request on this connection is the last."""
         self._running: Cycle | FastCall | None = None
@@ -175,9 +176,9 @@ class FrontDoor(LimitedProtocol):
 
     def serve_head(self, method: bytes, version: str) -> None:
         if self._hosts is not None:
-            self._root = (self._hosts.find_prefix(self.headers) if self.url.startswith(b"/") else None) or b""
+            self._root, self._misdirected = self._hosts.place_of(self.headers, self.url)
             self.url = self._root + self.url
-        if self._relays is not None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
+        if self._relays is not None and self._misdirected is None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
             request = self._fast_request(method)
             if request is not None:
                 fast = FastCall(self, request, keep_alive=self.parser.should_keep_alive() and not self._last)
@@ -224,7 +225,7 @@ class FrontDoor(LimitedProtocol):
             "type": "http", "asgi": {"version": self.asgi_version, "spec_version": "2.3"}, "http_version": version,
             "server": self.server, "client": self.client, "scheme": self.scheme,
             "root_path": self._root.decode("ascii"), "headers": self.headers,
-            "state": {}, "method": method.decode("ascii"), "raw_path": raw_path,
+            "state": {"misdirected": self._misdirected}, "method": method.decode("ascii"), "raw_path": raw_path,
             "path": unquote(path) if "%" in path else path, "query_string": url.query or b"",
         }  # fmt: skip
 

@@ -38,7 +38,7 @@ class Workload(Resource):
         value = super().observed(item, found)
         if item.name == "url" and value is None:
             # The future URL: the server returns it only once an http trigger exists.
-            return f"{self.connection.client().transport.url}/fn/{found['namespace']}/{found['name']}"
+            return self.connection.client().call_url(found["namespace"], found["name"])
         return value
 
     def create(self, change: Change) -> None:

@@ -1,11 +1,14 @@
 """Functions on separate hosts (SLESS_INGRESS_HOST), on the fast path and the slow path."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from sless.config import Settings
+from sless.domain.function_urls import FunctionUrls, function_urls_of
+from sless.errors import ConfigError
 from sless.http.serialize import call_url
 from sless.proxy.hosts import FunctionHosts, function_hosts_of
 from tests.proxykit.fakes import route_of
@@ -68,7 +71,8 @@ def test_other_hosts_reach_sless(front, host):
 def test_the_longest_name_fits_in_a_dns_label():
     label = "a" * 40 + "-" + TENANT
     assert len(label) <= 63
-    assert FunctionHosts("x.org").find_prefix([(b"host", f"{label}.x.org".encode())]) == f"/fn/{TENANT}/{'a' * 40}".encode()
+    hosts = FunctionHosts(FunctionUrls(template="", domain="x.org"))
+    assert hosts.place_of([(b"host", f"{label}.x.org".encode())], b"/") == (f"/fn/{TENANT}/{'a' * 40}".encode(), None)
 
 
 def test_the_reported_url_uses_the_function_host(tmp_path):
@@ -78,3 +82,91 @@ def test_the_reported_url_uses_the_function_host(tmp_path):
     with_url = Settings(data_dir=tmp_path, ingress_host="fn.example.org", external_url="https://sless.example.org")
     assert call_url(with_url, TENANT, "f") == f"https://sless.example.org/fn/{TENANT}/f"
     assert function_hosts_of(with_url) is None
+
+
+@pytest.fixture(scope="module", params=["fast", "slow"])
+def separate(request: pytest.FixtureRequest) -> Iterator[Front]:
+    """The console on one host, functions on another."""
+    upstream = Upstream(logs_or(tell))
+    settings = replace(SETTINGS, external_url="https://sless.example.org", functions_url="https://fn.example.net:8443")
+    route = route_of(addresses=[upstream.address], namespace=TENANT)
+    with Front(route, settings=settings, fast_path=request.param == "fast") as front:
+        yield front
+    upstream.close()
+
+
+CALL = f"/fn/{TENANT}/f/x"
+
+
+@pytest.mark.parametrize("host", ["fn.example.net", "FN.example.net:8443"])
+def test_functions_are_called_on_their_host_only(separate, host):
+    assert ask(separate, host, CALL) == (200, f"GET /x HTTP/1.1 | {CALL}")
+
+
+@pytest.mark.parametrize("host", ["sless.example.org", "sless.example.org:80", "127.0.0.1", "[::1]", "a.fn.example.net", "x"])
+@pytest.mark.parametrize("target", [CALL, "http://fn.example.net" + CALL, CALL + "?/fn/"])
+def test_no_other_host_serves_a_function(separate, host, target):
+    status, text = ask(separate, host, target)
+    assert status == 404
+    assert "not called on this host, but at https://fn.example.net:8443/fn/{namespace}/{name}" in text
+
+
+@pytest.mark.parametrize(
+    "target", ["/", "/funcs", "/v1/whoami", "/static/x.js", "/openapi.json", "/metrics", "/fn", "http://sless.example.org/funcs"]
+)
+def test_the_host_of_functions_serves_nothing_else(separate, target):
+    status, text = ask(separate, "fn.example.net", target)
+    assert status == 404
+    assert "functions only; REST interface and console: https://sless.example.org" in text
+
+
+@pytest.mark.parametrize("host", ["sless.example.org", "127.0.0.1:9090", "sless.sless.svc", "fn.example.net"])
+def test_health_is_served_on_all_hosts(separate, host):
+    assert ask(separate, host, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("host", ["sless.example.org", "127.0.0.1:9090", "sless.sless.svc"])
+def test_the_rest_is_served_on_the_other_hosts(separate, host):
+    assert "PATH_INFO=/funcs" in ask(separate, host, "/funcs")[1]
+
+
+def test_a_connection_may_change_its_host(separate):
+    with separate.connect() as client:
+        found = []
+        for host in ("fn.example.net", "sless.example.org", "fn.example.net"):
+            client.send(f"GET {CALL} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+            found.append(client.reply().status)
+    assert found == [200, 404, 200]
+
+
+def test_a_wildcard_gives_each_function_a_host(tmp_path):
+    settings = Settings(data_dir=tmp_path, external_url="https://sless.example.org", functions_url="https://*.fn.example.net:8443")
+    assert call_url(settings, TENANT, "f") == f"https://f-{TENANT}.fn.example.net:8443"
+    hosts = function_hosts_of(settings)
+
+    def place(host: str, target: bytes) -> tuple[bytes, bool]:
+        prefix, refusal = hosts.place_of([(b"host", host.encode())], target)
+        return prefix, refusal is not None
+
+    assert place(f"f-{TENANT}.fn.example.net", b"/funcs") == (f"/fn/{TENANT}/f".encode(), False)
+    assert place("sless.example.org", b"/funcs") == (b"", False)
+    assert place("sless.example.org", CALL.encode()) == place("other.fn.example.net", b"/funcs") == (b"", True)
+
+
+def test_the_url_of_functions_is_reported(tmp_path):
+    settings = Settings(data_dir=tmp_path, external_url="https://sless.example.org", functions_url="https://fn.example.net/")
+    assert call_url(settings, TENANT, "f") == f"https://fn.example.net/fn/{TENANT}/f"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("fn.example.net", "expected https://HOST"), ("ftp://fn.example.net", "expected https://HOST"),
+        ("https://fn.example.net/x", "without a path"), ("https://a.*.net", "expected https://HOST"), ("https://u:p@x", "expected"),
+        ("https://x:port", "expected"), ("https://sless.example.org:8443", "another host than that of the console"),
+        ("https://[", "expected"), ("https://*.*.net", "expected"),
+    ],
+)  # fmt: skip
+def test_a_wrong_url_of_functions_is_refused(url, message):
+    with pytest.raises(ConfigError, match=f"SLESS_FUNCTIONS_URL: .*{re.escape(message)}"):
+        function_urls_of(Settings(external_url="https://sless.example.org", functions_url=url))

@@ -30,6 +30,9 @@
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- $mistakes = append $mistakes "ingress.host: ingress.enabled needs a host name" -}}
 {{- end -}}
+{{- if and .Values.functions.url (eq (urlParse .Values.functions.url).hostname (urlParse (include "sless.externalUrl" .)).hostname) -}}
+{{- $mistakes = append $mistakes (printf "functions.url: expected another host than that of the console, found %s" .Values.functions.url) -}}
+{{- end -}}
 {{- if eq (include "sless.builderNamespace" .) .Release.Namespace -}}
 {{- $mistakes = append $mistakes (printf "builder.namespace: expected a namespace for builds only, found %s, where sless runs" .Release.Namespace) -}}
 {{- end -}}

@@ -43,6 +43,7 @@
   "outbound_allow" $values.outboundAllow
   "pod_namespace" .Release.Namespace
   "builder_namespace" (include "sless.builderNamespace" .)
+  "functions_url" $values.functions.url
   "image_build" $values.functions.imageBuild
   "runtime_image_python311" $values.runtimeImages.python311
   "runtime_image_nodejs20" $values.runtimeImages.nodejs20

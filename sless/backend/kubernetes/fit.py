@@ -60,7 +60,7 @@ def image_of(settings: Settings, runtime: str) -> str:
 
 
 def _ingress_of(settings: Settings) -> IngressFit | None:
-    if not settings.ingress_host or settings.external_url:
+    if not settings.ingress_host or settings.external_url or settings.functions_url:
         return None
     url = urlsplit(settings.internal_url or f"http://sless.{settings.pod_namespace}.svc:{settings.port}")
     return IngressFit(

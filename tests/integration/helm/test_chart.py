@@ -238,7 +238,10 @@ def test_the_ingress_allows_long_calls_and_large_bodies(rendered):
     assert annotations[prefix + "body-size"] == "64m"
     assert annotations[prefix + "buffering"] == annotations[prefix + "request-buffering"] == "off"
     assert annotations["cert-manager.io/cluster-issuer"] == "le"
-    assert ingress["spec"]["tls"] == [{"hosts": ["fn.example.net"], "secretName": "tls"}]
+    assert ingress["spec"]["tls"] == [
+        {"hosts": ["fn.example.net"], "secretName": "tls"}, {"hosts": ["*.fns.example.org"], "secretName": "tls"}
+    ]  # fmt: skip
+    assert [rule["host"] for rule in ingress["spec"]["rules"]] == ["fn.example.net", "*.fns.example.org"]
 
 
 def test_urls(rendered):
@@ -324,6 +327,8 @@ BROKEN = {
     "grace": ({"gracefulTimeoutSec": 2}, r"gracefulTimeoutSec"),
     "unknown mode": ({"auth": {"mode": "none"}}, r"auth.mode"),
     "short secret": ({"auth": {"jwtSecret": "short"}}, r"auth\.jwtSecret: expected at least 32 bytes, found 5"),
+    "functions on the console's host": (
+        {"externalUrl": "https://x.org", "functions": {"url": "https://x.org:8443"}}, r"functions\.url: expected another host"),
     "encryption key": ({"encryption": {"keys": "c2hvcnQ="}}, r"encryption\.keys: expected 32 bytes .* found 8 characters"),
     "jwks without a URL": ({"auth": {"mode": "jwks"}}, r"auth\.jwksUrl"),
     "public key without a key": ({"auth": {"mode": "public-key"}}, r"auth\.publicKey"),

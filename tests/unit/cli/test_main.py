@@ -12,7 +12,8 @@ import pytest
 
 from sless._version import __version__
 from sless.cli.main import COMMANDS, HOMES, group
-from sless.config import OLDER_NAMES, Settings, unread_names
+from sless.cli.older_settings import OLDER_NAMES, unread_names
+from sless.config import Settings
 from tests.services.command_line import run_command
 from tests.unit.cli.contract_server import TOKEN
 
