@@ -13,12 +13,41 @@ const httpTime = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 // Set by the runtime itself, or specific to the connection with sless.
 var ownHeaders = map[string]bool{
-	"connection": true, "content-length": true, "keep-alive": true, "proxy-authenticate": true, "proxy-connection": true, "te": true,
+	"content-length": true, "keep-alive": true, "proxy-authenticate": true, "proxy-connection": true, "te": true,
 	"trailer": true, "transfer-encoding": true, "upgrade": true,
 }
 
 // takeHeaders sets the headers, multiValueHeaders and cookies of a result, sorted by name. Errors: badResult.
 func (a *answer) takeHeaders(fields map[string]any) error {
+	if err := a.takeAllHeaders(fields); err != nil {
+		return err
+	}
+	if a.has("connection") {
+		a.dropConnection()
+	}
+	return nil
+}
+
+// dropConnection removes Connection and the headers that it names: they are for this connection only (RFC 9110, 7.6.1).
+func (a *answer) dropConnection() {
+	dropped := map[string]bool{"connection": true}
+	for _, field := range a.headers {
+		if strings.EqualFold(field.name, "connection") {
+			for _, name := range strings.Split(field.value, ",") {
+				dropped[strings.ToLower(strings.TrimSpace(name))] = true
+			}
+		}
+	}
+	kept := a.headers[:0]
+	for _, field := range a.headers {
+		if !dropped[strings.ToLower(field.name)] {
+			kept = append(kept, field)
+		}
+	}
+	a.headers = kept
+}
+
+func (a *answer) takeAllHeaders(fields map[string]any) error {
 	multi, err := entriesOf(fields, "multiValueHeaders")
 	if err != nil {
 		return err

@@ -546,6 +546,7 @@ RESULTS = [
             "Transfer-Encoding": None,
             "Content-Length": "2",
             "X-Kept": "1",
+            "X-Named": None,
         },
     ),
     result_case("redirect", status=302, content=b"", headers_out={"Location": "/elsewhere?a=b"}),

@@ -10,7 +10,7 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 // Set by the runtime itself, or specific to the connection with sless.
 const OWN_HEADERS = new Set([
-  'connection', 'content-length', 'keep-alive', 'proxy-authenticate', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade',
+  'content-length', 'keep-alive', 'proxy-authenticate', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade',
 ]);
 
 const NO_BODY = Buffer.alloc(0);
@@ -97,7 +97,16 @@ function headersOf(result) {
     if (!Array.isArray(cookies)) throw new BadResult(`cookies must be an array, not ${shown(cookies)}`);
     addHeader(headers, 'Set-Cookie', cookies);
   }
-  return headers;
+  return hasHeader(headers, 'connection') ? keptHeadersOf(headers) : headers;
+}
+
+/** The raw list without Connection and the headers that it names: they are for this connection only (RFC 9110, 7.6.1). */
+function keptHeadersOf(headers) {
+  const dropped = new Set(['connection']);
+  for (let index = 0; index < headers.length; index += 2) {
+    if (headers[index].toLowerCase() === 'connection') headers[index + 1].split(',').forEach((name) => dropped.add(name.trim().toLowerCase()));
+  }
+  return headers.filter((_, index) => !dropped.has(headers[index - (index % 2)].toLowerCase()));
 }
 
 function addHeader(headers, name, value) {

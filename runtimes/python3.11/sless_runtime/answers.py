@@ -12,7 +12,6 @@ STATUS_WITHOUT_BODY = (204, 304)
 
 DROPPED_HEADERS = frozenset(
     [
-        "connection",
         "content-length",
         "keep-alive",
         "proxy-authenticate",
@@ -66,7 +65,7 @@ def answer_of(result):
 
 def tuple_answer_of(result):
     body, status, *headers = result
-    answer = Answer(status_of(status, "status of the tuple"), headers=header_list(*headers) if headers and headers[0] is not None else ())
+    answer = Answer(status_of(status, "status of the tuple"), headers=kept(header_list(*headers)) if headers and headers[0] is not None else ())
     return filled(answer, body, "body")
 
 
@@ -77,7 +76,7 @@ def status_answer_of(result):
         names = {name.lower() for name in result["multiValueHeaders"]}
         headers = [*(pair for pair in headers if pair[0].lower() not in names), *multi]
     headers += header_list({"Set-Cookie": list(cookies_of(result.get("cookies")))}, "cookies")
-    answer = Answer(status_of(result["statusCode"], "statusCode"), headers=headers)
+    answer = Answer(status_of(result["statusCode"], "statusCode"), headers=kept(headers))
     body = result.get("body")
     if result.get("isBase64Encoded") is True and body is not None:
         answer.body, answer.content_type = decode_base64(body), BINARY_TYPE
@@ -121,8 +120,15 @@ def status_of(status, name):
     return int(status)
 
 
+def kept(pairs):
+    """The pairs without `Connection` and the headers that it names: they are for this connection only (RFC 9110, 7.6.1)."""
+    named = {token.strip().lower() for name, value in pairs if name.lower() == "connection" for token in value.split(",")}
+    return [pair for pair in pairs if pair[0].lower() not in named and pair[0].lower() != "connection"] if named else pairs
+
+
 def header_list(headers, name="headers"):
-    """(name, value) pairs of a dict whose values are scalars or lists, without the headers that the runtime sets itself."""
+    """(name, value) pairs of a dict whose values are scalars or lists, without the headers that the runtime sets itself; see `kept` for
+    `Connection`."""
     if not isinstance(headers, dict):
         raise BadResult(f"{name}: expected an object of header names and values, found {type(headers).__name__}")
     pairs = []

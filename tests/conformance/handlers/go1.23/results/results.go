@@ -97,8 +97,8 @@ var forms = map[string]func() any{
 	"hop_headers": func() any {
 		return answer(200, "ok", object{"headers": map[string]string{
 			"X-Sless-Error": "forged", "x-sless-fault": "forged", "Keep-Alive": "timeout=1", "Transfer-Encoding": "gzip",
-			"Content-Length": "999", "Connection": "X-Kept", "X-Kept": "1",
-		}})
+			"Content-Length": "999", "Connection": "close, X-named", "X-Kept": "1",
+		}, "multiValueHeaders": object{"x-Named": []string{"1"}}})
 	},
 	"redirect":           func() any { return object{"statusCode": 302, "headers": object{"Location": "/elsewhere?a=b"}} },
 	"status_too_high":    func() any { return answer(600, nil) },
