@@ -142,6 +142,7 @@ class InstanceGroup:
             endpoints=tuple(self._endpoints(rolled_out=self.desired is not None and not missing)),
             message=self.message if missing else "",
             failing=bool(missing and self.message and backing_off),
+            wanted=self.desired.generation if self.desired else 0,
         )
 
 

@@ -116,6 +116,8 @@ class Observed:
     message: str = ""
     failing: bool = False
     """An instance crashed or failed to start and is in back-off (ObservedDeployment.failing)."""
+    wanted: int = 0
+    """The generation that `message` and `failing` are about; of an older one they say nothing about now."""
     observed_at: datetime | None = None
 
 

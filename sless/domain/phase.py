@@ -96,12 +96,14 @@ def _unserved_phase(version: Version) -> tuple[Phase, str]:
 def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Phase, str]:
     observed = workload.observed
     current = observed.generation == workload.generation and observed.version == active.number
-    if observed.failing and not (current and observed.ready_instances > 0):
-        return Phase.FAILED, observed.message or "instances exit right after they start"
+    # After a change, what was observed before says nothing about the new state.
+    told = observed.message if current or observed.wanted == workload.generation else ""
+    if observed.failing and observed.wanted == workload.generation and not (current and observed.ready_instances > 0):
+        return Phase.FAILED, told or "instances exit right after they start"
     # A function without a trigger is "current" without any instance.
     if not current or observed.ready_instances == 0:
-        return Phase.DEPLOYING, observed.message or f"instances of version {active.number} are starting"
-    return Phase.READY, note or observed.message
+        return Phase.DEPLOYING, told or f"instances of version {active.number} are starting"
+    return Phase.READY, note or told
 
 
 def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:

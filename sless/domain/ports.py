@@ -52,13 +52,15 @@ class Deployment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDeployment:
     """`generation` is the newest one for which all replicas are ready (0: none yet). `message` says why instances are missing ("" if none
-    are). `failing`: an instance crashed or failed to start and is in back-off."""
+    are). `failing`: an instance crashed or failed to start and is in back-off. `wanted` is the generation that the backend is to run, and
+    that `message` and `failing` are about."""
 
     workload_id: str
     generation: int
     endpoints: tuple[Endpoint, ...]
     message: str = ""
     failing: bool = False
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ def _start_failure_of(
     if active is None or not keeps_instances(workload.kind, triggers) or any(not item.draining for item in endpoints):
         return None
     started = observed.generation == workload.generation and observed.version == active.number
-    if started or not observed.failing or not observed.message:
+    if started or observed.wanted != workload.generation or not observed.failing or not observed.message:
         return None
     return Code.NO_INSTANCES, f'{workload.kind} "{workload.name}" has no instances: {observed.message}'
 

@@ -106,6 +106,7 @@ def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDep
         ready_instances=len(current),
         message=seen.message,
         failing=seen.failing,
+        wanted=seen.wanted,
     )
 
 

@@ -43,7 +43,13 @@ class SnapshotReader:
 def _marks(conn: Connection) -> dict[str, Mark]:
     """By workload id. A generation covers spec and active version, or a whole trigger; endpoints are compared by their whole row."""
     columns = workloads.c
-    observed = (columns.observed_generation, columns.observed_version, columns.observed_failing, columns.observed_message)
+    observed = (
+        columns.observed_generation,
+        columns.observed_version,
+        columns.observed_failing,
+        columns.observed_message,
+        columns.observed_wanted,
+    )
     suspended = (columns.suspended, columns.tenant_suspended)
     query = select(columns.id, columns.namespace, columns.name, columns.generation, columns.deleted_at.is_(None), *suspended, *observed)
     states: dict[str, Mark] = {}

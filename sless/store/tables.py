@@ -72,6 +72,7 @@ workloads = Table(
     Column("observed_ready", Integer, nullable=False, server_default="0"),
     Column("observed_message", UserText, nullable=False, server_default=""),
     Column("observed_failing", Boolean, nullable=False, server_default=text("false")),
+    Column("observed_wanted", Integer, nullable=False, server_default="0"),
     Column("observed_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),

@@ -231,6 +231,7 @@ def workload_of(row: RowMapping) -> Workload:
             ready_instances=row["observed_ready"],
             message=row["observed_message"],
             failing=row["observed_failing"],
+            wanted=row["observed_wanted"],
             observed_at=row["observed_at"],
         ),
         created_at=row["created_at"],
@@ -263,6 +264,7 @@ def _observed_values(observed: Observed) -> dict[str, Any]:
         "observed_ready": observed.ready_instances,
         "observed_message": observed.message,
         "observed_failing": observed.failing,
+        "observed_wanted": observed.wanted,
         "observed_at": observed.observed_at,
     }
 

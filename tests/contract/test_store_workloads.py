@@ -158,7 +158,9 @@ class TestSpec:
 
 
 class TestObserved:
-    SEEN = Observed(generation=1, version=2, ready_instances=3, message="1 of 4 instances is missing", failing=True, observed_at=AT)
+    SEEN = Observed(
+        generation=1, version=2, ready_instances=3, message="1 of 4 instances is missing", failing=True, wanted=4, observed_at=AT
+    )
 
     def test_observed_state_is_stored(self, store, workload):
         before = store.routes.revision()

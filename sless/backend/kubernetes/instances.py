@@ -120,6 +120,8 @@ class Instances:
     _reached: dict[str, int] = field(default_factory=dict)
     _tried: dict[str, str] = field(default_factory=dict)
     """Hash of the desired Deployment last passed to the writer, by workload."""
+    _wanted: dict[str, int] = field(default_factory=dict)
+    """Generation of that Deployment."""
     _known: set[str] = field(default_factory=set)
     _loose_since: dict[str, float] = field(default_factory=dict)
     """When each object that nothing needs was first found so, by key: monotonic seconds."""
@@ -134,6 +136,7 @@ class Instances:
         if self._tried.get(workload_id) != stamp_of(wanted.deployment):
             # Differs from the one that was refused.
             self._tried[workload_id] = stamp_of(wanted.deployment)
+            self._wanted[workload_id] = desired.generation
             self.writer.drop(workload_id)
         self.writer.put(workload_id, lambda: self._write(desired, wanted))
 
@@ -165,7 +168,8 @@ class Instances:
         seen = {}
         for workload_id in view.deployments.keys() | view.pods.keys() | failures.keys():
             deployment = view.deployments.get(workload_id)
-            memory = Memory(reached=self._reach(workload_id, deployment), tails=self.tails, failure=failures.get(workload_id, ""))
+            refused, failure = self._wanted.get(workload_id, 0), failures.get(workload_id, "")
+            memory = Memory(reached=self._reach(workload_id, deployment), refused=refused, tails=self.tails, failure=failure)
             found = observed_deployment(workload_id, deployment, view.pods.get(workload_id, []), memory, now)
             if found is not None:
                 seen[workload_id] = found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sless.backend.kubernetes.manifests import NEEDS, TEMPLATE
+from sless.backend.kubernetes.manifests import ENV_HASH, NEEDS, TEMPLATE
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
 from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
@@ -31,9 +31,10 @@ FindStamp = Callable[[str], str | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """State of a workload that the lists do not show. `reached`: the newest generation that became ready; `tails`: last log lines of ended
-    containers, by instance id; `failure`: why the last write was refused."""
+    containers, by instance id; `failure`: why the last write was refused, which was of generation `refused`."""
 
     reached: int = 0
+    refused: int = 0
     tails: Mapping[str, tuple[str, ...]]
     failure: str = ""
 
@@ -46,13 +47,15 @@ def observed_deployment(
         return None
     living = deployment is not None and not deployment["metadata"].get("deletionTimestamp")
     endpoints = tuple(sorted(filter(None, map(endpoint_of, pods)), key=lambda one: (one.created_at, one.id)))
-    trouble = _worst(deployment, pods, memory, now) if living or memory.failure else None
+    current = [pod for pod in pods if deployment is None or is_current(pod, deployment)]
+    trouble = _worst(deployment, current, memory, now) if living or memory.failure else None
     return ObservedDeployment(
         workload_id=workload_id,
         generation=memory.reached if living else 0,
         endpoints=endpoints,
-        message=_message_of(trouble, pods, memory) if trouble else "",
+        message=_message_of(trouble, current, memory) if trouble else "",
         failing=trouble is not None,
+        wanted=memory.refused if memory.failure or deployment is None else generation_of(deployment),
     )
 
 
@@ -84,6 +87,17 @@ def replaced_pods(deployment: Json | None, pods: list[Json]) -> list[Json]:
         return stuck
     serving = [pod for pod in pods if not is_stuck(pod) and (endpoint := endpoint_of(pod)) is not None and not endpoint.draining]
     return stuck if len(serving) >= int(deployment["spec"].get("replicas", 1)) else []
+
+
+def is_current(pod: Json, deployment: Json) -> bool:
+    """Whether the pod was made from the Deployment's template as it is now, and not from an earlier one."""
+    template = deployment["spec"].get("template")
+    if template is None:
+        return True
+    marks = [(item["metadata"].get("annotations") or {}, item["metadata"].get("labels") or {}) for item in (pod, template)]
+    (annotations, labels), (wanted, wanted_labels) = marks
+    same = annotations.get(ENV_HASH) == wanted.get(ENV_HASH) and labels.get(VERSION) == wanted_labels.get(VERSION)
+    return same and memory_mb_of(pod) == memory_mb_of(template)
 
 
 def is_stuck(pod: Json) -> bool:

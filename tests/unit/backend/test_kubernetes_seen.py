@@ -9,7 +9,7 @@ from sless.backend.kubernetes.run_seen import run_state_of
 from sless.backend.kubernetes.seen import Memory, ended_instances_of, endpoint_of, is_rolled_out, observed_deployment, replaced_pods
 from sless.domain.model import CallStatus
 from sless.kube.errors import Conflict, KubeError, Refused, Unavailable, error_of, plain
-from sless.kube.names import ROLE, ROLE_STUCK, VERSION, WORKLOAD
+from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
 from sless.kube.pod_state import trouble_of_pod
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -99,9 +99,21 @@ def test_a_crash_is_reported_with_its_last_lines():
     assert (seen.failing, seen.message) == (True, "function exited with code 3\na\nb")
 
 
+def test_pods_of_an_older_template_say_nothing_about_the_new_one():
+    template = {"metadata": {"labels": {VERSION: "4"}}, "spec": pod()["spec"]}
+    changed = deployment()
+    changed["spec"]["template"] = template
+    changed["metadata"]["annotations"][GENERATION] = "9"
+    memory = Memory(tails={"u1-0": ("a",)})
+    seen = observed_deployment("w", changed, [pod(CRASHED)], memory, NOW)
+    assert (seen.failing, seen.message, seen.wanted) == (False, "", 9)
+    template["metadata"]["labels"][VERSION] = "3"
+    assert observed_deployment("w", changed, [pod(CRASHED)], memory, NOW).failing
+
+
 def test_a_refusal_is_shown_without_a_deployment():
-    seen = observed_deployment("w", None, [], Memory(tails={}, failure="no"), NOW)
-    assert (seen.generation, seen.endpoints, seen.message, seen.failing) == (0, (), "no", True)
+    seen = observed_deployment("w", None, [], Memory(tails={}, failure="no", refused=3), NOW)
+    assert (seen.generation, seen.endpoints, seen.message, seen.failing, seen.wanted) == (0, (), "no", True, 3)
     assert observed_deployment("w", None, [], Memory(tails={}), NOW) is None
 
 

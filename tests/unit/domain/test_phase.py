@@ -93,15 +93,17 @@ class TestInstances:
             (replace(UP, version=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
             # Until now it had no trigger, so it was up to date without instances.
             (replace(UP, ready_instances=0), (Phase.DEPLOYING, "instances of version 1 are starting")),
-            (Observed(message="0 of 2 are up"), (Phase.DEPLOYING, "0 of 2 are up")),
+            (Observed(message="0 of 2 are up", wanted=3), (Phase.DEPLOYING, "0 of 2 are up")),
             (replace(UP, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
-            (Observed(failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),
-            (Observed(failing=True), (Phase.FAILED, "instances exit right after they start")),
+            (Observed(failing=True, message="exit code 3", wanted=3), (Phase.FAILED, "exit code 3")),
+            (Observed(failing=True, wanted=3), (Phase.FAILED, "instances exit right after they start")),
             # The old generation serves; the new one cannot start.
-            (replace(UP, generation=2, failing=True, message="exit code 3"), (Phase.FAILED, "exit code 3")),
+            (replace(UP, generation=2, failing=True, message="exit code 3", wanted=3), (Phase.FAILED, "exit code 3")),
+            # What failed was the state before the last change.
+            (Observed(failing=True, message="exit code 3", wanted=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
             # One of several crashed; the others serve.
             (replace(UP, failing=True, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
-            (replace(UP, failing=True, ready_instances=0, message="out of memory"), (Phase.FAILED, "out of memory")),
+            (replace(UP, failing=True, ready_instances=0, message="out of memory", wanted=3), (Phase.FAILED, "out of memory")),
         ],
     )
     def test_phase(self, observed, expected):

@@ -121,7 +121,7 @@ class TestBlocked:
         assert blocked(make_workload(spec={"replicas": 0})) is None
 
     def test_instances_that_do_not_start(self):
-        failing = Observed(generation=0, version=None, ready_instances=0, message="function exited with code 3", failing=True)
+        failing = Observed(generation=0, version=None, ready_instances=0, message="function exited with code 3", failing=True, wanted=1)
         expected = (Code.NO_INSTANCES, 'function "hello" has no instances: function exited with code 3')
         assert blocked(make_workload(observed=failing), triggers=[HTTP]) == expected
 
@@ -129,14 +129,15 @@ class TestBlocked:
         ("observed", "endpoints"),
         [
             ({"generation": 0, "version": None, "failing": False}, ()),
+            ({"generation": 0, "version": None, "wanted": 0}, ()),
             ({"generation": 0, "version": None, "message": ""}, ()),
             ({"generation": 1, "version": 1}, ()),
             ({"generation": 0, "version": None}, (make_endpoint(version=0),)),
         ],
-        ids=["starting", "for an unknown reason", "ended after it served", "an older version serves"],
+        ids=["starting", "an older generation failed", "for an unknown reason", "ended after it served", "an older version serves"],
     )
     def test_calls_wait_for_starting_instances(self, observed, endpoints):
-        values = {"ready_instances": 0, "message": "function exited with code 3", "failing": True} | observed
+        values = {"ready_instances": 0, "message": "function exited with code 3", "failing": True, "wanted": 1} | observed
         workload = make_workload(observed=Observed(**values), generation=1)
         assert blocked(workload, triggers=[HTTP], endpoints=endpoints) is None
 
