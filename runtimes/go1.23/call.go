@@ -37,12 +37,13 @@ const (
 // call is one call of the handler.
 type call struct {
 	*request
-	ctx    context.Context
-	cancel context.CancelFunc
-	scope  *early.Scope
-	state  atomicState
-	gone   func() bool // whether the caller has left
-	close  func()      // aborts the caller's connection
+	ctx       context.Context
+	cancel    context.CancelFunc
+	scope     *early.Scope
+	state     atomicState
+	streaming atomic.Bool // the handler has returned a stream
+	gone      func() bool // whether the caller has left
+	close     func()      // aborts the caller's connection
 }
 
 type atomicState struct{ value int32 }

@@ -18,6 +18,7 @@ type calls struct {
 	concurrency int
 	running     map[*call]struct{}
 	overdue     map[*call]struct{}
+	abandoned   map[*call]struct{} // streams whose caller has left; a Read or an iterator may wait for ever
 	waiting     []*waiter
 	sweeping    bool
 }
@@ -28,7 +29,7 @@ type waiter struct {
 }
 
 func newCalls(concurrency int) *calls {
-	return &calls{concurrency: concurrency, running: map[*call]struct{}{}, overdue: map[*call]struct{}{}}
+	return &calls{concurrency: concurrency, running: map[*call]struct{}{}, overdue: map[*call]struct{}{}, abandoned: map[*call]struct{}{}}
 }
 
 // admit waits until the call may run; false when its deadline passes or its caller leaves first.
@@ -73,6 +74,7 @@ func (c *calls) done(one *call) {
 func (c *calls) leave(one *call) {
 	delete(c.running, one)
 	delete(c.overdue, one)
+	delete(c.abandoned, one)
 	for len(c.waiting) > 0 && len(c.running) < c.concurrency {
 		next := c.waiting[0]
 		c.waiting = c.waiting[1:]
@@ -84,7 +86,7 @@ func (c *calls) leave(one *call) {
 func (c *calls) counts() (active, overdue int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.running) + len(c.overdue), len(c.overdue)
+	return len(c.running) + len(c.overdue) + len(c.abandoned), len(c.overdue)
 }
 
 // sweep ends calls whose caller has left or whose deadline has passed, until no calls are left. One goroutine serves all calls,
@@ -125,6 +127,9 @@ func (c *calls) look(now time.Time) bool {
 func (c *calls) lookAt(one *call, now time.Time) {
 	if one.gone() {
 		one.cancel()
+		if one.streaming.Load() {
+			c.abandon(one)
+		}
 	}
 	if one.deadline.IsZero() || now.Before(one.deadline) {
 		return
@@ -138,5 +143,15 @@ func (c *calls) lookAt(one *call, now time.Time) {
 		// The handler cannot be stopped; its slot is freed, so that the process can still serve.
 		c.leave(one)
 		c.overdue[one] = struct{}{}
+	}
+}
+
+// abandon frees the slot of a stream that nobody reads.
+func (c *calls) abandon(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, runs := c.running[one]; runs {
+		c.leave(one)
+		c.abandoned[one] = struct{}{}
 	}
 }

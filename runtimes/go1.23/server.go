@@ -132,6 +132,7 @@ func (s *server) call(req *request, reply *responder) {
 	}()
 	made := one.run(s.invoke)
 	if made.stream != nil {
+		one.streaming.Store(true)
 		one.sendStream(made, reply, finish)
 	} else {
 		one.deliver(made, reply, finish)

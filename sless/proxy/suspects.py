@@ -1,10 +1,11 @@
 """Instances on which a call timed out: they get no other call until they answer a health check.
 
 If only the call is slow, the runtime answers within milliseconds. An instance that is stopped, or whose only thread spins, does not
-answer: new calls wait for it or its replacement, instead of timing out one after another.
+answer, and one whose event loop is blocked says so: new calls wait for it or its replacement, instead of timing out one after another.
 """
 
 import asyncio
+import json
 
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.fetch import control
@@ -42,9 +43,19 @@ class Suspects:
         address = instance.endpoint.address
         while not instance.gone:
             try:
-                await control(address, "/_sless/health", sweep=self._sweep, timeout_sec=_ANSWER_SEC, max_bytes=_MAX_BYTES)
+                health = await control(address, "/_sless/health", sweep=self._sweep, timeout_sec=_ANSWER_SEC, max_bytes=_MAX_BYTES)
             except (OSError, BrokenOff, OverTime):
-                await asyncio.sleep(_PAUSE_SEC)
-            else:
+                health = b""
+            if health and not _is_blocked(health):
                 live.trust(instance)
                 return
+            await asyncio.sleep(_PAUSE_SEC)
+
+
+def _is_blocked(health: bytes) -> bool:
+    """Whether the runtime says that it cannot run further calls; an answer that is not its own says nothing."""
+    try:
+        found = json.loads(health)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("blocked") is True

@@ -340,6 +340,29 @@ def test_client_that_leaves_closes_a_stream(runtime: str, handler: str, gate: Pa
         wait_active(process, 0)
 
 
+def test_stream_that_nobody_reads_frees_its_slot(runtime: str, gate: Path, tmp_path: Path) -> None:
+    """The handler waits for its gate, which stays closed."""
+    with running(runtime, "waits.gated", {"SLESS_CONCURRENCY": "1"}) as process:
+        with process.connect() as connection:
+            connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "60000")))
+            assert connection.read_head()[0] == 200
+            assert connection.read_chunk() == b"first"
+        (tmp_path / "open").touch()
+        assert process.call_json({"gate": str(tmp_path / "open")}).text_body() == "firstsecond"
+        gate.touch()
+        wait_active(process, 0)
+
+
+@PYTHON_ONLY
+def test_blocked_event_loop_shows_in_the_health(runtime: str, gate: Path) -> None:
+    with running(runtime, "waits.hold_loop") as process:
+        first = Background(process, {"gate": str(gate), "name": "first"})
+        wait_until(lambda: process.health().get("blocked") is True, "the loop to be blocked")
+        gate.touch()
+        first.result()
+        assert "blocked" not in process.health()
+
+
 @PYTHON_ONLY
 def test_head_does_not_leave_a_stream_behind(runtime: str, gate: Path) -> None:
     with running(runtime, "waits.gated_async") as process:

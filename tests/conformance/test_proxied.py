@@ -16,6 +16,7 @@ from sless.domain.model import CallStatus, Invocation
 from tests.conformance.cases import BINARY, JSON_TYPE, THROUGH, Way
 from tests.conformance.harness import RUNTIMES, Answer, Connection, require_runtime, running, wait_until
 from tests.conformance.proxied import FnPath, Fronts
+from tests.proxykit.fakes import NAMESPACE
 from tests.proxykit.server import until
 
 pytestmark = pytest.mark.timeout(300)  # the first program compiles Go's standard library
@@ -241,3 +242,18 @@ def test_call_over_its_time_is_a_504_and_does_not_affect_others(fronts: Fronts, 
         assert record_of(fn, 2).status is CallStatus.TIMEOUT
         gate.touch()
         assert call(fn, gated(gate, "b")).json() == {"name": "b"}
+
+
+def test_no_call_goes_to_an_instance_with_a_blocked_event_loop(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
+    if runtime != "python3.11":
+        pytest.skip("only Python has an event loop beside the thread that answers health checks")
+    with running(runtime, "waits.hold_loop") as process:
+        fn = fronts.path_to(way, process, timeout_sec=1)
+        assert call(fn, b'{"name": "a"}').json() == {"name": "a"}  # leaves a connection to the instance: the fast path needs one
+        assert call(fn, gated(gate)).status == 504
+        with fn.connect() as connection:
+            connection.send(fn.request("POST", "/", [JSON_TYPE], b'{"name": "b"}'))
+            live = fn.front.plane.routes.find(NAMESPACE, fn.name)
+            wait_until(lambda: live is not None and live.waiting == 1, "the call to wait")
+            gate.touch()
+            assert connection.read_answer().json() == {"name": "b"}

@@ -76,8 +76,7 @@ export async function sendStream(call, answer) {
     source = sourceOf(answer.stream, logError);
     responder.onClose(() => {
       source.stop();
-      // A generator is stopped only after its pending wait, which may never end; no deadline applies once an answer has begun.
-      if (call.begun) call.finish();
+      call.finish(); // a generator is stopped only after its pending wait, which may never end
     });
     await sendAll(call, answer, source);
   } catch (error) {

@@ -7,13 +7,13 @@ The task sends (kind, value) pairs to the thread through a queue; each chunk wai
 
 import threading
 from _queue import SimpleQueue
-from _socket import MSG_DONTWAIT, MSG_PEEK
-from _socket import socket as raw_socket
 
 from .answers import answer_of
+from .calls import client_left
 from .own import standard
 
 asyncio = standard("asyncio")
+BLOCKED_SEC = 0.1
 WATCH_AFTER_SEC = 0.05
 """Most calls end sooner, so the kernel is not asked whether the client has left."""
 
@@ -35,6 +35,12 @@ class LoopThread:
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self._run, name="event-loop", daemon=True).start()
 
+    def is_blocked(self):
+        """Whether the loop runs nothing for BLOCKED_SEC: a coroutine computes or waits without `await`."""
+        ran = threading.Event()
+        self.loop.call_soon_threadsafe(ran.set)
+        return not ran.wait(BLOCKED_SEC)
+
     def _run(self):
         asyncio.set_event_loop(self.loop)
         while True:
@@ -53,6 +59,11 @@ def the_loop():
         if not _threads:
             _threads.append(LoopThread())
         return _threads[0].loop
+
+
+def is_blocked():
+    """Whether coroutines of further calls would wait for one that blocks the event loop."""
+    return bool(_threads) and _threads[0].is_blocked()
 
 
 def main_loop():
@@ -221,19 +232,6 @@ class AsyncRun:
             self._abandon()
         else:
             self._unwatch()  # a pipelined request hides the end of the stream
-
-
-def client_left(descriptor):
-    """Whether the other end has closed; False when it has sent more data."""
-    sock = raw_socket(fileno=descriptor)
-    try:
-        return sock.recv(1, MSG_PEEK | MSG_DONTWAIT) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    finally:
-        sock.detach()
 
 
 def run_async(result, call, descriptor):

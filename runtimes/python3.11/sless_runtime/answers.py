@@ -65,7 +65,8 @@ def answer_of(result):
 
 def tuple_answer_of(result):
     body, status, *headers = result
-    answer = Answer(status_of(status, "status of the tuple"), headers=kept(header_list(*headers)) if headers and headers[0] is not None else ())
+    pairs = kept(header_list(*headers)) if headers and headers[0] is not None else ()
+    answer = Answer(status_of(status, "status of the tuple"), headers=pairs)
     return filled(answer, body, "body")
 
 

@@ -2,6 +2,8 @@
 
 import os
 from _contextvars import ContextVar
+from _socket import MSG_DONTWAIT, MSG_PEEK
+from _socket import socket as raw_socket
 from _thread import allocate_lock
 from collections import deque
 from itertools import count
@@ -12,15 +14,20 @@ UNLIMITED_MS = 2**53 - 1
 """Result of `remaining_ms()` without a deadline: the largest integer that JavaScript represents exactly."""
 
 
+STREAM_LOOK_SEC = 0.05
+
 ID_START = os.urandom(8).hex()
 id_numbers = count()
 """An id for a request without one, sent by hand rather than by sless."""
 
 
 class Call:
-    """`deadline` is in seconds of `monotonic()`, or None; `partial_lines` holds printed text that has no newline yet."""
+    """`deadline` is in seconds of `monotonic()`, or None; `partial_lines` holds printed text that has no newline yet; `stream_to` is the
+    client's descriptor while an iterator is being sent to it."""
 
-    __slots__ = ("deadline", "finished", "id", "log_bytes", "log_closed", "partial_lines", "request_id", "timeout_sec", "trigger")
+    __slots__ = (
+        "deadline", "finished", "id", "log_bytes", "log_closed", "partial_lines", "request_id", "stream_to", "timeout_sec", "trigger"
+    )
 
     def __init__(self, call_id, request_id, trigger, timeout_sec):
         self.id = call_id or request_id or f"{ID_START}{next(id_numbers):016x}"
@@ -32,6 +39,7 @@ class Call:
         self.log_closed = False
         self.partial_lines = None
         self.finished = False
+        self.stream_to = None
 
     def remaining_ms(self):
         """Whole milliseconds until the deadline, at least 0."""
@@ -42,6 +50,13 @@ class Call:
     def is_overdue(self):
         deadline = self.deadline
         return deadline is not None and monotonic() > deadline
+
+    def needs_no_slot(self):
+        """Overdue, or an iterator whose client has left: it may wait for ever, so its slot goes to other calls."""
+        if self.is_overdue():
+            return True
+        descriptor = self.stream_to
+        return descriptor is not None and client_left(descriptor)
 
     def pause_clock(self):
         """Suspend the deadline while a chunk is sent: the client's speed does not count against the handler."""
@@ -54,7 +69,7 @@ class Call:
 
 
 class Slots:
-    """Lets `limit` calls run at once, in order of arrival. Calls past their deadline do not count."""
+    """Lets `limit` calls run at once, in order of arrival. Calls for which nobody waits any more (`Call.needs_no_slot`) do not count."""
 
     def __init__(self, limit):
         self.limit = limit
@@ -87,7 +102,7 @@ class Slots:
         return sum(call.is_overdue() for call in list(self.running))
 
     def _admit(self):
-        while self._waiting and len(self.running) - self.overdue_count() < self.limit:
+        while self._waiting and sum(not call.needs_no_slot() for call in list(self.running)) < self.limit:
             gate, call = self._waiting.popleft()
             self.running[call] = None
             gate.release()
@@ -102,6 +117,22 @@ class Slots:
         return True
 
     def _patience(self, call):
-        """Seconds until the earliest deadline of a running call, when its slot becomes free even if the call does not end."""
+        """Seconds until a slot may become free although no call ends: at the earliest deadline of a running call, or soon while a client
+        may leave its stream."""
+        if any(one.stream_to is not None for one in list(self.running)):
+            return STREAM_LOOK_SEC
         deadlines = [one.deadline for one in (call, *list(self.running)) if one.deadline is not None and not one.is_overdue()]
         return max(0.001, min(deadlines) - monotonic()) if deadlines else 3600.0
+
+
+def client_left(descriptor):
+    """Whether the other end has closed; False when it has sent more data."""
+    sock = raw_socket(fileno=descriptor)
+    try:
+        return sock.recv(1, MSG_PEEK | MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        sock.detach()

@@ -95,6 +95,7 @@ class Connection:
         exchange = self._exchange
         exchange.begin(request)
         if request.header_of("x-sless-control") == "1":
+            self.step_aside()  # a blocked event loop delays the answer
             if self._server.draining:
                 exchange.keep_alive = False
             exchange.send_whole(control.answer(request, self._server))

@@ -1,6 +1,7 @@
 """Answers control requests of sless: health and log lines. They need no slot, so they work while all slots are taken."""
 
 import os
+import sys
 
 from .answers import JSON_TYPE, Answer, json_answer
 from .forms import pairs_of
@@ -18,4 +19,8 @@ def answer(request, server):
 
 
 def health_of(slots):
-    return {"active": len(slots.running), "overdue": slots.overdue_count(), "pid": os.getpid()}
+    health = {"active": len(slots.running), "overdue": slots.overdue_count(), "pid": os.getpid()}
+    loops = sys.modules.get(f"{__package__}.aloop")  # imported with the first coroutine
+    if loops is not None and loops.is_blocked():
+        health["blocked"] = True
+    return health

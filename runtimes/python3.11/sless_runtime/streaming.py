@@ -8,6 +8,7 @@ from .failures import failure_answer, log_traceback
 def send_stream(connection, exchange, answer, call):
     """Send head and chunks. The head waits for the first chunk, because until then a failure can still be a 500."""
     chunks = iter(answer.stream)
+    call.stream_to = connection.descriptor
     try:
         if answer.status in STATUS_WITHOUT_BODY:
             answer.body, answer.stream = b"", None
@@ -29,6 +30,7 @@ def send_stream(connection, exchange, answer, call):
         else:
             exchange.keep_alive = False
     finally:
+        call.stream_to = None
         close_stream(chunks)
 
 

@@ -37,6 +37,13 @@ async def pause(event, context):
     return {"name": event.get("name")}
 
 
+async def hold_loop(event):
+    """Waits for the gate, blocking the event loop."""
+    if event.get("gate"):
+        wait_gate(event["gate"])
+    return {"name": event.get("name")}
+
+
 def block(event):
     """Waits for the gate, blocking its thread."""
     print("started", event.get("name", ""))
