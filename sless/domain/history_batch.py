@@ -24,7 +24,8 @@ PlainLine = tuple[str, int, str, str, int, str, str]
 
 
 class CallEntry(NamedTuple):
-    """One ended call. `version` is None if it reached no instance; `started_at` is in seconds since the epoch."""
+    """One ended call, or one that has begun (`status` running), which gets a row but counts in no sum. `version` is None if it reached no
+    instance; `started_at` is in seconds since the epoch."""
 
     facts: RouteFacts
     id: str
@@ -41,17 +42,18 @@ class CallEntry(NamedTuple):
     error: str | None
     request_bytes: int
     response_bytes: int
+    attempts: int
 
     def invocation(self) -> Invocation:
-        facts = self.facts
+        facts, ended = self.facts, self.status != CallStatus.RUNNING
         return Invocation(
             id=self.id, request_id=self.request_id, namespace=facts.namespace, workload_id=facts.workload_id, kind=Kind(facts.kind),
             name=facts.name, version=self.version, trigger=CallTrigger(self.trigger), method=self.method,
             path=self.path.decode("latin-1"), status=CallStatus(self.status), http_status=self.http_status,
-            duration_ms=round(self.duration_ms, 3), cold=self.cold, attempts=1, error=self.error,
+            duration_ms=round(self.duration_ms, 3) if ended else None, cold=self.cold, attempts=self.attempts, error=self.error,
             request_bytes=self.request_bytes, response_bytes=self.response_bytes,
             started_at=datetime.fromtimestamp(self.started_at, UTC),
-            finished_at=datetime.fromtimestamp(self.started_at + self.duration_ms / 1000, UTC),
+            finished_at=datetime.fromtimestamp(self.started_at + self.duration_ms / 1000, UTC) if ended else None,
         )  # fmt: skip
 
 
@@ -72,6 +74,8 @@ class HistoryBatch:
         found: dict[SumsKey, CallSums] = {}
         merge_into(found, self.sums)
         for call in self.calls:
+            if call.status == CallStatus.RUNNING:
+                continue
             key = (call.facts.workload_id, call.version or 0, int(call.started_at) // 60)
             sums = found.get(key)
             if sums is None:

@@ -90,7 +90,7 @@ class Forwarder:
                 live.release(instance)
                 raise
             instance.calls += 1
-            call.version = instance.endpoint.version
+            call.begin(instance.endpoint.version)
             return instance, connection
 
     async def _wait_for_slot(self, forwarding: Forwarding, deadline: float) -> LiveEndpoint:

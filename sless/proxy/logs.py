@@ -20,7 +20,7 @@ _TICK_SEC = 0.2
 _LINGER_SEC = 3.0
 """How long after its last call an instance is still polled: threads that a call left behind may print."""
 _REST_SEC = 30.0
-_FRESH_SEC = 0.4
+FRESH_SEC = 0.4
 """Maximum age of the lines for a reader."""
 _MOST_AT_ONCE = 8
 _FULL_PAGE = 1000
@@ -73,12 +73,12 @@ class LogPuller:
         source = self._sources.pop(instance.endpoint.id, None) or _LogSource(instance)
         self._begin(self._pull_to_the_end(source))
 
-    async def freshen(self, workload_id: str) -> None:
+    async def freshen(self, workload_id: str, max_age_sec: float = FRESH_SEC) -> None:
         """Polls the instances of a workload now, also without calls: programs may print at any time."""
         now = monotonic()
-        if now - self._fresh_at.get(workload_id, float("-inf")) < _FRESH_SEC:
+        if now - self._fresh_at.get(workload_id, float("-inf")) < max_age_sec:
             return
-        self._fresh_at = {known: at for known, at in self._fresh_at.items() if now - at < _FRESH_SEC} | {workload_id: now}
+        self._fresh_at = {known: at for known, at in self._fresh_at.items() if now - at < FRESH_SEC} | {workload_id: now}
         instances = [instance for instance in self._instances() if instance.endpoint.workload_id == workload_id]
         sources = [self._sources.setdefault(instance.endpoint.id, _LogSource(instance)) for instance in instances]
         await asyncio.gather(*(self._pull(source) for source in sources if now >= source.rest_until))

@@ -38,6 +38,7 @@ class MessageCalls:
             return _unserved(f'{live.route.kind} "{live.route.name}" has no instances yet')
         request = _request_of(call)
         record = _MessageRecord(live.route, request, call)
+        record.recorder = self._recorder
         answer = _MessageCaller(call.body)
         non_retryable = crashed = False
         try:
@@ -82,9 +83,9 @@ class _MessageRequest(Request):
 
 
 class _MessageRecord(CallRecord):
-    """Only a 2xx is a success; a failure on the last attempt is `dead`."""
+    """Only a 2xx is a success; a failure on the last attempt is `dead`. `recorder` gets it when it begins."""
 
-    __slots__ = ("attempts", "last")
+    __slots__ = ("attempts", "last", "recorder")
 
     def __init__(self, route: Route, request: Request, call: MessageCall) -> None:
         super().__init__(route, CallTrigger.EVENT, request)
@@ -92,6 +93,13 @@ class _MessageRecord(CallRecord):
         self.method, self.path = "", b""
         self.attempts = call.attempt
         self.last = call.last
+        self.recorder: Recorder | None = None
+
+    def begin(self, version: int) -> None:
+        """Messages may take long, so they are shown from the start."""
+        super().begin(version)
+        if self.recorder is not None:
+            self.recorder.add(self, CallStatus.RUNNING)
 
     def finish(self, status: CallStatus, error: str | None = None) -> None:
         failed = status in (CallStatus.FAILED, CallStatus.TIMEOUT)

@@ -22,7 +22,7 @@ from sless.proxy.invoke import Invocations, InvokeParts
 from sless.proxy.invoker import LoopInvoker
 from sless.proxy.large_event import EventReader
 from sless.proxy.live_endpoint import LiveEndpoint
-from sless.proxy.logs import LogPuller
+from sless.proxy.logs import FRESH_SEC, LogPuller
 from sless.proxy.messages import MessageCalls
 from sless.proxy.oneoff import OneOffRunner, RunBackend
 from sless.proxy.recorder import MakeLink, Recorder
@@ -108,12 +108,13 @@ class DataPlane:
         await asyncio.to_thread(self.oneoff.close)
         await asyncio.to_thread(self.recorder.stop)
 
-    def freshen_logs(self, workload_id: str) -> None:
-        """From any other thread: fetches the newest log lines of a workload into the history, if its instances answer soon."""
+    def freshen_logs(self, workload_id: str, max_age_sec: float = FRESH_SEC) -> None:
+        """From any other thread: fetches log lines of a workload into the history unless that was done `max_age_sec` ago or later, if its
+        instances answer soon."""
         if self.logs is None or self.loop is None or not self.loop.is_running():
             return
         with contextlib.suppress(TimeoutError, CancelledError):
-            asyncio.run_coroutine_threadsafe(self.logs.freshen(workload_id), self.loop).result(FRESH_LOGS_SEC)
+            asyncio.run_coroutine_threadsafe(self.logs.freshen(workload_id, max_age_sec), self.loop).result(FRESH_LOGS_SEC)
         self.recorder.flush(FRESH_LOGS_SEC)
 
     def _draining(self, instance: LiveEndpoint) -> None:

@@ -102,15 +102,16 @@ class Recorder:
             self._thread.join()
         self._report_lost()
 
-    def add(self, call: CallRecord) -> None:
-        status = (call.status or CallStatus.FAILED).value
+    def add(self, call: CallRecord, status: CallStatus | None = None) -> None:
+        """`status` RUNNING: the call has begun and will be added again; only calls that take a queue's message are."""
+        shown = (status or call.status or CallStatus.FAILED).value
         with self._lock:
             known = self._route_index.get(id(call.route))
             self._calls.append(
                 (
                     known[0] if known is not None else self._index_of(call.route), call.id, call.request_id, call.version,
-                    call.trigger.value, call.method, call.path, status, call.http_status, call.started_at, call.duration_ms, call.cold,
-                    call.error, call.request_bytes, call.response_bytes,
+                    call.trigger.value, call.method, call.path, shown, call.http_status, call.started_at, call.duration_ms, call.cold,
+                    call.error, call.request_bytes, call.response_bytes, call.attempts,
                 )
             )  # fmt: skip
             if len(self._calls) >= BATCH_CALLS:

@@ -144,6 +144,10 @@ class CallRecord:
         self.request_bytes = 0
         self.response_bytes = 0
 
+    def begin(self, version: int) -> None:
+        """The call has an instance."""
+        self.version = version
+
     def finish(self, status: CallStatus, error: str | None = None) -> None:
         """Ends the record; only the first call counts."""
         if self.status is None:

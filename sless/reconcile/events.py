@@ -125,6 +125,9 @@ class EventsLoop:
         revision, now = self.store.routes.revision(), monotonic()
         if revision == self._revision and now < self._full_at:
             return
+        if self._revision == -1:
+            # Only the leader consumes, and this server has just become it: what still shows as running belongs to one that was killed.
+            self.store.history.end_running_messages()
         triggers = self.store.triggers.list_all(TriggerType.EVENT)
         workloads = self.store.workloads.list_all((Kind.FUNCTION, Kind.SERVICE)) if triggers else []
         self._desired = desired_listeners_of(triggers, workloads, self.settings)

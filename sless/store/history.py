@@ -4,17 +4,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
+from sqlalchemy import Connection, RowMapping, and_, delete, exists, func, or_, select, update
 
 from sless import clock
-from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine
+from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine, TriggerType
 from sless.domain.statistics import CallStats, DayUsage
 from sless.errors import Detail, Invalid
 from sless.store.bulk import BulkInsert
 from sless.store.cleaning import Cleaner, Retention
 from sless.store.engine import Database
+from sless.store.queries import in_batches
+from sless.store.run_tables import runs
 from sless.store.stats import StatsStore
-from sless.store.tables import invocations, log_lines, meta, workloads
+from sless.store.tables import invocations, log_lines, meta, triggers, workloads
 
 _LINES_LOCK = 0x736C6573_6C6F6773
 """Key of a PostgreSQL advisory lock."""
@@ -24,6 +26,7 @@ BYTES_AT_ONCE = 8 * 2**20
 _ROWS_AT_ONCE = 500
 _SESSION_PREFIX = "history:"
 """Of keys in `meta`; their values are the date and the number of the newest batch."""
+_INTERRUPTED = "interrupted by a stop of the server; the broker delivers the message again"
 _SESSION_AGE = timedelta(days=2)
 
 _new_invocations = BulkInsert(invocations, invocations.c.keys())
@@ -80,7 +83,9 @@ class HistoryStore:
             conn.execute(delete(meta).where(meta.c.key.startswith(_SESSION_PREFIX, autoescape=True), meta.c.value < before))
 
     def _add(self, conn: Connection, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]) -> None:
-        _new_invocations.run(conn, invocations_)
+        ended = {one.id for one in invocations_ if one.status is not CallStatus.RUNNING}
+        self._replace_running(conn, invocations_)
+        _new_invocations.run(conn, [one for one in invocations_ if one.status is not CallStatus.RUNNING or one.id not in ended])
         self._stats.add(conn, stats)
         if lines:
             if not self._db.is_sqlite:
@@ -88,6 +93,29 @@ class HistoryStore:
                 # skip a lower one that is committed later.
                 conn.execute(select(func.pg_advisory_xact_lock(_LINES_LOCK)))
             _new_lines.run(conn, lines)
+
+    def end_running_messages(self) -> None:
+        """Marks calls for messages that were running when their server was killed; the broker delivers the messages again."""
+        target = and_(triggers.c.namespace == workloads.c.namespace, triggers.c.function_ref == workloads.c.name)
+        targets = select(workloads.c.id).join(triggers, target).where(triggers.c.type == TriggerType.EVENT)
+        columns = invocations.c
+        running = and_(columns.workload_id.in_(targets), columns.status == CallStatus.RUNNING, columns.trigger == CallTrigger.EVENT)
+        # Events that were sent by hand are runs.
+        found = select(columns.id).where(running, ~exists().where(runs.c.id == columns.id))
+        with self._db.read() as conn:
+            ids = conn.execute(found).scalars().all()
+        values = {"status": CallStatus.CANCELLED, "error": _INTERRUPTED, "finished_at": clock.now()}
+        for some in in_batches(ids):
+            with self._db.write() as conn:
+                conn.execute(update(invocations).where(columns.id.in_(some), columns.status == CallStatus.RUNNING).values(values))
+
+    @staticmethod
+    def _replace_running(conn: Connection, invocations_: Sequence[Invocation]) -> None:
+        """Removes the rows of messages' calls that have begun (`Recorder.add`) and end with this batch."""
+        ended = [one.id for one in invocations_ if one.trigger is CallTrigger.EVENT and one.status is not CallStatus.RUNNING]
+        begun = or_(invocations.c.status == CallStatus.RUNNING, invocations.c.error == _INTERRUPTED)
+        for some in in_batches(ended):
+            conn.execute(delete(invocations).where(invocations.c.id.in_(some), begun))
 
     def list_invocations(
         self, workload_id: str, *, status: CallStatus | None = None, trigger: CallTrigger | None = None, since: datetime | None = None,

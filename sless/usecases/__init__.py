@@ -36,13 +36,14 @@ __all__ = ["Usecases"]
 
 
 class Usecases:
-    """`freshen_logs` is called with the id of the workload whose log lines are about to be read; `routes_settled` as in UseCaseParts;
-    `tokens_revoked` is called when the list of revoked tokens has changed. `validator` None: code is parsed and not checked further."""
+    """`freshen_logs` is called with the id of the workload whose log lines are about to be read, and their greatest age in seconds;
+    `routes_settled` as in UseCaseParts; `tokens_revoked` is called when the list of revoked tokens has changed. `validator` None: code is
+    parsed and not checked further."""
 
     def __init__(
-        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, freshen_logs: Callable[[str], None] = lambda _: None,
-        routes_settled: Callable[[], bool] = lambda: True, tokens_revoked: Callable[[], None] = lambda: None,
-        validator: Validator | None = None,
+        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker,
+        freshen_logs: Callable[[str, float], None] = lambda *_: None, routes_settled: Callable[[], bool] = lambda: True,
+        tokens_revoked: Callable[[], None] = lambda: None, validator: Validator | None = None,
     ) -> None:  # fmt: skip
         limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
@@ -63,7 +64,7 @@ class Usecases:
         self.versions = Versions(self._parts)
         self.history = History(self._parts, freshen_logs)
         self._freshen_logs = freshen_logs
-        self.invocations = Invocations(self._parts)
+        self.invocations = Invocations(self._parts, freshen_logs)
         self.overview = Overview(self._parts)
 
     def workloads(self, kind: Kind) -> Workloads:

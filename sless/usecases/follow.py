@@ -10,6 +10,7 @@ from sless.domain.model import LogLine
 from sless.domain.ports import FollowPage, FollowRequest
 from sless.errors import Detail, Invalid
 from sless.store import Store
+from sless.usecases.parts import LINES_FRESH_SEC
 
 FIRST_TAIL = 100
 """Existing lines that are sent first, unless `tail` or `since` is given."""
@@ -34,7 +35,7 @@ def line_format_of(query: Mapping[str, str]) -> Callable[[LogLine], str]:
 class LogFollower:
     """Never ends."""
 
-    def __init__(self, store: Store, request: FollowRequest, freshen: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, request: FollowRequest, freshen: Callable[[str, float], None]) -> None:
         self._store = store
         self._freshen = freshen
         self._workload = store.workloads.get(request.namespace, request.kind, request.name)
@@ -45,7 +46,7 @@ class LogFollower:
         self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
 
     def read(self) -> FollowPage:
-        self._freshen(self._workload.id)
+        self._freshen(self._workload.id, LINES_FRESH_SEC)
         found = self._store.history.log_tail(self._workload.id, tail=self._tail, since=self._since, after_id=self._after)
         self._tail = None
         if found:

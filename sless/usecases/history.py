@@ -9,7 +9,7 @@ from sless import clock
 from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine, Workload
 from sless.domain.statistics import Series, series_of
 from sless.errors import Detail, Invalid
-from sless.usecases.parts import UseCaseParts
+from sless.usecases.parts import LINES_FRESH_SEC, UseCaseParts
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 _UNIT = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -26,7 +26,7 @@ class InvocationFilter:
 
 
 class History:
-    def __init__(self, parts: UseCaseParts, freshen_logs: Callable[[str], None]) -> None:
+    def __init__(self, parts: UseCaseParts, freshen_logs: Callable[[str, float], None]) -> None:
         self._freshen_logs = freshen_logs
         self._store = parts.store
         self._stats_days = parts.settings.stats_days
@@ -43,7 +43,7 @@ class History:
 
     def logs(self, namespace: str, kind: Kind, name: str, *, tail: int = DEFAULT_TAIL, since: datetime | None = None) -> list[LogLine]:
         workload = self._workload(namespace, kind, name)
-        self._freshen_logs(workload.id)
+        self._freshen_logs(workload.id, LINES_FRESH_SEC)
         return [line for _, line in self._store.history.log_tail(workload.id, tail=tail, since=since)]
 
     def stats(self, namespace: str, kind: Kind, name: str, window: str) -> Series:

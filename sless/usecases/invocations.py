@@ -1,5 +1,6 @@
 """One call with its attempts and callback; cancel and retry; the keys that sign callbacks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,6 +12,9 @@ from sless.domain.model import Invocation, Kind, LogLine, Run
 from sless.errors import Code, NotFound, SlessError
 from sless.tokens import Caller
 from sless.usecases.parts import UseCaseParts
+
+_LINES_ARRIVE_SEC = 10.0
+"""After the end of a call, its lines are stored without being asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +37,10 @@ class CallbackKeyView:
 
 
 class Invocations:
-    def __init__(self, parts: UseCaseParts) -> None:
+    def __init__(self, parts: UseCaseParts, freshen_logs: Callable[[str, float], None]) -> None:
+        """`freshen_logs` fetches log lines of a workload unless it has that many seconds ago or later."""
         self._parts = parts
+        self._freshen_logs = freshen_logs
         self._store = parts.store
 
     def get(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> InvocationView:
@@ -48,6 +54,10 @@ class Invocations:
         return self._view(call)
 
     def _view(self, call: Invocation) -> InvocationView:
+        # Whoever sees a call sees its lines: they take another way than its record.
+        ended_sec = (clock.now() - call.finished_at).total_seconds() if call.finished_at else 0.0
+        if ended_sec < _LINES_ARRIVE_SEC:
+            self._freshen_logs(call.workload_id, max(0.0, ended_sec))
         run = self._store.runs.find(call.id)
         return InvocationView(
             call=call,

@@ -22,6 +22,8 @@ from sless.tokens import Caller
 
 T = TypeVar("T")
 
+LINES_FRESH_SEC = 0.4
+"""Maximum age of the log lines that a reader gets."""
 MERGE_SEC = 10.0
 MERGE_PAUSE_SEC = 0.02
 

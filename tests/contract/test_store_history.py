@@ -9,7 +9,7 @@ import pytest
 
 from sless import clock
 from sless.domain.log_line import MAX_SEQ, log_line_of
-from sless.domain.model import CallStatus, CallTrigger, Kind
+from sless.domain.model import CallStatus, CallTrigger, Kind, TriggerType
 from sless.domain.statistics import DayUsage
 from sless.errors import Code, SlessError
 from sless.store.history import BYTES_AT_ONCE, LINES_AT_ONCE
@@ -52,6 +52,28 @@ class TestBatches:
         assert store.history.find_invocation("w1", call.id) == call
         assert len(store.history.list_invocations("w1")) == 2
         assert [line.text for _, line in store.history.log_tail("w1")] == ["hello", "hello"]
+
+    def test_a_call_for_a_message_is_shown_from_its_start(self, store):
+        ended = make_invocation(trigger=CallTrigger.EVENT)
+        begun = replace(ended, status=CallStatus.RUNNING, duration_ms=None, finished_at=None)
+        store.history.add_history([begun], [], [])
+        assert store.history.find_invocation("w1", begun.id) == begun
+        store.history.add_history([begun, ended], [], [])
+        store.history.add_history([begun], [], [])  # a batch that is written again
+        assert store.history.list_invocations("w1") == [ended]
+
+    def test_calls_for_messages_of_a_killed_server_end(self, store, workload):
+        store.triggers.insert(NAMESPACE, name="mail", type=TriggerType.EVENT, function_ref="hello")
+        ended = make_invocation(trigger=CallTrigger.EVENT, workload_id=workload.id)
+        begun = replace(ended, status=CallStatus.RUNNING, duration_ms=None, finished_at=None)
+        web = replace(begun, id="web", trigger=CallTrigger.HTTP)
+        store.history.add_history([begun, web], [], [])
+        store.history.end_running_messages()
+        found = store.history.find_invocation(workload.id, begun.id)
+        assert (found.status, "interrupted" in found.error, found.finished_at is None) == (CallStatus.CANCELLED, True, False)
+        assert store.history.find_invocation(workload.id, "web") == web
+        store.history.add_history([ended], [], [])  # it had not been killed, only slow
+        assert store.history.find_invocation(workload.id, ended.id) == ended
 
     def test_all_or_nothing(self, store):
         broken = replace(make_log_line(), at=None)

@@ -107,9 +107,14 @@ def await_message(tenant: Tenant, text: str) -> None:
 
 
 def calls_of(tenant: Tenant) -> list[dict[str, Any]]:
-    """Oldest first."""
+    """Those that have ended, oldest first."""
     found: list[dict[str, Any]] = tenant.get("functions/f/invocations").json()
-    return [call for call in reversed(found) if call["trigger"] == "event"]
+    return [call for call in reversed(found) if call["trigger"] == "event" and call["status"] != "running"]
+
+
+def running_of(tenant: Tenant) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tenant.get("functions/f/invocations?status=running").json()
+    return found
 
 
 def test_a_message_is_delivered_and_recorded(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
@@ -195,6 +200,7 @@ def test_a_stop_finishes_running_calls_and_a_kill_loses_nothing(
     listen(tenant, queue, max_concurrency=1, prefetch=10)
     publish(rabbit_server, queue, b'{"sleep": 2, "n": 0}', b'{"sleep": 0, "n": 1}', b'{"sleep": 0, "n": 2}')
     wait_until(lambda: waiting(rabbit_server, queue)[0] == 0, "all are fetched")
+    wait_until(lambda: [call["finished_at"] for call in running_of(tenant)] == [None], "the call is shown while it runs")
     assert product.end() == 0
     assert done.read_text() == "0\n"
     wait_until(lambda: waiting(rabbit_server, queue) == (2, 0), "the two that did not run are back")
@@ -208,3 +214,4 @@ def test_a_stop_finishes_running_calls_and_a_kill_loses_nothing(
     product.start()
     wait_until(lambda: {int(number) for number in done.read_text().split()} == set(range(23)), "all of 23")
     wait_until(lambda: waiting(rabbit_server, queue) == (0, 1), "the queue is empty")
+    wait_until(lambda: not running_of(tenant), "no call of the killed server shows as running")
