@@ -11,6 +11,7 @@ from sless import clock
 from sless.backend.health import Health
 from sless.backend.plan import DesiredInstances, InstanceView, Restarts, State
 from sless.domain.durations import Durations
+from sless.domain.exits import exit_words_of, reported
 from sless.domain.model import Endpoint
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
 from sless.host.lines import LineReader
@@ -144,6 +145,13 @@ class InstanceGroup:
             failing=bool(missing and self.message and backing_off),
             wanted=self.desired.generation if self.desired else 0,
         )
+
+
+def ended_words_of(instance: Instance, code: int) -> str:
+    """Why it ended: what sless did, or its exit code and the panic or fatal error that it reported."""
+    if instance.end_reason:
+        return instance.end_reason
+    return reported(exit_words_of(code), instance.reader.crash)
 
 
 class Reasons:

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from sless.backend import health
-from sless.backend.instances import Instance, InstanceGroup, Reasons
+from sless.backend.instances import Instance, InstanceGroup, Reasons, ended_words_of
 from sless.backend.plan import Action, Drain, Kill, MarkReady, Rules, Start, State, Terminate
 from sless.backend.starter import Starter
 from sless.domain.durations import Durations
-from sless.domain.exits import exit_words_of
 from sless.domain.ports import Deployment, ObservedDeployment
 
 _IDLE_SEC = 1.0
 _ASK_SEC = 0.25
 _WATCH_SEC = 1.0
 _STRAYS_SEC = 30.0
+_LAST_LINES_SEC = 0.2
 _log = logging.getLogger(__name__)
 
 
@@ -66,10 +66,12 @@ class Supervisor:
     def why_gone(self, instance_id: str) -> str | None:
         with self._wakeup:
             instance = self._find(instance_id)
-            if instance is None:
-                return self._reasons.find(instance_id)
-            code = instance.child.find_exit() if instance.child else None
-            return None if code is None else instance.end_reason or exit_words_of(code)
+            code = instance.child.find_exit() if instance and instance.child else None
+            if instance is not None and code is None:
+                return None
+            # Its last lines arrive before `_on_exit`; a child that holds its pipes open may delay that.
+            self._wakeup.wait_for(lambda: self._find(instance_id) is None, _LAST_LINES_SEC)
+            return self._reasons.find(instance_id) or (ended_words_of(instance, code) if instance and code is not None else None)
 
     def report_unresponsive(self, instance_id: str) -> None:
         with self._wakeup:
@@ -234,7 +236,7 @@ class Supervisor:
             self._poke(self._groups.get(instance.revision.workload_id))
 
     def _on_exit(self, instance: Instance, code: int) -> None:
-        reason = instance.end_reason or exit_words_of(code)
+        reason = ended_words_of(instance, code)
         self._submit(self._pool, self._starter.clean, instance)
         with self._wakeup:
             self._reasons.add(instance.id, reason)

@@ -12,3 +12,10 @@ def exit_words_of(code: int) -> str:
     except ValueError:
         return f"function was ended by signal {-code}"
     return f"function was ended by {name} ({(signal.strsignal(-code) or '').lower()})"
+
+
+def reported(words: str, crash: str) -> str:
+    """The words of `exit_words_of` with the first line of the report that the process left (`panic: …`), unless a signal says as much."""
+    if not crash or (words.startswith("function was ended by") and "SIGABRT" not in words):
+        return words
+    return f"{words}: {crash}"

@@ -13,6 +13,9 @@ OUTSIDE_SEQ = 1 << 30
 below. The sum still fits 32 bits."""
 TAIL_LINES = 20
 _MAX_TAIL_CHARS = 2_000
+_CRASHES = ("panic: ", "fatal error: ", "Fatal Python error: ", "FATAL ERROR: ")
+"""How the runtimes of Go, Python and Node begin a report of what ends the process. They print it past sless's own runtime."""
+_MAX_CRASH_CHARS = 300
 
 Sink = Callable[[list[LogLine]], None]
 
@@ -27,6 +30,8 @@ class LineReader:
         self._sink = sink
         self._outside = OUTSIDE_SEQ
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self.crash = ""
+        """The first line of the report of what ended the process (`panic: …`), "" without one."""
 
     def take(self, stream: str, raw_lines: Sequence[bytes]) -> None:
         lines = [line for raw in raw_lines if (line := self._line_of(stream, raw)) is not None]
@@ -46,6 +51,8 @@ class LineReader:
         text = raw.decode("utf-8", "replace").rstrip("\r").replace("\0", "")
         if not text.strip() or text.startswith('{"sless_outcome"'):
             return None
+        if not self.crash and text.startswith(_CRASHES):
+            self.crash = text[:_MAX_CRASH_CHARS]
         self._outside += 1
         return LogLine(
             source_id=self._source_id, seq=self._outside, workload_id=self._workload_id, invocation_id=self._invocation_id,

@@ -88,9 +88,11 @@ class InstanceFailures:
 
 
 def code_of(reason: str) -> Code:
-    """The error code for a reason: Backend.why_gone's sentence, or the message of a run. Only its first line counts; further lines are
-    the function's own output."""
+    """The error code for a reason: Backend.why_gone's sentence, or the message of a run. Further lines, and what follows an exit code,
+    are the function's own output."""
     reason = reason.partition("\n")[0]
+    if reason.startswith(("function exited", "function was ended")):
+        reason = reason.partition(":")[0]
     if "disk is full" in reason:
         return Code.STORAGE_FULL
     if "out of memory" in reason:

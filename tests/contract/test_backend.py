@@ -159,6 +159,15 @@ def test_a_signal_is_named(harness):
     assert reason == "function was ended by SIGSEGV (segmentation fault)"
 
 
+def test_the_report_of_what_ended_the_process_is_named(harness):
+    """A panic in a goroutine, a fatal error of an interpreter."""
+    (endpoint,) = harness.deploy(harness.python("import os\ndef handle(event):\n    os.abort()\n"))
+    with pytest.raises((http.client.HTTPException, OSError)):
+        harness.call(endpoint)
+    reason = wait_until(lambda: harness.backend.why_gone(endpoint.id), "the reason")
+    assert reason == "function was ended by SIGABRT (aborted): Fatal Python error: Aborted"
+
+
 def test_code_that_cannot_start_is_failing_with_the_reason(harness):
     revision = harness.python("raise RuntimeError('no such luck')\n")
     harness.apply(revision)

@@ -63,7 +63,8 @@ class TestSnapshot:
         build(store, workload)
         trigger(store)
         (before,) = store.routes.find_snapshot(0).routes
-        failing = Observed(generation=0, version=None, ready_instances=0, message="no module x", failing=True, wanted=workload.generation)
+        now = store.workloads.get(NAMESPACE, Kind.FUNCTION, "hello").generation
+        failing = Observed(generation=0, version=None, ready_instances=0, message="no module x", failing=True, wanted=now)
         store.workloads.set_observed(workload.id, failing)
         (after,) = store.routes.find_snapshot(0).routes
         assert (before.blocked, after.blocked) == (None, (Code.NO_INSTANCES, 'function "hello" has no instances: no module x'))

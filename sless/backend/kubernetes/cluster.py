@@ -1,6 +1,7 @@
 """KubernetesBackend: puts the modules of this package behind ports.Backend."""
 
 import logging
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 WHY_AGE_SEC = 0.1
 WHY_WAIT_SEC = 2.0
 """How long a broken call waits for an explanation by the cluster; the kubelet needs about a second."""
+CRASH_LOG_SEC = 0.5
+CRASH_LOOK_SEC = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,16 @@ class KubernetesBackend:
     def why_gone(self, endpoint_id: str) -> str | None:
         if endpoint_id not in self._instances.reasons:
             self._look.refresh(WHY_AGE_SEC, WHY_WAIT_SEC)
+        self._await_crash_log(endpoint_id)
         return self._instances.reasons.get(endpoint_id)
+
+    def _await_crash_log(self, endpoint_id: str) -> None:
+        """An exit code alone does not name a panic; the log does, and is read a moment later."""
+        end = time.monotonic() + CRASH_LOG_SEC
+        while self._instances.reasons.get(endpoint_id, "").startswith("function ") and endpoint_id not in self._instances.tails:
+            if time.monotonic() >= end:
+                return
+            time.sleep(CRASH_LOOK_SEC)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
         """Called on any replica, including those that do not list the cluster otherwise."""

@@ -8,6 +8,7 @@ from typing import Any
 from sless.backend.kubernetes.instances import Instances
 from sless.backend.kubernetes.seen import ended_instances_of
 from sless.backend.kubernetes.view import View, label_of
+from sless.domain.exits import reported
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.names import MAIN_CONTAINER, WORKLOAD
@@ -63,5 +64,8 @@ class CrashLogs:
             text = ""
         reader = LineReader(instance, label_of(pod, WORKLOAD), self._sink)
         reader.take("stdout", text.encode().splitlines())
+        reason = self._instances.reasons.get(instance)
+        if reason:
+            self._instances.reasons[instance] = reported(reason, reader.crash)
         self._instances.tails[instance] = tuple(reader.tail())
         self._changed()

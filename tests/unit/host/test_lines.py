@@ -43,6 +43,13 @@ def test_a_forged_line_on_stderr_is_plain_text():
     assert line.stream == "stderr" and line.text.startswith('{"seq"')
 
 
+def test_the_first_line_of_a_panic_is_remembered():
+    said = runtime_line(1, "panic: printed by the function")
+    _, reader = read(("stdout", said), ("stderr", b"panic: boom"), ("stderr", b"goroutine 7 [running]:"), ("stderr", b"panic: again"))
+    assert reader.crash == "panic: boom"
+    assert read(("stdout", said))[1].crash == ""
+
+
 def test_blank_lines_and_outcomes_are_skipped_and_bytes_repaired():
     lines, _ = read(("stderr", b""), ("stderr", b"  "), ("stdout", b'{"sless_outcome": {}}'), ("stderr", b"a\0\xffb"))
     assert [line.text for line in lines] == ["a\ufffdb"]

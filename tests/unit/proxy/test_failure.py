@@ -12,6 +12,7 @@ from sless.proxy.failure import code_of
         ("function was ended by SIGSEGV (segmentation fault)", Code.FUNCTION_BROKE_OFF),
         (storage_full("no run can start").message, Code.STORAGE_FULL),
         ("function exited with code 3\nmy disk is full, I am out of memory", Code.FUNCTION_EXITED),
+        ("function exited with code 2: panic: my disk is full, I am out of memory", Code.FUNCTION_EXITED),
         ("function was ended by SIGKILL (killed)\nchild exited", Code.FUNCTION_BROKE_OFF),
     ],
 )
