@@ -1,6 +1,7 @@
 """The Kubernetes backend on a faulty cluster: unreachable, slow, full, half deleted, tidied up by hand."""
 
 import contextlib
+import http.client
 import os
 import shutil
 import threading
@@ -19,6 +20,7 @@ from sless.kube.names import ROLE_BUILD, labels_of, namespace_of
 from tests.contract.backend_harness import wait_until
 from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
+from tests.kube.pods import CRASH_BACKOFF_SEC
 
 HELLO = "def handle(event):\n    return {'hello': event}\n"
 WRITES = {"create", "patch", "update", "delete", "deletecollection"}
@@ -283,6 +285,20 @@ def test_a_half_deleted_namespace_is_waited_for_and_reported(harness, kube_clust
     wait_until(lambda: tick(harness, revision) and (seen := observed(harness, revision)) and words in seen.message, "told", 30)
     kube_cluster.set_faults(clear=True)
     wait_until(lambda: tick(harness, revision) and harness.endpoints(revision), "back", 60)
+
+
+def test_an_instance_that_has_served_does_not_wait_for_the_back_off(harness, kube_cluster):
+    kube_cluster.options(crash_backoff_sec=300)
+    try:
+        revision = harness.python("import os\ndef handle(event):\n    os._exit(3)\n")
+        (endpoint,) = harness.deploy(revision)
+        for _ in range(2):
+            with pytest.raises((http.client.HTTPException, OSError)):
+                harness.call(endpoint)
+            gone = endpoint.id
+            (endpoint,) = wait_until(lambda gone=gone: [one for one in harness.endpoints(revision) if one.id != gone], "a new instance", 25)
+    finally:
+        kube_cluster.options(crash_backoff_sec=CRASH_BACKOFF_SEC)
 
 
 # --- messages ---

@@ -160,6 +160,7 @@ class KubernetesBackend:
         self._runs.on_view(view)
         if self._look.is_leading():
             self._instances.drop_stuck(view)
+            self._instances.replace_crashed(view)
         if changed or self._runs.is_busy():
             self._look.active_soon()
         if changed:

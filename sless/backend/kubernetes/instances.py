@@ -1,6 +1,7 @@
 """Deployments of functions and services: writes, removes and observes them."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,6 +14,7 @@ from sless.backend.kubernetes.fit import Fit
 from sless.backend.kubernetes.manifests import Wanted, wanted_of
 from sless.backend.kubernetes.seen import (
     Memory,
+    backed_off_instance_of,
     ended_instances_of,
     endpoint_of,
     generation_of,
@@ -25,6 +27,7 @@ from sless.backend.kubernetes.seen import (
 from sless.backend.kubernetes.tenants import TenantNamespaces
 from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, object_key_of
 from sless.backend.kubernetes.writer import Writer
+from sless.backend.plan import Restarts
 from sless.clock import parse_rfc3339
 from sless.domain.durations import Durations
 from sless.domain.ports import CodeStore, Deployment, ObservedDeployment, Revision
@@ -125,6 +128,9 @@ class Instances:
     _known: set[str] = field(default_factory=set)
     _loose_since: dict[str, float] = field(default_factory=dict)
     """When each object that nothing needs was first found so, by key: monotonic seconds."""
+    _served: dict[str, None] = field(default_factory=dict)
+    """Ids of the most recent instances that were ready."""
+    _restarts: dict[str, Restarts] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply(self, desired: Deployment) -> None:
@@ -159,6 +165,21 @@ class Instances:
                 self.writer.put(
                     f"stuck:{workload_id}", partial(self._delete_pods, gone, grace_sec=int(self.objects.durations.unresponsive_stop_sec))
                 )
+
+    def replace_crashed(self, view: View) -> None:
+        """Deletes pods that had served and wait for the kubelet's back-off: their ReplicaSet creates others at once. As on the local
+        backend, only so many per minute (`plan.Restarts`)."""
+        self._restarts = {key: restarts for key, restarts in self._restarts.items() if key in view.pods}
+        for workload_id, pods in view.pods.items():
+            for pod in pods:
+                instance, now = backed_off_instance_of(pod), time.monotonic()
+                # Once its log has been read, which goes with the pod.
+                if instance is None or instance not in self._served or instance not in self.tails:
+                    continue
+                del self._served[instance]
+                restarts = self._restarts.setdefault(workload_id, Restarts(durations=self.objects.durations))
+                if restarts.next_start_at(now, 0.0, had_served=True) <= now:
+                    self.writer.put(f"crashed:{instance}", partial(self._delete_pods, [pod], grace_sec=0))
 
     def on_view(self, view: View) -> bool:
         """Returns whether `seen` has changed."""
@@ -259,7 +280,8 @@ class Instances:
         for instance in self._known - running:
             self.reasons.setdefault(instance, "instance was removed from the cluster")
         self._known = (self._known & running) | known
-        for memory in (self.reasons, self.tails):
+        self._served.update(dict.fromkeys(known))
+        for memory in (self.reasons, self.tails, self._served):
             while len(memory) > KEPT_REASONS:
                 memory.pop(next(iter(memory)))
 

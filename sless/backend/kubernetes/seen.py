@@ -138,6 +138,12 @@ def instance_id_of(pod: Json, restarts: int | None = None) -> str:
     return f"{pod['metadata']['uid']}-{restarts_of(pod) if restarts is None else restarts}"
 
 
+def backed_off_instance_of(pod: Json) -> str | None:
+    """The ended instance whose successor the kubelet starts only after a pause: 10 s, 20 s, 40 s …"""
+    waiting = (container_status_of(pod).get("state") or {}).get("waiting") or {}
+    return instance_id_of(pod) if waiting.get("reason") == "CrashLoopBackOff" and not pod["metadata"].get("deletionTimestamp") else None
+
+
 def ended_instances_of(pod: Json) -> dict[str, str]:
     """Ended instances of this pod with the reason: of the container and of its previous run."""
     status, found = container_status_of(pod), {}
