@@ -10,6 +10,7 @@ from sless.builder.failures import plain_of
 from sless.builder.job_words import Ended, find_condition, find_ended, find_trouble, has_begun, is_evicted
 from sless.builder.work import BuildCancelled, BuildFailed, Work
 from sless.kube import Kube, KubeError, Unavailable
+from sless.kube.log_tail import LogTail
 from sless.kube.names import BUILD, INSTALLATION
 from sless.kube.pod_state import PodTrouble
 
@@ -58,7 +59,8 @@ class JobWatch:
     limit_sec: float | None = None
     limit_message: str = ""
     is_non_retryable: Callable[[str, Ended], bool] = lambda container, ended: False
-    _reported: dict[tuple[str, str], int] = field(default_factory=dict)
+    _logs: dict[tuple[str, str], LogTail] = field(default_factory=dict)
+    """By pod and container."""
     _complete: set[tuple[str, str]] = field(default_factory=set)
     _stuck_since: float | None = None
     _begun_at: float | None = None
@@ -136,28 +138,23 @@ class JobWatch:
         name = pod["metadata"]["name"]
         if (name, container) in self._complete:
             return
-        if (name, container) not in self._reported:
-            known = {pod_name for pod_name, _ in self._reported}
-            if self._reported:
+        if (name, container) not in self._logs:
+            known = {pod_name for pod_name, _ in self._logs}
+            if self._logs:
                 self.work.begin()
             if known and name not in known:
                 self.work.log(f"[attempt {len(known) + 1}]")
-            self._reported[name, container] = 0
+            self._logs[name, container] = LogTail(kube=self.kube, namespace=self.ref.namespace, pod=name, container=container)
+        ended = find_ended(pod, container) is not None
         try:
-            text = self.kube.pod_logs(self.ref.namespace, name, container=container)
+            lines = self._logs[name, container].read(ended=ended)
         except Unavailable:
             raise
         except KubeError:  # the pod or its log is gone; the Job has the outcome
             return
-        lines = text.encode().split(b"\n")
-        if find_ended(pod, container):
+        if ended:
             self._complete.add((name, container))
-        else:
-            lines = lines[:-1]  # the last line may be incomplete
-        seen = self._reported[name, container]
-        start = seen if seen <= len(lines) else 0  # fewer than last time: the log was rotated
-        self._reported[name, container] = len(lines)
-        if fresh := [line for raw in lines[start:] if (line := plain_of(raw))]:
+        if fresh := [line for raw in lines if (line := plain_of(raw))]:
             self.work.log(*fresh)
 
     def _failed(self, condition: Json, pods: list[Json]) -> End:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from sless.domain.ports import CodeStore
 from sless.domain.runtimes import RUNTIMES
@@ -52,7 +53,7 @@ class Material:
         self._versions = data_dir / "versions"
         self._deps = deps or data_dir / "deps"
         self._code = code
-        self._locks: dict[str, threading.Lock] = {}
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._locks_lock = threading.Lock()
         for folder in (self._versions, self._deps):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -100,7 +101,7 @@ class Material:
             remove_tree(folder)
 
     def lock_of(self, name: str) -> threading.Lock:
-        """The lock for building the thing of this name."""
+        """The lock for building the thing of this name; kept as long as somebody uses it."""
         with self._locks_lock:
             return self._locks.setdefault(name, threading.Lock())
 

@@ -138,11 +138,11 @@ class Kube:
 
     def pod_logs(
         self, namespace: str, pod: str, *, container: str | None = None, previous: bool = False,
-        tail_lines: int | None = None, since_sec: int | None = None, timestamps: bool = False,
+        tail_lines: int | None = None, since_time: str | None = None, timestamps: bool = False,
     ) -> str:  # fmt: skip
-        """The log of one container, at most its last LOG_BYTES. Raises KubeError 400 before the container has started, 404 when the pod is
-        gone."""
-        query = _log_query(container=container, previous=previous, tailLines=tail_lines, sinceSeconds=since_sec, timestamps=timestamps)
+        """The log of one container, at most its last LOG_BYTES; `since_time` in RFC 3339. Raises KubeError 400 before the container has
+        started, 404 when the pod is gone."""
+        query = _log_query(container=container, previous=previous, tailLines=tail_lines, sinceTime=since_time, timestamps=timestamps)
         response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query, stream=True)
         try:
             return _end_of(response.stream(CHUNK_BYTES)).decode(errors="replace")

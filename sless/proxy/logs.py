@@ -3,13 +3,15 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 
 from sless.domain.log_line import log_line_of
 from sless.domain.model import LogLine
+from sless.domain.slots import Slots
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.fetch import control
 from sless.proxy.live_endpoint import LiveEndpoint
@@ -22,7 +24,9 @@ _LINGER_SEC = 3.0
 _REST_SEC = 30.0
 FRESH_SEC = 0.4
 """Maximum age of the lines for a reader."""
-_MOST_AT_ONCE = 8
+_MOST_AT_ONCE = 32
+_MAX_PAGE_BYTES = 32 * 2**20
+"""An instance keeps 4 MB of text, which JSON may make six times as long."""
 _FULL_PAGE = 1000
 _PULL_SEC = 10.0
 """Time limit for all pages of one instance, however slowly it sends them."""
@@ -43,16 +47,21 @@ class _LogSource:
 
 class LogPuller:
     """`instances` lists those in the table. An instance keeps 4 MB of lines, so a longer pause loses some. Instances run code of tenants:
-    each gets a bounded time, and none delays another."""
+    each gets a bounded time, and a tenant whose instances send slowly leaves slots to others (`domain.slots`). `namespace_of` finds the
+    tenant of a workload."""
 
-    def __init__(self, instances: Callable[[], list[LiveEndpoint]], take: TakeLines, sweep: Sweep) -> None:
+    def __init__(
+        self, instances: Callable[[], list[LiveEndpoint]], take: TakeLines, sweep: Sweep, *, namespace_of: Callable[[str], str]
+    ) -> None:
         self._instances = instances
+        self._namespace_of = namespace_of
         self._take = take
         self._sweep = sweep
         self._sources: dict[str, _LogSource] = {}
         self._task: asyncio.Task[None] | None = None
         self._pulls: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._slots = Slots(free=_MOST_AT_ONCE)
+        self._freed = asyncio.Condition()
         self._fresh_at: dict[str, float] = {}
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="log-pages")
 
@@ -122,7 +131,7 @@ class LogPuller:
     async def _pull(self, source: _LogSource) -> None:
         source.pending = True
         try:
-            async with self._room, asyncio.timeout(_PULL_SEC):
+            async with self._slot(source), asyncio.timeout(_PULL_SEC):
                 while await self._take_page(source):
                     pass
         except (OSError, BrokenOff, OverTime, ValueError) as error:
@@ -131,10 +140,22 @@ class LogPuller:
         finally:
             source.pending = False
 
+    @asynccontextmanager
+    async def _slot(self, source: _LogSource) -> AsyncIterator[None]:
+        namespace = self._namespace_of(source.instance.endpoint.workload_id)
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._slots.take(namespace))
+        try:
+            yield
+        finally:
+            self._slots.give_back(namespace)
+            async with self._freed:
+                self._freed.notify_all()
+
     async def _take_page(self, source: _LogSource) -> bool:
         """Returns whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
         endpoint, after = source.instance.endpoint, source.seq
-        page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep)
+        page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep, max_bytes=_MAX_PAGE_BYTES)
         parsed = asyncio.get_running_loop().run_in_executor(self._threads, lines_of_page, page, endpoint.id, endpoint.workload_id)
         lines, last = await parsed
         full = len(lines) >= _FULL_PAGE

@@ -65,7 +65,7 @@ class DataPlane:
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
         self.routes = RouteTable(parts.routes, draining=self._draining, queue=parts.waiting, limits=defaults_of(settings))
-        self.logs = LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep) if parts.pull_logs else None
+        self.logs = self._log_puller() if parts.pull_logs else None
         self.oneoff = OneOffRunner(
             parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec, most_of=self.routes.most_runs
         )
@@ -94,19 +94,28 @@ class DataPlane:
         await self.routes.start()
 
     async def stop(self) -> None:
-        """Call it after the last call has ended: fetches the last log lines and writes the rest of the history."""
-        self.invoker.stop()
-        if self.logs is not None:
-            await self.logs.stop()
-        await self.forwarder.failures.stop()
-        await self.routes.stop()
-        await self.sweep.stop()
+        """Call it after the last call has ended: fetches the last log lines and writes the rest of the history. A step that fails does not
+        skip the others; its error is raised at the end."""
+        async with contextlib.AsyncExitStack() as stack:  # the last one that was pushed runs first
+            for close in (self.recorder.stop, self.oneoff.close, self.events.close, self.acceptor.close, self.forwarder.failures.close):
+                stack.push_async_callback(asyncio.to_thread, close)
+            stack.push_async_callback(self._end_explanations)
+            stack.push_async_callback(self.sweep.stop)
+            stack.push_async_callback(self.routes.stop)
+            stack.push_async_callback(self.forwarder.failures.stop)
+            if self.logs is not None:
+                stack.push_async_callback(self.logs.stop)
+            stack.callback(self.invoker.stop)
+
+    async def _end_explanations(self) -> None:
         await asyncio.gather(*self.relays.explaining, return_exceptions=True)
-        await asyncio.to_thread(self.forwarder.failures.close)
-        await asyncio.to_thread(self.acceptor.close)
-        await asyncio.to_thread(self.events.close)
-        await asyncio.to_thread(self.oneoff.close)
-        await asyncio.to_thread(self.recorder.stop)
+
+    def _log_puller(self) -> LogPuller:
+        def namespace_of(workload_id: str) -> str:
+            live = self.routes.find_by_id(workload_id)
+            return live.route.namespace if live is not None else workload_id
+
+        return LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep, namespace_of=namespace_of)
 
     def freshen_logs(self, workload_id: str, max_age_sec: float = FRESH_SEC) -> None:
         """From any other thread: fetches log lines of a workload into the history unless that was done `max_age_sec` ago or later, if its

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sless.domain.model import CallStatus, Kind
 from sless.domain.ports import ObservedRun, Outcome
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
+from sless.kube.log_tail import LogTail
 from sless.kube.names import KIND, MAIN_CONTAINER, RUN, WORKLOAD
 from sless.kube.pod_state import created_at_of
 
@@ -38,6 +39,12 @@ RETRY_SEC = 1.0
 THREADS = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LiveLog:
+    tail: LogTail
+    reader: LineReader
+
+
 class RunLogs:
     """`conclude` calls back unless the server stops; `follow` is cheap to call at every look."""
 
@@ -47,17 +54,21 @@ class RunLogs:
         self._sink = sink
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="sless-kube-runs")
         self._read_at: dict[str, float] = {}
+        self._live_logs: dict[str, _LiveLog] = {}
+        self._reading: set[str] = set()
         self._stopping = threading.Event()
 
     def follow(self, run_id: str, pod: Json) -> None:
         """Delivers the log lines written so far."""
         now = time.monotonic()
-        if now - self._read_at.get(run_id, 0.0) >= LIVE_SEC:
+        if now - self._read_at.get(run_id, 0.0) >= LIVE_SEC and run_id not in self._reading:
             self._read_at[run_id] = now
+            self._reading.add(run_id)
             self._submit(lambda: self._live(run_id, pod))
 
     def forget(self, run_id: str) -> None:
         self._read_at.pop(run_id, None)
+        self._live_logs.pop(run_id, None)
 
     def conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
         self._submit(lambda: self._conclude(job, pod, state, ended))
@@ -71,13 +82,21 @@ class RunLogs:
             self._pool.submit(work)
 
     def _live(self, run_id: str, pod: Json) -> None:
+        """Top of a pool thread. The end of the run reads the whole log once more; lines that were delivered are recognised by their
+        number."""
         try:
-            raw = self._raw(pod)
+            metadata = pod["metadata"]
+            live = self._live_logs.get(run_id)
+            if live is None or live.tail.pod != metadata["name"]:
+                tail = LogTail(kube=self._kube, namespace=metadata["namespace"], pod=metadata["name"], container=MAIN_CONTAINER)
+                live = self._live_logs[run_id] = _LiveLog(tail=tail, reader=self._reader(pod))
+            live.reader.take("stdout", live.tail.read())
         except KubeError as error:
             _log.debug("no log lines of run %s: %s", run_id, error)
-            return
-        # The whole log each time: lines delivered before are recognised by their number, and a log has at most 256 KB.
-        self._reader(pod).take("stdout", raw.split(b"\n")[:-1])
+        finally:
+            self._reading.discard(run_id)
+            if run_id not in self._read_at:  # forgotten meanwhile
+                self._live_logs.pop(run_id, None)
 
     def _conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
         """Top of a pool thread; calls `ended` unless the server stops."""

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from typing import Any
+from weakref import WeakValueDictionary
 
 from sless.backend.kubernetes.view import CachedObject, ObjectCache
 from sless.kube import Kube
@@ -22,7 +23,8 @@ class TenantNamespaces:
         self._policy = policy
         self._cache = cache
         self._empty_sec = empty_sec
-        self._locks: dict[str, threading.Lock] = {}
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        """By tenant, as long as somebody uses them."""
         self._lock = threading.Lock()
         self._ensured: set[str] = set()
         self._empty_since: dict[str, float] = {}

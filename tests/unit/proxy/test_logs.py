@@ -1,0 +1,62 @@
+"""Fetching log lines from instances that send slowly."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from sless.domain.model import LogLine
+from sless.proxy.live_endpoint import LiveEndpoint
+from sless.proxy.logs import LogPuller
+from sless.proxy.sweep import Sweep
+from tests.proxykit.fakes import endpoint_of
+
+PAGE = b'{"lines": [{"seq": 1, "time": "2026-01-31T09:26:53Z", "stream": "stdout", "id": "", "text": "hello"}], "last": 1, "dropped": 0}'
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n"
+
+
+def instances(folder: Path, count: int, workload_id: str) -> Iterator[LiveEndpoint]:
+    for number in range(count):
+        instance = LiveEndpoint(endpoint_of(f"unix:{folder}/{workload_id}", f"{workload_id}-{number}", workload_id), 1)
+        instance.calls = 1
+        yield instance
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(HEAD % len(PAGE) + PAGE)
+    await writer.drain()
+    writer.close()
+
+
+async def test_a_tenant_whose_instances_drip_does_not_starve_others(tmp_path: Path) -> None:
+    lines: list[LogLine] = []
+    sweep, arrived, over = Sweep(), asyncio.Event(), asyncio.Event()
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD % len(PAGE))
+        await over.wait()
+        writer.close()
+
+    def take(some: Iterable[LogLine]) -> None:
+        lines.extend(some)
+        if lines:
+            arrived.set()
+
+    async with AsyncExitStack() as stack:
+        for name, serve in (("bad", drip), ("good", answer)):
+            server = await asyncio.start_unix_server(serve, tmp_path / name)
+            stack.callback(server.close)
+        known = [*instances(tmp_path, 200, "bad"), *instances(tmp_path, 1, "good")]
+        puller = LogPuller(lambda: known, take, sweep, namespace_of=str)
+        sweep.start()
+        puller.start()
+        try:
+            async with asyncio.timeout(4):
+                await arrived.wait()
+            assert [line.workload_id for line in lines] == ["good"]
+        finally:
+            over.set()
+            await puller.stop()
+            await sweep.stop()
