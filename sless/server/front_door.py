@@ -14,7 +14,8 @@ from sless.server.limited import LimitedProtocol
 from sless.server.repeated import Repeated, find_repeated
 
 _FAST_BODY_BYTES = 64 * 1024
-_LAST_REQUEST_SEC = 1.0
+_LAST_REQUEST_SEC = 2.0
+"""How long an idle connection waits for one more request while the server stops."""
 _CALL = b"/fn/"
 # `prefer` may request an asynchronous call, `service-worker` is checked there.
 _SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer", b"service-worker"})
@@ -113,13 +114,12 @@ class FrontDoor(LimitedProtocol):
         if begin_shutdown is not None:
             begin_shutdown()
         self._last = True
-        if not self.is_idle():
-            self.cycle.keep_alive = False
-        elif self.cycle is None or self._in_head:
-            # Its first request may be on the way and would be lost, which callers do not expect of a new connection.
+        if self.is_idle():
+            # A request may be on the way and would be lost. A proxy in front keeps connections open and does not repeat a POST; it gets
+            # one more answer on each, which says that the connection ends.
             self.loop.call_later(_LAST_REQUEST_SEC, self._close_if_idle)
         else:
-            self.transport.close()
+            self.cycle.keep_alive = False
 
     def _close_if_idle(self) -> None:
         if self.is_idle():

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.e2e.conftest import answers, free_port, ok, wait_until
-from tests.services import start_following, unavailable
+from tests.e2e.conftest import ok
+from tests.services.nginx import running_nginx
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.xdist_group("readme"), pytest.mark.timeout(180)]
@@ -61,28 +60,13 @@ def test_triggers_and_asynchronous_calls(server, tmp_path):
 
 
 def test_nginx_in_front(server, tmp_path):
-    nginx = shutil.which("nginx") or unavailable("nginx", "nginx-light")
-    block = re.search(r"^```nginx\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
-    port = free_port()
-    block = block.replace("127.0.0.1:9090", server.url.removeprefix("http://")).replace("listen 80;", f"listen 127.0.0.1:{port};")
-    folders = " ".join(f"{name}_temp_path {tmp_path}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {tmp_path}/pid; error_log stderr; events {{ }}\nhttp {{ access_log off; {folders}\n{block} }}", encoding="utf-8"
-    )
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "handler.py").write_text(
         "def handle(event, context):\n    return {name: context.http.headers.get(name) for name in ('Host', 'X-Forwarded-Proto')} | event\n"
     )
     ok(server.sless("deploy", "shown", str(tmp_path / "shown")))
-    process = start_following([nginx, "-c", str(config), "-p", str(tmp_path)], "INT", stderr=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "nginx answers")
-        with requests.Session() as session:
-            session.headers["Host"] = "functions.example.com"
-            for number in range(3):
-                shown = session.post(f"http://127.0.0.1:{port}/fn/{server.namespace}/shown", json={"n": number}, timeout=30)
-                assert json.loads(shown.text) == {"Host": "functions.example.com", "X-Forwarded-Proto": "http", "n": number}
-    finally:
-        process.terminate()
-        process.wait(10)
+    with running_nginx(tmp_path, server.url) as url, requests.Session() as session:
+        session.headers["Host"] = "functions.example.com"
+        for number in range(3):
+            shown = session.post(f"{url}/fn/{server.namespace}/shown", json={"n": number}, timeout=30)
+            assert json.loads(shown.text) == {"Host": "functions.example.com", "X-Forwarded-Proto": "http", "n": number}
