@@ -12,7 +12,7 @@ from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET, namespace_
 from sless.builder.check_job import Check, check_job_of, check_secret_of
 from sless.builder.failures import import_message_of
 from sless.builder.image_log import is_final, message_of
-from sless.builder.job_watch import JobRef, JobWatch
+from sless.builder.job_watch import End, JobRef, JobWatch
 from sless.builder.packing import Context, packed
 from sless.builder.references import Reference, repository_of, tag_of
 from sless.builder.registry import Harbor, Registry
@@ -20,7 +20,7 @@ from sless.builder.work import BuildFailed, Work
 from sless.domain.ports import BuildSpec, CodeStore, ContextStore
 from sless.kube import Exists, Kube
 from sless.kube.code_map import MAX_ARCHIVE_BYTES, code_map_manifest
-from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, check_of, code_artifact_of, namespace_of, selector_of
+from sless.kube.names import BUILD, MAIN_CONTAINER, ROLE_BUILD, build_of, code_artifact_of, namespace_of, selector_of
 
 Json = dict[str, Any]
 
@@ -145,33 +145,43 @@ class Steps:
         work.log(f"built image {artifact}")
 
     def _check(self, work: Work, artifact: str) -> None:
-        """Raises BuildFailed."""
-        spec, fit = work.spec, self.fit
+        """Imports the entrypoint, first with little memory. Raises BuildFailed."""
+        spec = work.spec
         self.ensure_tenant(spec.namespace)
-        self.kube.apply(check_secret_of(fit, spec))
-        try:
-            self.kube.create(check_job_of(fit, Check(spec=spec, artifact=artifact)))
-        except Exists:
-            pass  # created before a restart
-        work.begin()
-        ref = JobRef(
-            namespace=namespace_of(spec.namespace), job=check_of(spec.id), build_id=spec.id, installation=fit.installation,
-            containers=(MAIN_CONTAINER,), what=f"the import of {spec.entrypoint}",
-        )  # fmt: skip
-        sec = fit.durations.import_sec
-        limit = f"importing {spec.entrypoint} took more than {sec:.0f} s"
-        watch = JobWatch(
-            kube=self.kube, work=work, ref=ref, start_sec=fit.durations.pod_start_sec, limit_sec=sec, limit_message=limit
-        )  # fmt: skip
-        end = watch.run()
+        self.kube.apply(check_secret_of(self.fit, spec))
+        check = Check(spec=spec, artifact=artifact)
+        end = self._import(work, check)
+        if end.ended is not None and end.ended.out_of_memory and check.memory_mb < spec.memory_mb:
+            work.log(f"importing {spec.entrypoint} needs more than {check.memory_mb} MB; again with {spec.memory_mb} MB")
+            end = self._import(work, Check(spec=spec, artifact=artifact, whole=True))
         if end.ok:
             return
         if end.reason == "deadline":
-            raise BuildFailed(limit)
+            raise BuildFailed(self._import_limit_of(spec))
         if end.ended is not None and end.ended.out_of_memory:
             raise BuildFailed(f"importing {spec.entrypoint}: out of memory: over the limit of {spec.memory_mb} MB")
         reason = end.ended.words if end.ended is not None else end.reason
         raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [reason]))
+
+    def _import(self, work: Work, check: Check) -> End:
+        """Raises BuildFailed when it takes too long or cannot start."""
+        spec, fit = work.spec, self.fit
+        try:
+            self.kube.create(check_job_of(fit, check))
+        except Exists:
+            pass  # created before a restart
+        work.begin()
+        ref = JobRef(
+            namespace=namespace_of(spec.namespace), job=check.job, build_id=spec.id, installation=fit.installation,
+            containers=(MAIN_CONTAINER,), what=f"the import of {spec.entrypoint}",
+        )  # fmt: skip
+        times, limit = fit.durations, self._import_limit_of(spec)
+        return JobWatch(
+            kube=self.kube, work=work, ref=ref, start_sec=times.pod_start_sec, limit_sec=times.import_sec, limit_message=limit
+        ).run()  # fmt: skip
+
+    def _import_limit_of(self, spec: BuildSpec) -> str:
+        return f"importing {spec.entrypoint} took more than {self.fit.durations.import_sec:.0f} s"
 
     def _ensure_namespace(self) -> None:
         """Applied before each build: restores what was deleted by hand and copies a changed password."""

@@ -12,6 +12,8 @@ from sless.kube.pods import CODE_DIR, Container, container_of, pod_spec_of, smal
 
 Json = dict[str, Any]
 
+MEMORY_MB = 256
+"""For the import, unless the function has less: with its whole memory, a tenant near its quota could not update it."""
 START_SEC = 600
 """To start in, on top of `Durations.import_sec`: longer than a build may take, since a used-up quota may delay the pod that long."""
 KEPT_SEC = 600
@@ -19,10 +21,19 @@ KEPT_SEC = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`artifact` is the artifact that the version will get."""
+    """`artifact` is the artifact that the version will get. `whole`: with the function's whole memory, after MEMORY_MB were too little."""
 
     spec: BuildSpec
     artifact: str
+    whole: bool = False
+
+    @property
+    def job(self) -> str:
+        return check_of(self.spec.id) + ("-whole" if self.whole else "")
+
+    @property
+    def memory_mb(self) -> int:
+        return self.spec.memory_mb if self.whole else min(self.spec.memory_mb, MEMORY_MB)
 
 
 def check_job_of(fit: BuilderFit, check: Check) -> Json:
@@ -43,7 +54,7 @@ def check_job_of(fit: BuilderFit, check: Check) -> Json:
     container = container_of(
         Container(
             image=fit.images[spec.runtime] if code_map else check.artifact,
-            memory_mb=spec.memory_mb,
+            memory_mb=check.memory_mb,
             env={name: value for name, value in env.items() if name != "HOME" or "HOME" not in spec.env},
             env_secret=check_of(spec.id),
             mounts=mounts,
@@ -55,7 +66,7 @@ def check_job_of(fit: BuilderFit, check: Check) -> Json:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": check_of(spec.id), "namespace": namespace_of(spec.namespace), "labels": labels},
+        "metadata": {"name": check.job, "namespace": namespace_of(spec.namespace), "labels": labels},
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": math.ceil(fit.durations.import_sec) + START_SEC,

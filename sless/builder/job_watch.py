@@ -179,9 +179,12 @@ class JobWatch:
             raise BuildFailed(self._start_message_of(trouble))
 
     def _wait_for_room(self, reason: str) -> None:
-        """The cluster retries by itself; the build's time limit applies. Logs the reason once."""
+        """The cluster retries by itself; the build's time limit applies. The log has the reason once, the version's message while it
+        lasts."""
         if reason and not self._waiting:
             self.work.log(f"{reason}; waiting")
+        if reason != self._waiting:
+            self.work.note(f"waiting: {reason}" if reason else "")
         self._waiting = reason
 
     def _start_message_of(self, trouble: PodTrouble) -> str:

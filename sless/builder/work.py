@@ -102,6 +102,12 @@ class Work:
         with self._lock:
             return list(self._tail)
 
+    def note(self, message: str) -> None:
+        """What the build waits for, "" when it goes on."""
+        with self._lock:
+            self._status = BuildStatus(ready=None, message=self._masking.masked(message))
+        self._changed()
+
     def end(self, *, ready: bool, message: str = "", artifact: str = "") -> None:
         with self._lock:
             self._status = BuildStatus(ready=ready, message=self._masking.masked(message), artifact=artifact)

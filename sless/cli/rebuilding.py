@@ -1,4 +1,4 @@
-"""`rebuild`: build the active code on the current runtime image."""
+"""`rebuild`: build the active code, or that of a version, on the current runtime image."""
 
 import time
 from dataclasses import dataclass
@@ -18,10 +18,12 @@ WAIT_SEC = 900.0
 class RebuildTarget:
     workloads: Workloads
     name: str
+    number: int | None = None
 
 
 @click.command()
 @click.argument("name", required=False)
+@click.argument("number", required=False, type=click.IntRange(min=1))
 @click.option("--all", "every", is_flag=True, help="Every function and service with a working version.")
 @click.option("--runtime", metavar="R", help="Every function and service with this runtime.")
 @click.option("--all-namespaces", "-A", is_flag=True, help="In all namespaces; for operators.")
@@ -29,15 +31,17 @@ class RebuildTarget:
 @click.option("--no-wait", is_flag=True, help="Do not wait until the new versions are active.")
 @client_command
 def rebuild(
-    context: CommandContext, name: str | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool, no_wait: bool
-) -> None:
-    """Build the active code again, on the current runtime image.
+    context: CommandContext, name: str | None, number: int | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool,
+    no_wait: bool,
+) -> None:  # fmt: skip
+    """Build the active code again, on the current runtime image, or the code of version NUMBER.
 
     No call fails: the old version serves until the new one is ready, and stays active if the build fails.
 
     \b
     Examples:
       sless rebuild hello
+      sless rebuild hello 3
       sless rebuild --runtime python3.11
       sless rebuild --all --all-namespaces --no-wait
     """
@@ -47,11 +51,11 @@ def rebuild(
         raise click.UsageError("--all-namespaces needs --all or --runtime")
     if name is not None:
         workloads, _ = get_workload(context.client, name, "service" if service else None)
-        targets = [RebuildTarget(workloads=workloads, name=name)]
+        targets = [RebuildTarget(workloads=workloads, name=name, number=number)]
     else:
         clients = [context.client.within(item["namespace"]) for item in context.client.namespaces()] if all_namespaces else [context.client]
         targets = [target for client in clients for target in _all_of(client, runtime)]
-    begun = [(target, target.workloads.rebuild(target.name)) for target in targets]
+    begun = [(target, target.workloads.rebuild(target.name, target.number)) for target in targets]
     versions = [version if no_wait else _await(target, version, context) for target, version in begun]
     if context.as_json:
         print_json([version for version in versions if version is not None])

@@ -217,9 +217,9 @@ class Workloads(Resources):
     def activate(self, name: str, number: int) -> Json:
         return self._json("POST", self._path(name, "versions", number, "activate"))
 
-    def rebuild(self, name: str) -> Json:
+    def rebuild(self, name: str, number: int | None = None) -> Json:
         """Returns the new version, which is being built."""
-        return self._json("POST", self._path(name, "rebuild"))
+        return self._json("POST", self._path(name, "rebuild"), params={"version": number} if number else {})
 
     def cancel(self, name: str, number: int) -> Json:
         return self._json("POST", self._path(name, "versions", number, "cancel"))

@@ -8,7 +8,7 @@ from typing import Any
 from sless.domain.instance_bounds import bounds_of
 from sless.domain.lifecycle import OPEN_CALL_STATUSES, OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Phase, Run, Trigger, Version, VersionState, Workload
-from sless.domain.routing import failure_of, keeps_instances, suspension_of
+from sless.domain.routing import building_words_of, failure_of, keeps_instances, suspension_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def _standing_phase(workload: Workload, newest: Version | None, active: Version 
     if newest is None:
         return Phase.PENDING, "no code uploaded yet"
     if newest.state in OPEN_VERSION_STATES:
-        return Phase.BUILDING, f"version {newest.number} is {newest.state}"
+        return Phase.BUILDING, building_words_of(newest)
     if active is None or active.state is not VersionState.READY:
         return _unserved_phase(newest if active is None else active)
     # The old version keeps serving; only the message mentions the failure.
@@ -87,7 +87,7 @@ def _standing_phase(workload: Workload, newest: Version | None, active: Version 
 def _unserved_phase(version: Version) -> tuple[Phase, str]:
     """Of a workload without a usable version; `version` is the newest, or the active one while it is rebuilt or after that has failed."""
     if version.state in OPEN_VERSION_STATES:
-        return Phase.BUILDING, f"version {version.number} is {version.state}"
+        return Phase.BUILDING, building_words_of(version)
     if version.state is VersionState.READY:
         return Phase.PENDING, f"version {version.number} is ready but not active"
     return Phase.FAILED, failure_of(version)
@@ -131,7 +131,7 @@ def _waiting_phase(workload: Workload, newest: Version | None, run: Run | None) 
         reference = workload.spec.function_ref
         return Phase.PENDING, f'function "{reference}" has no code yet' if reference else "no code uploaded yet"
     if newest.state in OPEN_VERSION_STATES:
-        return Phase.BUILDING, f"version {newest.number} is {newest.state}"
+        return Phase.BUILDING, building_words_of(newest)
     if newest.state is not VersionState.READY and workload.active_version is None and workload.spec.function_ref is None:
         return Phase.FAILED, failure_of(newest)
     return Phase.PENDING, run.message if run and run.message else "waiting to start"

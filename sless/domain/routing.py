@@ -137,7 +137,7 @@ def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:
         return Code.NOT_READY, f"{named} has no code yet; upload it first"
     match newest.state:
         case VersionState.QUEUED | VersionState.BUILDING:
-            return Code.NOT_READY, f"{named} is being built: version {newest.number} is {newest.state}"
+            return Code.NOT_READY, f"{named} is being built: {building_words_of(newest)}"
         case VersionState.FAILED | VersionState.CANCELLED:
             return Code.BUILD_FAILED, f"{named} has no working version: {failure_of(newest)}"
     return Code.NOT_READY, f"{named} has no active version; version {newest.number} is ready, activate it"
@@ -145,6 +145,12 @@ def _without_version(named: str, newest: Version | None) -> tuple[Code, str]:
 
 def suspension_of(reason: str) -> str:
     return f"suspended by the operator: {reason}" if reason else "suspended by the operator"
+
+
+def building_words_of(version: Version) -> str:
+    """`version 3 is building`, and what the build waits for."""
+    words = f"version {version.number} is {version.state}"
+    return f"{words}, {version.message}" if version.message else words
 
 
 def failure_of(version: Version) -> str:

@@ -14,6 +14,7 @@ from sless.http.serialize import json_response, upload_json, version_json, with_
 
 ZIP = "application/zip"
 MAX_VERSION = 2**31 - 1
+VERSION_NUMBER = Parameter(name="version", text="version number", schema={"type": "integer", "minimum": 1, "maximum": MAX_VERSION})
 
 
 def upload(kind: Kind, req: ApiRequest) -> Response:
@@ -49,7 +50,8 @@ def cancel(kind: Kind, req: ApiRequest) -> Response:
 
 
 def rebuild(kind: Kind, req: ApiRequest) -> Response:
-    return json_response(version_json(req.usecases.versions.rebuild(req.namespace, kind, req.name), req.settings), 202)
+    number = req.integer("version", 1, MAX_VERSION)
+    return json_response(version_json(req.usecases.versions.rebuild(req.namespace, kind, req.name, number), req.settings), 202)
 
 
 def source(kind: Kind, req: ApiRequest) -> Response:
@@ -92,7 +94,8 @@ def rebuild_operation(kind: Kind) -> Operation:
         path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/rebuild",
         view=partial(rebuild, kind),
         tag=f"{kind}s",
-        summary=f"Rebuilds the active code of a {kind} with the current runtime; the old version serves meanwhile",
+        summary=f"Rebuilds the active code of a {kind}, or of any version, with the current runtime; the old version serves meanwhile",
+        parameters=(VERSION_NUMBER,),
         replies={202: shown("Version", "the version being built")},
     )
 
@@ -114,12 +117,11 @@ def operations(kind: Kind) -> tuple[Operation, ...]:
         )
 
     follow = Parameter(name="follow", text="1: stream the build log as text", schema=FLAG)
-    number = Parameter(name="version", text="version number", schema={"type": "integer", "minimum": 1, "maximum": MAX_VERSION})
     source_reply = Reply(text="the files", content={JSON: "Source", ZIP: "binary"})
     log_reply = Reply(text="the version", content={JSON: "VersionWithLog", "text/plain": "", "text/event-stream": ""})
     return (
         upload_operation(kind),
-        row("source", "GET", "/source", source, source_reply, (number,)),
+        row("source", "GET", "/source", source, source_reply, (VERSION_NUMBER,)),
         row("versions", "GET", "/versions", versions, shown("Versions", "highest first", "Link"), (LIMIT, CURSOR)),
         row("get", "GET", "/versions/{n}", version, log_reply, (follow,)),
         row("activate", "POST", "/versions/{n}/activate", activate, shown(title, f"the {kind}", "ETag")),

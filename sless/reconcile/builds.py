@@ -128,6 +128,8 @@ class BuildsLoop:
             self.store.versions.add_log(version.id, status.lines)
         if status.ready is not None:
             self._finish(version, status)
+        elif status.message != version.message:
+            self.store.versions.note(version.id, status.message)
 
     def _finish(self, version: Version, status: BuildStatus) -> None:
         state = VersionState.READY if status.ready else VersionState.FAILED

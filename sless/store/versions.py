@@ -128,6 +128,13 @@ class VersionStore:
             revision.bump(conn)
             return True
 
+    def note(self, version_id: str, message: str) -> None:
+        """What a running build waits for."""
+        with self._db.write() as conn:
+            building = and_(versions.c.id == version_id, versions.c.state == VersionState.BUILDING)
+            if conn.execute(update(versions).where(building).values(message=message)).rowcount:
+                revision.bump(conn)
+
     def cancel(self, version_id: str, message: str = "cancelled") -> bool:
         with self._db.write() as conn:
             done = _end(conn, versions.c.id == version_id, VersionState.CANCELLED, message) > 0

@@ -14,18 +14,19 @@ def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
     return _insert(parts, workload, base, runtime=workload.spec.runtime, entrypoint=workload.spec.entrypoint)
 
 
-def rebuild(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """A new version of the active code, built on the current runtime image; the old one serves until it is ready, and stays if it fails.
-    Returns an open build instead, as that uses the current image anyway. None: no version has ever become ready.
-    Raises TOO_MANY_REQUESTS."""
+def rebuild(parts: UseCaseParts, workload: Workload, number: int | None = None) -> Version | None:
+    """A new version of the code of version `number` (None: the active one, or the newest while none is), built on the current runtime
+    image; the active one serves until it is ready, and stays if it fails. Returns an open build instead if it has that code, as it uses the
+    current image anyway. None: there is no code. Raises NotFound, TOO_MANY_REQUESTS."""
     newest = parts.store.versions.find_newest(workload.id)
-    if newest is not None and newest.state in OPEN_VERSION_STATES:
+    wanted = number if number is not None else workload.active_version
+    base = parts.store.versions.get(workload.id, wanted) if wanted is not None else newest
+    if newest is not None and newest.state in OPEN_VERSION_STATES and (number is None or newest.code_key == (base or newest).code_key):
         return newest
-    active = parts.store.versions.find(workload.id, workload.active_version) if workload.active_version else None
-    if active is None:
+    if base is None:
         return None
     parts.count_build(workload.namespace)
-    return _insert(parts, workload, active, runtime=active.runtime, entrypoint=active.entrypoint)
+    return _insert(parts, workload, base, runtime=base.runtime, entrypoint=base.entrypoint)
 
 
 def find_current(store: Store, workload: Workload) -> Version | None:

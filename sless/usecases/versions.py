@@ -43,14 +43,14 @@ class Versions:
         self._parts.wake("routes", "instances", "runs")
         return self._store.workloads.get_by_id(workload.id)
 
-    def rebuild(self, namespace: str, kind: Kind, name: str) -> VersionView:
-        """See `recode.rebuild`. Raises CONFLICT without a working version."""
+    def rebuild(self, namespace: str, kind: Kind, name: str, number: int | None = None) -> VersionView:
+        """See `recode.rebuild`. Raises CONFLICT without code."""
         workload = self._store.workloads.get(namespace, kind, name)
         if workload.deleted_at is not None:
             raise SlessError(Code.CONFLICT, f'{kind} "{name}" is being deleted')
-        version = rebuild(self._parts, workload)
+        version = rebuild(self._parts, workload, number)
         if version is None:
-            raise SlessError(Code.CONFLICT, f'{kind} "{name}" has no working version: upload its code')
+            raise SlessError(Code.CONFLICT, f'{kind} "{name}" has no code yet: upload it')
         return VersionView(workload=workload, version=version)
 
     def cancel(self, namespace: str, kind: Kind, name: str, number: int) -> VersionView:

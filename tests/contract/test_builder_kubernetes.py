@@ -200,9 +200,15 @@ def test_a_used_up_quota_delays_a_build_and_is_reported(harness):
     metadata = {"name": "narrow", "namespace": harness.tenant}
     harness.cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "1"}}})
     harness.start(second)
+    wait_until(lambda: "quota" in harness.builder.poll(second.id).message, "the reason while it waits")
     assert harness.wait(first).ready and harness.wait(second).ready
-    words = "the quota of the namespace is used up (pods: 1 more asked, 1 of 1 in use); waiting"
-    assert sum(words in line for line in harness.log[second.id]) == 1
+
+
+def test_the_import_gets_the_whole_memory_only_if_it_needs_it(harness):
+    harness.cluster.script("oom", namespace=harness.tenant)
+    spec, status = harness.build(HELLO, memory_mb=1024)
+    assert status.message == "importing handler.handle: out of memory: over the limit of 1024 MB"
+    assert sum("needs more than 256 MB; again with 1024 MB" in line for line in harness.log[spec.id]) == 1
 
 
 def test_a_build_larger_than_the_quota_fails(harness):

@@ -255,6 +255,23 @@ def test_a_rebuild_creates_a_version_of_the_active_code(rest: Rest) -> None:
     assert rest.post("functions/other/rebuild").status_code == 404
 
 
+def test_a_rebuild_of_any_version(rest: Rest) -> None:
+    rest.function()
+    rest.upload(files={"handler.py": "def handle(e): return 1"})
+    rest.finish("hello", number=1, state=VersionState.FAILED)
+    again = rest.post("functions/hello/rebuild")
+    assert (again.status_code, again.json["version"], again.json["state"]) == (202, 2, "queued"), "also without a working version"
+    rest.finish("hello", number=2)
+    rest.built(files={"handler.py": "def handle(e): return 2"})
+    response = rest.post("functions/hello/rebuild?version=1")
+    first, *_ = reversed(rest.get("functions/hello/versions").json)
+    assert (response.status_code, response.json["version"], response.json["sha256"]) == (202, 4, first["sha256"])
+    assert rest.post("functions/hello/rebuild?version=1").json["version"] == 4, "it is being built already"
+    assert rest.post("functions/hello/rebuild?version=3").json["version"] == 5, "other code"
+    assert rest.post("functions/hello/rebuild?version=77").status_code == 404
+    assert rest.post("functions/hello/rebuild?version=x").status_code == 400
+
+
 def test_a_rebuild_does_not_overtake_an_upload(rest: Rest) -> None:
     rest.function()
     rest.built()

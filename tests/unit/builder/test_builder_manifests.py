@@ -178,6 +178,17 @@ def test_a_wrong_setting_is_named(setting, value):
         fit(**{setting: value})
 
 
+def test_the_import_asks_for_little_memory():
+    limits = {}
+    for memory_mb in (64, 2048):
+        for whole in (False, True):
+            check = Check(spec=replace(SPEC, memory_mb=memory_mb), artifact="configmap:code-1", whole=whole)
+            job = check_job_of(fit(), check)
+            container = job["spec"]["template"]["spec"]["containers"][0]
+            limits[job["metadata"]["name"].removeprefix(f"check-{SPEC.id}"), memory_mb] = container["resources"]["limits"]["memory"]
+    assert limits == {("", 64): "64Mi", ("-whole", 64): "64Mi", ("", 2048): "256Mi", ("-whole", 2048): "2048Mi"}
+
+
 def test_check_runs_small_code_on_the_runtime_image_and_other_code_on_its_own():
     small, image = (
         check_job_of(fit(), Check(spec=SPEC, artifact=artifact))["spec"]["template"]["spec"]["containers"][0]
