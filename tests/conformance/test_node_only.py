@@ -161,6 +161,16 @@ def test_failure_by_callback(entrypoint: str, message: str) -> None:
     assert answer.header("X-Sless-Function-Error") == "1"
 
 
+def test_a_handler_that_does_not_call_back_ends_at_once() -> None:
+    with running(NODE, "aws.no_callback") as process, process.connect() as other:
+        other.send(request_bytes("POST", "/", [("Content-Type", "application/json")], b'{"later": 700}'))
+        assert process.call_json({"later": 300}).text_body() == "late"
+        assert other.read_answer().text_body() == "late"
+        began = time.monotonic()
+        assert process.call_json({}).status == 204
+        assert time.monotonic() - began < 5, "not only after the time-out"
+
+
 FAILURES = [
     ("timer", "thrown in a timer", "Error"),
     ("rejection", "nobody caught this", "Error"),
@@ -507,6 +517,8 @@ def test_job_by_callback_and_by_stream(tmp_path: Path) -> None:
     outcome = job(tmp_path, "exports.handle = (event, context, callback) => { setTimeout(callback, 1, null, 'late'); };")
     assert outcome.outcome is not None
     assert (outcome.outcome["result"], outcome.outcome["body"]) == ('"late"', "late")
+    outcome = job(tmp_path, "exports.handle = (event, context, callback) => {};")
+    assert outcome.outcome is not None and (outcome.outcome["ok"], outcome.outcome["status"]) == (True, 204)
     outcome = job(tmp_path, "exports.handle = async function* () { yield 'a'; yield 'b'; };")
     assert outcome.outcome is not None
     assert (outcome.outcome["result"], outcome.outcome["body"]) == ('"ab"', "ab")

@@ -61,6 +61,7 @@ export class Call {
     if (typeof result?.then === 'function') {
       result.then((value) => this.settle(value), (error) => this.fail(error));
     } else if (!program.answersLater) this.settle(result);
+    else if (!this.settled) this.calls.mayBeAbandoned(this);
   }
 
   /** Answers with the handler's result, unless the call has been answered. */

@@ -1,4 +1,5 @@
 // The calls of this process: concurrency limit, queue, deadlines.
+import { endWhenAbandoned } from './abandoned.mjs';
 import { flushScope } from './loglines.mjs';
 import { runAs } from './scope.mjs';
 
@@ -15,9 +16,12 @@ export class Calls {
   #startingWaiting = false;
   #sweepTimer = null;
   #sweepAt = Infinity;
+  #ownConnections;
 
-  constructor(program) {
+  /** `ownConnections()`: how many sockets the runtime has open, its listening one included. */
+  constructor(program, ownConnections) {
     this.#program = program;
+    this.#ownConnections = ownConnections;
     this.#concurrency = program.settings.concurrency;
   }
 
@@ -48,6 +52,11 @@ export class Calls {
   #start(call) {
     this.#running.add(call);
     runAs(call, startCall, call, this.#program);
+  }
+
+  /** The handler has returned, and its result comes by callback. */
+  mayBeAbandoned(call) {
+    endWhenAbandoned(call, this.#ownConnections);
   }
 
   /** Call this when a call has finished. */

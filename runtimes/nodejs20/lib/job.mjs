@@ -90,12 +90,19 @@ function eventBodyOf(text) {
 class JobEnd {
   #settings;
   #call;
+  #abandoned = null;
   #reported = false;
 
   constructor(settings) {
     this.#settings = settings;
     this.#call = null;
     process.on('beforeExit', () => {
+      if (this.#abandoned !== null) {
+        const call = this.#abandoned;
+        this.#abandoned = null;
+        call.settle(undefined); // as AWS Lambda does for a handler that does not call back
+        return;
+      }
       this.report(failedOutcome('the handler never finished: the event loop has nothing left to wait for', 'Unfinished', 500));
     });
     process.on('exit', (code) => {
@@ -103,6 +110,10 @@ class JobEnd {
       this.#write(failedOutcome(`function exited with code ${code}`, 'Exit', 500));
       process.exitCode = 1;
     });
+  }
+
+  mayBeAbandoned(call) {
+    this.#abandoned = call;
   }
 
   watch(call) {
@@ -131,7 +142,7 @@ export function run(program) {
   const { settings } = program;
   const end = new JobEnd(settings);
   process.on('SIGTERM', () => {}); // let the call finish; the sender decides how long it waits
-  const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), { ended() {} });
+  const call = new Call(settings.invocationId ?? newId(), new Collector((outcome) => end.report(outcome)), { ended() {}, mayBeAbandoned: (abandoned) => end.mayBeAbandoned(abandoned) });
   if (settings.requestId !== null) call.requestId = settings.requestId;
   call.trigger = settings.trigger;
   call.contentType = 'application/json';

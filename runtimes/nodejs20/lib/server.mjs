@@ -112,7 +112,7 @@ class Server {
   #draining = false;
 
   constructor(program) {
-    this.#calls = new Calls(program);
+    this.#calls = new Calls(program, () => this.#sockets.size + 1);
     process.on('exit', () => this.#calls.flushLogs());
     const options = {
       IncomingMessage: Request,

@@ -28,6 +28,10 @@ exports.succeed = (event, context) => {
   setTimeout(() => (event.fail ? context.fail(new Error('by fail')) : context.succeed(event)), 1);
 };
 
+exports.no_callback = (event, context, callback) => {
+  if (event.later) setTimeout(() => Promise.resolve().then(() => callback(null, 'late')), event.later);
+};
+
 exports.callback_and_promise = async (event, context, callback) => {
   callback(null, 'first');
   return 'second';
