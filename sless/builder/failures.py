@@ -30,6 +30,8 @@ _CULPRITS = tuple(
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.$]*(Error|Exception|Exit|Interrupt|Warning)\b")
 _RAISED_LINE = re.compile(_ERROR_LINE.pattern + r"|[A-Za-z_][\w.]*: ")
 """The line of the exception below a Python traceback; output of the module may follow it."""
+_PLACED_LINE = re.compile(r"\S+\.[cm]?js:[0-9]+: ")
+"""The first line of Node's runtime about a failed import: file, line and reason."""
 _PANIC_LINE = re.compile(r"(panic|fatal error): ")
 _CLOSING_LINE = re.compile(r"\s|[\]})]|Node\.js v|$")
 _NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
@@ -78,8 +80,8 @@ def _informative_of(lines: Sequence[str]) -> list[str]:
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
     """Puts the error into the first line, the only one that lists show. A Python traceback ends with it; Node and Go print it first."""
     last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
-    if panic := next((line for line in lines if _PANIC_LINE.match(line)), None):
-        last = panic
+    if named := next((line for line in lines if _PANIC_LINE.match(line) or _PLACED_LINE.match(line)), None):
+        last = named
     elif any(line.startswith("Traceback ") for line in lines):
         last = next((line for line in reversed(lines) if _RAISED_LINE.match(line)), last)
     elif not _ERROR_LINE.match(last):

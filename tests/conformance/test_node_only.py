@@ -115,7 +115,30 @@ IMPORT_FAILURES: list[tuple[str, dict[str, str], str]] = [
     ("exits", {"handler.js": "process.exit(0);"}, "exited with code 0 while it was imported"),
     ("exits-with-code", {"handler.mjs": "process.exit(9);"}, "exited with code 9 while it was imported"),
     ("never-ends", {"handler.mjs": "await new Promise(() => {}); export const handle = 1;"}, "waits for something that never happens"),
-    ("missing-package", {"handler.js": "require('no-such-package');"}, "no-such-package"),
+    ("missing-package", {"handler.js": "\nrequire('no-such');"}, "handler.js:2: Error: Cannot find module 'no-such'\n"),
+    (
+        "missing-package-deeper",
+        {"handler.js": "require('./lib/a');", "lib/a.js": "\n\nrequire('no-such');"},
+        "lib/a.js:3: Error: Cannot find module 'no-such'\n",
+    ),
+    ("missing-package-of-module", {"handler.mjs": "\nimport a from 'no-such';"}, "handler.mjs:2: Error: Cannot find package 'no-such'"),
+    (
+        "missing-file-of-module",
+        {"handler.mjs": "\nimport a from './no-such.mjs';"},
+        "handler.mjs:2: Error: Cannot find module 'no-such.mjs'",
+    ),
+    ("syntax-at-the-end", {"handler.js": "exports.handle = () => {\n\n"}, "handler.js:3: SyntaxError: Unexpected end of input\n"),
+    ("syntax-at-the-end-of-module", {"handler.mjs": "export const handle = () => {\n\n"}, "handler.mjs:3: SyntaxError: Unexpected end"),
+    (
+        "wrapped",
+        {"handler.js": "try {\n  JSON.parse('{');\n} catch (cause) {\n  throw new Error('no config', { cause });\n}"},
+        "handler.js:2: Error: no config, caused by SyntaxError: Expected property name",
+    ),
+    (
+        "wrapped-by-hand",
+        {"handler.js": "throw Object.assign(new Error('no config'), { stack: new Error('x').stack });"},
+        "handler.js:1: Error: no config\n",
+    ),
 ]
 
 

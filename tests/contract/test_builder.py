@@ -358,7 +358,7 @@ def test_a_broken_package_json_is_reported(harness, node_binary):
 
 def test_a_node_handler_that_throws(harness, node_binary):
     _, status = harness.build({"handler.js": "throw new Error('not today');\n"}, runtime="nodejs20")
-    assert message_lines(status)[0] == "handler.handle cannot be imported: Error: not today"
+    assert message_lines(status)[0] == "handler.handle cannot be imported: handler.js:1: Error: not today"
 
 
 def _runs(pid: int) -> bool:

@@ -1,5 +1,6 @@
 // Reads the environment and starts a mode.
 import fs from 'node:fs';
+import { createRequire } from 'node:module';
 import net from 'node:net';
 
 import { captureOutput } from './capture.mjs';
@@ -44,8 +45,14 @@ class Loading {
 
   fail(error) {
     this.finish();
-    this.#say(error instanceof NoHandler ? error.message : traceOf(error), messageOf(error), typeOf(error));
+    const text = error instanceof NoHandler ? error.message : `${this.#headlineOf(error)}\n${traceOf(error)}`;
+    this.#say(text, messageOf(error), typeOf(error));
     process.exit(EXIT_NO_HANDLER);
+  }
+
+  #headlineOf(error) {
+    const { headlineOf } = createRequire(import.meta.url)('./headline.cjs');
+    return headlineOf(error, `${process.cwd()}/`, (one) => (one instanceof Error ? `${typeOf(one)}: ${messageOf(one)}` : messageOf(one)));
   }
 
   #exited(code) {

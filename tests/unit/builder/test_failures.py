@@ -48,9 +48,13 @@ def test_npms_usage_does_not_hide_its_reason():
         (["Traceback (most recent call last):", "KeyError: 1", "", "During handling", "Custom: bad"], "Custom: bad"),
         (["Traceback (most recent call last):", '  File "x"', "ValueError: bad", "yyyy", "yyyy"], "ValueError: bad"),
         (["/x/handler.js:1", "throw new Error('bad')", "", "Error: bad", "    at x", "  code: 1", "}", "", "Node.js v20.1"], "Error: bad"),
+        (
+            ["a.js:2: Error: Cannot find module 'x'", "Error: Cannot find", "Require stack:", "- a.js"],
+            "a.js:2: Error: Cannot find module 'x'",
+        ),
         (["handler.py exited with code 3 while it was imported"], "handler.py exited with code 3 while it was imported"),
     ],
-    ids=["python", "python chain", "python that prints", "node", "sentence"],
+    ids=["python", "python chain", "python that prints", "node", "node with its place", "sentence"],
 )
 def test_an_import_message_begins_with_the_error(lines, first):
     message = import_message_of("handler.handle", lines)
