@@ -24,6 +24,7 @@ from sless.builder.dependencies import (
     find_installation,
     unread_notes_of,
 )
+from sless.builder.go_constraints import left_out_notes_of
 from sless.builder.go_sources import prepare
 from sless.builder.work import BuildFailed
 from sless.domain.code_archive import archive_of
@@ -37,8 +38,8 @@ _MAX_TEXT_CHARS = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """`package` is the zip of the upload, `folder` an empty working folder, `runtimes` the folder with the sources of the runtimes. Code
-    without dependencies is not built into an image up to `small_bytes` (packed)."""
+    """`package` is the zip of the upload, `folder` an empty working folder, `runtimes` the folder with the sources of the runtimes, `tags`
+    Go's build tags. Code without dependencies is not built into an image up to `small_bytes` (packed)."""
 
     package: str
     folder: str
@@ -47,6 +48,7 @@ class Order:
     image: str
     small_bytes: int
     runtimes: str
+    tags: str = ""
 
 
 def main() -> None:
@@ -66,7 +68,7 @@ def make_context(order: Order) -> dict[str, Any]:
     unzip.unpack(order.package, str(code))
     compiled = RUNTIMES[order.runtime].language == "go"
     installation = None if compiled else find_installation(code, _spec_of(order))
-    notes = unread_notes_of(code, order.runtime, order.entrypoint)
+    notes = left_out_notes_of(code, order.tags) if compiled else unread_notes_of(code, order.runtime, order.entrypoint)
     if order.small_bytes and not compiled and installation is None:
         with open(order.package, "rb") as package:
             target.write_bytes(archive := archive_of(package))

@@ -15,8 +15,9 @@ from pathlib import Path
 from sless import assets
 from sless.builder.go_again import GoAgain
 from sless.builder.go_compilation import Compilation, GoSource, lower_priority, make_compilation
+from sless.builder.go_constraints import left_out_notes_of
 from sless.builder.go_sources import MAIN_FOLDER
-from sless.builder.go_toolchain import Toolchain, find_toolchain, go_environment_of
+from sless.builder.go_toolchain import Toolchain, find_toolchain, go_environment_of, tags_of
 from sless.builder.work import BuildFailed, Command, Work
 from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM, Material
@@ -44,6 +45,8 @@ class GoCompiler:
         toolchain = find_toolchain()
         runtime_dir = (self.runtimes or assets.runtimes_dir()).absolute() / work.spec.runtime
         source = GoSource(code_dir=code_dir, entrypoint=work.spec.entrypoint, runtime_dir=runtime_dir)
+        for note in left_out_notes_of(code_dir, tags_of(work.spec.build_env.get("GOFLAGS", ""))):
+            work.log(note)
         artifact = go_artifact_of(work.spec, runtime_dir, toolchain)
         folder = self.material.deps_dir(artifact)
         lock = self.material.lock_of(f"deps:{artifact}")

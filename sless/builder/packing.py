@@ -12,6 +12,7 @@ from typing import Any
 
 from sless import assets
 from sless.builder.context_child import Order
+from sless.builder.go_toolchain import tags_of
 from sless.builder.work import BuildFailed
 from sless.children import run_child
 from sless.domain.ports import BuildSpec, CodeStore
@@ -50,7 +51,7 @@ def packed(code: CodeStore, spec: BuildSpec, image: str, *, small_bytes: int) ->
         order = Order(
             package=str(package), folder=str(folder), runtime=spec.runtime, entrypoint=spec.entrypoint, image=image,
             small_bytes=small_bytes,
-            runtimes=str(assets.runtimes_dir().absolute()),
+            runtimes=str(assets.runtimes_dir().absolute()), tags=tags_of(spec.build_env.get("GOFLAGS", "")),
         )  # fmt: skip
         yield Context(path=folder / "context.tar.gz", **_asked(order))
     finally:
