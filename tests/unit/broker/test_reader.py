@@ -88,6 +88,20 @@ def test_unreadable_properties_are_left_out(properties: tuple[int, bytes]) -> No
     assert unmarshal(HEADER_FRAME, found).body_size == 3
 
 
+def test_a_time_out_of_range_does_not_lose_the_other_properties() -> None:
+    whole = commands.Basic.Properties(
+        content_type="text/plain", content_encoding="x", headers={"n": {"a": [1, "x"]}}, delivery_mode=2, priority=3, correlation_id="c",
+        reply_to="r", expiration="9", message_id="é", timestamp=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), message_type="t",
+        user_id="u", app_id="a",
+    )  # fmt: skip
+    payload = frame.marshal(header.ContentHeader(0, 10, whole), 1)[7:-1]
+    moment = struct.pack(">Q", int(whole.timestamp.timestamp()))
+    repaired = readable(HEADER_FRAME, payload.replace(moment, struct.pack(">Q", 2**62)))
+    whole.timestamp = None
+    found = unmarshal(HEADER_FRAME, repaired)
+    assert (found.properties, found.body_size, len(repaired)) == (whole, 10, len(payload))
+
+
 async def test_a_paused_connection_still_yields_heartbeats() -> None:
     budget = Budget(BrokerLimits(held_bytes=10))
     reader = BoundedReader(budget, asyncio.get_running_loop(), beat_sec=0.01)
