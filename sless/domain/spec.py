@@ -1,7 +1,7 @@
 """JSON → spec of functions, services and jobs, reporting all errors at once. Triggers are in `trigger_spec`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,14 @@ from sless.errors import Code, Detail, Invalid, SlessError
 
 RESERVED_ENV = frozenset(f"SLESS_{name}" for name in RUNTIME_NAMES)
 """Names that the runtime itself uses; users may set other `SLESS_*` names."""
+_VALUE_OF_RESERVED: dict[str, Callable[[str, WorkloadSpec], str | None]] = {
+    "SLESS_FUNCTION_NAME": lambda name, spec: name,
+    "SLESS_ENTRYPOINT": lambda name, spec: spec.entrypoint,
+    "SLESS_MEMORY_MB": lambda name, spec: str(spec.memory_mb),
+    "SLESS_TIMEOUT_SEC": lambda name, spec: str(spec.timeout_sec),
+    "SLESS_CONCURRENCY": lambda name, spec: str(spec.concurrency),
+    "SLESS_EVENT_FORMAT": lambda name, spec: spec.event_format,
+}
 _ENVS = ("env_vars", "build_env", "secret_env")
 _KEPT_BY_REPLACE = ("build_env", "secret_env")
 """Write-only, so a client that reads a resource and PUTs it back cannot send them."""
@@ -74,8 +82,11 @@ def parse_function(
     spec = replace(_spec_of(kind, given, old, mode), **counts)
     if kind is Kind.JOB:
         spec = _job_spec_of(spec, given, old if merge else None)
+    name = existing.name if existing else str(body["name"])
+    if details := _reserved_mistakes(body, name, spec):
+        raise Invalid(*details)
     _check_sizes(spec, limits)
-    return Named(name=existing.name if existing else given["name"], spec=spec)
+    return Named(name=name, spec=spec)
 
 
 def text_of_event(value: Any) -> str:
@@ -123,10 +134,26 @@ def _name_mistakes(body: Mapping[str, Any], existing: Named | None) -> list[Deta
 def _env_mistakes(body: Mapping[str, Any]) -> list[Detail]:
     return [
         Detail(field=f"{field}.{name}", message="is reserved; the runtime sets it")
-        for field in _ENVS
-        for name in (body.get(field) if isinstance(body.get(field), dict) else None) or ()
-        if name in RESERVED_ENV
+        for field, name, _ in _reserved_of(body)
+        if name not in _VALUE_OF_RESERVED
     ]
+
+
+def _reserved_mistakes(body: Mapping[str, Any], name: str, spec: WorkloadSpec) -> list[Detail]:
+    """Older clients send some of the runtime's variables, with the values that these will have anyway."""
+    found = [(f"{field}.{key}", value, _VALUE_OF_RESERVED[key](name, spec)) for field, key, value in _reserved_of(body)]
+    # The value that was found may be a secret.
+    return [
+        Detail(field=field, message=f"is reserved; the runtime sets it to {found_of(own)}") for field, value, own in found if value != own
+    ]
+
+
+def _reserved_of(body: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """(field, name, value) of the given variables that the runtime uses."""
+    for field_name in _ENVS:
+        given = body.get(field_name)
+        if isinstance(given, dict):
+            yield from ((field_name, key, value) for key, value in given.items() if key in RESERVED_ENV)
 
 
 def _job_mistakes(given: Mapping[str, Any], existing: Named | None) -> list[Detail]:

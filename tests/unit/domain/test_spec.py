@@ -123,6 +123,18 @@ def test_environment_rules(field: str) -> None:
         assert set(found) == {f"{field}.SLESS_{name}"} and "reserved" in found[f"{field}.SLESS_{name}"]
 
 
+def test_reserved_variables_may_have_the_value_that_the_runtime_sets() -> None:
+    env = {
+        "SLESS_FUNCTION_NAME": "hello", "SLESS_ENTRYPOINT": "handler.handle", "SLESS_MEMORY_MB": "128", "SLESS_TIMEOUT_SEC": "30",
+        "SLESS_CONCURRENCY": "50", "SLESS_EVENT_FORMAT": "sless",
+    }  # fmt: skip
+    named = parse_function(MINIMAL | {"env_vars": env})
+    assert named.spec.env_vars == env
+    wrong = fields_of({"env_vars": env, "memory_mb": 256}, existing=named, mode=Mode.MERGE)
+    assert wrong == {"env_vars.SLESS_MEMORY_MB": 'is reserved; the runtime sets it to "256"'}
+    assert parse_function({"memory_mb": 256}, named, Mode.MERGE).spec.memory_mb == 256
+
+
 def test_error_messages_hide_secret_values() -> None:
     for field in ("secret_env", "build_env"):
         assert "hunter2" not in str(fields_of(MINIMAL | {field: {"A": ["hunter2"], "B": "hunter2\x00"}}))
