@@ -1,6 +1,7 @@
 """Finds and migrates the database; with a local backend, claims it for this server."""
 
 import logging
+import os
 import time
 from pathlib import Path
 
@@ -20,12 +21,25 @@ _GRACE_SEC = 2.0
 
 
 def database_url_of(settings: Settings) -> str:
+    """Raises ConfigError."""
+    check_locale(settings.data_dir)
     return settings.database_url or sqlite_url_of(settings.data_dir / "sless.db")
 
 
 def open_encrypted(settings: Settings, *, holder: str | None = None) -> Store:
     """The store with its keys. Raises ConfigError when they are missing."""
     return open_store(database_url_of(settings), holder=holder, keyring=Keyring(key_source_of(settings)))
+
+
+def check_locale(folder: Path) -> None:
+    """Under a locale without UTF-8, Python represents other characters in a way that databases and URLs cannot hold. Raises ConfigError."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(folder).decode(errors="replace")
+        raise ConfigError(
+            f"SLESS_DATA_DIR: this locale cannot name {shown}: set LC_ALL=C.UTF-8 or PYTHONUTF8=1, or use another folder"
+        ) from None
 
 
 def migrate(settings: Settings) -> None:

@@ -152,6 +152,11 @@ class TestConfig:
         found = {row["name"]: row["value"] for row in json.loads(rows)}
         assert (found["SLESS_S3_ENDPOINT"], found["SLESS_HARBOR_URL"]) == ("https://***@s3.example.org", "http://***@h/x")
 
+    def test_a_locale_that_cannot_name_the_data_folder(self, ask, tmp_path):
+        ended = ask("serve", SLESS_DATA_DIR=tmp_path / "данные", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+        assert (ended.returncode, "SLESS_DATA_DIR: this locale cannot name" in ended.stderr) == (1, True), ended.stderr
+        assert "PYTHONUTF8=1" in ended.stderr
+
     def test_names_older_settings(self):
         environ = {"S3_ENDPOINT": "x", "POSTGRES_DSN": "x", "API_PORT": "1", "SLESS_PORT": "1", "HARBOR_PASS": "x", "HARBOR_URL": ""}
         environ |= {"SLESS_HARBOR_PASSWORD_FILE": "/x"}
