@@ -1,14 +1,15 @@
-"""Liveness (the event loop runs) and readiness (as `app` sees it)."""
+"""Liveness (the event loop runs), with the version, and readiness (as `app` sees it)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from sless._version import __version__
 from sless.asgi.answers import answer_json
 from sless.asgi.types import Scope, Send
 
 
 async def alive(scope: Scope, send: Send) -> int:
-    return await answer_json(scope, send, 200, {"status": "ok"})
+    return await answer_json(scope, send, 200, {"status": "ok", "version": __version__})
 
 
 async def ready(scope: Scope, send: Send, find_unready: Callable[[], Awaitable[str | None]]) -> int:

@@ -255,7 +255,7 @@ ANSWERS: dict[str, Schema] = {
         "items": answer({"time": _TIME, "stream": _STRING, "text": _STRING, "invocation_id": _STRING}),
     },
     "Document": {"type": "object"},
-    "Health": answer({"status": _STRING, "reason": _STRING}, optional=("reason",)),
+    "Health": answer({"status": _STRING, "reason": _STRING, "version": _STRING}, optional=("reason", "version")),
     "CallbackKey": answer(
         {
             "key": _STRING | {"description": "its UTF-8 bytes are the HMAC-SHA256 key"},

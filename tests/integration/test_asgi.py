@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from sless import metrics
+from sless._version import __version__
 from sless.asgi import FollowPage, FollowRequest
 from sless.asgi.streams import MOST_PER_NAMESPACE, wants_events
 from sless.errors import NotFound
@@ -232,7 +233,8 @@ def test_health_and_readiness() -> None:
         reasons[0] = "the database is away"
         reply = ask(front, "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert reply.status == 503 and json.loads(reply.body)["reason"] == "the database is away"
-        assert ask(front, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").status == 200
+        alive = ask(front, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (alive.status, json.loads(alive.body)) == (200, {"status": "ok", "version": __version__})
 
 
 def test_calls_and_requests_are_counted(upstream_of: UpstreamOf) -> None:
