@@ -80,10 +80,50 @@ def temporary_root():
     return folder
 
 
+def hold_and_clean():
+    """Marks the folder of this build as used while the process runs. The first start of a build removes what earlier builds of this file
+    have left, unless a process still uses it."""
+    import json
+    import zipfile
+
+    root, file_name = os.environ["SHIV_ROOT"], os.path.basename(os.path.realpath(sys.argv[0]))
+    with zipfile.ZipFile(sys.argv[0]) as archive:
+        own = "%s_%s" % (file_name, json.loads(archive.read("environment.json").decode())["build_id"])
+    held = lock(root, own, shared=True)
+    if held and not os.path.isdir(os.path.join(root, own)):
+        for name in os.listdir(root):
+            if name.startswith(file_name + "_") and not name.startswith(own):
+                remove_unused(root, name)
+    return held
+
+
+def remove_unused(root, name):
+    import shutil
+
+    mark = lock(root, name, shared=False)
+    if mark:
+        shutil.rmtree(os.path.join(root, name), ignore_errors=True)
+        os.unlink(mark.name)
+        mark.close()
+
+
+def lock(root, name, shared):
+    """The locked file that marks a folder as used; None if another process has it, or nothing can be written here."""
+    import fcntl
+
+    try:
+        mark = open(os.path.join(root, "." + name + "_used"), "a")
+        fcntl.flock(mark, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (IOError, OSError):
+        return None
+    return mark
+
+
 check_python()
 os.environ.pop(TRIED, None)
 check_machine()
 choose_root()
+HELD = hold_and_clean()
 # What is unpacked is ours alone, and without bytecode each start takes three seconds more, here and in the server that `demo` starts.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

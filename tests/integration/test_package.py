@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import fcntl
 import os
 import re
 import shutil
@@ -186,8 +187,13 @@ def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def zipapp_home(zipapp: Path) -> Iterator[Path]:
     """A home where the zipapp has unpacked itself despite PYTHONDONTWRITEBYTECODE. The path is short enough for server sockets."""
     folder = Path(tempfile.mkdtemp(prefix="sless-", dir="/tmp"))
+    unpacked = folder / ".cache" / "sless"
+    for name in ("sless.pyz_old", "sless.pyz_running", "other_old"):
+        (unpacked / name / "site-packages").mkdir(parents=True)
     variables = {"PATH": os.defpath, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    run_well(bare_python(), "-s", zipapp, "version", cwd=folder, env=variables)
+    with (unpacked / ".sless.pyz_running_used").open("a") as running:
+        fcntl.flock(running, fcntl.LOCK_SH)
+        run_well(bare_python(), "-s", zipapp, "version", cwd=folder, env=variables)
     yield folder
     shutil.rmtree(folder)
 
@@ -222,6 +228,11 @@ class TestZipapp:
     def test_needs_only_python(self, zipapp: Path, zipapp_home: Path, tmp_path: Path):
         variables = {"PATH": os.defpath, "HOME": str(zipapp_home)}
         assert _version.__version__ in run_well(bare_python(), "-s", zipapp, "version", cwd=tmp_path, env=variables)
+
+    def test_the_first_start_of_a_build_removes_unused_older_ones(self, zipapp_home: Path):
+        names = sorted(path.name for path in (zipapp_home / ".cache" / "sless").iterdir() if not path.name.startswith("."))
+        assert names[:2] == ["other_old", next(name for name in names if "running" not in name and name.startswith("sless.pyz_"))]
+        assert len(names) == 3 and "sless.pyz_old" not in names and "sless.pyz_running" in names
 
     def test_bytecode_is_kept_despite_the_environment(self, zipapp_home: Path):
         assert list((zipapp_home / ".cache" / "sless").rglob("sless/cli/__pycache__/main.*.pyc"))
