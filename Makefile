@@ -8,6 +8,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# A line per package, as the first installation takes minutes.
+PIP_SHOWN = $(BIN)/python -u -m pip install --progress-bar off --disable-pip-version-check $(1) | awk '/^Collecting / {print "  " $$2; fflush()} /^Installing / {print "  unpacking"; fflush()}'
 UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
 # One more than the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
 # is passed to pytest: make unit ARGS='-k zip'
@@ -29,17 +31,17 @@ $(BIN)/python:
 
 $(VENV)/.run-stamp: requirements.txt | $(BIN)/python
 	@echo "Installing the packages of requirements.txt into $(VENV): a minute or two the first time"
-	@$(PIP_INSTALL) -r requirements.txt
+	@$(call PIP_SHOWN,-r requirements.txt)
 	@touch $@
 
 $(VENV)/.release-stamp: .ci/release/requirements.txt | $(VENV)/.run-stamp
 	@echo "Installing what builds dist/sless.pyz"
-	@$(PIP_INSTALL) -r .ci/release/requirements.txt
+	@$(call PIP_SHOWN,-r .ci/release/requirements.txt)
 	@touch $@
 
 $(VENV)/.dev-stamp: tests/requirements.txt | $(BIN)/python
 	@echo "Installing what tests and checks need"
-	@$(PIP_INSTALL) -r tests/requirements.txt
+	@$(call PIP_SHOWN,-r tests/requirements.txt)
 	@touch $@
 
 .PHONY: venv

@@ -41,6 +41,14 @@ def test_help_lists_every_target():
     assert targets >= {"demo", "test", "check", "architecture", "unit", "contract", "bench", "pyz", "lock", "clean", "help"}
 
 
+def test_installing_prints_a_line_per_package(tmp_path):
+    """With a pip that installs nothing."""
+    said = ["Collecting six==1.17.0 (from -r x (line 1))", "  Using cached six.whl", "Installing collected packages: six", "Successfully"]
+    python = program(tmp_path, "python", "printf '%s\\n' " + " ".join(f'"{line}"' for line in said))
+    shown = run("make", f"BIN={python.parent}", f"VENV={tmp_path}", f"{tmp_path}/.run-stamp").stdout.splitlines()
+    assert [line for line in shown if line.startswith("  ")] == ["  six==1.17.0", "  unpacking"]
+
+
 def test_demo_says_what_it_installs_before_it_does():
     lines = [line.strip() for line in run("make", "-n", "-B", "demo").stdout.splitlines()]
     for said, done in (
