@@ -135,7 +135,7 @@ quick: $(VENV)/.dev-stamp ## run every test but the slow ones
 
 .PHONY: soak
 soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 calls, replicas for 12 minutes, 200 functions, the API away, more made-up requests
-	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py tests/integration/test_schemathesis.py \
+	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py tests/integration/test_schemathesis.py tests/integration/test_unchanged_handlers.py \
 		tests/integration/test_async.py::test_all_accepted_calls_finish_after_kill_9_of_everything \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
 		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_package.py tests/integration/test_bounds.py tests/integration/test_bench.py \

@@ -56,7 +56,7 @@ class Durations:
     """Time for calls and runs to end when the server stops."""
 
     # --- builds ---
-    import_sec: float = 30.0
+    import_sec: float = 60.0
     """Time for the import of the entrypoint that ends a build; in a cluster from the start of its container."""
     pod_start_sec: float = 20.0
     """How long a pod of a build may fail to start: scheduling and a brief failure of the registry take some time."""
