@@ -26,7 +26,16 @@ class Call:
     client's descriptor while an iterator is being sent to it."""
 
     __slots__ = (
-        "deadline", "finished", "id", "log_bytes", "log_closed", "partial_lines", "request_id", "stream_to", "timeout_sec", "trigger"
+        "deadline",
+        "finished",
+        "id",
+        "log_bytes",
+        "log_closed",
+        "partial_lines",
+        "request_id",
+        "stream_to",
+        "timeout_sec",
+        "trigger",
     )
 
     def __init__(self, call_id, request_id, trigger, timeout_sec):
