@@ -1,9 +1,9 @@
 """Turns an upload into something that can be started. Implements `domain.ports.Builder` twice.
 
 `local` builds on this machine. `dependencies` reads the manifests, `installers` holds the command lines of pip and npm, `go` compiles Go
-code (`go_sources` adds the runtime, `go_compilation` is one `go build`, `go_toolchain` finds Go; `go_again` and `go_recipe` repeat a build
-without the go command, for `sless dev`), `work` holds the log, child process, deadline and cancellation of one build, `check` imports the
-entrypoint at the end, `failures` turns a tool's output into an error message.
+code (`go_sources` adds the runtime, `go_constraints` names what the compiler leaves out, `go_compilation` is one `go build`, `go_toolchain`
+finds Go; `go_again` and `go_recipe` repeat a build without the go command, for `sless dev`), `work` holds the log, child process, deadline
+and cancellation of one build, `check` imports the entrypoint at the end, `failures` turns a tool's output into an error message.
 
 `kubernetes` builds in a cluster. It is not imported here because it needs more libraries. `build_steps` has the steps of one build,
 `packing`, `context_child` and `context` make the Dockerfile and the archive (in a child process), `builder_fit`, `builder_namespace`,
