@@ -35,6 +35,7 @@ from sless.reconcile.events import EventsLoop, Listeners
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops
+from sless.reconcile.outbox import NoticeOutbox
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
 from sless.tokens import RevokedTokens, TokenVerifier
@@ -182,6 +183,7 @@ class Assembly:
         self.cron = CronLoop(store=self.store, waker=self)
         outbound = outbound_of(self.settings.outbound_allow)
         self.callbacks = CallbacksLoop(store=self.store, outbound=outbound, waker=self)
+        self.notices = CallbacksLoop(store=self.store, outbound=outbound, waker=self, outbox=NoticeOutbox(self.store))
         self.events = EventsLoop(
             store=self.store,
             settings=self.settings,
@@ -198,6 +200,7 @@ class Assembly:
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=tick_sec),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=tick_sec, rest_sec=RUNS_REST_SEC),
                 Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=tick_sec),
+                Loop(topic="notices", tick=self.notices.tick, interval_sec=tick_sec),
                 Loop(topic="events", tick=self.events.tick, interval_sec=tick_sec, leader_only=False),
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
                 Loop(topic="collect", tick=collector.tick, interval_sec=self.durations.collect_sec),
@@ -260,7 +263,8 @@ class Assembly:
     def _stop(self) -> None:
         self.stopping.set()
         run_steps(
-            self.loops.stop, self.callbacks.stop, self.cron.stop, self.builder.close, self.backend.close, self.leader.resign,
+            self.loops.stop, self.callbacks.stop, self.notices.stop,
+            self.cron.stop, self.builder.close, self.backend.close, self.leader.resign,
             self.store.close,
         )  # fmt: skip
 

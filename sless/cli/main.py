@@ -16,7 +16,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
-    "More": ("whoami", "usage", "limits", "trigger", "triggers", "jobs", "audit", "operator", "callback-key", "terraform", "login"),
+    "More": (
+        "whoami",
+        "usage",
+        "limits",
+        "trigger",
+        "triggers",
+        "jobs",
+        "audit",
+        "operator",
+        "notify",
+        "callback-key",
+        "terraform",
+        "login",
+    ),
 }
 """Sections of `sless --help`."""
 
@@ -47,6 +60,7 @@ HOMES: dict[str, str] = {
     "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
     "operator": "operating:operator",
+    "notify": "notifying:notify",
     "audit": "auditing:audit",
     "callback-key": "invocations:callback_key",
     "terraform": "terraform_commands:terraform",

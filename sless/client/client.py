@@ -65,6 +65,13 @@ class Client:
     def billing_csv(self, params: Json) -> bytes:
         return self.transport.content("/v1/operator/usage", params=params, headers={"Accept": "text/csv"})
 
+    def notifications(self) -> Json:
+        """{"notify_url"}: where failures of the namespace are reported."""
+        return self.transport.json("GET", f"{self.path}/notifications")
+
+    def set_notify_url(self, url: str | None) -> Json:
+        return self.transport.json("PUT", f"{self.path}/notifications", json={"notify_url": url})
+
     def within(self, namespace: str) -> "Client":
         """The same caller in another namespace; closing one closes both."""
         return Client(self.transport, namespace)

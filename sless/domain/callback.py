@@ -47,6 +47,10 @@ class Callback:
     created_at: datetime
     ended_at: datetime | None
 
+    @property
+    def key(self) -> str:
+        return self.run_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackKey:

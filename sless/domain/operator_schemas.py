@@ -20,6 +20,12 @@ OPERATOR_REQUESTS: dict[str, Schema] = {
         "properties": {"reason": _REASON | {"description": "shown to the tenant"}},
         "additionalProperties": False,
     },
+    "NotificationsReplace": {
+        "type": "object",
+        "properties": {"notify_url": {"type": ["string", "null"], "maxLength": 2048}, "namespace": {"type": "string"}},
+        "required": ["notify_url"],
+        "additionalProperties": False,
+    },
     "AllowCode": {"type": "object", "properties": {"reason": _REASON}, "additionalProperties": False},
     "TokenRevocation": {
         "type": "object",
@@ -71,6 +77,7 @@ OPERATOR_ANSWERS: dict[str, Schema] = {
     ),
     "Tenants": {"type": "array", "items": {"$ref": "#/components/schemas/Tenant"}},
     "SuspendedWorkload": answer({"namespace": _STRING, "kind": _STRING, "name": _STRING, "suspended": {"type": ["string", "null"]}}),
+    "Notifications": answer({"namespace": _STRING, "notify_url": {"type": ["string", "null"]}}),
     "UsageRow": answer({name: _STRING if name in ("namespace", "day") else {"type": "number"} for name in COLUMNS}),
     "UsageRows": {"type": "array", "items": {"$ref": "#/components/schemas/UsageRow"}},
     "AllowedCode": answer({"sha256": _STRING, "reason": _STRING}),

@@ -92,7 +92,12 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
         # Behind trusted proxies, `asgi` has put the client's own address here.
         actor = Actor(sub=caller.sub, address=request.remote_addr or "", request_id=g.request_id)
         with acting(actor):
-            return view(ApiRequest(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
+            try:
+                return view(ApiRequest(usecases=usecases, settings=settings, caller=caller, args=args, request_id=g.request_id))
+            except SlessError as error:
+                if error.code is Code.LIMIT_REACHED and "ns" in args:
+                    usecases.notifications.limit_reached(args["ns"], error)
+                raise
 
     return serve
 

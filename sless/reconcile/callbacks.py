@@ -1,4 +1,5 @@
-"""Callbacks: POST the end of an asynchronous call to its URL. At least once, signed, given up after MAX_ATTEMPTS.
+"""Delivers callbacks (the end of an asynchronous call) and notices: a POST to a URL of the tenant. At least once, signed, given up after
+MAX_ATTEMPTS. What is sent comes from an `outbox`.
 
 The address is resolved, checked and connected to here, once per attempt (`sless.outbound`); TLS checks the certificate against the name in
 the URL. Redirects are not followed, as their targets have not been checked.
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from http.client import BadStatusLine, HTTPException
 from ssl import SSLContext
+from typing import Any
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
@@ -26,18 +28,15 @@ from sless._version import __version__
 from sless.domain.asynchronous import delay_sec_of
 from sless.domain.callback import (
     MAX_ATTEMPTS,
-    Callback,
     CallbackUrl,
-    body_of,
     parse_callback_url,
     signature_of,
     signing_keys_of,
 )
-from sless.domain.lifecycle import ENDED_CALL_STATUSES
-from sless.domain.model import Run
 from sless.domain.ports import Waker
 from sless.errors import SlessError
 from sless.outbound import AddressRefused, Outbound, OutboundError
+from sless.reconcile.outbox import CallbackOutbox, Message, Outbox
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -65,67 +64,70 @@ class CallbacksLoop:
     store: Store
     outbound: Outbound
     waker: Waker
+    outbox: Outbox | None = None
+    """None: callbacks."""
     tls: SSLContext | None = None
     whole_sec: float = 15.0
     connect_sec: float = 5.0
     rng: random.Random = field(default_factory=random.Random)
+    _outbox: Outbox = field(init=False)
     _pool: ThreadPoolExecutor = field(init=False)
     _going: dict[str, str] = field(default_factory=dict)
-    """Run id → namespace, for callbacks in flight."""
+    """Key → namespace, of what is in flight."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self._outbox = self.outbox or CallbackOutbox(self.store)
         self._pool = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="callback")
 
     def tick(self) -> None:
-        for due in self.store.callbacks.list_due(clock.now(), 2 * AT_ONCE_PER_NAMESPACE):
+        for due in self._outbox.list_due(clock.now(), 2 * AT_ONCE_PER_NAMESPACE):
             if self._take(due):
                 self._pool.submit(self._send, due)
 
     def stop(self) -> None:
-        """Callbacks that were not sent are left to the next leader."""
+        """What was not sent is left to the next leader."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _take(self, due: Callback) -> bool:
+    def _take(self, due: Any) -> bool:
         with self._lock:
             going = list(self._going.values())
-            if due.run_id in self._going or len(going) >= AT_ONCE or going.count(due.namespace) >= AT_ONCE_PER_NAMESPACE:
+            if due.key in self._going or len(going) >= AT_ONCE or going.count(due.namespace) >= AT_ONCE_PER_NAMESPACE:
                 return False
-            self._going[due.run_id] = due.namespace
+            self._going[due.key] = due.namespace
             return True
 
-    def _send(self, due: Callback) -> None:
+    def _send(self, due: Any) -> None:
         freed = False
         try:
-            run = self.store.runs.find(due.run_id)
-            if run is not None and run.status in ENDED_CALL_STATUSES:
-                self._note(due, self._tell(due, run))
+            message = self._outbox.find_message(due)
+            if message is not None:
+                self._note(due, self._tell(due, message))
             freed = True
         except Exception:
             # No wake: after an internal error the loop's interval is the pause.
-            metrics.reconcile_errors.labels("callbacks").inc()
-            _log.exception("the callback of %s could not be sent or recorded; it is retried", due.run_id)
+            metrics.reconcile_errors.labels(self._outbox.topic).inc()
+            _log.exception("%s: %s could not be sent or recorded; it is retried", self._outbox.topic, due.key)
         finally:
             with self._lock:
-                self._going.pop(due.run_id, None)
+                self._going.pop(due.key, None)
         if freed:
-            self.waker.wake("callbacks")
+            self.waker.wake(self._outbox.topic)
 
-    def _tell(self, due: Callback, run: Run) -> DeliveryResult:
+    def _tell(self, due: Any, message: Message) -> DeliveryResult:
         try:
             url = parse_callback_url(due.url, self.outbound.allowed)
             address = self.outbound.address_of(url.host, url.port)
         except (SlessError, OutboundError) as error:
             return DeliveryResult(error=str(error), final=not isinstance(error, OutboundError) or isinstance(error, AddressRefused))
-        body = body_of(run)
         now_sec = int(time.time())
-        keys = signing_keys_of(self.store.callbacks.keys(run.namespace), clock.now())
+        keys = signing_keys_of(self.store.callbacks.keys(due.namespace), clock.now())
         headers = {
             "Host": url.authority, "Content-Type": "application/json", "User-Agent": f"sless/{__version__}",
-            "X-Request-Id": run.request_id, "X-Sless-Invocation-Id": run.id, "X-Sless-Timestamp": str(now_sec),
-            "X-Sless-Signature": signature_of(keys, now_sec, due.url, body), "Connection": "close",
+            "X-Sless-Timestamp": str(now_sec), "X-Sless-Signature": signature_of(keys, now_sec, due.url, message.body),
+            "Connection": "close", **message.headers,
         }  # fmt: skip
-        return _post(self._connection_of(url, address), url, body, headers, self.whole_sec)
+        return _post(self._connection_of(url, address), url, message.body, headers, self.whole_sec)
 
     def _connection_of(self, url: CallbackUrl, address: str) -> HTTPConnection:
         if not url.secure:
@@ -139,21 +141,19 @@ class CallbacksLoop:
             cert_reqs="CERT_REQUIRED",
         )  # fmt: skip
 
-    def _note(self, sent: Callback, result: DeliveryResult) -> None:
+    def _note(self, sent: Any, result: DeliveryResult) -> None:
         if result.http_status is not None and 200 <= result.http_status < 300:
-            metrics.callbacks.labels("delivered").inc()
-            self.store.callbacks.delivered(sent, result.http_status)
+            self._outbox.delivered(sent, result.http_status)
             return
         error = result.error or f"expected a status of 200 to 299, found {result.http_status}"
         if result.final or sent.attempts + 1 >= MAX_ATTEMPTS:
-            metrics.callbacks.labels("failed").inc()
-            self.store.callbacks.failed(sent, result.http_status, error)
+            self._outbox.failed(sent, result.http_status, error)
             return
         metrics.callbacks.labels("retried").inc()
         now = clock.now()
         headers = {"retry-after": result.retry_after} if result.http_status in _BUSY else {}
         delay = timedelta(seconds=delay_sec_of(sent.attempts + 1, self.rng.uniform(-1, 1), headers, now))
-        self.store.callbacks.postponed(sent, now + delay, result.http_status, error)
+        self._outbox.postponed(sent, now + delay, result.http_status, error)
 
 
 def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> DeliveryResult:

@@ -7,7 +7,7 @@ status changes of runs · `queries` shared parts of queries · `lease` leader el
 `migrations/`, `migrate` the schema · `dump` all rows, for backups.
 
 For the people who run sless: `audit` the audit trail · `revocations` of tokens · `verdicts` on code · `suspensions` of tenants and
-workloads · `metering` usage for billing ·
+workloads · `metering` usage for billing · `notices` to tenants ·
 `tenant_reports` counts and usage of many tenants · `operator_tables` the schema of these.
 
 `history_process` is the program that writes history, beside the server.

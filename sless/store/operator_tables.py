@@ -63,3 +63,23 @@ meters = Table(
     Column("stored_bytes", BigInteger, nullable=False),
     PrimaryKeyConstraint("namespace", "day"),
 )
+
+notices = Table(
+    "notices",
+    metadata,
+    # What tenants with a notify_url are told.
+    Column("id", KeyText, primary_key=True),
+    Column("namespace", KeyText, nullable=False),
+    Column("url", UserText, nullable=False),
+    Column("event", KeyText, nullable=False),
+    Column("body", UserText, nullable=False),
+    Column("status", KeyText, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("not_before", UtcDateTime, nullable=False),
+    Column("http_status", Integer),
+    Column("error", UserText),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Index("ix_notices_status_namespace_not_before", "status", "namespace", "not_before"),
+    Index("ix_notices_created_at", "created_at"),
+)

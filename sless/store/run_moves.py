@@ -14,7 +14,7 @@ from sless.domain.callback import CallbackStatus
 from sless.domain.model import CallStatus, CallTrigger, Kind, Run
 from sless.domain.request import stored_request_of
 from sless.domain.statistics import CallStats
-from sless.store import audit
+from sless.store import audit, notices
 from sless.store.engine import Database
 from sless.store.stats import StatsStore, bucket_of
 from sless.store.tables import attempts, callbacks, invocations, runs, workloads
@@ -132,6 +132,8 @@ class RunMoves:
             self._counted.append(self._stats_of(run, ran_ms, on_instances))
         if run.callback_url is not None:
             self._conn.execute(callbacks.insert(), _callback_values_of(run, run.callback_url))
+        if status is CallStatus.DEAD:
+            notices.tell_dead(self._db, self._conn, run)
         if run.trigger_id is not None:
             note_end(self._conn, run.trigger_id, run.due_at, status)
         return True

@@ -14,6 +14,7 @@ from sless.store.keyring import Keyring, attach
 from sless.store.lease import LeaseStore
 from sless.store.metering import MeteringStore
 from sless.store.migrations import HEAD
+from sless.store.notices import NoticeStore
 from sless.store.revocations import RevocationStore
 from sless.store.routes import RouteStore
 from sless.store.runs import RunStore
@@ -45,6 +46,7 @@ class Store:
         self.tenant_reports: TenantReportStore = TenantReportStore(database)
         self.verdicts: CodeVerdictStore = CodeVerdictStore(database)
         self.metering: MeteringStore = MeteringStore(database)
+        self.notices: NoticeStore = NoticeStore(database)
         self.tenants: TenantStore = TenantStore(database)
         self.workloads: WorkloadStore = WorkloadStore(database)
         self.versions: VersionStore = VersionStore(database, read_time)

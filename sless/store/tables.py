@@ -23,6 +23,7 @@ from sless.store.operator_tables import allowed_code as allowed_code
 from sless.store.operator_tables import audit as audit
 from sless.store.operator_tables import code_verdicts as code_verdicts
 from sless.store.operator_tables import meters as meters
+from sless.store.operator_tables import notices as notices
 from sless.store.operator_tables import revoked_tokens as revoked_tokens
 from sless.store.run_tables import attempts as attempts
 from sless.store.run_tables import callbacks as callbacks
@@ -42,6 +43,8 @@ tenants = Table(
     # The reason that an operator gave; null: not suspended.
     Column("suspended", UserText),
     Column("suspended_at", UtcDateTime),
+    # Where failures are reported; null: nowhere.
+    Column("notify_url", UserText),
 )
 
 build_counts = Table(

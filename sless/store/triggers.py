@@ -10,8 +10,9 @@ from sless import clock, ids
 from sless.domain.audit import Change, Note, trigger_changes
 from sless.domain.cron import is_rescheduled
 from sless.domain.model import CallStatus, Trigger, TriggerType
+from sless.domain.notice import NoticeEvent
 from sless.errors import Code, NotFound, SlessError
-from sless.store import audit, codec, revision
+from sless.store import audit, codec, notices, revision
 from sless.store.engine import Database
 from sless.store.tables import triggers
 
@@ -113,7 +114,18 @@ class TriggerStore:
         """Status of the listener. Does not affect routes, so the revision stays."""
         values = {"observed_message": message, "observed_active": active, "last_status": last_status}
         with self._db.write() as conn:
+            if last_status == CallStatus.DEAD:
+                self._tell_dead(conn, trigger_id)
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
+
+    def _tell_dead(self, conn: Connection, trigger_id: str) -> None:
+        """A message of the queue was buried: told once per hour."""
+        known = conn.execute(select(triggers).where(triggers.c.id == trigger_id)).mappings().one_or_none()
+        if known is None or known["last_status"] == CallStatus.DEAD:
+            return
+        facts = {"kind": "trigger", "name": known["name"], "message": "a message was moved to the dead letter queue"}
+        once = (trigger_id, notices.hour_of(clock.now()))
+        notices.tell(self._db, conn, known["namespace"], NoticeEvent.CALL_DEAD, once=once, facts=facts)
 
     def _all(self, query: Select[Any]) -> list[Trigger]:
         with self._db.read() as conn:

@@ -10,8 +10,9 @@ from sless import clock, ids
 from sless.domain import lifecycle
 from sless.domain.audit import value_change
 from sless.domain.model import Version, VersionState, Workload
+from sless.domain.notice import NoticeEvent
 from sless.errors import Code, NotFound, SlessError
-from sless.store import audit, codec, discards, lease, metering, revision
+from sless.store import audit, codec, discards, lease, metering, notices, revision
 from sless.store.engine import Database
 from sless.store.queries import in_batches
 from sless.store.tables import build_logs, versions, workloads
@@ -121,6 +122,9 @@ class VersionStore:
             if not _end(conn, versions.c.id == version_id, state, message, artifact=artifact):
                 return False
             metering.count_build(self._db, conn, workload.namespace, version.started_at, clock.now())
+            if state is VersionState.FAILED:
+                facts = {"kind": str(workload.kind), "name": workload.name, "version": version.number, "message": message}
+                notices.tell(self._db, conn, workload.namespace, NoticeEvent.BUILD_FAILED, once=(version_id, version.attempts), facts=facts)
             # Read again under the lock: a roll-back may have happened in between.
             version = _find(conn, versions.c.id == version_id)
             if version and state is VersionState.READY and version.auto_activate and version.number > (workload.active_version or 0):

@@ -14,8 +14,9 @@ from sless import clock, ids
 from sless.domain.audit import Change, Note, spec_changes
 from sless.domain.lifecycle import OPEN_CALL_STATUSES
 from sless.domain.model import CallStatus, Kind, Observed, Workload, WorkloadSpec
+from sless.domain.notice import NoticeEvent
 from sless.errors import Code, NotFound, SlessError
-from sless.store import audit, codec, discards, revision
+from sless.store import audit, codec, discards, notices, revision
 from sless.store.engine import Database
 from sless.store.queries import in_batches
 from sless.store.tables import invocations, log_lines, tenants, versions, workloads
@@ -152,6 +153,10 @@ class WorkloadStore:
             return
         with self._db.write() as conn:
             if conn.execute(update(workloads).where(workloads.c.id == workload_id).values(_observed_values(observed))).rowcount:
+                if observed.failing and not known.observed.failing:
+                    facts = {"kind": str(known.kind), "name": known.name, "version": known.active_version, "message": observed.message}
+                    once = (workload_id, known.generation, notices.hour_of(clock.now()))
+                    notices.tell(self._db, conn, known.namespace, NoticeEvent.FUNCTION_FAILED, once=once, facts=facts)
                 revision.bump(conn)
 
     def _find_named(self, namespace: str, scope: str, name: str) -> Workload | None:

@@ -4,7 +4,7 @@
 existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry · `tenants` · `overview` all
 resources of a namespace in one list · `follow` growing logs · `views` resources as clients see them · `parts` shared by all.
 
-For operators: `operators` tenants and suspension, allowed code · `revocations` of tokens.
+For operators: `operators` tenants and suspension, allowed code · `revocations` of tokens. `notifications` to tenants.
 
 Nothing here waits for a build or a backend. A use case that writes twice (a spec, then a version) orders the writes so that a crash in
 between loses nothing that was acknowledged.
@@ -22,6 +22,7 @@ from sless.usecases.follow import BuildFollower, LogFollower
 from sless.usecases.history import History
 from sless.usecases.invocations import Invocations
 from sless.usecases.jobs import Jobs
+from sless.usecases.notifications import Notifications
 from sless.usecases.operators import Operators
 from sless.usecases.overview import Overview
 from sless.usecases.parts import UseCaseParts
@@ -55,6 +56,7 @@ class Usecases:
             routes_settled=routes_settled,
         )
         self.tenants = TenantUseCases(self._parts)
+        self.notifications = Notifications(self._parts)
         self.operators = Operators(self._parts)
         self.revocations = Revocations(self._parts, tokens_revoked)
         self._workloads = {kind: Workloads(self._parts, kind) for kind in (Kind.FUNCTION, Kind.SERVICE)}

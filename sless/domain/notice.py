@@ -1,0 +1,50 @@
+"""Notices: what a tenant is told through its `notify_url`. Pure."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sless.clock import rfc3339_of
+from sless.domain.callback import CallbackStatus
+
+
+class NoticeEvent(StrEnum):
+    BUILD_FAILED = "build.failed"
+    FUNCTION_FAILED = "function.failed"
+    CALL_DEAD = "call.dead"
+    LIMIT_REACHED = "limit.reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """`body` is the JSON text that is sent."""
+
+    id: str
+    namespace: str
+    url: str
+    event: str
+    body: str
+    status: CallbackStatus
+    attempts: int
+    not_before: datetime
+    http_status: int | None
+    error: str | None
+    created_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def key(self) -> str:
+        return self.id
+
+
+def notice_id_of(*parts: object) -> str:
+    """The same for the same parts, so that one thing is told once."""
+    return "n" + hashlib.sha256("\0".join(map(str, parts)).encode(errors="replace")).hexdigest()[:23]
+
+
+def notice_body(notice_id: str, event: NoticeEvent, namespace: str, at: datetime, facts: Mapping[str, Any]) -> str:
+    return json.dumps({"id": notice_id, "event": str(event), "namespace": namespace, "time": rfc3339_of(at), **facts}, ensure_ascii=False)

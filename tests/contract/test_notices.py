@@ -1,0 +1,139 @@
+"""Notices to tenants: what is told, once, signed and retried like callbacks."""
+
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sless import clock
+from sless.domain.addresses import parse_allowed
+from sless.domain.callback import CallbackStatus
+from sless.domain.model import CallStatus, Kind, Observed, TriggerType, VersionState
+from sless.outbound import Outbound
+from sless.reconcile.callbacks import CallbacksLoop
+from sless.reconcile.outbox import NoticeOutbox
+from sless.store import Store
+from tests.builders import make_run
+from tests.contract.rest_harness import Rest
+from tests.contract.store_steps import claim_run
+from tests.contract.test_callbacks_loop import Receiver, Waker, receiver
+from tests.services.product import wait_until
+
+__all__ = ["receiver"]
+URL = "https://example.com/hook"
+
+
+@pytest.fixture
+def told(rest: Rest) -> Rest:
+    """With an address for notices and the function `hello`."""
+    assert rest.put("notifications", {"notify_url": URL}).json == {"namespace": rest.namespace, "notify_url": URL}
+    rest.function("hello")
+    return rest
+
+
+def events(rest: Rest) -> list[tuple[str, str]]:
+    """(event, name), oldest first."""
+    found = [json.loads(item.body) for item in reversed(rest.store.notices.list_in(rest.namespace))]
+    return [(item["event"], item.get("name", "")) for item in found]
+
+
+def test_the_address_is_checked_and_can_be_taken_back(rest: Rest) -> None:
+    assert rest.get("notifications").json["notify_url"] is None
+    for bad in ("ftp://example.com", "http://127.0.0.1/x", "https://u:p@example.com/", "nonsense"):
+        response = rest.put("notifications", {"notify_url": bad})
+        assert response.status_code == 400 and response.json["details"][0]["field"] == "notify_url"
+    assert rest.put("notifications", {}).status_code == 400
+    rest.put("notifications", {"notify_url": URL})
+    assert rest.put("notifications", {"notify_url": None}).json["notify_url"] is None
+    assert [entry["action"] for entry in rest.get("audit").json][:2] == ["notifications.update", "notifications.update"]
+
+
+def test_a_failed_build_is_told_and_a_good_one_is_not(told: Rest) -> None:
+    told.built("hello")
+    told.upload("hello", files={"handler.py": "import nothing\ndef handle(event): return 1\n"})
+    told.finish("hello", number=2, state=VersionState.FAILED, message="ModuleNotFoundError: nothing")
+    assert events(told) == [("build.failed", "hello")]
+    body = json.loads(told.store.notices.list_in(told.namespace)[0].body)
+    assert (body["version"], body["message"], body["namespace"]) == (2, "ModuleNotFoundError: nothing", told.namespace)
+
+
+def test_a_function_that_fails_is_told_once(told: Rest) -> None:
+    workload = told.store.workloads.get(told.namespace, Kind.FUNCTION, "hello")
+    failing = Observed(generation=1, version=1, failing=True, message="exited with code 3")
+    told.store.workloads.set_observed(workload.id, failing)
+    told.store.workloads.set_observed(workload.id, replace(failing, message="exited with code 4"))
+    told.store.workloads.set_observed(workload.id, Observed())
+    told.store.workloads.set_observed(workload.id, failing)
+    assert events(told) == [("function.failed", "hello")]
+
+
+def test_dead_letters_are_told(told: Rest) -> None:
+    workload = told.store.workloads.get(told.namespace, Kind.FUNCTION, "hello")
+    for status in (CallStatus.DEAD, CallStatus.FAILED):
+        run = make_run(workload_id=workload.id, namespace=told.namespace, name="hello")
+        told.store.runs.insert(run)
+        claim_run(told.store, run.id, "h", 1)
+        told.store.runs.finish(run.id, status=status, message="why")
+    trigger = told.store.triggers.insert(told.namespace, name="q", type=TriggerType.EVENT, function_ref="hello")
+    for _ in range(2):
+        told.store.triggers.set_observed(trigger.id, message="", active=True, last_status="dead")
+    assert sorted(events(told)) == [("call.dead", "hello"), ("call.dead", "q")]
+
+
+def test_a_reached_limit_is_told_once_an_hour(told: Rest) -> None:
+    told.store.tenants.set_limits(told.namespace, {"functions": 1})
+    for name in ("b", "c"):
+        assert told.post("functions", {"name": name, "runtime": "python3.11"}).status_code == 403
+    assert events(told) == [("limit.reached", "")]
+
+
+def test_without_an_address_nothing_is_kept(rest: Rest) -> None:
+    rest.function("hello")
+    rest.built("hello", state=VersionState.FAILED)
+    assert rest.store.notices.list_in(rest.namespace) == []
+
+
+def make_loop(store: Store) -> CallbacksLoop:
+    outbound = Outbound(allowed=parse_allowed(["127.0.0.0/8"]), resolve=lambda host, port: ["127.0.0.1"])
+    return CallbacksLoop(store=store, outbound=outbound, waker=Waker(), outbox=NoticeOutbox(store))
+
+
+def test_notices_are_signed_retried_and_kept_from_private_addresses(told: Rest, receiver: Receiver) -> None:
+    store = told.store
+    receiver.answers = [(500, {}), (204, {})]
+    store.notices.set_url(told.namespace, f"http://example.com:{receiver.port}/hook")
+    told.built("hello", state=VersionState.FAILED)
+    loop = make_loop(store)
+    try:
+        notice = sent(store, loop, told.namespace, 1)
+        assert (notice.status, notice.http_status) == (CallbackStatus.PENDING, 500)
+        store.notices.postponed(replace(notice, attempts=0), clock.now() - timedelta(seconds=1), 500, "again")
+        notice = sent(store, loop, told.namespace, 2)
+    finally:
+        loop.stop()
+    assert notice.status is CallbackStatus.DELIVERED
+    path, headers, body = receiver.got[-1]
+    key = store.callbacks.keys(told.namespace)[0].secret
+    signed = f"{headers['x-sless-timestamp']}.{notice.url}.".encode() + body
+    assert headers["x-sless-signature"] == "v1=" + hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
+    assert (path, headers["x-sless-event"], json.loads(body)["event"]) == ("/hook", "build.failed", "build.failed")
+    refusing = CallbacksLoop(
+        store=store, outbound=Outbound(resolve=lambda host, port: ["10.0.0.1"]), waker=Waker(), outbox=NoticeOutbox(store)
+    )  # fmt: skip
+    told.upload("hello", files={"handler.py": "def handle(event):\n    return 2\n"})
+    told.finish("hello", number=2, state=VersionState.FAILED)
+    try:
+        refusing.tick()
+        wait_until(lambda: any(item.status is CallbackStatus.FAILED for item in store.notices.list_in(told.namespace)), "it is given up")
+    finally:
+        refusing.stop()
+
+
+def sent(store: Store, loop: CallbacksLoop, namespace: str, attempts: int) -> Any:
+    loop.tick()
+    wait_until(lambda: store.notices.list_in(namespace)[0].attempts == attempts, f"attempt {attempts} has ended")
+    return store.notices.list_in(namespace)[0]
