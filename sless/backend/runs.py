@@ -168,7 +168,7 @@ class LocalRuns:
         launch = Launch(
             argv=argv, cwd=unpacked.code_dir, env=environment,
             on_lines=lambda stream, lines: self._take_lines(run, stream, lines),
-            on_exit=lambda code: self._on_exit(run, code),
+            on_exit=lambda code: self._on_exit(run, code), owner=revision.namespace,
         )  # fmt: skip
         child = self._starter.processes.start(launch)
         self._starter.memory.add(child.pid, revision.memory_mb, lambda used_mb: self._on_over_memory(run, used_mb))

@@ -48,6 +48,7 @@ class Starter:
                 env={**environment, "SLESS_MODE": "server", "SLESS_SOCKET": str(instance.socket)},
                 on_lines=instance.reader.take,
                 on_exit=lambda code: on_exit(instance, code),
+                owner=revision.namespace,
             )
         )
         self.memory.add(child.pid, revision.memory_mb, lambda used_mb: on_over(instance, used_mb))

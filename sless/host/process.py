@@ -17,12 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sless.host.guard import start_guard
+from sless.host.output_rates import OutputRates
 from sless.host.rundir import RunDir
 
 _READ_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 128 * 1024
 """Runtimes cut lines at 16 KB, which JSON escapes can make six times as long. Longer lines did not come from a runtime; they are split."""
 _LAST_WORDS_BYTES = 4 * 1024 * 1024
+OUTPUT_BYTES_PER_SEC = 2 * 2**20
+OUTPUT_BURST_BYTES = 8 * 2**20
+"""What is read of one owner's output. Beyond that its pipes stay full for a moment, so its processes wait when they print, and the thread
+that reads for all, and the interpreter lock, are left to others."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,6 +43,8 @@ class Launch:
     env: dict[str, str]
     on_lines: Callable[[str, Sequence[bytes]], None]
     on_exit: Callable[[int], None]
+    owner: str = ""
+    """Whose output it is (a namespace): all children of one owner share OUTPUT_BYTES_PER_SEC."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +55,8 @@ class Child:
     streams: dict[int, str] = field(default_factory=dict)
     """Open pipe descriptors → "stdout" or "stderr"."""
     partial: dict[str, bytes] = field(default_factory=dict)
+    resting: set[int] = field(default_factory=set)
+    """Descriptors that are not read at the moment."""
     pidfd: int = -1
     reaped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,6 +103,7 @@ class Processes:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timers_lock = threading.Lock()
         self._order = itertools.count()
+        self._output = OutputRates(OUTPUT_BYTES_PER_SEC, OUTPUT_BURST_BYTES)
         self._children: set[Child] = set()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="sless-children", daemon=True)
@@ -184,7 +194,7 @@ class Processes:
             elif key.fd == key.data.pidfd:
                 self._end(key.data)
             elif key.fd in key.data.streams:
-                self._read(key.data, key.fd)
+                self._read_within_rate(key.data, key.fd)
         while self._arrived:
             child = self._arrived.popleft()
             self._children.add(child)
@@ -202,6 +212,19 @@ class Processes:
                     return left
                 call = heapq.heappop(self._timers)[2]
             call()
+
+    def _read_within_rate(self, child: Child, descriptor: int) -> None:
+        size_bytes = self._read(child, descriptor)
+        rest_sec = self._output.spend(child.launch.owner or str(child.pid), size_bytes, time.monotonic())
+        if rest_sec > 0 and descriptor in child.streams:
+            self._selector.unregister(descriptor)
+            child.resting.add(descriptor)
+            self.call_later(rest_sec, lambda: self._resume(child, descriptor))
+
+    def _resume(self, child: Child, descriptor: int) -> None:
+        if descriptor in child.resting and descriptor in child.streams:
+            child.resting.discard(descriptor)
+            self._selector.register(descriptor, selectors.EVENT_READ, child)
 
     def _read(self, child: Child, descriptor: int) -> int:
         """Reads once and delivers complete lines. Returns the bytes read; 0 at EOF or when nothing is available."""
@@ -223,7 +246,10 @@ class Processes:
 
     def _close_stream(self, child: Child, descriptor: int) -> None:
         stream = child.streams.pop(descriptor)
-        self._selector.unregister(descriptor)
+        if descriptor in child.resting:
+            child.resting.discard(descriptor)
+        else:
+            self._selector.unregister(descriptor)
         os.close(descriptor)
         if rest := child.partial.pop(stream, b""):
             child.launch.on_lines(stream, [rest])

@@ -7,6 +7,7 @@ after that, rows of the oldest batches are dropped and counted (`sless_history_d
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import NamedTuple, Protocol
@@ -24,6 +25,8 @@ QUICK_SEC = 0.2
 BATCH_CALLS = 512
 _BATCH_CHARS = 256 * 1024
 """Of log text."""
+_SHARE_CHARS = 32 * 1024
+"""Of one workload per batch, while a writer is behind: a flood then loses its own lines, and not those of others."""
 MAX_BYTES = 64 * 2**20
 STOP_SEC = 5.0
 _FLUSH_SEC = 1.0
@@ -81,6 +84,9 @@ class Recorder:
         self._calls: list[PlainCall] = []
         self._lines: list[PlainLine] = []
         self._chars = 0
+        self._chars_of: Counter[str] = Counter()
+        """By workload, in the batch that is not sealed yet."""
+        self._crowded_bytes = max_bytes // 4
         self._sums: dict[SumsKey, CallSums] = {}
         """Of calls whose rows were dropped."""
         self._due_at: float | None = None
@@ -121,9 +127,14 @@ class Recorder:
 
     def add_lines(self, lines: Iterable[LogLine]) -> None:
         """Lines that are passed together are written together."""
-        plain = [plain_line_of(line) for line in lines]
+        plain = [(line.workload_id, plain_line_of(line)) for line in lines]
         with self._lock:
-            for line in plain:
+            crowded = self._outbox.size_bytes > self._crowded_bytes
+            for workload_id, line in plain:
+                self._chars_of[workload_id] += len(line[-1])
+                if crowded and self._chars_of[workload_id] > _SHARE_CHARS:
+                    self._dropped[1] += 1
+                    continue
                 self._lines.append(line)
                 self._chars += len(line[-1])
                 if self._chars > _BATCH_CHARS:
@@ -186,6 +197,7 @@ class Recorder:
             return
         self._outbox.put(encode(self._routes, self._calls, self._sums, self._lines))
         self._routes, self._route_index, self._calls, self._lines, self._chars, self._sums = [], {}, [], [], 0, {}
+        self._chars_of.clear()
         while (dropped := self._outbox.drop_one()) is not None:
             batch = decode(dropped.data)
             self._dropped[0] += len(batch.calls)

@@ -4,11 +4,13 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sless.domain.exits import exit_words_of
+from sless.host.output_rates import OutputRates
 from sless.host.process import Launch, Processes
 from sless.host.rundir import RunDir
 
@@ -153,3 +155,23 @@ def test_a_childs_changes_to_its_lifeline_do_not_affect_others(processes):
     first = run(processes, f"import os; os.set_blocking({fd}, False); print(os.get_blocking({fd}))")
     assert first.lines == [("stdout", b"False")]
     assert run(processes, f"import os; print(os.get_blocking({fd}))").lines == [("stdout", b"True")]
+
+
+def test_a_flood_of_output_is_slowed_down_and_loses_nothing(processes, monkeypatch):
+    """The other child's line arrives although the first fills its pipe all the time."""
+    processes._output = OutputRates(2**20, 2**18)
+    flood, calm = Seen(), Seen()
+    began = time.monotonic()
+    processes.start(replace(flood.python("import os\nfor _ in range(96): os.write(1, b'x' * 8191 + b'\\n')"), owner="a"))
+    processes.start(replace(calm.python("print('calm')"), owner="b"))
+    assert calm.ended.wait(10) and calm.lines == [("stdout", b"calm")]
+    assert flood.ended.wait(10) and sum(len(line) + 1 for _, line in flood.lines) == 96 * 8192
+    assert time.monotonic() - began > 0.3, "768 KB at 1 MB/s after a burst of 256 KB, less what the pipe holds"
+
+
+def test_owners_share_their_rate_and_get_it_back():
+    rates = OutputRates(100, 200)
+    assert [rates.spend("a", size, now=0) for size in (150, 50)] == [0, 0]
+    assert rates.spend("a", 50, now=0) == pytest.approx(0.5)
+    assert rates.spend("b", 200, now=0) == 0
+    assert rates.spend("a", 100, now=2) == 0

@@ -1,5 +1,6 @@
 """Batched history: sums, bounds and outages of the writer."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -173,3 +174,15 @@ def test_flush_waits_until_everything_is_written(running: Recorder, history: Fak
         running.add_lines([make_log_line(seq=number)])
         assert running.flush(5)
         assert len(history.lines) == number + 1
+
+
+def test_a_flood_of_lines_loses_its_own_while_the_writer_is_behind(history: FakeHistory) -> None:
+    recorder = Recorder(link_to(history), max_bytes=400_000)
+    history.failing = True
+    for number in range(400):
+        recorder.add_lines([make_log_line(workload_id="flood", seq=number, text="x" * 1000)])
+        recorder.add_lines([make_log_line(workload_id="calm", source_id="other", seq=number, text="y")] if number % 20 == 0 else [])
+    history.failing = False
+    recorder.flush()
+    of = Counter(line.workload_id for line in history.lines)
+    assert of["calm"] == 20 and 100 <= of["flood"] < 400

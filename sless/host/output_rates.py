@@ -1,0 +1,22 @@
+"""How much output is read of each owner: token buckets, by owner. Pure."""
+
+from collections import OrderedDict
+
+_OWNERS = 10_000
+
+
+class OutputRates:
+    def __init__(self, bytes_per_sec: float, burst_bytes: float) -> None:
+        self._bytes_per_sec = bytes_per_sec
+        self._burst_bytes = burst_bytes
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """owner → bytes left, and when that was; full buckets may be missing."""
+
+    def spend(self, owner: str, size_bytes: int, now: float) -> float:
+        """Takes bytes that were read; returns the seconds for which nothing more should be read, 0 if reading may go on."""
+        left, at = self._left.pop(owner, (self._burst_bytes, now))
+        left = min(self._burst_bytes, left + (now - at) * self._bytes_per_sec) - size_bytes
+        self._left[owner] = left, now
+        while len(self._left) > _OWNERS:
+            self._left.popitem(last=False)
+        return max(0.0, -left / self._bytes_per_sec)
