@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 _PR_SET_DUMPABLE = 4
+_NICE = 10
+"""Such work gives way to calls."""
 _PARENT_OF_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def run_child(module: str, given: bytes, timeout_sec: float) -> "subprocess.CompletedProcess[bytes]":
     """Runs `main()` of a module with `given` on stdin. The module may import only the standard library and sless. Blocks. Raises
     subprocess.TimeoutExpired."""
-    code = f"import sys; sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from {module} import main; main()"
+    code = f"import os, sys; os.nice({_NICE}); sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from {module} import main; main()"
     return subprocess.run([sys.executable, "-E", "-S", "-c", code], input=given, capture_output=True, timeout=timeout_sec, check=False)
 
 

@@ -60,7 +60,8 @@ class Outbound:
 
     def _check(self, host: str, address: Address, port: int) -> None:
         if not may_reach(address, port, self.allowed):
-            known = f"{host} (its address is {address})" if str(address) != host else host
+            # Without the address: the tenant would learn names and addresses of the internal network.
+            known = host if str(address) == host else f"an address of {host}"
             raise AddressRefused(
                 f"{known} is not a public address; this server connects only to those and to SLESS_OUTBOUND_ALLOW (port {port})"
             )

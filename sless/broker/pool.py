@@ -15,6 +15,8 @@ from sless.outbound import Outbound
 CHANNELS_PER_CONNECTION = 200
 """RabbitMQ allows 2,047; checking a queue takes another channel now and then."""
 MAX_REST_SEC = 15.0
+OPENING_PER_TENANT = 2
+"""Connections being opened at the same time."""
 
 LinkKey = tuple[str, BrokerUrl, bool]
 
@@ -39,6 +41,8 @@ class Pool:
         self._outbound = outbound
         self._limits = limits or BrokerLimits()
         self._links: dict[LinkKey, list[Link]] = {}
+        self._opening: dict[str, asyncio.Semaphore] = {}
+        """By namespace: connecting resolves a name in one of few threads, which may take long."""
 
     def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
         """A link with room for one more user, who must `leave` it. `trusted`: the operator's URL, whose address is not checked."""
@@ -71,7 +75,8 @@ class Pool:
                 raise BrokerError(link.error)
             _, url, trusted = link.key
             try:
-                link.connection = await open_connection(url, None if trusted else self._outbound, self._limits)
+                async with self._opening.setdefault(link.key[0], asyncio.Semaphore(OPENING_PER_TENANT)):
+                    link.connection = await open_connection(url, None if trusted else self._outbound, self._limits)
             except BrokerError as error:
                 link.failures += 1
                 link.error = str(error)

@@ -21,8 +21,8 @@ from sless.domain.package import ArchiveEntry, PackageLimits, content_hash, plan
 from sless.domain.runtimes import RUNTIMES
 from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 
-MEMORY_BYTES = 2 << 30
-CPU_SEC = 100
+MEMORY_BYTES = 768 << 20
+CPU_SEC = 40
 EPOCH = (1980, 1, 1, 0, 0, 0)
 MAX_SOURCE_JSON_BYTES = 32 << 20
 

@@ -24,6 +24,8 @@ MIN_SECRET_BYTES = 32
 JWKS_PAUSE_SEC = 10.0
 """Minimum time between fetches of the key set, so that forged key ids cannot flood its server."""
 JWKS_FRESH_SEC = 600.0
+JWKS_WAITERS = 2
+"""Threads that may wait for a fetch at the same time; the pool that verifies tokens has more."""
 
 
 def refuse(code: Code, message: str) -> NoReturn:
@@ -60,6 +62,7 @@ class KeySet:
         self._clock = clock
         self._pause_sec = pause_sec
         self._lock = threading.Lock()
+        self._waiters = threading.BoundedSemaphore(JWKS_WAITERS)
         self._keys: dict[str | None, VerificationKey] = {}
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
@@ -67,10 +70,11 @@ class KeySet:
     def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         kid = header.get("kid")
         # Tokens with a known key never wait for a fetch, so forged ids and a slow key server cannot delay them.
-        if (self._find(kid) is None or self._is_stale()) and self._lock.acquire(blocking=self._find(kid) is None):
+        if self._find(kid) is None:
+            self._wait_for_fetch(kid)
+        elif self._is_stale() and self._lock.acquire(blocking=False):
             try:
-                if self._find(kid) is None or self._is_stale():
-                    self._fetch()
+                self._fetch()
             finally:
                 self._lock.release()
         key = self._find(kid)
@@ -81,6 +85,19 @@ class KeySet:
         if key is None:
             refuse(Code.TOKEN_BAD_SIGNATURE, "the token is signed with an unknown key (kid)")
         return key
+
+    def _wait_for_fetch(self, kid: Any) -> None:
+        """For an unknown key. Only a few threads wait; the rest are for tokens whose key is known. Raises UNAVAILABLE."""
+        if self._tried_at is not None and self._clock() - self._tried_at < self._pause_sec and not self._lock.locked():
+            return  # nothing would be fetched
+        if not self._waiters.acquire(blocking=False):
+            raise SlessError(Code.UNAVAILABLE, "the key set for verifying tokens is being read; try again", retry_after_sec=1)
+        try:
+            with self._lock:
+                if self._find(kid) is None:
+                    self._fetch()
+        finally:
+            self._waiters.release()
 
     def _is_stale(self) -> bool:
         return self._fetched_at is None or self._clock() - self._fetched_at > JWKS_FRESH_SEC

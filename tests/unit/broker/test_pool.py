@@ -87,7 +87,7 @@ async def test_dns_rebinding_reaches_only_checked_addresses() -> None:
         with pytest.raises(BrokerError) as raised:
             await open_connection(parse_broker_url(f"amqp://u:p@rebound.example:{port}/"), outbound, BrokerLimits())
         texts.append(str(raised.value))
-    assert "does not speak AMQP" in texts[0] and "127.0.0.2" in texts[1] and "not a public address" in texts[1]
+    assert "does not speak AMQP" in texts[0] and "127.0.0.2" not in texts[1] and "not a public address" in texts[1]
     assert (reached, asked) == (["127.0.0.1"], ["rebound.example"] * 2)
     for server in (outside, inside):
         server.close()
