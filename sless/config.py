@@ -74,9 +74,7 @@ class Settings:
     event_queues_allowed: tuple[str, ...] = _setting(
         (), "comma-separated queues of the shared broker that may be used besides `{ns}.*`: `queue` or `ns/queue`"
     )
-    outbound_allow: tuple[str, ...] = _setting(
-        (), "comma-separated CIDR[:port] that callback_url and amqp_url may reach besides public addresses"
-    )
+    outbound_allow: tuple[str, ...] = _setting((), "comma-separated CIDR[:port] for callbacks and brokers besides public addresses")
     limit_functions: int = _setting(100, "functions per tenant", least=0)
     limit_services: int = _setting(50, "services per tenant", least=0)
     limit_triggers: int = _setting(200, "triggers per tenant", least=0)
@@ -153,6 +151,8 @@ class Settings:
     max_unpacked_bytes: int = _setting(256 * 2**20, "maximum size of unpacked code", least=1)
     max_code_files: int = _setting(5_000, "maximum number of files per upload", least=1)
     max_call_body_bytes: int = _setting(32 * 2**20, "maximum request body on /fn and invoke", least=1)
+    max_connections_per_client: int = _setting(1000, "open connections of one address; more are a 429; not for trusted proxies", least=1)
+    max_held_bytes: int = _setting(512 * 2**20, "bytes of request bodies held at one moment; a quarter per tenant and client", least=1)
     max_json_bytes: int = _setting(1 * 2**20, "maximum JSON body of other REST requests", least=1024)
     max_result_bytes: int = _setting(1 * 2**20, "maximum result of a run", least=1)
     rules_mode: str = _setting("warn", "what findings of bandit's rules (high severity) do to an upload of Python code",

@@ -23,6 +23,7 @@ from sless.domain.durations import Durations
 from sless.errors import Code, SlessError
 from sless.proxy.heads import Trust
 from sless.proxy.hosts import function_hosts_of
+from sless.proxy.peers import Peers
 from sless.proxy.plane import DataPlane
 from sless.proxy.relay import Relays
 from sless.proxy.request import CallerGone
@@ -56,6 +57,8 @@ class Application:
         self.plane = parts.plane
         self.relays: Relays | None = parts.plane.relays
         """The fast path of calls, used by the server's protocol directly. None: all calls come through ASGI."""
+        self.peers = Peers(settings.max_connections_per_client, Trust(settings.trusted_proxies))
+        """For the server's protocol, which limits connections."""
         self.hosts = function_hosts_of(settings)
         """Hosts of functions, for the server's protocol."""
         self.durations = parts.durations
@@ -68,7 +71,7 @@ class Application:
         self._ready_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readiness")
         self._calls = Calls(parts.plane.invocations, self._verify, parts.durations.body_sec)
         self._sign_ins = SignIns(Trust(settings.trusted_proxies))
-        self._mount = Mount(parts.flask, settings)
+        self._mount = Mount(parts.flask, settings, parts.plane.bodies, self._verify)
         self._streams = Streams(
             verify=self._verify, follow_logs=parts.follow_logs, follow_build=parts.follow_build, stopping=self._stopping
         )

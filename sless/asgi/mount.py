@@ -10,14 +10,21 @@ from a2wsgi import WSGIMiddleware
 
 from sless.asgi.answers import request_id_of
 from sless.asgi.sign_ins import client_address
-from sless.asgi.types import Message, Receive, Scope, Send
+from sless.asgi.types import Message, Receive, Scope, Send, VerifyToken
 from sless.config import Settings
 from sless.errors import FULL_ERRNOS, Code, SlessError, storage_full
 from sless.ids import new_call_id
+from sless.proxy.bodies import Bodies, HeldBody, group_of
 from sless.proxy.heads import Trust
 from sless.proxy.request import BodyLimit, CallerGone, Headers
+from sless.proxy.turns import Turns
 
 _THREADS = 10
+_LONG_AT_ONCE = 3
+"""Uploads and downloads of code, which take seconds: one of a tenant, in threads of their own."""
+_ANSWERS_BYTES = 256 * 2**20
+"""Answers on their way to callers, which may read slowly."""
+_LARGE_ANSWER_BYTES = 256 * 1024
 _IN_MEMORY_BYTES = 1 * 2**20
 _IDLE_SEC = 60.0
 _FORM_OVERHEAD_BYTES = 64 * 1024
@@ -25,31 +32,60 @@ _BODY = "sless.body"
 
 
 class Mount:
-    def __init__(self, app: WSGIApplication, settings: Settings) -> None:
+    """`verify` checks a token before a byte of a body is kept."""
+
+    def __init__(self, app: WSGIApplication, settings: Settings, bodies: Bodies, verify: VerifyToken) -> None:
         self._settings = settings
         self._trust = Trust(settings.trusted_proxies)
-        self._inner: Any = WSGIMiddleware(_with_body(app), workers=_THREADS)  # type: ignore[arg-type]  # its own WSGI types
+        self._verify = verify
+        self._bodies = bodies
+        self._answers = Bodies(_ANSWERS_BYTES, what="answers", setting="fixed")
+        self._inner = _mounted(app, _THREADS)
+        self._long = _mounted(app, _LONG_AT_ONCE)
+        self._turns = Turns("uploads and downloads of code", at_once=_LONG_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Returns the status of Flask's answer. Raises SlessError before Flask gets the request, CallerGone when the body breaks off."""
         request_id = request_id_of(scope["headers"]) or new_call_id()
         status = 0
 
+        owner = await self._owner(scope)
+        answer = self._answers.hold(owner)
+
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
+                answer.add(_length_of(message["headers"]))
                 status = message["status"]
                 if not any(name == b"x-request-id" for name, _ in message["headers"]):
                     message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode("latin-1"))]
             await send(message)
 
-        with await self._read(scope, receive) as body:
+        with answer, self._bodies.hold(owner) as held, await self._read(scope, receive, held) as body:
             client = (client_address(scope, self._trust), 0)
             inner = {**scope, "headers": flask_headers(scope["headers"], request_id), "client": client, _BODY: body}
-            await self._inner(inner, receive, send_on)
+            if _is_long(scope):
+                async with self._turns.turn(owner):
+                    await self._long(inner, receive, send_on)
+            else:
+                await self._inner(inner, receive, send_on)
         return status
 
-    async def _read(self, scope: Scope, receive: Receive) -> IO[bytes]:
+    async def _owner(self, scope: Scope) -> str:
+        """Of the body: the namespace, or the client's address. Raises SlessError for a body without a token that opens the namespace."""
+        parts = scope["raw_path"].split(b"/", 4)
+        if len(parts) < 2 or parts[1] != b"v1":
+            return group_of(client_address(scope, self._trust))
+        namespace = parts[3].decode("latin-1") if len(parts) > 3 and parts[2] == b"namespaces" else ""
+        if any(name in (b"content-length", b"transfer-encoding") and value != b"0" for name, value in scope["headers"]):
+            authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+            caller = await self._verify(authorization.decode("latin-1") if authorization is not None else None)
+            if namespace:
+                caller.check(namespace)
+                return namespace
+        return group_of(client_address(scope, self._trust))
+
+    async def _read(self, scope: Scope, receive: Receive, held: HeldBody) -> IO[bytes]:
         limit = self._limit(scope)
         limit.check(next((int(value) for key, value in scope["headers"] if key == b"content-length"), 0))
         body: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
@@ -58,6 +94,7 @@ class Mount:
             async for data in _pieces(receive):
                 size += len(data)
                 limit.check(size)
+                held.add(len(data))
                 body.write(data)
         except OSError as error:
             body.close()
@@ -81,6 +118,22 @@ class Mount:
         if content_type.startswith(b"multipart/"):
             return BodyLimit(settings.max_zip_bytes + _FORM_OVERHEAD_BYTES, "max_zip_bytes")
         return BodyLimit(settings.max_zip_bytes * 3 // 2 + _FORM_OVERHEAD_BYTES, "max_zip_bytes")
+
+
+def _mounted(app: WSGIApplication, threads: int) -> Any:
+    """The queue of answers has no limit, so a slow reader holds no thread; their size is limited before they begin."""
+    return WSGIMiddleware(_with_body(app), workers=threads, send_queue_size=0)  # type: ignore[arg-type]  # its own WSGI types
+
+
+def _is_long(scope: Scope) -> bool:
+    path: bytes = scope["raw_path"]
+    return path.startswith(b"/v1/") and path.endswith((b"/upload", b"/source"))
+
+
+def _length_of(headers: Headers) -> int:
+    """Of a large answer; small ones are not worth counting."""
+    length = next((int(value) for name, value in headers if name == b"content-length"), 0)
+    return length if length > _LARGE_ANSWER_BYTES else 0
 
 
 async def _pieces(receive: Receive) -> Any:

@@ -5,7 +5,6 @@ holds no thread.
 """
 
 import asyncio
-import ipaddress
 import logging
 import time
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from sless import metrics
 from sless.asgi.types import Message, Scope
 from sless.errors import Code
+from sless.proxy.bodies import group_of
 from sless.proxy.heads import Trust, client_of
 from sless.proxy.request import Request
 
@@ -53,7 +53,7 @@ class SignIns:
 
     def count(self, address: str) -> float:
         """Counts one failure; returns the seconds until its answer."""
-        key, now = _group_of(address), self._clock()
+        key, now = group_of(address), self._clock()
         number, last = self._failures.pop(key, (0, now))
         number = number + 1 if now - last < FORGET_SEC else 1
         self._failures[key] = number, now
@@ -79,12 +79,3 @@ def is_refusal(message: Message) -> bool:
     if message["type"] != "http.response.start" or message["status"] != 401:
         return False
     return any(name.lower() == b"www-authenticate" and b"invalid_token" in value for name, value in message["headers"])
-
-
-def _group_of(address: str) -> str:
-    """One IPv6 client has at least 2**64 addresses."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((address, 64), strict=False)) if parsed.version == 6 else address

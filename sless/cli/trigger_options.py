@@ -21,6 +21,7 @@ HTTP = (
         "--auth", type=click.Choice(["none", "token", "key"]), help="What a call needs: nothing, a token of yours, or X-Sless-Key."
     ),
     click.option("--rate-limit", type=click.IntRange(min=0), metavar="N", help="Calls per minute; 0 is no limit."),
+    click.option("--callbacks/--no-callbacks", default=None, help="With --auth none: whether callers may ask for callbacks. Default: no."),
     click.option("--cors-origin", "allow_origins", multiple=True, metavar="ORIGIN", help="Allowed origin, or *; repeatable."),
     click.option("--cors-method", "allow_methods", multiple=True, metavar="M", help="Allowed method; default: the trigger's."),
     click.option("--cors-header", "allow_headers", multiple=True, metavar="NAME", help="Allowed request header; default: those requested."),

@@ -29,6 +29,8 @@ class Durations:
     """Time for a request head to arrive."""
     body_sec: float = 60.0
     """How long a caller may be silent in the middle of a request body."""
+    write_sec: float = 60.0
+    """How often a caller that reads its answer slowly is looked at."""
     routes_sec: float = 0.5
     """How long a request that changes routes waits until this process has read them."""
 

@@ -204,6 +204,8 @@ class HttpPolicy:
     key_hashes: tuple[str, ...] = ()
     cors: dict[str, Any] | None = None
     rate_limit: int | None = None
+    callbacks: bool = False
+    """Whether anonymous callers may ask for callbacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

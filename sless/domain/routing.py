@@ -72,6 +72,7 @@ def http_policy_of(trigger: Trigger) -> HttpPolicy:
         key_hashes=(trigger.secrets[KEY_HASH],) if KEY_HASH in trigger.secrets else (),
         cors=spec.get("cors"),
         rate_limit=spec.get("rate_limit"),
+        callbacks=bool(spec.get("callbacks")),
     )
 
 

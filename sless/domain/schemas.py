@@ -185,6 +185,7 @@ TRIGGER_FIELDS: dict[TriggerType, dict[str, Schema]] = {
         ),
         "cors": _or_null(_CORS, None, "null: no CORS headers"),
         "rate_limit": _or_null({"type": "integer", "minimum": 1, "maximum": 1_000_000}, None, "calls per minute; null: no limit"),
+        "callbacks": _or_null({"type": "boolean"}, False, "with auth none: whether callers of asynchronous calls may name a callback URL"),
         "rotate_key": {
             "type": ["boolean", "null"],
             "writeOnly": True,

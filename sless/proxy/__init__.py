@@ -5,6 +5,7 @@ Table: `routes` the in-memory table · `live_route` one workload in it: slots, w
 Ways of a call: `relay` the fast path for small calls · `invoke` the start of the slow path, shared by /fn and …/invoke · `forward` one
 exchange with an instance, `upload` the body for it · `oneoff` one run per call, `large_event` its event · `accepting` asynchronous calls ·
 `invoker` calls for the reconcilers · `messages` AMQP messages as calls · `request` request and record · `refuse` errors as answers
+Capacity: `bodies` how many bytes are held · `turns` long work of tenants takes turns · `peers` connections per client
 Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules, pure · `isolation` of pages from
 the console · `fetch` short requests of sless itself · `known_answer` heads that need not be parsed again
 Failures: `failure` why a call failed · `suspects` instances that may hang · `logs` their log lines

@@ -4,12 +4,15 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from sless.domain.asynchronous import CALLBACK_HEADER
 from sless.domain.model import CallStatus, CallTrigger, Kind
 from sless.domain.ports import ObservedRun
-from sless.errors import Code, NotFound, SlessError
+from sless.errors import Code, Detail, NotFound, SlessError
 from sless.ids import new_call_id
 from sless.proxy.accepting import Acceptor, AsyncSettings, accepted_answer, run_of, wants_async
+from sless.proxy.bodies import Bodies, HeldBody, group_of
 from sless.proxy.forward import Forwarder, Forwarding
+from sless.proxy.heads import client_of
 from sless.proxy.isolation import check_isolated, isolated
 from sless.proxy.large_event import EventReader
 from sless.proxy.live_route import LiveRoute
@@ -46,6 +49,7 @@ class InvokeParts:
     acceptor: Acceptor
     async_settings: AsyncSettings
     events: EventReader
+    bodies: Bodies
 
 
 class Invocations:
@@ -78,7 +82,7 @@ class Invocations:
     def _live(self, incoming: IncomingCall) -> LiveRoute:
         live = self._parts.table.find_loaded(incoming.namespace, incoming.name)
         if live is None or (incoming.kind is not None and live.route.kind is not incoming.kind):
-            raise NotFound(str(incoming.kind or "function"), incoming.name)
+            raise no_url(incoming.name) if incoming.kind is None else NotFound(str(incoming.kind), incoming.name)
         return live
 
     async def _preflight(self, live: LiveRoute, incoming: IncomingCall) -> int:
@@ -96,7 +100,7 @@ class Invocations:
         try:
             if wants_async(incoming.request):
                 record = False
-                return await self._accept(call, incoming, extra)
+                return await self._accept(live, call, incoming, extra)
             await self._serve(live, call, incoming, extra)
         except SlessError as error:
             call.http_status = error.status
@@ -127,7 +131,18 @@ class Invocations:
         if revision is None:
             raise SlessError(Code.NOT_READY, f'{live.route.kind} "{live.route.name}" has no version that is ready', retry_after_sec=5)
         call.version, call.cold = revision.version, True
-        event = await self._event(live, call, incoming)
+        with self._held(live, incoming) as held:
+            await self._run_held(live, call, incoming, held, extra)
+
+    def _held(self, live: LiveRoute, incoming: IncomingCall) -> HeldBody:
+        """For a body that is read whole."""
+        client = client_of(incoming.request, self._parts.forwarder.options.trust)
+        return self._parts.bodies.hold(group_of(client), live.route.namespace)
+
+    async def _run_held(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, held: HeldBody, extra: Headers) -> None:
+        revision = live.route.revision
+        assert revision is not None
+        event = await self._event(live, call, incoming, held)
         run = asyncio.get_running_loop().create_task(self._parts.oneoff.run(run_spec(call, revision, event)))
         incoming.caller.watch(lambda: _cancel(run))
         try:
@@ -150,22 +165,25 @@ class Invocations:
         await incoming.caller.write(b"" if incoming.request.method == "HEAD" else observed.outcome.body, False)
         call.finish_answered()
 
-    async def _accept(self, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
+    async def _accept(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
         """Answers 202 once the call is durable."""
         options = self._parts.async_settings.options(incoming.request)
-        body = await self._body(call, incoming, self._parts.async_settings.body_limit)
-        await self._parts.acceptor.accept(run_of(call, incoming.request, body, options, keep_request=incoming.kind is None))
+        if options.callback_url is not None:
+            check_callback(live, incoming)
+        with self._held(live, incoming) as held:
+            body = await self._body(call, incoming, self._parts.async_settings.body_limit, held)
+            await self._parts.acceptor.accept(run_of(call, incoming.request, body, options, keep_request=incoming.kind is None))
         headers, answer = accepted_answer(call)
         await incoming.caller.start(202, headers + extra)
         await incoming.caller.write(b"" if incoming.request.method == "HEAD" else answer, False)
         return 202
 
-    async def _event(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall) -> str:
+    async def _event(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, held: HeldBody) -> str:
         request = incoming.request
-        body = await self._body(call, incoming, live.tenant.body_limit)
-        return await self._parts.events.event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
+        body = await self._body(call, incoming, live.tenant.body_limit, held)
+        return await self._parts.events.event_of(live.route.namespace, request.text(b"content-type"), request.query.decode("latin-1"), body)
 
-    async def _body(self, call: CallRecord, incoming: IncomingCall, limit: BodyLimit) -> bytes:
+    async def _body(self, call: CallRecord, incoming: IncomingCall, limit: BodyLimit, held: HeldBody) -> bytes:
         request = incoming.request
         if not request.has_body:
             return b""
@@ -175,6 +193,7 @@ class Invocations:
             data, more = await incoming.caller.read()
             call.request_bytes += len(data)
             limit.check(call.request_bytes)
+            held.add(len(data))
             pieces.append(data)
         return b"".join(pieces)
 
@@ -189,12 +208,28 @@ async def check_trigger(live: LiveRoute, incoming: IncomingCall) -> None:
     if policy is None:
         if route.kind is Kind.SERVICE:
             return
-        raise SlessError(Code.NOT_FOUND, f'function "{route.name}" has no http trigger, so it has no URL; create one, or use …/invoke')
+        raise no_url(route.name)
     if policy.open:
         return
     if not policy.http.enabled:
         raise SlessError(Code.DISABLED, f'the http trigger of {route.kind} "{route.name}" is disabled', retry_after_sec=60)
     await policy.check(incoming.request, incoming.token_check)
+
+
+def no_url(name: str) -> SlessError:
+    """The same whether it does not exist or is hidden: a stranger learns nothing."""
+    return SlessError(
+        Code.NOT_FOUND, f'function "{name[:80]}" not found, or it has no http trigger and so no URL; its owner may use …/invoke'
+    )
+
+
+def check_callback(live: LiveRoute, incoming: IncomingCall) -> None:
+    """Raises FORBIDDEN for an anonymous caller, unless the http trigger allows it: callbacks make this server send requests."""
+    http = live.policy.http if live.policy else None
+    anonymous = incoming.kind is None and (http is None or http.auth == "none")
+    if anonymous and not (http and http.callbacks):
+        message = f"{CALLBACK_HEADER}: only callers with a token or key may ask for a callback, unless the http trigger has callbacks: true"
+        raise SlessError(Code.FORBIDDEN, message, details=[Detail(field=CALLBACK_HEADER, message=message)])
 
 
 def is_preflight(live: LiveRoute, incoming: IncomingCall) -> bool:

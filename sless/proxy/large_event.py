@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sless.children import run_child, was_too_much
 from sless.domain.event import event_of
 from sless.errors import Code, SlessError
+from sless.proxy.turns import Turns
 
 LARGE_BYTES = 1 * 2**20
 _AT_ONCE = 2
@@ -26,12 +27,15 @@ class EventReader:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="large-event")
+        self._turns = Turns("large events", at_once=_AT_ONCE)
 
-    async def event_of(self, content_type: str, query: str, body: bytes) -> str:
-        """As `domain.event.event_of`. Raises SlessError, also when parsing exceeds the limits of memory and time."""
+    async def event_of(self, owner: str, content_type: str, query: str, body: bytes) -> str:
+        """As `domain.event.event_of`. Raises SlessError, also when parsing exceeds the limits of memory and time. Namespaces (`owner`) take
+        turns."""
         if len(body) <= LARGE_BYTES:
             return event_of(content_type, query, body)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, event_in_child, content_type, query, body)
+        async with self._turns.turn(owner):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, event_in_child, content_type, query, body)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)

@@ -15,6 +15,7 @@ from sless.domain.ports import AsyncQueue, RouteSource
 from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
 from sless.proxy.accepting import Acceptor, AsyncSettings
+from sless.proxy.bodies import Bodies
 from sless.proxy.failure import InstanceFailures
 from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust
@@ -74,10 +75,11 @@ class DataPlane:
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneoff, max_result_bytes=settings.max_result_bytes)
         self.acceptor = Acceptor(parts.queue)
         self.events = EventReader()
+        self.bodies = Bodies(settings.max_held_bytes, what="request bodies", setting="max_held_bytes")
         self.invocations = Invocations(
             InvokeParts(
                 table=self.routes, forwarder=self.forwarder, recorder=self.recorder, oneoff=self.oneoff, acceptor=self.acceptor,
-                async_settings=_async_settings(settings), events=self.events,
+                async_settings=_async_settings(settings), events=self.events, bodies=self.bodies,
             )
         )  # fmt: skip
 

@@ -56,18 +56,19 @@ class Policy:
 
 
 class Bucket:
-    """A token bucket: bursts of up to `per_minute` calls, refilled at `per_minute` per minute."""
+    """A token bucket, refilled at `per_minute` per minute. It holds `burst` tokens, by default those of a minute."""
 
-    def __init__(self, per_minute: int) -> None:
+    def __init__(self, per_minute: int, burst: int | None = None) -> None:
         self._per_minute = per_minute
-        self._left = float(per_minute)
+        self._burst = float(per_minute if burst is None else burst)
+        self._left = self._burst
         self._at = 0.0
 
     def spend(self, now: float) -> bool:
         """Takes one token, if there is one."""
         left = self._left
         if self._at:
-            left = min(float(self._per_minute), left + (now - self._at) * self._per_minute / 60)
+            left = min(self._burst, left + (now - self._at) * self._per_minute / 60)
         self._at = now
         self._left = left - 1 if left >= 1 else left
         return left >= 1

@@ -48,10 +48,16 @@ class Relays:
         self.recorder = recorder
         self.explaining: set[asyncio.Task[None]] = set()
 
+    def waits_for_body(self, path: bytes) -> bool:
+        """Whether `begin` should be asked once the body has arrived. Otherwise a call may be refused by its head alone."""
+        end = _prefix_end(path)
+        live = self._table.find_by_prefix(path if end < 0 else path[:end])
+        return live is not None and live.direct
+
     def begin(self, request: Request, body: bytes, caller: CallerSocket) -> "Relay | None":
         """`request.full_path` starts with /fn/. None: the call takes the slow path."""
         path = request.full_path
-        end = path.find(b"/", path.find(b"/", 4) + 1)
+        end = _prefix_end(path)
         live = self._table.find_by_prefix(path if end < 0 else path[:end])
         if live is None or not live.direct:
             return None
@@ -69,6 +75,11 @@ class Relays:
         relay = Relay(self, leased, request, caller)
         relay.start(request, body)
         return relay
+
+
+def _prefix_end(path: bytes) -> int:
+    """The end of /fn/{namespace}/{name}; -1: the whole path."""
+    return path.find(b"/", path.find(b"/", 4) + 1)
 
 
 def _frame_of(request: Request, route: Route, trust: Trust) -> RequestFrame:

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from time import monotonic
 
-from sless.domain.limits import LimitName, limits_of, refusal_of
+from sless.domain.limits import LimitName, TenantLimits, limits_of, refusal_of
 from sless.errors import SlessError
 from sless.proxy.policy import Bucket
 from sless.proxy.request import BodyLimit
+
+_SMALL_BURST = 100
+_BURST_PER_MINUTE = 30
+"""At once a tenant may use what it gets in 2 s: with all of a minute, a flood could take the whole server for seconds."""
 
 
 class LiveTenant:
@@ -15,13 +19,13 @@ class LiveTenant:
     def __init__(self, defaults: Mapping[str, int], own: Mapping[str, int]) -> None:
         self.limits = limits_of(defaults, own)
         self.body_limit = BodyLimit(self.limits[LimitName.REQUEST_BYTES], LimitName.REQUEST_BYTES)
-        self._bucket = Bucket(self.limits[LimitName.CALLS_PER_MINUTE])
+        self._bucket = _bucket_of(self.limits)
 
     def update(self, defaults: Mapping[str, int], own: Mapping[str, int]) -> None:
         before, self.limits = self.limits, limits_of(defaults, own)
         self.body_limit = BodyLimit(self.limits[LimitName.REQUEST_BYTES], LimitName.REQUEST_BYTES)
         if before[LimitName.CALLS_PER_MINUTE] != self.limits[LimitName.CALLS_PER_MINUTE]:
-            self._bucket = Bucket(self.limits[LimitName.CALLS_PER_MINUTE])
+            self._bucket = _bucket_of(self.limits)
 
     def admit(self) -> bool:
         """Counts a call; False when it is over the limit."""
@@ -30,3 +34,8 @@ class LiveTenant:
     def refusal(self) -> SlessError:
         most = self.limits[LimitName.CALLS_PER_MINUTE]
         return refusal_of(LimitName.CALLS_PER_MINUTE, most, most + 1, self._bucket.wait_sec)
+
+
+def _bucket_of(limits: TenantLimits) -> Bucket:
+    most = limits[LimitName.CALLS_PER_MINUTE]
+    return Bucket(most, burst=max(min(most, _SMALL_BURST), most // _BURST_PER_MINUTE))

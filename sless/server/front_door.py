@@ -16,6 +16,7 @@ from sless.server.repeated import Repeated, find_repeated
 _FAST_BODY_BYTES = 64 * 1024
 _LAST_REQUEST_SEC = 2.0
 """How long an idle connection waits for one more request while the server stops."""
+_MOST_PIPELINED = 100
 _CALL = b"/fn/"
 # `prefer` may request an asynchronous call, `service-worker` is checked there.
 _SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer", b"service-worker"})
@@ -198,7 +199,8 @@ class FrontDoor(LimitedProtocol):
             if name in _SLOW_PATH_FIELDS:
                 return None
         request = Request(method.decode("ascii"), path, query, self.headers)
-        if request.length > _FAST_BODY_BYTES:
+        assert self._relays is not None
+        if request.length and (request.length > _FAST_BODY_BYTES or not self._relays.waits_for_body(path)):
             return None
         request.client = self.client[0] if self.client else ""
         if self._root:
@@ -230,11 +232,13 @@ class FrontDoor(LimitedProtocol):
         }  # fmt: skip
 
     def _start(self, cycle: Cycle) -> None:
-        idle = self.is_idle()
-        self.cycle = cycle
-        if idle:
+        if self.is_idle():
+            self.cycle = cycle
             self._start_asgi_task(cycle, self.app)
+        elif len(self.pipeline) >= _MOST_PIPELINED:
+            self.stop(SlessError(Code.TOO_MANY_REQUESTS, f"more than {_MOST_PIPELINED} requests wait on this connection"))
         else:
+            self.cycle = cycle
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -24,7 +25,10 @@ from sless.server.head import (
 )
 
 _DURATIONS = Durations()
+LEAST_READ_BYTES = 64 * 1024
+"""What a slow reader must have taken in `write_sec`."""
 _LINGER_SEC = 2.0
+_RETRY_AFTER_SEC = 5
 _MOST_IGNORED_BYTES = 64 * 2**20
 """Of an unread body, to keep the connection for its next request."""
 
@@ -45,6 +49,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._idle_since: float | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._leave_peers: Callable[[], None] = _nothing
 
     def serve_head(self, method: bytes, version: str) -> None:
         """A complete head has been accepted."""
@@ -62,13 +68,46 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
+        peers = getattr(self.app, "peers", None)
+        leave = peers.admit(self.client[0] if self.client else "") if peers is not None else _nothing
+        if leave is None:
+            self.refuse(SlessError(Code.TOO_MANY_REQUESTS, "too many open connections from this address", retry_after_sec=_RETRY_AFTER_SEC))
+            return
+        self._leave_peers = leave
         self._arm_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._leave_peers()
         self._disarm_head_timer()
+        self._disarm_write_timer()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._arm_write_timer()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._disarm_write_timer()
+
+    def _arm_write_timer(self) -> None:
+        self._disarm_write_timer()
+        left_bytes = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(self.durations.write_sec, self._look_at_reader, left_bytes)
+
+    def _disarm_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _look_at_reader(self, before_bytes: int) -> None:
+        """Aborts an answer whose caller hardly takes it: it would hold memory for hours."""
+        if before_bytes - self.transport.get_write_buffer_size() < LEAST_READ_BYTES:
+            self.transport.abort()
+        else:
+            self._arm_write_timer()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -206,3 +245,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request head was not complete within {self.durations.head_sec:g} s"))
         else:
             self.transport.close()
+
+
+def _nothing() -> None: ...

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +23,7 @@ def serve(settings: Settings, application_factory: Callable[[Settings], object],
     process, once connections are accepted. Raises ConfigError when the port cannot be bound."""
     if settings.backend == "local":
         hide_from_children()  # functions run as the same user and would find secrets of all tenants
+    raise_descriptor_limit()
     listener = bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     settings = replace(settings, port=port)
@@ -51,6 +53,14 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigError(_bind_failure(host, port, error)) from error
     return listener
+
+
+def raise_descriptor_limit() -> int:
+    """Each connection takes a descriptor, each call one more. Raises the soft limit as far as it goes; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def _bind_failure(host: str, port: int, error: OSError) -> str:

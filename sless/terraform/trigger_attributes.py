@@ -8,7 +8,7 @@ from sless.terraform.attributes import ID, NAME, NAMESPACE, TIMES, local, outcom
 from sless.terraform.fields import BOOL, NUMBER, STRINGS, Field, Role, same_json
 
 TRIGGER_FIELDS = {
-    "http": ("methods", "auth", "cors", "rate_limit"),
+    "http": ("methods", "auth", "cors", "rate_limit", "callbacks"),
     "cron": ("schedule", "timezone", "event_json", "pre_warm_seconds", "overlap", "misfire_grace_seconds"),
     "event": ("queue", "amqp_url", "prefetch", "max_concurrency", "max_attempts"),
 }
@@ -48,6 +48,7 @@ TRIGGER = (
     setting(_HTTP, "auth", "http: what a call must carry: `none`, `token` (of the tenant) or `key` (the header X-Sless-Key)."),
     Field(name="cors", text="http: CORS headers; default: none.", nested=CORS, same=_same_object),
     Field(name="rate_limit", text="http: calls per minute; default: no limit.", type=NUMBER, zero=True),
+    setting(_HTTP, "callbacks", 'http with `auth = "none"`: whether callers may name a callback URL.', type=BOOL),
     Field(name="schedule", text="cron: five fields such as `30 4 * * 1-5`, or `@hourly` and the like.", zero=True),
     setting(_CRON, "timezone", "cron: IANA name of the schedule's time zone."),
     setting(_CRON, "event_json", "cron: the event, JSON text.", same=same_json),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import rows_async, rows_cron, rows_dev, rows_events, rows_product, rows_proxy, rows_runtime
+from tests.bench import rows_async, rows_cron, rows_dev, rows_events, rows_neighbours, rows_product, rows_proxy, rows_runtime
 from tests.bench.places import Missing
 from tests.bench.table import Row, text_of
 
@@ -28,6 +28,7 @@ GROUPS: dict[str, Group] = {
     "async": rows_async.asynchronous,
     "cron": rows_cron.cron,
     "messages": rows_events.messages,
+    "neighbours": lambda seconds, pairs: rows_neighbours.neighbours(seconds),
     "beside": lambda seconds, pairs: rows_proxy.beside_slow_work(max(seconds, 10)),
 }
 

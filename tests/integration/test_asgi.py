@@ -68,7 +68,7 @@ def test_bodies_over_their_limit_never_reach_flask(path: str, content_type: str,
             length = "transfer-encoding: chunked" if chunked else f"content-length: {size}"
             if chunked:
                 body = b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
-            reply = ask(front, f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {content_type}\r\n{length}\r\n\r\n", body)
+            reply = ask(front, f"POST {path} HTTP/1.1\r\nhost: x\r\n{AUTH}content-type: {content_type}\r\n{length}\r\n\r\n", body)
             assert reply.status == status
         assert json.loads(reply.body)["code"] == "too_large"
         assert ("max_zip_bytes" if "upload" in path else "max_json_bytes") in json.loads(reply.body)["error"]

@@ -127,6 +127,7 @@ def accept(tenant: Tenant, path: str, event: dict[str, Any], callback_url: str) 
 def test_all_accepted_calls_finish_after_kill_9_of_everything(product: Product, receiver: Receiver, tmp_path: Path, count: int) -> None:
     tenant = product.tenant("t")
     url = tenant.deploy("f", HANDLER, concurrency=20)
+    tenant.patch("triggers/f", {"callbacks": True})
     marks = tmp_path / "marks"
     accepted: list[str] = []
 

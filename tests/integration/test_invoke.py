@@ -45,10 +45,19 @@ def test_unknown_names_are_404(serve: Serve) -> None:
     assert front.flush().invocations == []
 
 
+def alike(reply: Reply, name: str) -> tuple[int, set[str], str]:
+    """The answer without its name and request id."""
+    body = json.loads(reply.body)
+    del body["request_id"]
+    return reply.status, {key for key, _ in reply.headers}, str(body).replace(f'"{name}"', "NAME", 1)
+
+
 def test_a_function_without_http_trigger_has_no_url_but_a_service_does(serve: Serve) -> None:
     front = serve(answering(), route={"http": None})
     reply = front.call()
     assert code_of(reply) == (404, "not_found") and b"no http trigger" in reply.body
+    unknown = front.call(name="nope")
+    assert alike(unknown, "nope") == alike(reply, "f"), "a stranger cannot tell which names exist"
     address = front.fakes.routes.find_snapshot(0).routes[0].endpoints[0].address  # type: ignore[union-attr]
     front.set_routes(route_of("s", [address], revision_of("s", kind=Kind.SERVICE), http=None))
     assert front.call(name="s").status == 200

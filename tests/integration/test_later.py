@@ -36,7 +36,7 @@ def later(front: Front, target: str = "/a%2Fb?x=1&x=2", *, method: str = "POST",
 
 
 def test_a_call_over_fn_is_stored_as_sent(serve: Serve) -> None:
-    front = serve()
+    front = serve(route={"http": HttpPolicy(callbacks=True)})
     head = "content-type: text/x\r\nx-a: 1\r\nx-a: \xe9\r\nx-sless-key: k\r\n"
     head += "x-sless-callback-url: https://example.com/x\r\nx-sless-max-attempts: 5\r\n"
     reply = later(front, head=head, body=b"\x00\xff")
@@ -92,6 +92,9 @@ def test_a_run_gets_the_event_of_the_stored_request(serve: Serve) -> None:
         (None, "POST", "", 404),
         (HttpPolicy(), "POST", "x-sless-max-attempts: 0\r\n", 400),
         (HttpPolicy(), "POST", "x-sless-callback-url: http://127.0.0.1/\r\n", 400),
+        (HttpPolicy(), "POST", "x-sless-callback-url: https://example.com/x\r\n", 403),
+        (HttpPolicy(callbacks=True), "POST", "x-sless-callback-url: https://example.com/x\r\n", 202),
+        (HttpPolicy(auth="token"), "POST", "x-sless-callback-url: https://example.com/x\r\nauthorization: Bearer good\r\n", 202),
         (HttpPolicy(auth="token"), "POST", "authorization: Bearer good\r\n", 202),
     ],
 )

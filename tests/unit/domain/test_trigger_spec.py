@@ -44,7 +44,11 @@ def fields_of(body: Any, *more: Any) -> dict[str, str]:
 
 def test_defaults_of_each_type() -> None:
     http = parse_trigger(HTTP)
-    assert http.spec == {"methods": [], "auth": "none", "cors": None, "rate_limit": None} and http.enabled and not http.needs_key
+    assert (
+        http.spec == {"methods": [], "auth": "none", "cors": None, "rate_limit": None, "callbacks": False}
+        and http.enabled
+        and not http.needs_key
+    )
     assert parse_trigger(CRON).spec == {
         "schedule": "*/5 * * * *",
         "timezone": "UTC",

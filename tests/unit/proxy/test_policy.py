@@ -58,3 +58,10 @@ def test_origins(spec: dict[str, object], origin: str | None, allowed: bytes | N
 
 def test_a_plain_options_request_is_not_a_preflight() -> None:
     assert not Cors({}).is_preflight(request_of("https://a.test", "OPTIONS"))
+
+
+def test_a_bucket_with_a_burst_holds_no_more_than_that() -> None:
+    bucket = Bucket(600, burst=20)
+    assert [bucket.spend(5.0) for _ in range(21)] == [True] * 20 + [False]
+    assert [bucket.spend(6.0) for _ in range(11)] == [True] * 10 + [False]
+    assert [bucket.spend(900.0) for _ in range(21)] == [True] * 20 + [False]

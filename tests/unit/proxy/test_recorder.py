@@ -180,7 +180,7 @@ def test_a_flood_of_lines_loses_its_own_while_the_writer_is_behind(history: Fake
     recorder = Recorder(link_to(history), max_bytes=400_000)
     history.failing = True
     for number in range(400):
-        recorder.add_lines([make_log_line(workload_id="flood", seq=number, text="x" * 1000)])
+        recorder.add_lines([make_log_line(workload_id="flood", seq=number, text=f"{number:04}" + "x" * 1000)])
         recorder.add_lines([make_log_line(workload_id="calm", source_id="other", seq=number, text="y")] if number % 20 == 0 else [])
     history.failing = False
     recorder.flush()

@@ -1,0 +1,23 @@
+"""p99 of one tenant's calls while another attacks, against p99 just before."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.neighbours import ATTACKS, measure, prepare
+from tests.bench.table import Row, at_most
+from tests.services.product import running_product
+
+
+def neighbours(seconds: float) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="sless-neighbours-") as folder, running_product(Path(folder)) as product:
+        attacker, victim = product.tenant("attacker"), product.tenant("victim")
+        probe = prepare(attacker, victim)
+        for name in ATTACKS:
+            quiet, busy = measure(probe, attacker, name, seconds)
+            detail = (
+                f"quiet p50 {quiet.percentile_ms(0.5):.2f} ms, p99 {quiet.percentile_ms(0.99):.1f} ms; "
+                f"attacked p50 {busy.percentile_ms(0.5):.2f} ms, p99 {busy.percentile_ms(0.99):.1f} ms; failed {busy.failed}"
+            )
+            times = busy.percentile_ms(0.99) / quiet.percentile_ms(0.99)
+            yield at_most(f"p99 of a neighbour / quiet: {name}", times, 3, unit="×", detail=detail)
