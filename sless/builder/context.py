@@ -39,7 +39,8 @@ _WITH_ENV = f"if [ -f {ENV_FILE} ]; then . {ENV_FILE}; fi; "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecipe:
     """How an upload becomes an image. `image` is the runtime image; `tool` is None when there is nothing to install; `manifests` are the
-    files that the installer reads; `needs_code`: it needs the whole upload; `vendored`: Go modules come from the upload."""
+    files that the installer reads, `folder` is theirs in the upload, "" for the top; `needs_code`: the installer needs the whole upload;
+    `vendored`: Go modules come from the upload."""
 
     runtime: str
     image: str
@@ -47,6 +48,7 @@ class ImageRecipe:
     manifests: tuple[str, ...] = ()
     needs_code: bool = False
     vendored: bool = False
+    folder: str = ""
 
 
 def dockerfile_of(recipe: ImageRecipe, go_dockerfile: str = "") -> str:
@@ -57,7 +59,8 @@ def dockerfile_of(recipe: ImageRecipe, go_dockerfile: str = "") -> str:
     if recipe.tool is not None:
         sources = [f"{CODE}/"] if recipe.needs_code else [f"{CODE}/{name}" for name in recipe.manifests]
         lines.append(f"COPY --chown={USER} {' '.join(sources)} /app/function/")
-        lines.append(f"RUN {_WITH_ENV}{_INSTALL[recipe.tool]}")
+        enter = f"cd {shlex.quote(recipe.folder)} && " if recipe.folder and recipe.needs_code else ""
+        lines.append(f"RUN {_WITH_ENV}{enter}{_INSTALL[recipe.tool]}")
     if not (recipe.tool and recipe.needs_code):
         lines.append(f"COPY {CODE}/ /app/function/")
     return "\n".join(lines) + "\n"

@@ -68,7 +68,7 @@ def make_context(order: Order) -> dict[str, Any]:
     unzip.unpack(order.package, str(code))
     compiled = RUNTIMES[order.runtime].language == "go"
     installation = None if compiled else find_installation(code, _spec_of(order))
-    notes = left_out_notes_of(code, order.tags) if compiled else unread_notes_of(code, order.runtime, order.entrypoint)
+    notes = left_out_notes_of(code, order.tags) if compiled else unread_notes_of(code, order.runtime)
     if order.small_bytes and not compiled and installation is None:
         with open(order.package, "rb") as package:
             target.write_bytes(archive := archive_of(package))
@@ -100,10 +100,12 @@ def _recipe_of(order: Order, installation: Installation | None, code: Path) -> I
     if installation is None:
         return ImageRecipe(runtime=order.runtime, image=order.image)
     names = (REQUIREMENTS,) if installation.tool is Tool.PIP else (PACKAGE, *LOCKS, ".npmrc")
-    manifests = tuple(name for name in names if (code / name).is_file())
+    place = f"{installation.folder}/" if installation.folder else ""
+    manifests = tuple(place + name for name in names if (code / place / name).is_file())
     return ImageRecipe(
-        runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code
-    )
+        runtime=order.runtime, image=order.image, tool=installation.tool, manifests=manifests, needs_code=installation.needs_code,
+        folder=installation.folder,
+    )  # fmt: skip
 
 
 def _go_recipe(order: Order, code: Path) -> tuple[ImageRecipe, tuple[str, ...]]:

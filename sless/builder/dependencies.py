@@ -5,7 +5,7 @@ import json
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -45,22 +45,37 @@ class Tool(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """`key` names the dependency folder: equal keys mean equal content. `needs_code`: the installer needs the whole upload."""
+    """`key` names the dependency folder: equal keys mean equal content. `file` is the manifest's path in the upload. `needs_code`: the
+    installer needs the whole upload."""
 
     tool: Tool
     key: str
     file: str
     needs_code: bool
 
+    @property
+    def folder(self) -> str:
+        """Of the manifest in the upload, "" for the top."""
+        return self.file.rpartition("/")[0]
+
 
 def find_installation(code_dir: Path, spec: BuildSpec) -> Installation | None:
-    """None when there is nothing to install. Raises WrongManifest."""
+    """None when there is nothing to install. A manifest beside the entrypoint counts when the top has none. Raises WrongManifest."""
     match RUNTIMES[spec.runtime].language:
         case "python":
-            return _of_requirements(code_dir, spec)
+            found, manifest = _of_requirements, REQUIREMENTS
         case "node":
-            return _of_package(code_dir, spec)
-    return None
+            found, manifest = _of_package, PACKAGE
+        case _:
+            return None
+    beside = "/".join(spec.entrypoint.rpartition(".")[0].replace(".", "/").split("/")[:-1])
+    place = beside if not (code_dir / manifest).is_file() and (code_dir / beside / manifest).is_file() else ""
+    installation = found(code_dir / place, spec)
+    if installation is None or not place:
+        return installation
+    if installation.needs_code and installation.tool is not Tool.PIP:
+        raise WrongManifest(f"{place}/{installation.file} refers to files of the upload: move it to the top folder")
+    return replace(installation, file=f"{place}/{installation.file}")
 
 
 def decoded_of(raw: bytes) -> str:
@@ -75,25 +90,22 @@ def text_of(raw: bytes) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def unread_notes_of(code_dir: Path, runtime: str, entrypoint: str) -> list[str]:
+def unread_notes_of(code_dir: Path, runtime: str) -> list[str]:
     """Lines for the build log about manifests that no installer reads."""
     others: tuple[str, ...]
     read_instead: tuple[str, ...]
     match RUNTIMES[runtime].language:
         case "python":
-            manifest, others, read_instead = REQUIREMENTS, _UNREAD_PYTHON, (REQUIREMENTS,)
+            others, read_instead = _UNREAD_PYTHON, (REQUIREMENTS,)
             advice = f"list the packages in {REQUIREMENTS}"
         case "node":
-            manifest, others, read_instead = PACKAGE, _UNREAD_NODE, LOCKS
+            others, read_instead = _UNREAD_NODE, LOCKS
             advice = f"npm takes the versions from {LOCKS[-1]}, else from {PACKAGE}"
         case _:
             return []
     notes = []
     if not any((code_dir / name).is_file() for name in read_instead):
         notes = [f"note: {name} is not read: {advice}" for name in others if _lists_packages(code_dir / name)]
-    beside = Path(*entrypoint.rpartition(".")[0].replace(".", "/").split("/")[:-1], manifest)
-    if not (code_dir / manifest).is_file() and (code_dir / beside).is_file():
-        notes.append(f"note: {beside} is not read: expected {manifest} in the top folder")
     return notes
 
 

@@ -164,7 +164,7 @@ class LocalBuilder:
 
     def _ensure_dependencies(self, work: Work, code_dir: Path, home: Home) -> str:
         installation = find_installation(code_dir, work.spec)
-        for note in unread_notes_of(code_dir, work.spec.runtime, work.spec.entrypoint):
+        for note in unread_notes_of(code_dir, work.spec.runtime):
             work.log(note)
         if installation is None:
             return ""
@@ -193,10 +193,10 @@ class LocalBuilder:
         made = home.root / "made"
         made.mkdir()
         home.tmp.mkdir()
-        cwd = code_dir
+        cwd = code_dir / installation.folder
         if installation.tool is not Tool.PIP or not installation.needs_code:
             cwd = home.root / "code"
-            _copy_for_installer(code_dir, cwd, whole=installation.needs_code)
+            _copy_for_installer(code_dir / installation.folder, cwd, whole=installation.needs_code)
         work.shorten(cwd, ".")
         work.shorten(home.root, "<build>")
         work.log(f"{installation.tool}: installing {installation.file}")

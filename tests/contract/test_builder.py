@@ -331,6 +331,12 @@ def test_packages_are_installed(harness, node_binary):
     assert any(line.startswith("added 1 package") for line in harness.log[spec.id])
 
 
+def test_requirements_beside_the_entrypoint(harness):
+    given = with_greeting("--no-index\n--find-links wheels\ngreeting\n")
+    _spec, status = harness.build({f"src/{name}": content for name, content in given.items()}, entrypoint="src/handler.handle")
+    assert status.ready and not harness.is_unbuilt(status), status.message
+
+
 def test_lock_file_is_obeyed(harness, node_binary):
     lock = {"name": "fn", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": {"": {"name": "fn", "version": "1.0.0"}}}
     files = {**NODE, **GREETING, **package_json(dependencies={"greeting": "file:./greeting"}), "package-lock.json": json.dumps(lock)}

@@ -92,21 +92,18 @@ def test_key_depends_on_everything_the_installer_reads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "entrypoint", "unread"),
+    ("files", "unread"),
     [
-        (["handler.py"], "handler.handle", []),
-        (["uv.lock", "poetry.lock"], "handler.handle", ["uv.lock", "poetry.lock"]),
-        (["uv.lock", "requirements.txt"], "handler.handle", []),
-        (["src/requirements.txt"], "src.handler.handle", ["src/requirements.txt"]),
-        (["src/requirements.txt"], "src/handler.handle", ["src/requirements.txt"]),
-        (["src/requirements.txt", "requirements.txt"], "src.handler.handle", []),
+        (["handler.py"], []),
+        (["uv.lock", "poetry.lock"], ["uv.lock", "poetry.lock"]),
+        (["uv.lock", "requirements.txt"], []),
     ],
 )
-def test_manifests_that_are_not_read_are_named(tmp_path, files, entrypoint, unread):
+def test_manifests_that_are_not_read_are_named(tmp_path, files, unread):
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert [note.split()[1] for note in unread_notes_of(tmp_path, "python3.11", entrypoint)] == unread
+    assert [note.split()[1] for note in unread_notes_of(tmp_path, "python3.11")] == unread
 
 
 @pytest.mark.parametrize(
@@ -120,17 +117,35 @@ def test_manifests_that_are_not_read_are_named(tmp_path, files, entrypoint, unre
 )
 def test_a_pyproject_is_named_when_it_lists_packages(tmp_path, text, is_named):
     (tmp_path / "pyproject.toml").write_text(text)
-    assert bool(unread_notes_of(tmp_path, "python3.11", "handler.handle")) is is_named
+    assert bool(unread_notes_of(tmp_path, "python3.11")) is is_named
 
 
 def test_locks_of_other_installers_are_named(tmp_path):
     (tmp_path / "package.json").touch()
     (tmp_path / "yarn.lock").touch()
-    assert unread_notes_of(tmp_path, "nodejs20", "handler.handle") == [
+    assert unread_notes_of(tmp_path, "nodejs20") == [
         "note: yarn.lock is not read: npm takes the versions from package-lock.json, else from package.json"
     ]
     (tmp_path / "package-lock.json").touch()
-    assert unread_notes_of(tmp_path, "nodejs20", "handler.handle") == []
+    assert unread_notes_of(tmp_path, "nodejs20") == []
+
+
+@pytest.mark.parametrize("entrypoint", ["src.lib.handler.handle", "src/lib/handler.handle"])
+def test_a_manifest_beside_the_entrypoint_counts_without_one_in_the_top_folder(tmp_path, entrypoint):
+    own = found(tmp_path, {"src/lib/requirements.txt": "a==1", "src/requirements.txt": "b==1"}, entrypoint=entrypoint)
+    assert (own.file, own.folder, own.needs_code) == ("src/lib/requirements.txt", "src/lib", False)
+    assert found(tmp_path, {}, entrypoint="src.handler.handle").key != own.key
+    assert found(tmp_path, {}, entrypoint="handler.handle") is None
+    assert found(tmp_path, {"requirements.txt": "a==1"}, entrypoint=entrypoint).file == "requirements.txt"
+
+
+def test_a_package_json_beside_the_entrypoint(tmp_path):
+    files = {f"src/{name}": text for name, text in package(dependencies={"a": "1"}).items()}
+    own = found(tmp_path, files | {"src/package-lock.json": "{}"}, runtime="nodejs20", entrypoint="src/handler.handle")
+    assert (own.tool, own.file, own.folder) == (Tool.NPM_CI, "src/package-lock.json", "src")
+    files = {f"src/{name}": text for name, text in package(dependencies={"a": "file:../a"}).items()}
+    with pytest.raises(WrongManifest, match=r"src/package-lock\.json refers to files of the upload: move it to the top folder"):
+        found(tmp_path, files, runtime="nodejs20", entrypoint="src/handler.handle")
 
 
 def test_a_setting_that_names_a_file_of_the_upload(tmp_path):
