@@ -3,12 +3,14 @@
 import statistics
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from sless.client import Client
 from tests.bench.client import connect, deploy, pack
 from tests.bench.load import POST_JSON, Pairs, Report, alternate, median, wrk
 from tests.bench.places import FUNCTIONS, Served, free_port, nginx, runtime, sless_server, temporary_folder
@@ -116,12 +118,47 @@ def beside_slow_work(seconds: int) -> Iterator[Row]:
         works: list[tuple[str, Callable[[], object]]] = [
             ("a 5,000-file upload", lambda: client.services.upload("big", packed)),
             ("a list of 500 invocations", lambda: list(islice(client.functions.invocations("hello", limit=500), 500))),
+            ("50 builds polled each second", lambda: poll_builds(client)),
         ]
         for name, work in works:
             quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
             busy = under(work, lambda: wrk(called, connections=8, seconds=seconds, script=POST_JSON))
-            detail = f"quiet {figures(quiet)}; busy {figures(busy)}; failed {quiet.failed + busy.failed}"
-            yield ratio(f"p99 during {name} / p99 without", busy.p99_ms / quiet.p99_ms, detail=detail)
+            yield beside(name, quiet, busy)
+        quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+        with followers(client, 100):
+            busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+        yield beside("100 followed logs", quiet, busy)
+
+
+def beside(name: str, quiet: Report, busy: Report) -> Row:
+    detail = f"quiet {figures(quiet)}; busy {figures(busy)}; failed {quiet.failed + busy.failed}"
+    return at_most(f"p99 during {name} / p99 without", busy.p99_ms / quiet.p99_ms, 3, unit="×", detail=detail)
+
+
+def poll_builds(client: Client) -> None:
+    """As 50 users who each look once a second."""
+    began = time.monotonic()
+    for number in range(50):
+        client.functions.get(f"f{number}")
+        list(client.functions.versions(f"f{number}"))
+    time.sleep(max(0.0, 1 - (time.monotonic() - began)))
+
+
+@contextmanager
+def followers(client: Client, count: int) -> Iterator[None]:
+    """Users who follow the log of the function that is called."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            lines = stack.enter_context(client.functions.logs("hello", follow=1, tail=1))
+            threading.Thread(target=read_all, args=(lines,), daemon=True).start()
+        yield
+
+
+def read_all(lines: Iterator[str]) -> None:
+    # The end of the measurement closes the connection.
+    with suppress(Exception):
+        for _ in lines:
+            pass
 
 
 def under(work: Callable[[], object], measure: Callable[[], Report]) -> Report:
