@@ -2,7 +2,8 @@
 
 `assembly` creates and connects the parts of one worker process, `adapters` fit them to each other's protocols, `database` finds, migrates
 and claims the database, `encryption` finds and creates its keys, `rotation` replaces them, `history` starts the process that writes
-history, `backup` writes and restores backups, `shutdown` ends the parts one by one.
+history, `backup` writes and restores backups, `shutdown` ends the parts one by one, `later` makes
+what a ready server does not need yet.
 """
 
 from sless.app.assembly import Assembly, MakeBackend

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 class ApplicationParts:
     """What `app` injects. `start`, `drain` and `stop` (schedulers, backend, store) run in a thread: `start` before the first call; `drain`
     when the server starts to stop, to end whatever makes calls by itself; `stop` after the last call, when the history is written.
+    `afterwards` runs in a thread of its own once the server is ready.
     `find_unready`: why the server is not ready, or None. `find_context` None: builders do not fetch contexts from this server."""
 
     plane: DataPlane
@@ -46,6 +48,7 @@ class ApplicationParts:
     start: Callable[[], None]
     stop: Callable[[], None]
     drain: Callable[[], None] = lambda: None
+    afterwards: Callable[[], object] = lambda: None
     find_context: FindContext | None = None
     durations: Durations = field(default_factory=Durations)
 
@@ -163,6 +166,7 @@ class Application:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
+        threading.Thread(target=self._parts.afterwards, name="afterwards", daemon=True).start()
         await receive()
         self._stopping.set()
         try:

@@ -147,6 +147,7 @@ class Steps:
     def _check(self, work: Work, artifact: str) -> None:
         """Imports the entrypoint, first with little memory. Raises BuildFailed."""
         spec = work.spec
+        work.begin_import()
         self.ensure_tenant(spec.namespace)
         self.kube.apply(check_secret_of(self.fit, spec))
         check = Check(spec=spec, artifact=artifact)

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-TICK_SEC = 0.5
+TICK_SEC = 0.25
 LOST_TICKS = 3
 """A Job that is missing this many times in a row was deleted."""
 
@@ -108,8 +108,10 @@ class JobWatch:
             self._report_log(pod)
             if (end := self._find_failed(pod)) and self.is_non_retryable(*end):
                 return End(ok=False, ended=end[1], container=end[0])
-        if find_condition(job, "Complete"):
-            return End(ok=True, ended=find_ended(pods[-1], self.ref.containers[-1]) if pods else None)
+        # The exit of the last container is enough: until the Job is complete, the cluster needs two seconds more.
+        last = find_ended(pods[-1], self.ref.containers[-1]) if pods else None
+        if find_condition(job, "Complete") or (last is not None and last.exit_code == 0):
+            return End(ok=True, ended=last)
         if failed := find_condition(job, "Failed"):
             return self._failed(failed, pods)
         self._check_start(pods)

@@ -32,9 +32,11 @@ AWAY_SEC = 1.0
 
 
 def make_kubernetes_builder(
-    settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore, *, durations: Durations | None = None
-) -> "KubernetesBuilder":
-    """Raises ConfigError naming the wrong setting."""
+    settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore, *, durations: Durations | None = None,
+    ensure_namespace: Callable[[str], None] | None = None,
+) -> "KubernetesBuilder":  # fmt: skip
+    """`ensure_namespace`: knows what is in a tenant's namespace, so that nothing is written again. Raises ConfigError naming the wrong
+    setting."""
     fit = builder_fit_of(settings, installation, durations)
     policy = tenant_policy_of(settings, installation)
     if settings.registry_secret and not settings.registry_pull_secret:
@@ -59,7 +61,7 @@ def make_kubernetes_builder(
         contexts=contexts,
         registry=make_registry(settings, read_config),
         harbor=make_harbor(settings),
-        ensure_tenant=lambda namespace: ensure_tenant(kube, policy, namespace),
+        ensure_tenant=ensure_namespace or (lambda namespace: ensure_tenant(kube, policy, namespace)),
         small_bytes=MAX_ARCHIVE_BYTES if settings.image_build == "auto" else 0,
     )
     return KubernetesBuilder(steps, settings.build_timeout_sec)

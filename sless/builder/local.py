@@ -156,6 +156,7 @@ class LocalBuilder:
             artifact = self._go.ensure(work, code_dir, home) if compiled else self._ensure_dependencies(work, code_dir, home)
             unpacked = self._material.ensure(MaterialKey(code_key=spec.code_key, artifact=artifact, runtime=spec.runtime))
             work.shorten(unpacked.code_dir, ".")
+            work.begin_import()
             self._check.run(work, unpacked, home)
         finally:
             remove_tree(home.root)

@@ -59,6 +59,7 @@ class Work:
         self._log_full = False
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._shortened: list[tuple[str, str]] = []
+        self._importing = False
         self._cancelled = threading.Event()
         self._child: Child | None = None
         self._lock = threading.Lock()
@@ -66,8 +67,14 @@ class Work:
     def poll(self) -> BuildStatus:
         with self._lock:
             lines, self._pending = tuple(self._pending), []
-            status = self._status
-        return BuildStatus(ready=status.ready, message=status.message, artifact=status.artifact, lines=lines)
+            status, importing = self._status, self._importing
+        return BuildStatus(ready=status.ready, message=status.message, artifact=status.artifact, lines=lines, importing=importing)
+
+    def begin_import(self) -> None:
+        """Only the trial import is left."""
+        with self._lock:
+            self._importing = True
+        self._changed()
 
     def cancel(self) -> None:
         self._cancelled.set()

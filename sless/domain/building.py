@@ -31,12 +31,13 @@ class BuildSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildStatus:
     """`ready` is None while the build runs. `lines` are the log lines since the last `poll`. On failure, `message` is the reason with the
-    tool's last lines. `artifact` as in model.Version."""
+    tool's last lines. `artifact` as in model.Version. `importing`: only the trial import is left."""
 
     ready: bool | None
     message: str = ""
     artifact: str = ""
     lines: tuple[str, ...] = ()
+    importing: bool = False
 
 
 class Builder(Protocol):

@@ -65,10 +65,10 @@ class Durations:
 
     # --- Kubernetes ---
     busy_look_sec: float = 0.5
-    idle_look_sec: float = 2.0
-    """Pause between two lists of the cluster: while something changes, and otherwise."""
+    idle_look_sec: float = 5.0
+    """How often the view of the cluster is judged again although nothing has changed: while something is changing, and otherwise."""
     cache_sec: float = 15.0
-    """Pause between two lists of the other kinds; a manual deletion is noticed after at most two of them."""
+    """How often the leader looks for what is missing or no longer needed."""
     empty_namespace_sec: float = 60.0
     """How long an empty tenant namespace is kept, so that a function created soon after reuses it."""
     orphan_sec: float = 120.0

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain, islice
-from typing import Any
-
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.validators import extend
+from typing import TYPE_CHECKING, Any
 
 from sless.domain.answer_schemas import Schema
 from sless.domain.schemas import REQUESTS, relatives_of
 from sless.errors import MAX_DETAILS, Detail
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator, ValidationError
 
 HIDDEN = frozenset({"secret_env", "build_env", "amqp_url"})
 """Fields whose values never appear in messages."""
@@ -80,21 +80,25 @@ def _excess_of(component: str, schema: Schema, value: Any, path: str = "") -> It
 
 
 @cache
-def _validator(component: str) -> Draft202012Validator:
-    validator: Draft202012Validator = _Validator(REQUESTS[component])
+def _validator(component: str) -> "Draft202012Validator":
+    # Imported here: it takes a tenth of a second, and only requests to change something need it.
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    dialect: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    validator: Draft202012Validator = dialect(REQUESTS[component])
     return validator
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Iterator[ValidationError]:
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> "Iterator[ValidationError]":
     """In JSON Schema `$` matches only at the very end; in Python also before a final newline."""
     # A text over its maximum length is an error already, and matching it may take a lot of memory.
     if not isinstance(instance, str) or len(instance) > schema.get("maxLength", len(instance)):
         return
     if not re.fullmatch(pattern.removeprefix("^").removesuffix("$"), instance):
+        from jsonschema import ValidationError
+
         yield ValidationError("pattern")
-
-
-_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
 def _unknown(component: str, path: str, name: str, known: Mapping[str, Any]) -> str:
@@ -104,7 +108,7 @@ def _unknown(component: str, path: str, name: str, known: Mapping[str, Any]) -> 
     return f"is a field of {' and '.join(owners)}, not of a {kind}" if owners else "unknown field" + suggestion_of(name, known)
 
 
-def _details_of(error: ValidationError, component: str) -> Iterator[Detail]:
+def _details_of(error: "ValidationError", component: str) -> Iterator[Detail]:
     path = ".".join(_shortened(str(part)) for part in error.absolute_path)
     value: Any = error.instance
     schema: Schema = dict(error.schema) if isinstance(error.schema, Mapping) else {}

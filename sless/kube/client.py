@@ -24,8 +24,10 @@ hundreds of megabytes."""
 CHUNK_BYTES = 1 << 16
 _JSON = "application/json, */*"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
+_METADATA_EVENTS = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 PAGE_ITEMS = 500
-CONNECTIONS = 16
+CONNECTIONS = 32
+"""Kept open; a watch has one of its own."""
 
 Manifest = dict[str, Any]
 Manifests = list[Manifest]  # inside the class below, `list` is a method
@@ -110,6 +112,12 @@ class Kube:
     ) -> Manifests:
         """All objects of a kind that match the label selector, in all namespaces unless one is given. `fields`: a field selector;
         `metadata_only`: without the content, for example of Secrets."""
+        return self.list_versioned(kind, namespace=namespace, selector=selector, fields=fields, metadata_only=metadata_only)[0]
+
+    def list_versioned(
+        self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = "", metadata_only: bool = False
+    ) -> tuple[Manifests, str]:
+        """The same, and the version from which to watch."""
         target = kind_of(kind)
         use = Use(verb="list", group=target.group, resource=target.plural, namespace=namespace or "")
         query = {"limit": str(PAGE_ITEMS), "labelSelector": selector, "fieldSelector": fields}
@@ -121,6 +129,23 @@ class Kube:
                 raise
             # The snapshot behind the page token has expired: start over once.
             return self._pages(path, use, query, _METADATA if metadata_only else _JSON)
+
+    def open_watch(
+        self, kind: str, *, selector: str, metadata_only: bool, version: str, timeout_sec: float, silent_sec: float
+    ) -> Any:  # fmt: skip
+        """The open answer of a watch (`kube.watching`); reading it fails after `silent_sec` without data."""
+        target = kind_of(kind)
+        use = Use(verb="watch", group=target.group, resource=target.plural)
+        query = {
+            "watch": "true", "allowWatchBookmarks": "true", "labelSelector": selector, "resourceVersion": version,
+            "timeoutSeconds": str(max(1, round(timeout_sec))),
+        }  # fmt: skip
+        accept = _METADATA_EVENTS if metadata_only else _JSON
+        return self._send("GET", target.path(None), use, query=query, accept=accept, stream=True, read_sec=silent_sec)
+
+    def check_alive(self, timeout_sec: float) -> None:
+        """Raises KubeError when the API does not answer in time."""
+        self._send("GET", "/version", None, read_sec=timeout_sec)
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background",
                grace_sec: int | None = None) -> None:  # fmt: skip
@@ -151,15 +176,16 @@ class Kube:
         finally:
             response.release_conn()
 
-    def _pages(self, path: str, use: Use, query: dict[str, str], accept: str) -> Manifests:
+    def _pages(self, path: str, use: Use, query: dict[str, str], accept: str) -> tuple[Manifests, str]:
         found: Manifests = []
         proceed = ""
         while True:
             page = self._json("GET", path, use, query={**query, "continue": proceed}, accept=accept)
             found += page.get("items") or []
-            proceed = (page.get("metadata") or {}).get("continue") or ""
+            metadata = page.get("metadata") or {}
+            proceed = metadata.get("continue") or ""
             if not proceed:
-                return found
+                return found, str(metadata.get("resourceVersion") or "")
 
     def _json(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
               content_type: str = "application/json", accept: str = _JSON) -> Manifest:  # fmt: skip
@@ -170,10 +196,11 @@ class Kube:
             raise Unavailable(response.status, "NotJson", f"{method} {path}: the API's answer is not JSON") from error
         return said if isinstance(said, dict) else {}
 
-    def _send(self, method: str, path: str, use: Use, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
-              content_type: str = "application/json", accept: str = _JSON, stream: bool = False) -> Any:  # fmt: skip
+    def _send(self, method: str, path: str, use: Use | None, *, query: Mapping[str, str] | None = None, body: Manifest | None = None,
+              content_type: str = "application/json", accept: str = _JSON, stream: bool = False,
+              read_sec: float = READ_SEC) -> Any:  # fmt: skip
         """Sends every request. Reads the whole answer unless `stream`. Raises KubeError for any status other than 2xx."""
-        if self.on_use:
+        if self.on_use and use is not None:
             self.on_use(use)
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "sless"}
         try:
@@ -185,7 +212,7 @@ class Kube:
                 body=None if body is None else json.dumps(body).encode(),
                 # A request may have been executed although its answer was lost, so only failed connections are retried.
                 retries=urllib3.Retry(total=None, connect=1, read=False, redirect=0, status=0, other=0),
-                timeout=urllib3.Timeout(connect=CONNECT_SEC, read=READ_SEC),
+                timeout=urllib3.Timeout(connect=CONNECT_SEC, read=read_sec),
                 preload_content=not stream,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:

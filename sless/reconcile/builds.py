@@ -12,7 +12,7 @@ from sless.domain.model import Kind, Version, VersionState, Workload
 from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
 from sless.errors import SlessError
 from sless.reconcile.backoff import Backoff
-from sless.reconcile.decide import BuildTurns, EndBuild, StartBuild, decide_builds
+from sless.reconcile.decide import IMPORTS_AT_ONCE, BuildTurns, EndBuild, StartBuild, decide_builds
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -29,8 +29,11 @@ class BuildsLoop:
     at_once: int
     limits: Mapping[str, int]
     """The defaults of tenants."""
+    imports_at_once: int = IMPORTS_AT_ONCE
+    """Trial imports, which are short, do not wait for builds, which are long."""
     backoff: Backoff = field(default_factory=Backoff)
     _started: set[str] = field(default_factory=set)
+    _importing: set[str] = field(default_factory=set)
     _served: dict[str, int] = field(default_factory=dict)
     _turns: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -59,6 +62,8 @@ class BuildsLoop:
             at_once=self.at_once,
             most_of=lambda namespace: limits_of(self.limits, own.get(namespace, {}))[LimitName.BUILDS_AT_ONCE],
             served=self._served,
+            importing=frozenset(self._importing),
+            imports_at_once=self.imports_at_once,
         )
         for action in decide_builds(versions, workloads, frozenset(self._started), turns):
             match action:
@@ -123,7 +128,10 @@ class BuildsLoop:
         status = self.builder.poll(version.id)
         if status is None:  # The builder lost it; the next tick starts it again.
             self._started.discard(version.id)
+            self._importing.discard(version.id)
             return
+        if status.importing:
+            self._importing.add(version.id)
         if status.lines:
             self.store.versions.add_log(version.id, status.lines)
         if status.ready is not None:
@@ -149,6 +157,7 @@ class BuildsLoop:
     def _drop(self, version_id: str) -> None:
         self.builder.cancel(version_id)
         self._started.discard(version_id)
+        self._importing.discard(version_id)
 
     def _drop_ended(self, open_ids: set[str]) -> None:
         """Drops builds that a user cancelled in the database while the builder was working."""

@@ -130,13 +130,19 @@ class EndBuild:
 BuildAction = StartBuild | EndBuild
 
 
+IMPORTS_AT_ONCE = 16
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildTurns:
-    """How many builds run at once, in all and of one tenant, and which tenants had their turn: namespace → number, higher is later."""
+    """How many builds run at once, in all and of one tenant, and which tenants had their turn: namespace → number, higher is later.
+    `importing`: ids of builds that only import the entrypoint any more; these have slots of their own."""
 
     at_once: int
     most_of: Callable[[str], int]
     served: Mapping[str, int] = field(default_factory=dict)
+    importing: frozenset[str] = frozenset()
+    imports_at_once: int = IMPORTS_AT_ONCE
 
 
 def decide_builds(
@@ -168,7 +174,13 @@ def decide_builds(
             actions.append(EndBuild(version=version, state=VersionState.FAILED, message=text))
         else:
             waiting.append(version)
-    going = Counter(workloads[item.workload_id].namespace for item in open_versions if item.id in started and item.workload_id in workloads)
+    here = [item for item in open_versions if item.id in started and item.workload_id in workloads]
+    going = Counter(workloads[item.workload_id].namespace for item in here if item.id not in turns.importing)
+    imports = Counter(workloads[item.workload_id].namespace for item in here if item.id in turns.importing)
+    if imports.total() >= turns.imports_at_once:
+        return actions
+    # One tenant whose imports hang leaves half of these slots to the others.
+    waiting = [item for item in waiting if imports[workloads[item.workload_id].namespace] < max(1, turns.imports_at_once // 2)]
     return actions + [StartBuild(version=version) for version in _next_builds(waiting, workloads, going, turns)]
 
 

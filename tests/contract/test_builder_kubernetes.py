@@ -193,7 +193,7 @@ def test_a_build_waits_for_the_api(harness):
 
 
 def test_a_used_up_quota_delays_a_build_and_is_reported(harness):
-    harness.cluster.script("complete", namespace=harness.tenant, after_sec=4.0)
+    harness.cluster.script("complete", namespace=harness.tenant, after_sec=6.0)
     first, second = harness.spec(HELLO), harness.spec(HELLO)
     harness.start(first)
     wait_until(lambda: harness.cluster.list("Pod", harness.tenant), "the check of the first")

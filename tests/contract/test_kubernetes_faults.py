@@ -347,8 +347,12 @@ def test_a_full_quota_is_reported(kube_cluster):
         revision = built(harness)
         harness.apply(revision, replicas=2)
         words = "the cluster refuses a new pod: the quota of the namespace is used up (memory: 64Mi more asked, 64Mi of 100Mi in use)"
-        wait_until(lambda: (seen := observed(harness, revision)) and seen.message == words, lambda: str(observed(harness, revision)), 20)
-        assert len(observed(harness, revision).endpoints) == 1
+
+        def told() -> bool:
+            seen = observed(harness, revision)
+            return seen is not None and seen.message == words and len(seen.endpoints) == 1
+
+        wait_until(told, lambda: str(observed(harness, revision)), 20)
         run = harness.run(built(harness))
         assert (run.status, run.message) == (CallStatus.FAILED, words)
     finally:

@@ -145,7 +145,10 @@ class Api:
 
     def _watch(self, call: Call, target: Target) -> Watch:
         takes = self._selected(call, target)
-        return Watch(registry=self.registry, kind=target.kind, namespace=target.namespace, query=call.query, takes=takes)
+        partial = "as=PartialObjectMetadata;" in call.headers.get("accept", "")
+        return Watch(
+            registry=self.registry, kind=target.kind, namespace=target.namespace, query=call.query, takes=takes, metadata_only=partial
+        )  # fmt: skip
 
     # --- writing ---
 

@@ -23,6 +23,7 @@ class Watch:
     namespace: str
     query: dict[str, str]
     takes: Callable[[Object], bool]
+    metadata_only: bool = False
 
     def begin(self) -> AsyncIterator[bytes]:
         """Raises Refused (410)."""
@@ -51,11 +52,11 @@ class Watch:
             yield b""
             if self.query.get("sendInitialEvents") == "true":
                 while not queue.empty():
-                    yield _line(*queue.get_nowait())
+                    yield self._line(*queue.get_nowait())
                 # All present objects have been sent: the client may treat them as a list.
-                yield _line("BOOKMARK", self._bookmark({"k8s.io/initial-events-end": "true"}))
+                yield self._line("BOOKMARK", self._bookmark({"k8s.io/initial-events-end": "true"}))
             async for event, item in self._following(queue):
-                yield _line(event, item)
+                yield self._line(event, item)
         finally:
             self.registry.listeners.remove(on)
 
@@ -77,10 +78,11 @@ class Watch:
             return None
         return "DELETED" if event == "DELETED" or not now else "MODIFIED" if before else "ADDED"
 
+    def _line(self, event: str, item: Object) -> bytes:
+        if self.metadata_only:
+            item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
+        return json.dumps({"type": event, "object": item}).encode() + b"\n"
+
     def _bookmark(self, annotations: dict[str, str]) -> Object:
         metadata = {"resourceVersion": str(self.registry.revision), **({"annotations": annotations} if annotations else {})}
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
-
-
-def _line(event: str, item: Object) -> bytes:
-    return json.dumps({"type": event, "object": item}).encode() + b"\n"

@@ -28,6 +28,8 @@ from sless.kube.tenant import tenant_policy_of
 
 _log = logging.getLogger(__name__)
 
+SOURCE_ROUNDS = 4
+"""The pull secret, which is not watched, is read in every fourth round of the clean-up."""
 WHY_AGE_SEC = 0.1
 WHY_WAIT_SEC = 2.0
 """How long a broken call waits for an explanation by the cluster; the kubelet needs about a second."""
@@ -72,6 +74,7 @@ class KubernetesBackend:
         self._look = Look(kube, cache, durations, on_view=self._on_view, on_cache=self._on_cache)
         self._in_use: frozenset[str] = frozenset()
         self._view = View()
+        self._rounds = 0
         self._closed = False
         self._look.start()
 
@@ -91,6 +94,10 @@ class KubernetesBackend:
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:
         self._in_use = frozenset(in_use)
+
+    def ensure_namespace(self, namespace: str) -> None:
+        """Of a tenant, for the builder. Makes no request if all of it is there. Raises KubeError."""
+        self._tenants.ensure_present(namespace)
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         if self._closed:
@@ -168,7 +175,9 @@ class KubernetesBackend:
 
     def _on_cache(self, view: View) -> None:
         """Clean-up by the leader."""
-        self._tenants.read_source()
+        self._rounds += 1
+        if self._rounds % SOURCE_ROUNDS == 1:
+            self._tenants.read_source()
         for namespace in self._tenants.outdated(self._in_use):
             self._writer.put(f"tenant:{namespace}", partial(self._tenants.ensure, namespace))
         for cached in (*self._instances.orphans(view), *self._runs.orphans(view)):

@@ -23,6 +23,7 @@ from sless.backend.kubernetes.seen import (
     needs_of,
     observed_deployment,
     replaced_pods,
+    shows_pods,
 )  # fmt: skip
 from sless.backend.kubernetes.tenants import TenantNamespaces
 from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, object_key_of
@@ -190,7 +191,7 @@ class Instances:
         for workload_id in view.deployments.keys() | view.pods.keys() | failures.keys():
             deployment = view.deployments.get(workload_id)
             refused, failure = self._wanted.get(workload_id, 0), failures.get(workload_id, "")
-            memory = Memory(reached=self._reach(workload_id, deployment), refused=refused, tails=self.tails, failure=failure)
+            memory = Memory(reached=self._reach(workload_id, deployment, view), refused=refused, tails=self.tails, failure=failure)
             found = observed_deployment(workload_id, deployment, view.pods.get(workload_id, []), memory, now)
             if found is not None:
                 seen[workload_id] = found
@@ -250,13 +251,13 @@ class Instances:
 
     # --- observing, in the looking thread ---
 
-    def _reach(self, workload_id: str, deployment: Json | None) -> int:
+    def _reach(self, workload_id: str, deployment: Json | None, view: View) -> int:
         """The newest generation that became ready; 0 if something is missing or was edited, so that it is applied again."""
         if deployment is None:
             self._reached.pop(workload_id, None)
         elif self._is_off(workload_id, deployment) or not self._has_needs(deployment):
             self._reached[workload_id] = 0
-        elif is_rolled_out(deployment):
+        elif is_rolled_out(deployment) and shows_pods(deployment, view.pods.get(workload_id, [])):
             self._reached[workload_id] = generation_of(deployment)
         return self._reached.get(workload_id, 0)
 

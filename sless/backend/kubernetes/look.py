@@ -1,11 +1,12 @@
-"""The thread that lists the cluster on demand, more often while something changes."""
+"""The thread that passes views of the cluster on: when something has changed, and now and then because time has passed."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
 
-from sless.backend.kubernetes.view import ObjectCache, View, read_view
+from sless.backend.kubernetes.mirror import Mirror
+from sless.backend.kubernetes.view import ObjectCache, View
 from sless.domain.durations import Durations
 from sless.domain.ports import BackendUnavailable
 from sless.kube import Kube, KubeError
@@ -14,10 +15,17 @@ _log = logging.getLogger(__name__)
 
 MAX_BACK_OFF_SEC = 5.0
 ACTIVE_SEC = 15.0
-"""How long after a change the cluster is listed at the faster rate."""
+"""How long after a change views are passed on at the faster rate."""
 WANTED_SEC = 30.0
-"""How long after the last request it keeps listing: replicas other than the leader ask only while they have runs."""
-STALE_SEC = 15.0
+"""How long after the last request the cluster is observed: replicas other than the leader ask only while they have runs."""
+QUIET_SEC = 60.0
+ACTIVE_QUIET_SEC = 3.0
+"""How long the API may say nothing until it is asked whether it is there: usually, and while something changes."""
+ANSWER_SEC = 5.0
+"""How long it may take to answer."""
+GATHER_SEC = 0.05
+MOST_GATHER_SEC = 0.5
+"""Changes within this time are passed on together; longer where judging a view takes long."""
 SETTLE_SEC = 15.0
 """How long after an outage (at most as long as the outage) elapsed time is ignored."""
 FIRST_SEC = 2.0
@@ -34,9 +42,14 @@ class Look:
         self._durations = durations
         self._on_view = on_view
         self._on_cache = on_cache
+        self._mirror = Mirror(kube, cache, self._on_change)
         self._view: View | None = None
         self._error = "the cluster has not been listed yet"
         self._looked_at = float("-inf")
+        """Of the last list or change."""
+        self._asking_since: float | None = None
+        self._list_wanted = False
+        self._took_sec = 0.0
         self._cached_at = float("-inf")
         self._wanted_until = self._leading_until = self._active_until = float("-inf")
         self._failed = 0
@@ -54,20 +67,24 @@ class Look:
     def close(self) -> None:
         self._stopping = True
         self._wake.set()
+        self._mirror.stop()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
     def view(self, *, leading: bool = False) -> View:
-        """The last view. `leading`: the leader asks, so all kinds are listed. Raises BackendUnavailable when the last look failed or is too
-        old."""
+        """The last view. `leading`: the leader asks, so all kinds are observed. Raises BackendUnavailable when something cannot be observed
+        or the API does not answer."""
         self.want(leading=leading)
         if not self._asked:
             # A new server waits a moment for its first look instead of failing.
             self._asked = True
             self.refresh(0.0, FIRST_SEC)
-        if self._view is None or self._error or time.monotonic() - self._looked_at > STALE_SEC or (leading and not self._cache.complete):
+        asking_since = self._asking_since
+        silent = asking_since is not None and time.monotonic() - asking_since > ANSWER_SEC
+        trouble = self._error or self._mirror.trouble()
+        if self._view is None or trouble or silent or (leading and not self._mirror.is_complete()):
             self._wake.set()
-            raise BackendUnavailable(self._error or "the cluster has not been listed for a while")
+            raise BackendUnavailable(trouble or ("the Kubernetes API does not answer" if silent else "the cluster is being listed"))
         return self._view
 
     def is_leading(self) -> bool:
@@ -80,7 +97,7 @@ class Look:
             self._leading_until = now + WANTED_SEC
 
     def active(self) -> None:
-        """Something changes: list now, and often."""
+        """Something changes: look now, and often."""
         self._active_until = time.monotonic() + ACTIVE_SEC
         self.want()
         self._wake.set()
@@ -91,7 +108,8 @@ class Look:
         self.want()
 
     def refresh(self, max_age_sec: float, timeout_sec: float) -> None:
-        """Waits for a look at most `max_age_sec` old. Must not be called from the looking thread."""
+        """Waits for a list at most `max_age_sec` old. Must not be called from the looking thread."""
+        self._list_wanted = True
         self.active()
         deadline = time.monotonic() + timeout_sec
         with self._turn:
@@ -102,7 +120,11 @@ class Look:
             self._wake.clear()
             if time.monotonic() < self._wanted_until:
                 self._look()
-            self._wake.wait(self._pause_sec())
+            elif self._view is not None:
+                self._mirror.stop()
+                self._view, self._error = None, "the cluster is being listed"
+            if self._wake.wait(self._pause_sec()) and not self._list_wanted:
+                time.sleep(max(GATHER_SEC, min(MOST_GATHER_SEC, 2 * self._took_sec)))
 
     def _pause_sec(self) -> float:
         if self._failed:
@@ -115,16 +137,20 @@ class Look:
         """Edge of the thread's loop."""
         began = time.monotonic()
         try:
-            view = read_view(self._kube, self._cache)
-            self._read_cache(began)
+            self._mirror.start(leading=self.is_leading())
+            self._prove(began)
+            view = self._mirror.view()
             if self._failed:
                 self._settled_at = time.monotonic() + min(SETTLE_SEC, time.monotonic() - self._blind_since)
             view.settled = time.monotonic() >= self._settled_at
             self._on_view(view)
-            self._view, self._looked_at, self._error = view, began, ""
-            if self._cached_at == began:
+            self._view, self._error = view, ""
+            if self.is_leading() and self._mirror.is_complete() and began - self._cached_at >= self._durations.cache_sec:
+                self._cached_at = began
+                self._cache.tidy()
                 self._on_cache(view)
             self._failed = 0
+            self._took_sec = time.monotonic() - began
         except KubeError as error:
             self._trouble(error.message)
         except Exception as error:
@@ -133,20 +159,33 @@ class Look:
         with self._turn:
             self._turn.notify_all()
 
-    def _read_cache(self, began: float) -> None:
-        if not self.is_leading():
-            return
-        if not self._cache.complete:
-            self._cache.read_all(self._kube)
-            self._cached_at = began
-        elif began - self._cached_at >= self._durations.cache_sec:
-            self._cache.read_next(self._kube)
-            self._cached_at = began
+    def _prove(self, now: float) -> None:
+        """Makes sure that the API is there: silence may mean that nothing changes, or that it is frozen. Raises KubeError."""
+        quiet_sec = ACTIVE_QUIET_SEC if now < self._active_until else QUIET_SEC
+        try:
+            if self._list_wanted or not self._mirror.has_listed():
+                self._list_wanted = False
+                self._asking_since = now
+                self._mirror.list_now()
+                self._looked_at = now
+            elif now - self._mirror.heard_at > quiet_sec and not self._mirror.trouble():
+                self._asking_since = now
+                self._kube.check_alive(ANSWER_SEC)
+                self._mirror.heard_at = time.monotonic()
+        except KubeError:
+            self._mirror.distrust()
+            raise
+        finally:
+            self._asking_since = None
+
+    def _on_change(self) -> None:
+        self._active_until = time.monotonic() + ACTIVE_SEC
+        self._wake.set()
 
     def _trouble(self, message: str) -> None:
         self._failed += 1
         self._error = message
         if self._failed == 1:
-            self._blind_since = self._looked_at
+            self._blind_since = self._mirror.heard_at
         if self._failed == 1:
             _log.warning("cannot list the cluster; nothing is changed: %s", message)

@@ -116,6 +116,16 @@ def is_rolled_out(deployment: Json) -> bool:
     return current and counts == [wanted, wanted, wanted]
 
 
+def shows_pods(deployment: Json, pods: list[Json]) -> bool:
+    """Whether as many of its pods take calls as it wants. News of a Deployment may come before those of its pods, and older pods may still
+    seem to be there: only those with the labels and annotations of its template count."""
+    template = deployment["spec"].get("template", {}).get("metadata") or {}
+    marks = [("labels", template.get("labels") or {}), ("annotations", template.get("annotations") or {})]
+    fit = [pod for pod in pods if all(wanted.items() <= (pod["metadata"].get(name) or {}).items() for name, wanted in marks)]
+    serving = [pod for pod in fit if (endpoint := endpoint_of(pod)) is not None and not endpoint.draining]
+    return len(serving) >= int(deployment["spec"].get("replicas", 1))
+
+
 def endpoint_of(pod: Json) -> Endpoint | None:
     """The endpoint of a pod that takes calls; a terminating pod is draining while its container runs."""
     status = container_status_of(pod)

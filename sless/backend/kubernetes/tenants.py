@@ -42,6 +42,12 @@ class TenantNamespaces:
                 self.repair(namespace)
                 self._ensured.add(namespace)
 
+    def ensure_present(self, namespace: str) -> None:
+        """The same, also for a namespace that was deleted by hand since."""
+        if self._cache.find(f"Namespace//{namespace_of(namespace)}") is None:
+            self.forget_gone(namespace)
+        self.ensure(namespace)
+
     def forget(self, namespace: str) -> None:
         """An object of it was found missing."""
         self._ensured.discard(namespace)

@@ -1,4 +1,4 @@
-"""The cluster as last listed: per kind, over all namespaces, selected by labels."""
+"""The cluster as last observed: per kind, over all namespaces, selected by labels."""
 
 import threading
 import time
@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sless.kube import Kube
 from sless.kube.edits import mark_of
-from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_STUCK, RUN, WORKLOAD, selector_of
+from sless.kube.names import RUN, WORKLOAD
 from sless.kube.stamp import stamp_of
 
 Json = dict[str, Any]
 
 CACHED_KINDS = (
-    ("Namespace", "ResourceQuota", "LimitRange", "NetworkPolicy", "ServiceAccount"),
-    ("Secret", "ConfigMap", "Service", "Ingress"),
-)
-"""Kinds whose metadata is listed in turn, one group per look. With the three kinds of every look that makes at most eight calls."""
+    "Namespace", "ResourceQuota", "LimitRange", "NetworkPolicy", "ServiceAccount", "Secret", "ConfigMap", "Service", "Ingress",
+)  # fmt: skip
+"""Kinds of which only the metadata is observed, by the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +66,11 @@ def object_key_of(item: Json) -> str:
     return f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
 
 
+def is_older(version: str, than: str) -> bool:
+    """Versions are numbers that grow with every change in the cluster."""
+    return version.isdigit() and than.isdigit() and int(version) < int(than)
+
+
 def label_of(item: Json, label: str) -> str:
     return str((item["metadata"].get("labels") or {}).get(label, ""))
 
@@ -87,7 +90,7 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
 
 class ObjectCache:
     """All other objects of this installation, by `CachedObject.key`. Writes of this process count at once: a list that began before a write
-    does not undo it. Any thread may call; `read_*` and `merge` only the looking thread."""
+    does not undo it. Any thread may call."""
 
     def __init__(self, installation: str) -> None:
         self.installation = installation
@@ -97,9 +100,8 @@ class ObjectCache:
         """When this process last wrote or deleted an object."""
         self._marks: dict[str, str] = {}
         """Marks of objects this process wrote, as the API returned them."""
-        self._turn = 0
-        self.complete = False
-        """Every kind has been listed once."""
+        self._dropped: dict[str, str] = {}
+        """The version at which this process deleted an object: older news of it does not bring it back."""
 
     def find(self, key: str) -> CachedObject | None:
         cached = self._objects.get(key)
@@ -133,7 +135,8 @@ class ObjectCache:
 
     def drop(self, key: str) -> None:
         with self._lock:
-            self._objects.pop(key, None)
+            if (gone := self._objects.pop(key, None)) is not None:
+                self._dropped[key] = gone.resource_version
             self._written[key] = time.monotonic()
 
     def drop_namespace(self, name: str) -> None:
@@ -141,26 +144,31 @@ class ObjectCache:
             if cached.namespace == name or cached.key == f"Namespace//{name}":
                 self.drop(cached.key)
 
-    def read_all(self, kube: Kube) -> None:
-        for kinds in CACHED_KINDS:
-            self._read(kube, kinds)
-        self.complete = True
-
-    def read_next(self, kube: Kube) -> tuple[str, ...]:
-        """Lists the next group; returns its kinds."""
-        kinds = CACHED_KINDS[self._turn % len(CACHED_KINDS)]
-        self._turn += 1
-        self._read(kube, kinds)
-        return kinds
-
-    def _read(self, kube: Kube, kinds: Iterable[str]) -> None:
-        for kind in kinds:
-            began = time.monotonic()
-            self.merge(kind, kube.list(kind, selector=selector_of(self.installation), metadata_only=True), began)
+    def tidy(self) -> None:
+        """Forgets what only matters for a moment."""
         horizon = time.monotonic() - 60
         with self._lock:
             self._written = {key: at for key, at in self._written.items() if at > horizon}
+            self._dropped = {key: version for key, version in self._dropped.items() if key in self._written}
             self._marks = {key: mark for key, mark in self._marks.items() if key in self._objects}
+
+    def see(self, kind: str, item: Json) -> None:
+        """Takes over one object that has changed."""
+        key = object_key_of({**item, "kind": kind})
+        cached = cached_object_of(kind, item, self._objects.get(key))
+        with self._lock:
+            known = self._objects.get(key)
+            version = known.resource_version if known is not None else self._dropped.get(key, "")
+            if not is_older(cached.resource_version, version):
+                self._objects[key] = cached
+
+    def lose(self, kind: str, item: Json) -> None:
+        """Takes over that an object is gone."""
+        key = object_key_of({**item, "kind": kind})
+        with self._lock:
+            known = self._objects.get(key)
+            if known is not None and not is_older(str(item["metadata"].get("resourceVersion", "")), known.resource_version):
+                del self._objects[key]
 
     def merge(self, kind: str, items: Iterable[Json], began: float) -> None:
         """Takes over all objects of one kind from a list that began at `began` (monotonic)."""
@@ -170,14 +178,3 @@ class ObjectCache:
             recent = {key for key, at in self._written.items() if at >= began}
             kept = {key: cached for key, cached in self._objects.items() if cached.kind != kind or key in recent}
             self._objects = kept | {cached.key: cached for cached in listed if cached.key not in recent}
-
-
-def read_view(kube: Kube, cache: ObjectCache) -> View:
-    """Three calls, or more when a list has several pages. Pods come last: a Deployment that is ready must not be observed with pods that
-    are not yet. Raises KubeError."""
-    began, installation = time.monotonic(), cache.installation
-    deployments = kube.list("Deployment", selector=selector_of(installation, ROLE_INSTANCE))
-    cache.merge("Deployment", deployments, began)
-    jobs = kube.list("Job", selector=selector_of(installation, ROLE_RUN))
-    pods = kube.list("Pod", selector=f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_STUCK})")
-    return view_of(deployments, pods, jobs)

@@ -175,6 +175,23 @@ def test_builds_at_once_of_a_tenant_are_limited():
     assert Counter(started_by(turns, *["small", "big"] * 9)) == {"small": 1, "big": 3}
 
 
+def test_trial_imports_have_slots_of_their_own():
+    versions, workloads = namespaced(*"aaaabb")
+    going = [replace(item, state=BUILDING) for item in versions[:3]]
+    importing = frozenset(item.id for item in going)
+
+    def started(at_once: int = 1, **more) -> list[str]:
+        turns = BuildTurns(at_once=at_once, most_of=lambda _: 1, **more)
+        actions = decide.decide_builds([*going, *versions[3:]], workloads, importing, turns)
+        return [action.version.id for action in actions]
+
+    assert started() == []
+    assert started(importing=importing) == ["w3-v1"]
+    assert started(importing=importing, imports_at_once=3) == []
+    # Half of the slots are left to other tenants.
+    assert started(importing=importing, imports_at_once=6) == ["w4-v1"]
+
+
 def test_a_job_of_a_function_overrides_only_given_fields():
     target = workload(memory_mb=256, timeout_sec=9, env_vars={"A": "1", "B": "1"})
     job = workload(
