@@ -316,3 +316,12 @@ def test_the_walks_in_contributing_name_files_and_functions_that_exist():
     missing = [f"{path}: {name}" for path, name in WALK.findall(text) if not (ROOT / path).is_file() or name not in names_in(ROOT / path)]
     assert missing == []
     assert [path for path in re.findall(r"`(sless/[\w/]+\.py)`", text) if not (ROOT / path).is_file()] == []
+
+
+def test_each_migration_follows_the_one_before():
+    """Two changes that land at the same time may both take the next number; no database could be opened then."""
+    texts = {path.name: path.read_text() for path in sorted((ROOT / "sless/store/migrations/versions").glob("v*.py"))}
+    found = [(name[1:5], *re.findall(r'^(?:down_)?revision = "?(\w+)"?$', text, re.MULTILINE)) for name, text in texts.items()]
+    numbers = [f"{number:04}" for number in range(1, len(found) + 1)]
+    assert found == [(own, own, before) for own, before in zip(numbers, ["None", *numbers], strict=False)]
+    assert f'HEAD = "{numbers[-1]}"' in (ROOT / "sless/store/migrations/__init__.py").read_text()
