@@ -19,6 +19,7 @@ from tests.services.product import Tenant, zip_of
 
 HANDLER = "def handle(event):\n    return {'got': event}\n"
 ZIP = {"Content-Type": "application/zip"}
+ENTRIES = 100_000 if "TEST_SOAK_MESSAGES" in os.environ else 20_000
 
 
 def upload_zip(tenant: Tenant, data: bytes, name: str = "f") -> requests.Response:
@@ -94,16 +95,16 @@ def test_a_zip_bomb(tenant: Tenant) -> None:
     refused(upload_zip(tenant, lying), 400, "invalid")
 
 
-def test_a_hundred_thousand_entries(tenant: Tenant) -> None:
+def test_far_too_many_entries(tenant: Tenant) -> None:
     tenant.create("f")
     one, _, end = _parts_of(zip_of({"handler.py": HANDLER}))
-    central = b"".join(_central(f"f{number}.py") for number in range(100_000))
+    central = b"".join(_central(f"f{number}.py") for number in range(ENTRIES))
     directory = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, len(central), len(one), 0)
     began = time.monotonic()
     answer = upload_zip(tenant, one + central + directory)
     assert "max_code_files" in refused(answer, 413, "too_large")["error"] and "5000" in answer.text
     assert time.monotonic() - began < 20
-    answer = tenant.upload("f", {"handler.py": HANDLER} | {f"f{number}.txt": "" for number in range(100_000)})
+    answer = tenant.upload("f", {"handler.py": HANDLER} | {f"f{number}.txt": "" for number in range(ENTRIES)})
     refused(answer, 413, "too_large")
     assert end
 
