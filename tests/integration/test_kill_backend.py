@@ -13,7 +13,7 @@ import pytest
 from sless.domain.model import CallStatus
 from tests.contract.backend_harness import LocalHarness, wait_until
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
 import json, sys
 from pathlib import Path
