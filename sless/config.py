@@ -145,6 +145,9 @@ class Settings:
     max_runs: int = _setting(20, "concurrent runs: jobs, and calls of functions without instances", least=1)
     min_instances: int = _setting(0, "min_instances of functions that do not name it", least=0)
     max_instances: int = _setting(20, "maximum number of instances of one function or service", least=1)
+    max_memory_mb: int = _setting(
+        0, "memory in MB that all instances together may have with BACKEND=local; 0: 80 % of this machine's", least=0
+    )
     instance_wait_sec: int = _setting(30, "seconds a call waits for an instance before it gets a 503", least=0)
     graceful_timeout_sec: int = _setting(30, "seconds that active calls get to finish when the server stops", least=6)
     max_zip_bytes: int = _setting(32 * 2**20, "maximum size of an uploaded zip", least=1)

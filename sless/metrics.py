@@ -34,6 +34,12 @@ waiting_calls = Gauge("sless_waiting_calls", "Calls that wait for an instance or
 overloaded_calls = Counter(
     "sless_overloaded_calls", "Calls refused because too many were waiting, by limit: workload or process.", ["limit"], registry=REGISTRY
 )
+instances = Gauge("sless_instances", "Instances by state: ready, starting, draining. On the leader.", ["state"], registry=REGISTRY)
+cold_starts = Counter("sless_cold_starts", "Starts of a first instance because a call found none. On the leader.", registry=REGISTRY)
+queue_wait = Histogram(
+    "sless_queue_wait_seconds", "Time that a call waited for an instance, of calls that found none free and got one.", registry=REGISTRY,
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 1.5, 2.5, 5, 10, 30),
+)  # fmt: skip
 cron_firings = Counter(
     "sless_cron_firings", "Instants of cron triggers: fired, skipped, missed, or lost (no target).", ["result"], registry=REGISTRY
 )

@@ -2,12 +2,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sless.domain.limits import limits_of
+from sless.config import Settings
+from sless.domain.durations import Durations
+from sless.domain.limits import defaults_of, limits_of
 from sless.domain.model import Run
 from sless.domain.queue_limits import QueueSizes
 from sless.errors import SlessError
+from sless.host.memory import machine_memory_mb
+from sless.reconcile.scaler import Scaler
 from sless.store import Store
+
+if TYPE_CHECKING:
+    from sless.kube import Kube
+
+
+def scaler_of(settings: Settings, durations: Durations) -> Scaler:
+    """On this machine instances share its memory; those of a cluster are on other machines."""
+    memory_mb = None if settings.backend == "kubernetes" else settings.max_memory_mb or machine_memory_mb() * 4 // 5
+    return Scaler(durations=durations, most=settings.max_instances, memory_mb=memory_mb, limits=defaults_of(settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +43,10 @@ class RunQueue:
             self.store.runs.insert_all(accepted)
             self.wake("runs")
         return refused
+
+
+def connect_kube(settings: Settings) -> "Kube":
+    # Imported here: a server without a cluster starts faster without it.
+    from sless.kube import Kube
+
+    return Kube.connect(settings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wsgiref.types import WSGIApplication
 
 from sless import ids
-from sless.app.adapters import RunQueue
+from sless.app.adapters import RunQueue, connect_kube, scaler_of
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
 from sless.app.later import Later
@@ -34,6 +34,7 @@ from sless.reconcile.callbacks import CallbacksLoop
 from sless.reconcile.collect import Collector
 from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.decide import IMPORTS_AT_ONCE
+from sless.reconcile.demand import DemandLoop
 from sless.reconcile.events import EventsLoop, Listeners
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import Leader
@@ -41,12 +42,13 @@ from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.outbox import NoticeOutbox
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
 from sless.reconcile.runs import RunsLoop, RunsLoopLimits
+from sless.store import Signals
 from sless.tokens import RevokedTokens, TokenVerifier
 from sless.usecases import Usecases
 from sless.validators import make_validator
 
 if TYPE_CHECKING:
-    from sless.kube import Kube
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Assembly:
         self.store = open_encrypted(settings, holder=self.holder)
         self.code: CodeStore = open_code_store(settings)
         self.material = Material(settings.data_dir, self.code)
-        self.kube = _connect_kube(settings) if settings.backend == "kubernetes" else None
+        self.kube = connect_kube(settings) if settings.backend == "kubernetes" else None
         self.installation = self.store.meta_ensure("installation", ids.new_id(8)) if self.kube else ""
         self._ensure_namespace: Callable[[str], None] | None = None
         make = make_backend or (self._make_kubernetes if self.kube else self._make_local)
@@ -92,12 +94,14 @@ class Assembly:
                 history=history_link(settings, self.holder),
                 queue=RunQueue(self.store, self.wake, defaults_of(settings)),
                 backend=self.backend,
+                demand_changed=lambda: self.demand.changed(),
                 pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines
             ),
         )
         self.validator = make_validator(settings, self.store.verdicts)
         self.leader = Leader(self.store, self.holder, durations=durations)
         self.loops = self._make_loops()
+        self.signals = Signals(self.store.database, self.wake)
         self.stopping = threading.Event()
 
     def application(self) -> Application:
@@ -184,14 +188,11 @@ class Assembly:
             limits=defaults_of(self.settings),
         )
         self.runs = self._make_runs()
-        self.instances = InstancesLoop(
-            store=self.store,
-            backend=self.backend,
-            code=self.code,
-            waker=self,
-            held=lambda: builds.holds() | self.runs.holds(),
-            limits=defaults_of(self.settings),
-        )
+        self.demand = DemandLoop(
+            store=self.store, waker=self, holder=self.holder, is_leader=self.leader.is_leader, own=lambda: self.plane.demand.loads(),
+            durations=self.durations,
+        )  # fmt: skip
+        self.instances = self._make_instances(lambda: builds.holds() | self.runs.holds())
         self.cron = CronLoop(store=self.store, waker=self)
         outbound = outbound_of(self.settings.outbound_allow)
         self.callbacks = CallbacksLoop(store=self.store, outbound=outbound, waker=self)
@@ -209,6 +210,7 @@ class Assembly:
             [
                 Loop(topic="leader", tick=self._lead, interval_sec=self.durations.lease_look_sec, leader_only=False),
                 Loop(topic="builds", tick=builds.tick, interval_sec=tick_sec),
+                Loop(topic="demand", tick=self.demand.tick, interval_sec=self.durations.demand_sec, leader_only=False),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=tick_sec),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=tick_sec, rest_sec=RUNS_REST_SEC),
                 Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=tick_sec),
@@ -220,6 +222,12 @@ class Assembly:
             ],
             self.leader.is_leader,
         )
+
+    def _make_instances(self, held: Callable[[], set[str]]) -> InstancesLoop:
+        return InstancesLoop(
+            store=self.store, backend=self.backend, code=self.code, waker=self, held=held, loads=self.demand.loads,
+            scaler=scaler_of(self.settings, self.durations),
+        )  # fmt: skip
 
     def _make_runs(self) -> RunsLoop:
         return RunsLoop(
@@ -248,6 +256,7 @@ class Assembly:
 
     def _lead(self) -> None:
         if self.leader.keep():
+            self.instances.lead()
             for topic in ("builds", "instances", "runs", "cron", "events"):
                 self.wake(topic)
 
@@ -262,6 +271,7 @@ class Assembly:
     def _start(self) -> None:
         self.leader.renew()
         self.loops.start()
+        self.signals.start()
 
     def _drain(self) -> None:
         """Messages that are not handled in time are requeued; the next leader starts asynchronous calls again."""
@@ -275,7 +285,7 @@ class Assembly:
     def _stop(self) -> None:
         self.stopping.set()
         run_steps(
-            self.loops.stop, self.callbacks.stop, self.notices.stop,
+            self.signals.stop, self.loops.stop, self.callbacks.stop, self.notices.stop,
             self.cron.stop, self.builder.close, self.backend.close, self.leader.resign,
             self.store.close,
         )  # fmt: skip
@@ -286,10 +296,3 @@ def _make_flask(usecases: Usecases, verifier: TokenVerifier, settings: Settings)
     from sless.http import create_app
 
     return create_app(usecases, verifier, settings)
-
-
-def _connect_kube(settings: Settings) -> "Kube":
-    # Imported here: a server without a cluster starts faster without it.
-    from sless.kube import Kube
-
-    return Kube.connect(settings)

@@ -12,8 +12,8 @@ from sless.client.deployment import get_workload
 
 DESCRIBED = (
     "name", "kind", "namespace", "phase", "message", "url", "runtime", "entrypoint", "active_version", "latest_version", "latest_state",
-    "memory_mb", "timeout_sec", "concurrency", "replicas", "env_vars", "description", "code_sha256", "created_at", "updated_at",
-    "last_built_at",
+    "instances", "min_instances", "max_instances", "idle_seconds", "replicas", "memory_mb", "timeout_sec", "concurrency", "env_vars",
+    "description", "code_sha256", "created_at", "updated_at", "last_built_at",
 )  # fmt: skip
 
 
@@ -35,12 +35,13 @@ def list_workloads(context: CommandContext) -> None:
         print_json(found)
         return
     rows = [
-        (item["name"], item["kind"], item.get("runtime"), item.get("phase"), item.get("active_version"), age_of(item.get("updated_at")),
+        (item["name"], item["kind"], item.get("runtime"), item.get("phase"), instances_of(item), item.get("active_version"),
+         age_of(item.get("updated_at")),
          item.get("url") or item.get("message"))
         for item in sorted(found, key=lambda item: item["name"])
     ]  # fmt: skip
     if rows:
-        print_table(("NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"), rows)
+        print_table(("NAME", "KIND", "RUNTIME", "PHASE", "INSTANCES", "VERSION", "UPDATED", "URL"), rows)
     else:
         say("No functions or services; `sless deploy` creates one")
 
@@ -62,7 +63,7 @@ def describe(context: CommandContext, name: str, service: bool) -> None:
     if context.as_json:
         print_json(resource | {"triggers": triggers})
         return
-    print_resource({key: resource.get(key) for key in DESCRIBED}, DESCRIBED)
+    print_resource({key: resource.get(key) for key in DESCRIBED} | {"instances": instances_of(resource)}, DESCRIBED)
     if triggers:
         click.echo()
         table_of(triggers)
@@ -78,6 +79,12 @@ def triggers(context: CommandContext) -> None:
       sless triggers
     """
     print_triggers(context, list(context.client.triggers.list()))
+
+
+def instances_of(resource: dict[str, Any]) -> str | None:
+    """Ready ones and their limit: `2/5`. None from a server that does not know them."""
+    ready, most = resource.get("ready_instances"), resource.get("max_instances")
+    return None if ready is None else f"{ready}/{most}"
 
 
 def _triggers_of(client: Client, name: str) -> list[dict[str, Any]]:

@@ -22,8 +22,8 @@ def usage(context: CommandContext) -> None:
     print_table(("LIMIT", "USED", "MOST"), [(name, found["counts"].get(name), most) for name, most in found["limits"].items()])
     if found["days"]:
         click.echo()
-        rows = [(day["day"], day["invocations"], day["errors"], day["gb_seconds"]) for day in found["days"]]
-        print_table(("DAY", "CALLS", "ERRORS", "GB_SECONDS"), rows)
+        rows = [(day["day"], day["invocations"], day["errors"], day["gb_seconds"], day.get("instance_gb_seconds")) for day in found["days"]]
+        print_table(("DAY", "CALLS", "ERRORS", "GB_SECONDS", "INSTANCE_GB_SECONDS"), rows)
 
 
 @click.command()

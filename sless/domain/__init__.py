@@ -2,15 +2,15 @@
 
 `model` the nouns · `runtimes` the languages · `schemas` JSON Schema of every request, `answer_schemas` of every answer (used for validation
 and for the OpenAPI document) · `validate` schema errors as sentences · `spec`, `trigger_spec` JSON → spec, reporting all errors at once ·
-`instance_bounds` how many instances one may have · `phase` computes the phase · `lifecycle` allowed state transitions · `routing` what the
-proxy needs to know about a workload, `function_urls` where functions are called · `schedule`, `cron` when a cron trigger is due and what
-happens then · `amqp` broker URLs and queue
-names · `messages` AMQP messages passed between rooms · `log_line` a line an instance printed · `asynchronous` options of asynchronous
-calls, `request` their stored head and body, `attempt` one attempt, `callback` the notification at the end · `addresses` which addresses
-sless may connect to for a tenant · `package` rules for uploaded zips, `code_archive` repacks small code · `event` HTTP body → event, answer
-→ result · `statistics` of calls · `slots` capacity for concurrent work, `limits` of a tenant, `instance_shares` of its workloads,
-`queue_limits` for waiting calls · `runs` constructors of new runs · `backoff` between attempts · `durations` of waits · `exits` exit codes
-in words · `ports` protocols that `app` implements, `building` those of builders.
+`instance_bounds` how many instances one may have, `demand` what its calls ask for · `phase` computes the phase · `lifecycle` allowed state
+transitions · `routing` what the proxy needs to know about a workload, `function_urls` where functions are called · `schedule`, `cron` when
+a cron trigger is due and what happens then · `amqp` broker URLs and queue names · `messages` AMQP messages passed between rooms ·
+`log_line` a line an instance printed · `asynchronous` options of asynchronous calls, `request` their stored head and body, `attempt` one
+attempt, `callback` the notification at the end · `addresses` which addresses sless may connect to for a tenant · `package` rules for
+uploaded zips, `code_archive` repacks small code · `event` HTTP body → event, answer → result · `statistics` of calls · `slots` capacity for
+concurrent work, `limits` of a tenant, `instance_shares` of its workloads, `queue_limits` for waiting calls · `runs` constructors of new
+runs · `backoff` between attempts · `durations` of waits · `exits` exit codes in words · `ports` protocols that `app` implements, `building`
+those of builders.
 
 For the people who run sless: `audit` entries of the audit trail, `operators` what they decide, `operator_schemas` their requests
 and answers, `code_check` what checks of code get and say, `metering` usage for billing,

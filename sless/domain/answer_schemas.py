@@ -191,7 +191,15 @@ _SLOT = answer(
         "p99_ms": _MAYBE_NUMBER,
     }
 )
-_DAY = answer({"day": {"type": "string", "format": "date"}, "invocations": _INTEGER, "errors": _INTEGER, "gb_seconds": _NUMBER})
+_DAY = answer(
+    {
+        "day": {"type": "string", "format": "date"},
+        "invocations": _INTEGER,
+        "errors": _INTEGER,
+        "gb_seconds": _NUMBER,
+        "instance_gb_seconds": _NUMBER,
+    }
+)
 
 ANSWERS: dict[str, Schema] = {
     "Error": answer(

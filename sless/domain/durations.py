@@ -34,6 +34,14 @@ class Durations:
     routes_sec: float = 0.5
     """How long a request that changes routes waits until this process has read them."""
 
+    # --- scaling ---
+    stable_window_sec: float = 60.0
+    """How long fewer instances must have been enough before some are stopped."""
+    demand_sec: float = 0.5
+    """How often replicas tell the leader what their calls need, and the leader reads it."""
+    demand_age_sec: float = 3.0
+    """After this time, what a replica told counts as nothing: it has been killed."""
+
     # --- instances, local ---
     start_sec: float = 60.0
     """An instance that is not ready by then counts as crashed."""

@@ -36,6 +36,10 @@ def shares_of(wishes: Iterable[Wish], limits_of: Callable[[str], TenantLimits]) 
     return found
 
 
+def short_text_of(name: LimitName, limits: TenantLimits) -> str:
+    return f"limit {name} of the namespace: at most {limits[name]} {LIMITS[name].unit} ({LIMITS[name].text})"
+
+
 def _shares_of_one(wishes: list[Wish], limits: TenantLimits) -> dict[str, Share]:
     got = {wish.workload_id: 0 for wish in wishes}
     short: dict[str, str] = {}
@@ -46,8 +50,7 @@ def _shares_of_one(wishes: list[Wish], limits: TenantLimits) -> dict[str, Share]
         for wish in open_wishes:
             over = LimitName.INSTANCES if left < 1 else LimitName.MEMORY_MB if left_mb < wish.memory_mb else None
             if over is not None:
-                limit = LIMITS[over]
-                short[wish.workload_id] = f"limit {over} of the namespace: at most {limits[over]} {limit.unit} ({limit.text})"
+                short[wish.workload_id] = short_text_of(over, limits)
                 continue
             got[wish.workload_id] += 1
             left, left_mb = left - 1, left_mb - wish.memory_mb

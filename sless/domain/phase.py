@@ -10,6 +10,8 @@ from sless.domain.lifecycle import OPEN_CALL_STATUSES, OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Phase, Run, Trigger, Version, VersionState, Workload
 from sless.domain.routing import building_words_of, failure_of, keeps_instances, suspension_of
 
+IDLE = "idle: no instance stands, the next call starts one"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseView:
@@ -100,9 +102,10 @@ def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Ph
     told = observed.message if current or observed.wanted == workload.generation else ""
     if observed.failing and observed.wanted == workload.generation and not (current and observed.ready_instances > 0):
         return Phase.FAILED, told or "instances exit right after they start"
-    # A function without a trigger is "current" without any instance.
-    if not current or observed.ready_instances == 0:
+    if not current or (observed.ready_instances == 0 and bounds_of(workload.kind, workload.spec).least > 0):
         return Phase.DEPLOYING, told or f"instances of version {active.number} are starting"
+    if observed.ready_instances == 0:
+        return Phase.READY, note or told or IDLE
     return Phase.READY, note or told
 
 

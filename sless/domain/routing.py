@@ -13,8 +13,8 @@ _KEEPING = (TriggerType.HTTP, TriggerType.EVENT)
 
 
 def keeps_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
-    """Whether the workload keeps instances: services always, functions with an enabled http or event trigger, jobs never. `triggers` are
-    those that refer to the workload."""
+    """Whether calls of the workload go to instances, of which there may be none at the moment: services always, functions with an enabled
+    http or event trigger, jobs never. `triggers` are those that refer to the workload."""
     match kind:
         case Kind.SERVICE:
             return True
@@ -25,8 +25,12 @@ def keeps_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
 
 def wants_instances(kind: Kind, triggers: Sequence[Trigger]) -> bool:
     """Whether it keeps instances, or one has to be warm because a cron trigger fires soon."""
-    warm = kind is Kind.FUNCTION and any(item.enabled and item.warm for item in triggers)
-    return warm or keeps_instances(kind, triggers)
+    return (kind is Kind.FUNCTION and is_warm(triggers)) or keeps_instances(kind, triggers)
+
+
+def is_warm(triggers: Iterable[Trigger]) -> bool:
+    """Whether a cron trigger fires soon and has an instance wait for it."""
+    return any(item.enabled and item.warm for item in triggers)
 
 
 def calls_instances(kind: Kind, triggers: Sequence[Trigger], endpoints: Iterable[Endpoint]) -> bool:

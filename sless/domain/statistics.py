@@ -1,7 +1,7 @@
 """Call statistics for charts: time slots with counts and percentiles. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from sless.domain.model import Kind
@@ -43,6 +43,27 @@ class DayUsage:
     invocations: int
     errors: int
     gb_seconds: float
+    """Of calls: memory × duration."""
+    instance_gb_seconds: float = 0.0
+    """Of instances: memory × the time that they stood, with or without calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uptime:
+    """Memory × time of one workload's instances since the last sum."""
+
+    workload_id: str
+    namespace: str
+    kind: Kind
+    name: str
+    gb_ms: float
+
+
+def with_uptime(days: Iterable[DayUsage], uptime: Mapping[str, float]) -> list[DayUsage]:
+    """Days with calls or instances, oldest first. `uptime`: GB-seconds by day."""
+    empty = {day: DayUsage(day=day, invocations=0, errors=0, gb_seconds=0.0) for day in uptime}
+    found = empty | {item.day: item for item in days}
+    return [replace(found[day], instance_gb_seconds=uptime.get(day, 0.0)) for day in sorted(found)]
 
 
 _SLOT_SECS = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)

@@ -1,15 +1,18 @@
 """The memory watch: anonymous and shared memory of whole process groups, read from /proc twice a second."""
 
+import contextlib
 import logging
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 INTERVAL_SEC = 0.5
 _NEAR = 0.5
 _NEAR_INTERVAL_SEC = 0.1
 """Groups above half of their limit are checked more often: page faults can fill gigabytes in two seconds."""
+_ROOT = Path("/")
 _log = logging.getLogger(__name__)
 
 
@@ -17,6 +20,16 @@ _log = logging.getLogger(__name__)
 class _Watched:
     limit_mb: int
     on_over: Callable[[int], None]
+
+
+def machine_memory_mb(root: Path = _ROOT) -> int:
+    """Memory of this machine, or of the container if that has less."""
+    found = next(line for line in (root / "proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
+    total_mb = int(found.split()[1]) // 1024
+    for name in ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # the other version of cgroups, or "max"
+            total_mb = min(total_mb, int((root / name).read_text()) // 2**20)
+    return total_mb
 
 
 class MemoryWatch:

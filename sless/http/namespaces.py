@@ -57,8 +57,12 @@ def delete(req: ApiRequest) -> Response:
 def usage(req: ApiRequest) -> Response:
     found = req.usecases.tenants.usage(req.namespace)
     days = [
-        {"day": day.day, "invocations": day.invocations, "errors": day.errors, "gb_seconds": round(day.gb_seconds, 3)} for day in found.days
-    ]
+        {
+            "day": day.day, "invocations": day.invocations, "errors": day.errors, "gb_seconds": round(day.gb_seconds, 3),
+            "instance_gb_seconds": round(day.instance_gb_seconds, 3),
+        }
+        for day in found.days
+    ]  # fmt: skip
     return json_response({"namespace": req.namespace, "counts": found.counts, "limits": found.limits, "days": days})
 
 

@@ -20,6 +20,8 @@ class LiveEndpoint:
         self.active = 0
         self.calls = 0
         """Calls so far; the log puller compares it."""
+        self.counted = 0
+        """`calls` at the last look of the demand meter."""
         self.gone = False
         """Not in the table any more, or draining: gets no new call, and connections are closed once idle."""
         self.suspect = False

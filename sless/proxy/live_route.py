@@ -7,6 +7,7 @@ from itertools import count
 from time import monotonic
 from typing import NamedTuple
 
+from sless import metrics
 from sless.domain.model import Kind
 from sless.domain.ports import Route
 from sless.errors import STATUS, Code, SlessError
@@ -30,10 +31,12 @@ class Leased(NamedTuple):
 class LiveRoute:
     """A call that ends passes its slot to the call that has waited longest; new calls never overtake."""
 
-    def __init__(self, route: Route, queue: WaitQueue, tenant: LiveTenant) -> None:
+    def __init__(self, route: Route, queue: WaitQueue, tenant: LiveTenant, waits: Callable[["LiveRoute"], None]) -> None:
+        """`waits` is called when a call begins to wait."""
         self.route = route
         self.tenant = tenant
         self._queue = queue
+        self._waits = waits
         self.policy = Policy(route.http) if route.http else None
         self.instances: list[LiveEndpoint] = []
         self.removed = False
@@ -49,6 +52,25 @@ class LiveRoute:
     def waiting(self) -> int:
         """Number of calls waiting for a slot."""
         return len(self._waiters)
+
+    @property
+    def in_flight(self) -> int:
+        """Number of calls on instances that take new ones."""
+        return sum(instance.active for instance in self.instances)
+
+    @property
+    def slots(self) -> int:
+        """Number of calls that these instances take at once."""
+        return sum(instance.slots for instance in self.instances)
+
+    def count_calls(self) -> bool:
+        """Whether there was a call since the last time this was asked."""
+        fresh = False
+        for instance in self.instances:
+            if instance.counted != instance.calls:
+                instance.counted = instance.calls
+                fresh = True
+        return fresh
 
     # --- for the table ---
 
@@ -113,8 +135,11 @@ class LiveRoute:
         the end of that time if a part of it has passed."""
         if found := self.find_slot():
             return found
+        began = monotonic()
         with self._queue.place(self.route):
-            return await self._take_in_turn(wait_sec, monotonic() + wait_sec if deadline is None else deadline)
+            found = await self._take_in_turn(wait_sec, began + wait_sec if deadline is None else deadline)
+        metrics.queue_wait.observe(monotonic() - began)
+        return found
 
     async def _take_in_turn(self, wait_sec: float, deadline: float) -> LiveEndpoint:
         ticket = next(self._tickets)
@@ -171,6 +196,7 @@ class LiveRoute:
     async def _wait(self, ticket: int, timeout_sec: float) -> LiveEndpoint | None:
         waiter: _Waiter = asyncio.get_running_loop().create_future()
         insort(self._waiters, (ticket, waiter))
+        self._waits(self)
         try:
             async with asyncio.timeout(timeout_sec):
                 return await waiter

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,6 +17,7 @@ from sless.domain.statistics import LATENCY_BOUNDS_MS
 from sless.errors import ConfigError
 from sless.proxy.accepting import Acceptor, AsyncSettings
 from sless.proxy.bodies import Bodies
+from sless.proxy.demand import DemandMeter
 from sless.proxy.failure import InstanceFailures
 from sless.proxy.forward import Forwarder, ForwardOptions
 from sless.proxy.heads import Trust
@@ -55,6 +57,8 @@ class PlaneParts:
     backend: PlaneBackend
     pull_logs: bool = True
     waiting: WaitQueue = field(default_factory=WaitQueue)
+    demand_changed: Callable[[], None] = lambda: None
+    """Called on the event loop when calls wait for an instance."""
 
 
 class DataPlane:
@@ -65,7 +69,10 @@ class DataPlane:
         """None before the start."""
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
-        self.routes = RouteTable(parts.routes, draining=self._draining, queue=parts.waiting, limits=defaults_of(settings))
+        self.demand = DemandMeter(lambda: self.routes.live_routes(), parts.demand_changed)
+        self.routes = RouteTable(
+            parts.routes, draining=self._draining, queue=parts.waiting, limits=defaults_of(settings), waits=self.demand.waits
+        )
         self.logs = self._log_puller() if parts.pull_logs else None
         self.oneoff = OneOffRunner(
             parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec, most_of=self.routes.most_runs
@@ -93,6 +100,7 @@ class DataPlane:
         self.invoker.start()
         if self.logs is not None:
             self.logs.start()
+        self.demand.start()
         await self.routes.start()
 
     async def stop(self) -> None:
@@ -104,6 +112,7 @@ class DataPlane:
             stack.push_async_callback(self._end_explanations)
             stack.push_async_callback(self.sweep.stop)
             stack.push_async_callback(self.routes.stop)
+            stack.push_async_callback(self.demand.stop)
             stack.push_async_callback(self.forwarder.failures.stop)
             if self.logs is not None:
                 stack.push_async_callback(self.logs.stop)

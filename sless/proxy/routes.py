@@ -18,6 +18,7 @@ from sless.proxy.wait_queue import WaitQueue
 
 _log = logging.getLogger(__name__)
 _FIRST_SEC = 5.0
+_STARVED_SEC = 0.25
 _REST_SEC = 0.005
 """Between two polls, so that concurrent wakes share one."""
 
@@ -27,12 +28,13 @@ class RouteTable:
 
     def __init__(
         self, source: RouteSource, *, draining: Callable[[LiveEndpoint], None], queue: WaitQueue | None = None, poll_sec: float = 1.0,
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[str, int] | None = None, waits: Callable[[LiveRoute], None] = lambda live: None,
     ) -> None:  # fmt: skip
         """`limits` are the defaults of tenants."""
         self._source = source
         self._draining = draining
         self._queue = queue or WaitQueue()
+        self._waits = waits
         self._poll_sec = poll_sec
         self._limits = defaults_of(Settings()) if limits is None else limits
         self._tenants: dict[str, LiveTenant] = {}
@@ -128,7 +130,7 @@ class RouteTable:
         by_id: dict[str, LiveRoute] = {}
         self._take_tenants(snapshot)
         for route in snapshot.routes:
-            live = self._by_id.get(route.workload_id) or LiveRoute(route, self._queue, self._tenants[route.namespace])
+            live = self._by_id.get(route.workload_id) or LiveRoute(route, self._queue, self._tenants[route.namespace], self._waits)
             live.update(route, self._draining)
             fresh[route.namespace, route.name] = by_id[route.workload_id] = live
         gone = [live for workload_id, live in self._by_id.items() if workload_id not in by_id]
@@ -164,8 +166,13 @@ class RouteTable:
             else:
                 self._revision = snapshot.revision if snapshot is not None else self._revision
                 loop.call_soon_threadsafe(self._take, snapshot, self._begun)
-            self._wake.wait(self._poll_sec)
+            self._wake.wait(self._pause_sec())
             time.sleep(_REST_SEC)
+
+    def _pause_sec(self) -> float:
+        """Shorter while calls wait for a first instance, which the leader may start on another replica."""
+        starved = any(live.waiting and not live.instances for live in list(self._live_routes.values()))
+        return min(self._poll_sec, _STARVED_SEC) if starved else self._poll_sec
 
     def _take(self, snapshot: RouteSnapshot | None, number: int) -> None:
         if snapshot is not None and not self._stopping:

@@ -1,13 +1,13 @@
 """Rules of the reconcilers, pure: (desired state, observed state, now) → actions."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sless.domain.instance_bounds import bounds_of
 from sless.domain.model import Kind, Observed, Trigger, Version, VersionState, Workload
 from sless.domain.ports import Deployment, ObservedDeployment, Revision
-from sless.domain.routing import revision_of, wants_instances
+from sless.domain.routing import is_warm, revision_of, wants_instances
 from sless.domain.slots import Slots
 
 INTERRUPTED_ATTEMPTS = 3
@@ -55,16 +55,34 @@ class Forget:
 InstanceAction = Apply | Remove | Forget
 
 
-def deployment_of(workload: Workload, active: Version | None, triggers: Iterable[Trigger]) -> Deployment | None:
-    """The desired standing instances; None when there should be none, or there cannot be any before a build has ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A workload that may have instances. `warm`: one has to stand because a firing is due soon."""
+
+    workload: Workload
+    revision: Revision
+    warm: bool
+
+    def deployment(self, number: int) -> Deployment:
+        return Deployment(revision=self.revision, replicas=number, generation=self.workload.generation)
+
+
+def standing_of(workload: Workload, active: Version | None, triggers: Sequence[Trigger]) -> Standing | None:
+    """None for a workload that has no instances, whatever its calls, or cannot have any before a build has ended."""
     if workload.deleted_at or active is None or active.state is not VersionState.READY:
         return None
-    if workload.suspended is not None or workload.kind is Kind.JOB or not wants_instances(workload.kind, list(triggers)):
+    if workload.suspended is not None or workload.kind is Kind.JOB or not wants_instances(workload.kind, triggers):
         return None
-    replicas = bounds_of(workload.kind, workload.spec).least if workload.kind is Kind.SERVICE else 1
-    if replicas == 0:
+    if bounds_of(workload.kind, workload.spec).most == 0:
         return None
-    return Deployment(revision=revision_of(workload, active), replicas=replicas, generation=workload.generation)
+    warm = workload.kind is Kind.FUNCTION and is_warm(triggers)
+    return Standing(workload=workload, revision=revision_of(workload, active), warm=warm)
+
+
+def is_proven(workload: Workload) -> bool:
+    """Whether an instance of what is active now has become ready. It may have ended since, for lack of calls."""
+    observed = workload.observed
+    return observed.generation == workload.generation and observed.version == workload.active_version is not None
 
 
 def decide_instances(
@@ -72,17 +90,17 @@ def decide_instances(
     desired: Mapping[str, Deployment],
     observed: Mapping[str, ObservedDeployment],
     *,
-    applied: Collection[str],
+    applied: Mapping[str, int],
     busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
-    """`applied` are ids of workloads that this server has applied since it started: each is applied once, as its objects may have been
-    edited by hand since. `busy` are ids of workloads that runs or builds still use; they are not forgotten yet. Observed deployments
-    without a workload are orphans and are removed."""
+    """`applied` are the numbers of instances that this server has applied since it leads: each workload is applied once, as its objects
+    may have been edited by hand before. `busy` are ids of workloads that runs or builds still use; they are not forgotten yet. Observed
+    deployments without a workload are orphans and are removed."""
     actions: list[InstanceAction] = []
     held = set(busy)
     for workload_id, workload in workloads.items():
         wanted, seen = desired.get(workload_id), observed.get(workload_id)
-        if wanted is not None and (seen is None or seen.generation != wanted.generation or workload_id not in applied):
+        if wanted is not None and (seen is None or seen.generation != wanted.generation or applied.get(workload_id) != wanted.replicas):
             actions.append(Apply(deployment=wanted))
         elif wanted is None and seen is not None:
             actions.append(Remove(workload_id=workload_id))
@@ -92,21 +110,25 @@ def decide_instances(
     return actions
 
 
-def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDeployment | None) -> Observed:
-    """The observed columns of a workload. Without desired instances there is nothing to wait for: it is up to date."""
+def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDeployment | None, note: str = "") -> Observed:
+    """The observed columns of a workload. `note`: why it gets no further instances. Once an instance was ready, a workload is up to date
+    even with none, until a start fails: then the next one has to prove again that it works."""
     if wanted is None:
-        return Observed(generation=workload.generation, version=workload.active_version, ready_instances=0)
-    if seen is None:
-        return Observed(generation=0, version=None, ready_instances=0, message="")
-    current = [item for item in seen.endpoints if not item.draining and item.version == wanted.revision.version]
-    ready = seen.generation == wanted.generation
+        return Observed()
+    current = [item for item in seen.endpoints if not item.draining and item.version == wanted.revision.version] if seen else []
+    message, failing = (seen.message, seen.failing) if seen else ("", False)
+    if note:
+        message, failing = note, failing or not current
+    fresh = seen is not None and seen.generation == wanted.generation
+    kept = is_proven(workload) and (wanted.replicas == 0 or bool(current))
+    ready = (fresh or kept) and (bool(current) or not failing)
     return Observed(
-        generation=seen.generation,
+        generation=workload.generation if ready else min(seen.generation if seen else 0, workload.generation - 1),
         version=wanted.revision.version if ready else None,
         ready_instances=len(current),
-        message=seen.message,
-        failing=seen.failing,
-        wanted=seen.wanted,
+        message=message,
+        failing=failing,
+        wanted=workload.generation if note else seen.wanted if seen else 0,
     )
 
 

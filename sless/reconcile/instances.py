@@ -1,95 +1,116 @@
-"""Standing instances: services, and functions with an enabled http or event trigger or an upcoming cron firing."""
+"""Instances: of services, and of functions with an enabled http or event trigger or an upcoming cron firing. Their number follows the
+calls (`scaling`)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from time import monotonic
 
 from sless import clock, metrics
-from sless.domain.instance_shares import Wish, shares_of
-from sless.domain.limits import limits_of
+from sless.domain.demand import Load
 from sless.domain.model import Kind, Trigger, Workload
 from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
 from sless.reconcile.backoff import Backoff
-from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, decide_instances, deployment_of, observed_of
+from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, Standing, decide_instances, observed_of, standing_of
+from sless.reconcile.scaler import Scaler
+from sless.reconcile.uptime import UptimeMeter
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
 
 FULL_TICK_SEC = 10
-"""A tick without news from database or backend is skipped, but at most for this long."""
+"""A tick without news from database, backend or calls changes nothing and reads little, but at most for this long."""
 
 
 @dataclass(slots=True, kw_only=True)
 class InstancesLoop:
-    """`held` returns ids of workloads that builds or runs still use."""
+    """`held` returns ids of workloads that builds or runs still use, `loads` what the calls of each workload ask for."""
 
     store: Store
     backend: Backend
     code: CodeStore
     waker: Waker
     held: Callable[[], Iterable[str]]
-    limits: Mapping[str, int]
-    """The defaults of tenants."""
+    loads: Callable[[], Mapping[str, Load]] = dict
+    scaler: Scaler = field(default_factory=Scaler)
     backoff: Backoff = field(default_factory=Backoff)
-    _short: dict[str, str] = field(default_factory=dict)
-    """Workloads that the limits of their tenant leave without any instance, with the reason."""
-    _shared: dict[str, int] = field(default_factory=dict)
-    _applied: set[str] = field(default_factory=set)
-    """Workloads that this server has applied once; from then on the backend detects manual edits."""
+    _applied: dict[str, int] = field(default_factory=dict)
+    """Numbers of instances that this server has applied since it leads; from then on the backend detects manual edits."""
+    _workloads: dict[str, Workload] = field(default_factory=dict)
+    _standing: dict[str, Standing] = field(default_factory=dict)
+    _observed: dict[str, ObservedDeployment] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _notes: dict[str, str] = field(default_factory=dict)
+    _uptime: UptimeMeter = field(init=False)
+    _limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     _revision: int = -1
     _changed: bool = True
     _full_at: datetime = field(default_factory=clock.now)
+
+    def __post_init__(self) -> None:
+        self._uptime = UptimeMeter(store=self.store)
 
     def changed(self) -> None:
         """Called by the backend when it has news, from any thread."""
         self._changed = True
         self.waker.wake("instances")
 
+    def lead(self) -> None:
+        """This server begins to lead: another one may have changed anything."""
+        self._applied = {}
+        self._revision = -1
+        self.scaler.forget()
+        self.waker.wake("instances")
+
     def tick(self) -> None:
         now = clock.now()
         revision = self.store.routes.revision()
-        if revision == self._revision and not self._changed and now < self._full_at:
+        news = self._changed or revision != self._revision or now >= self._full_at
+        if news:
+            self._look()
+        self._uptime.note(self._workloads, self._observed, monotonic())
+        numbers = self.scaler.numbers_of(self._standing, self._observed, self.loads(), self._limits)
+        if not news and numbers == self._numbers and self.scaler.notes == self._notes:
             return
-        self._changed = False
-        observed = self.backend.observe()
-        workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
-        self.backend.keep_namespaces({item.namespace for item in workloads.values()})
-        desired = self._desired(workloads)
-        actions = decide_instances(workloads, desired, observed, applied=self._applied, busy=self.held())
-        for action in actions:
-            self._apply(action, now)
-        self._applied &= desired.keys()
-        self._record(workloads, desired, observed)
+        self._numbers, self._notes = numbers, self.scaler.notes
+        actions = self._act(now)
         self._full_at = now + timedelta(seconds=1 if actions else FULL_TICK_SEC)
         # The revision from before the tick: the next tick looks at what this one wrote, and finds nothing to do.
         self._revision = revision
 
-    def _desired(self, workloads: dict[str, Workload]) -> dict[str, Deployment]:
-        active = self.store.versions.active_of(list(workloads))
+    def _look(self) -> None:
+        self._changed = False
+        try:
+            self._observed = self.backend.observe()
+        except BaseException:
+            self._changed = True
+            raise
+        self._workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
+        self._standing = self._read_standing()
+        self._limits = self.store.tenants.set_limits_of_all()
+
+    def _act(self, now: datetime) -> list[InstanceAction]:
+        self.backend.keep_namespaces({item.namespace for item in self._workloads.values()})
+        desired = {workload_id: item.deployment(self._numbers[workload_id]) for workload_id, item in self._standing.items()}
+        actions = decide_instances(self._workloads, desired, self._observed, applied=self._applied, busy=self.held())
+        for action in actions:
+            self._apply(action, now)
+        self._applied = {key: number for key, number in self._applied.items() if key in desired}
+        self._record(desired)
+        return actions
+
+    def _read_standing(self) -> dict[str, Standing]:
+        active = self.store.versions.active_of(list(self._workloads))
         triggers: dict[tuple[str, str], list[Trigger]] = {}
         for trigger in self.store.triggers.list_standing():
             triggers.setdefault((trigger.namespace, trigger.function_ref), []).append(trigger)
-        desired = {}
-        for workload in workloads.values():
-            wanted = deployment_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
-            if wanted is not None:
-                desired[workload.id] = wanted
-        return self._within_limits(desired)
-
-    def _within_limits(self, desired: dict[str, Deployment]) -> dict[str, Deployment]:
-        own = self.store.tenants.set_limits_of_all()
-        wishes = [
-            Wish(workload_id=key, namespace=item.revision.namespace, instances=item.replicas, memory_mb=item.revision.memory_mb)
-            for key, item in desired.items()
-        ]
-        shares = shares_of(wishes, lambda namespace: limits_of(self.limits, own.get(namespace, {})))
-        # A changed share is no new generation, so what it concerns is applied once more.
-        shared = {key: share.instances for key, share in shares.items()}
-        self._applied -= {key for key, number in shared.items() if self._shared.get(key, number) != number}
-        self._shared = shared
-        self._short = {key: share.short for key, share in shares.items() if share.instances == 0}
-        return {key: replace(item, replicas=shares[key].instances) for key, item in desired.items() if shares[key].instances}
+        found = {}
+        for workload in self._workloads.values():
+            standing = standing_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
+            if standing is not None:
+                found[workload.id] = standing
+        return found
 
     def _apply(self, action: InstanceAction, now: datetime) -> None:
         workload_id = action.deployment.revision.workload_id if isinstance(action, Apply) else action.workload_id
@@ -99,7 +120,7 @@ class InstancesLoop:
             match action:
                 case Apply(deployment=deployment):
                     self.backend.apply(deployment)
-                    self._applied.add(workload_id)
+                    self._applied[workload_id] = deployment.replicas
                 case Remove():
                     self.backend.remove(workload_id)
                 case Forget():
@@ -118,14 +139,24 @@ class InstancesLoop:
             self.code.delete(key)
         self.store.workloads.remove(workload_id)
 
-    def _record(self, workloads: dict[str, Workload], desired: dict[str, Deployment], observed: dict[str, ObservedDeployment]) -> None:
-        for workload_id, workload in workloads.items():
+    def _record(self, desired: Mapping[str, Deployment]) -> None:
+        known = self.store.routes.all_endpoints()
+        for workload_id, workload in self._workloads.items():
             if workload.kind is Kind.JOB:
                 continue
-            seen = observed.get(workload_id)
-            self.store.routes.set_endpoints(workload_id, seen.endpoints if seen else ())
-            now = observed_of(workload, desired.get(workload_id), seen)
-            if workload_id in self._short:
-                now = replace(now, generation=0, version=None, failing=True, message=self._short[workload_id])
-            self.store.workloads.set_observed(workload_id, now)
+            seen = self._observed.get(workload_id)
+            endpoints = seen.endpoints if seen else ()
+            if sorted(known.get(workload_id, ()), key=lambda one: one.id) != sorted(endpoints, key=lambda one: one.id):
+                self.store.routes.set_endpoints(workload_id, endpoints)
+            observed = observed_of(workload, desired.get(workload_id), seen, self._notes.get(workload_id, ""))
+            if replace(workload.observed, observed_at=None) != observed:
+                self.store.workloads.set_observed(workload_id, observed)
+        self._count(desired)
         self.waker.wake("routes")
+
+    def _count(self, desired: Mapping[str, Deployment]) -> None:
+        endpoints = [one for seen in self._observed.values() for one in seen.endpoints]
+        ready = sum(not one.draining for one in endpoints)
+        metrics.instances.labels("ready").set(ready)
+        metrics.instances.labels("draining").set(len(endpoints) - ready)
+        metrics.instances.labels("starting").set(max(0, sum(item.replicas for item in desired.values()) - ready))

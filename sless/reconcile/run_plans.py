@@ -15,10 +15,11 @@ from sless.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """`on_instances`: the call goes to a standing instance; else it is a one-off run."""
+    """`on_instances`: the call goes to an instance; else it is a one-off run. `cold`: it starts a process or waits for one."""
 
     revision: Revision
     on_instances: bool
+    cold: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,9 @@ class Plans:
         if workload.kind is Kind.JOB:
             return plan
         triggers = self._store.triggers.list_for(workload.namespace, workload.name)
-        on_instances = calls_instances(workload.kind, triggers, self._store.routes.endpoints(workload.id))
-        return Ready(revision=plan.revision, on_instances=on_instances)
+        endpoints = self._store.routes.endpoints(workload.id)
+        on_instances = calls_instances(workload.kind, triggers, endpoints)
+        return Ready(revision=plan.revision, on_instances=on_instances, cold=not on_instances or all(one.draining for one in endpoints))
 
     def _target_of(self, workload: Workload) -> Workload | None:
         reference = workload.spec.function_ref

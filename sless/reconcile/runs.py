@@ -203,9 +203,7 @@ class RunsLoop:
 
     def _start_all(self, chosen: Iterable[tuple[Run, Ready]]) -> None:
         with self.store.runs.moves() as moves:
-            claimed = [
-                (run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.revision.version, cold=not plan.on_instances)
-            ]
+            claimed = [(run, plan) for run, plan in chosen if moves.claim(run.id, self.holder, plan.revision.version, cold=plan.cold)]
         whole = self.store.runs.by_ids([run.id for run, _ in claimed]) if claimed else {}
         for run, plan in claimed:
             if run.id in whole:  # else its workload has just been removed

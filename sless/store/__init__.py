@@ -1,10 +1,10 @@
 """Store: desired state, one-off events and history, in SQLite (default) or PostgreSQL. The only importer of SQLAlchemy and alembic.
 
-`store` the object that the rest of sless uses · one module per aggregate: `tenants`, `workloads`, `versions` (with build logs),
-`triggers` + `firings`, `runs`, `history` + `stats` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `discards` · `run_moves`
-status changes of runs · `queries` shared parts of queries · `lease` leader election · `revision` change counters · `engine` transactions ·
-`faults` database errors → SlessError · `codec` JSON → text · `keyring` + `sealed` encryption of secrets · `types`, `tables`, `run_tables`,
-`migrations/`, `migrate` the schema · `dump` all rows, for backups.
+`store` the object that the rest of sless uses · one module per aggregate: `tenants`, `workloads`, `versions` (with build logs), `triggers`
++ `firings`, `runs`, `history` + `stats` + `uptime` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `discards` · `run_moves`
+status changes of runs · `queries` shared parts of queries · `lease` leader election · `demand` of calls per replica · `signals` wake other
+replicas · `revision` change counters · `engine` transactions · `faults` database errors → SlessError · `codec` JSON → text · `keyring` +
+`sealed` encryption of secrets · `types`, `tables`, `run_tables`, `migrations/`, `migrate` the schema · `dump` all rows, for backups.
 
 For the people who run sless: `audit` the audit trail · `revocations` of tokens · `verdicts` on code · `suspensions` of tenants and
 workloads · `metering` usage for billing · `notices` to tenants ·
@@ -27,9 +27,10 @@ from sless import ids
 from sless.store.engine import open_database, sqlite_url_of
 from sless.store.keyring import FixedKeys, Keyring, KeySource, id_of_key, new_key
 from sless.store.lease import ReadTime
+from sless.store.signals import Signals
 from sless.store.store import Store
 
-__all__ = ["FixedKeys", "KeySource", "Keyring", "Store", "id_of_key", "new_key", "open_store", "sqlite_url_of"]
+__all__ = ["FixedKeys", "KeySource", "Keyring", "Signals", "Store", "id_of_key", "new_key", "open_store", "sqlite_url_of"]
 
 
 def open_store(

@@ -17,7 +17,7 @@ from sless import clock
 from sless.domain.callback import CallbackStatus
 from sless.domain.lifecycle import ENDED_CALL_STATUSES
 from sless.store.engine import Database
-from sless.store.tables import call_stats, callbacks, invocations, log_lines, runs
+from sless.store.tables import call_stats, callbacks, instance_uptime, invocations, log_lines, runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,9 @@ class Cleaner:
         yield from self._unattached_batches(retention)
         yield from self._drop(log_lines, log_lines.c.at < oldest, retention.batch)
         yield from self._drop(runs, and_(runs.c.ended_at < oldest, _replaceable_run()), retention.batch)
-        yield from self._drop_stats(now - timedelta(days=retention.stats_days), retention.batch)
+        oldest_stats = now - timedelta(days=retention.stats_days)
+        yield from self._drop_stats(oldest_stats, retention.batch)
+        yield from self._drop_uptime(oldest_stats)
 
     def _invocation_batches(self, retention: Retention, oldest: datetime) -> Iterator[int]:
         columns = invocations.c
@@ -117,6 +119,13 @@ class Cleaner:
                 removed = conn.execute(delete(call_stats).where(bound)).rowcount
             if removed:
                 yield removed
+
+    def _drop_uptime(self, oldest: datetime) -> Iterator[int]:
+        """One row per workload and day, so one day at most is old."""
+        with self._db.write() as conn:
+            removed = conn.execute(delete(instance_uptime).where(instance_uptime.c.day < oldest.date().isoformat())).rowcount
+        if removed:
+            yield removed
 
 
 def _replaceable_run() -> ColumnElement[bool]:

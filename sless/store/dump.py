@@ -21,7 +21,7 @@ from sless.store.sealed import key_ids
 from sless.store.tables import metadata, versions
 from sless.store.types import SecretText, UserText, UtcDateTime
 
-_LEFT_OUT = frozenset({"leases", "endpoints"})
+_LEFT_OUT = frozenset({"demand", "leases", "endpoints"})
 """Only valid while servers run: the leader and the addresses of instances."""
 _OF_EVERY_DATABASE = frozenset({"revisions", "meta"})
 """Have rows even in an unused database."""

@@ -7,6 +7,7 @@ both counters grow, `triggers` comes first.
 
 from sqlalchemy import Connection, select, update
 
+from sless.store import signals
 from sless.store.tables import revisions
 
 ROUTES = "routes"
@@ -15,6 +16,8 @@ TRIGGERS = "triggers"
 
 def bump(conn: Connection, name: str = ROUTES) -> None:
     conn.execute(update(revisions).where(revisions.c.name == name).values(value=revisions.c.value + 1))
+    if name == ROUTES:
+        signals.send(conn, signals.ROUTES)
 
 
 def current(conn: Connection, name: str = ROUTES) -> int:

@@ -38,6 +38,14 @@ class RouteStore:
         with self._db.read() as conn:
             return _endpoints(conn, workload_id)
 
+    def all_endpoints(self) -> dict[str, list[Endpoint]]:
+        """By workload id."""
+        found: dict[str, list[Endpoint]] = {}
+        with self._db.read() as conn:
+            for row in conn.execute(select(endpoints)).mappings():
+                found.setdefault(row["workload_id"], []).append(Endpoint(**row))
+        return found
+
     def set_endpoints(self, workload_id: str, wanted: Sequence[Endpoint]) -> None:
         """Writes only differences; without any, the revision stays. Raises NOT_FOUND when the workload is gone."""
         with self._db.read() as conn:

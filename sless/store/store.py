@@ -6,6 +6,7 @@ from sless.errors import ConfigError
 from sless.store import lease
 from sless.store.audit import AuditStore
 from sless.store.callbacks import CallbackStore
+from sless.store.demand import DemandStore
 from sless.store.discards import DiscardStore
 from sless.store.engine import Database
 from sless.store.firings import FiringStore
@@ -25,6 +26,7 @@ from sless.store.tables import meta
 from sless.store.tenant_reports import TenantReportStore
 from sless.store.tenants import TenantStore
 from sless.store.triggers import TriggerStore
+from sless.store.uptime import UptimeStore
 from sless.store.verdicts import CodeVerdictStore
 from sless.store.versions import VersionStore
 from sless.store.workloads import WorkloadStore
@@ -58,6 +60,8 @@ class Store:
         self.history: HistoryStore = HistoryStore(database, stats)
         self.routes: RouteStore = RouteStore(database)
         self.leases: LeaseStore = LeaseStore(database, read_time)
+        self.uptime: UptimeStore = UptimeStore(database)
+        self.demand: DemandStore = DemandStore(database, read_time)
 
     def migrate(self) -> None:
         """Brings the schema up to date. Raises ConfigError when it is newer than this version of sless."""

@@ -244,6 +244,33 @@ call_stats = Table(
     Index("ix_call_stats_minute", "minute"),
 )
 
+demand = Table(
+    "demand",
+    metadata,
+    # What calls on one replica of the server ask for; the leader adds up rows that are a few seconds old at most.
+    Column("workload_id", KeyText, nullable=False),
+    Column("replica", KeyText, nullable=False),
+    Column("waiting", Integer, nullable=False),
+    Column("in_flight", Integer, nullable=False),
+    Column("called_at", UtcDateTime),
+    Column("at", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("workload_id", "replica"),
+)
+
+instance_uptime = Table(
+    "instance_uptime",
+    metadata,
+    # Memory × time of instances that stood, whether called or not. Written by the leader.
+    Column("workload_id", KeyText, nullable=False),
+    Column("day", KeyText, nullable=False),
+    Column("namespace", KeyText, nullable=False),
+    Column("kind", KeyText, nullable=False),
+    Column("name", KeyText, nullable=False),
+    Column("gb_ms", Float, nullable=False),
+    PrimaryKeyConstraint("workload_id", "day"),
+    Index("ix_instance_uptime_namespace_day", "namespace", "day"),
+)
+
 leases = Table(
     "leases",
     metadata,

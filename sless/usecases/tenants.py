@@ -9,7 +9,7 @@ from sless import clock
 from sless.domain.audit import AuditEntry, Note
 from sless.domain.limits import LIMITS
 from sless.domain.model import Kind, Tenant
-from sless.domain.statistics import DayUsage
+from sless.domain.statistics import DayUsage, with_uptime
 from sless.domain.validate import mistakes_of
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller
@@ -106,5 +106,5 @@ class TenantUseCases:
         return Usage(
             counts=self._store.tenants.used(namespace),
             limits=dict(self._parts.limits_of(tenant).values),
-            days=self._store.history.usage(namespace, since),
+            days=with_uptime(self._store.history.usage(namespace, since), self._store.uptime.by_day(namespace, since)),
         )

@@ -9,8 +9,9 @@ import jwt
 import pytest
 from openapi_spec_validator import validate
 
+from sless import clock
 from sless.domain.model import CallStatus, Kind
-from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
+from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats, Uptime
 from sless.http.table import OPERATIONS
 from sless.ids import namespace_of
 from tests.builders import make_invocation, make_log_line
@@ -118,6 +119,15 @@ def test_usage(rest: Rest) -> None:
     body = rest.get(f"/v1/namespaces/{rest.namespace}/usage").json
     assert body["counts"]["functions"] == 1 and body["limits"]["jobs"] == 200
     assert [(day["invocations"], day["errors"], day["gb_seconds"]) for day in body["days"]] == [(3, 1, 2.5)]
+    hello = rest.store.workloads.get(rest.namespace, Kind.FUNCTION, "hello")
+    uptime = Uptime(workload_id=hello.id, namespace=rest.namespace, kind=hello.kind, name=hello.name, gb_ms=1500)
+    yesterday = clock.now() - timedelta(days=1)
+    for at in (clock.now(), clock.now(), yesterday):
+        rest.store.uptime.add([uptime], at)
+    days = rest.get(f"/v1/namespaces/{rest.namespace}/usage").json["days"]
+    assert [(day["day"], day["invocations"], day["gb_seconds"], day["instance_gb_seconds"]) for day in days] == [
+        (yesterday.date().isoformat(), 0, 0, 1.5), (body["days"][0]["day"], 3, 2.5, 3.0)
+    ]  # fmt: skip
 
 
 def test_runtimes(rest: Rest) -> None:

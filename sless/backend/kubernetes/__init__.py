@@ -3,7 +3,7 @@
 `fit` settings that shape objects, `manifests` and `run_manifests` desired state as objects, `seen` observed objects as the port's values
 (all pure); `mirror` observes the cluster, `view` is what it shows, `look` passes it on, `writer` changes it, `instances` and `tenants`
 decide what to write, `runs` follows Jobs with `run_seen` (pure) and `run_log`, `crash_logs` reads the logs of ended containers, `stuck`
-checks reported instances, `cluster` puts them behind the port.
+checks reported instances, `answering` new ones, `cluster` puts them behind the port.
 
 Decision: desired state is not kept in memory. Objects carry their own description (annotations: hash, generation, the objects they need).
 When something is missing or was edited, `observe` reports generation 0 and the reconciler applies again. So a restart, a takeover by

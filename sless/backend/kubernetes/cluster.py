@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from sless.backend.kubernetes.answering import Answering
 from sless.backend.kubernetes.crash_logs import CrashLogs
 from sless.backend.kubernetes.fit import fit_of
 from sless.backend.kubernetes.instances import Instances, Objects
@@ -65,7 +66,8 @@ class KubernetesBackend:
         )  # fmt: skip
         self._objects = objects
         self._writer = Writer(self._wrote, durations.flush_sec)
-        self._instances = Instances(objects=objects, writer=self._writer)
+        self._answering = Answering(self._wrote)
+        self._instances = Instances(objects=objects, writer=self._writer, answering=self._answering)
         limits = RunLimits(job=given.settings.max_result_bytes, call=CALL_RESULT_BYTES)
         self._logs = RunLogs(kube, limits, given.on_lines)
         self._runs = KubernetesRuns(objects, self._writer, self._logs, given.changed)
@@ -135,7 +137,7 @@ class KubernetesBackend:
             return
         self._closed = True
         self._look.close()
-        for worker in (self._writer, self._logs, self._crashes, self._stuck):
+        for worker in (self._writer, self._logs, self._crashes, self._stuck, self._answering):
             worker.close()
         self._objects.kube.close()
 
@@ -162,6 +164,7 @@ class KubernetesBackend:
 
     def _on_view(self, view: View) -> None:
         self._view = view
+        self._answering.on_view(view)
         changed = self._instances.on_view(view)
         self._crashes.on_view(view)
         self._runs.on_view(view)

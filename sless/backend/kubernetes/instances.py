@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -121,6 +121,7 @@ class Instances:
     reasons: dict[str, str] = field(default_factory=dict)
     """Why the most recent instances ended, by id."""
     tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    answering: Container[str] = ()
     _reached: dict[str, int] = field(default_factory=dict)
     _tried: dict[str, str] = field(default_factory=dict)
     """Hash of the desired Deployment last passed to the writer, by workload."""
@@ -190,8 +191,9 @@ class Instances:
         seen = {}
         for workload_id in view.deployments.keys() | view.pods.keys() | failures.keys():
             deployment = view.deployments.get(workload_id)
-            refused, failure = self._wanted.get(workload_id, 0), failures.get(workload_id, "")
-            memory = Memory(reached=self._reach(workload_id, deployment, view), refused=refused, tails=self.tails, failure=failure)
+            reached, failure = self._reach(workload_id, deployment, view), failures.get(workload_id, "")
+            refused = self._wanted.get(workload_id, 0)
+            memory = Memory(reached=reached, refused=refused, tails=self.tails, failure=failure, answering=self.answering)
             found = observed_deployment(workload_id, deployment, view.pods.get(workload_id, []), memory, now)
             if found is not None:
                 seen[workload_id] = found
@@ -276,8 +278,8 @@ class Instances:
         for pod in pods:
             for instance, reason in ended_instances_of(pod).items():
                 self.reasons.setdefault(instance, reason)
-        known = {endpoint.id for pod in pods if (endpoint := endpoint_of(pod)) is not None and not endpoint.draining}
-        running = {endpoint.id for pod in pods if (endpoint := endpoint_of(pod)) is not None}
+        known = {endpoint.id for pod in pods if (endpoint := endpoint_of(pod, self.answering)) is not None and not endpoint.draining}
+        running = {endpoint.id for pod in pods if (endpoint := endpoint_of(pod, self.answering)) is not None}
         for instance in self._known - running:
             self.reasons.setdefault(instance, "instance was removed from the cluster")
         self._known = (self._known & running) | known

@@ -1,7 +1,7 @@
 """Objects of the cluster → values of ports.Backend: pure."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -37,6 +37,8 @@ class Memory:
     refused: int = 0
     tails: Mapping[str, tuple[str, ...]]
     failure: str = ""
+    answering: Container[str] = ()
+    """Instances that answer before the kubelet reports them ready."""
 
 
 def observed_deployment(
@@ -46,7 +48,8 @@ def observed_deployment(
     if deployment is None and not pods and not memory.failure:
         return None
     living = deployment is not None and not deployment["metadata"].get("deletionTimestamp")
-    endpoints = tuple(sorted(filter(None, map(endpoint_of, pods)), key=lambda one: (one.created_at, one.id)))
+    found = [endpoint for pod in pods if (endpoint := endpoint_of(pod, memory.answering)) is not None]
+    endpoints = tuple(sorted(found, key=lambda one: (one.created_at, one.id)))
     current = [pod for pod in pods if deployment is None or is_current(pod, deployment)]
     trouble = _worst(deployment, current, memory, now) if living or memory.failure else None
     return ObservedDeployment(
@@ -126,21 +129,31 @@ def shows_pods(deployment: Json, pods: list[Json]) -> bool:
     return len(serving) >= int(deployment["spec"].get("replicas", 1))
 
 
-def endpoint_of(pod: Json) -> Endpoint | None:
-    """The endpoint of a pod that takes calls; a terminating pod is draining while its container runs."""
+def endpoint_of(pod: Json, answering: Container[str] = ()) -> Endpoint | None:
+    """The endpoint of a pod that takes calls; a terminating pod is draining while its container runs. `answering`: instances that answer
+    although the kubelet has not reported them ready yet."""
     status = container_status_of(pod)
-    address = pod.get("status", {}).get("podIP")
+    address = address_of(pod)
     leaving = bool(pod["metadata"].get("deletionTimestamp"))
-    if not address or "running" not in (status.get("state") or {}) or not (status.get("ready") or leaving):
+    ready = status.get("ready") or leaving or instance_id_of(pod) in answering
+    if not address or "running" not in (status.get("state") or {}) or not ready:
         return None
     return Endpoint(
         id=instance_id_of(pod),
         workload_id=pod["metadata"]["labels"][WORKLOAD],
         version=int(pod["metadata"]["labels"].get(VERSION) or 0),
-        address=f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}",
+        address=address,
         draining=leaving,
         created_at=created_at_of(pod),
     )
+
+
+def address_of(pod: Json) -> str | None:
+    """`host:port`, None before it has an address."""
+    address = pod.get("status", {}).get("podIP")
+    if not address:
+        return None
+    return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
 
 
 def instance_id_of(pod: Json, restarts: int | None = None) -> str:

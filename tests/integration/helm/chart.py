@@ -41,7 +41,7 @@ FULL: dict[str, Any] = {
                   "egressAllow": ["10.9.0.0/16", "10.8.1.2:5432"], "quota": {"pods": 7, "memory": "9Gi", "cpu": 3}, "cpu": 2,
                   "cpuRequest": "20m", "runtimeClass": "gvisor", "nodeSelector": {"pool": "fn", "arch": "amd64"},
                   "tolerations": [{"key": "fn", "operator": "Exists"}]},
-    "settings": {"min_instances": 1, "max_instances": 9,
+    "settings": {"min_instances": 1, "max_instances": 9, "max_memory_mb": 5,
         "host": "::", "run_dir": "/tmp/run", "kubeconfig": "/tmp/kubeconfig", "async_per_function": 4,
         "limit_functions": 11, "limit_services": 12, "limit_triggers": 13, "limit_jobs": 14, "limit_code_bytes": 15,
         "limit_builds_per_hour": 16,

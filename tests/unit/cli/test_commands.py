@@ -20,10 +20,11 @@ def deployed(run, hello):
 
 def test_list_is_a_table_or_json(run, state, deployed):
     state.services["api"] = {"name": "api", "runtime": "nodejs20", "phase": "Failed", "message": "no such module", "url": None}
+    state.functions["hello"] |= {"ready_instances": 2, "max_instances": 5}
     lines = run("list").out.splitlines()
-    assert lines[0].split() == ["NAME", "KIND", "RUNTIME", "PHASE", "VERSION", "UPDATED", "URL"]
-    assert lines[1].split() == ["api", "service", "nodejs20", "Failed", "-", "-", "no", "such", "module"]
-    assert lines[2].split()[:5] == ["hello", "function", "python3.11", "Ready", "1"]
+    assert lines[0].split() == ["NAME", "KIND", "RUNTIME", "PHASE", "INSTANCES", "VERSION", "UPDATED", "URL"]
+    assert lines[1].split() == ["api", "service", "nodejs20", "Failed", "-", "-", "-", "no", "such", "module"]
+    assert lines[2].split()[:6] == ["hello", "function", "python3.11", "Ready", "2/5", "1"]
     assert [(item["name"], item["kind"]) for item in run("list", "--output", "json").json] == [("hello", "function"), ("api", "service")]
 
 
@@ -35,8 +36,9 @@ def test_an_empty_list_prints_a_note_on_stderr(run):
 
 
 def test_describe_shows_the_function_and_its_triggers(run, state, deployed):
-    state.functions["hello"]["env_vars"] = {"A": "1", "B": "2"}
+    state.functions["hello"] |= {"env_vars": {"A": "1", "B": "2"}, "ready_instances": 0, "max_instances": 5}
     out = run("describe", "hello").out
+    assert "instances       0/5\n" in out
     assert "phase           Ready\n" in out
     assert "env_vars        A=1\n                B=2\n" in out
     assert "hello    http" in out

@@ -13,11 +13,11 @@ def reply(value):
 
 
 def test_usage_shows_what_is_used_of_each_limit(run, state):
-    days = [{"day": "2026-01-31", "invocations": 7, "errors": 1, "gb_seconds": 0.25}]
+    days = [{"day": "2026-01-31", "invocations": 7, "errors": 1, "gb_seconds": 0.25, "instance_gb_seconds": 4.5}]
     found = {"namespace": NAMESPACE, "counts": {"functions": 2}, "limits": {"functions": 3, "jobs": 200}, "days": days}
     state.replies["GET", f"/v1/namespaces/{NAMESPACE}/usage"] = reply(found)
     lines = [line.split() for line in run("usage").out.splitlines()]
-    assert lines[1:3] == [["functions", "2", "3"], ["jobs", "-", "200"]] and lines[-1] == ["2026-01-31", "7", "1", "0.25"]
+    assert lines[1:3] == [["functions", "2", "3"], ["jobs", "-", "200"]] and lines[-1] == ["2026-01-31", "7", "1", "0.25", "4.5"]
     assert run("usage", "--output", "json").json == found
 
 

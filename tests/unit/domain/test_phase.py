@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from sless.domain.model import CallStatus, Kind, Observed, Phase, TriggerType, VersionState
-from sless.domain.phase import job_phase_of, phase_of
+from sless.domain.phase import IDLE, job_phase_of, phase_of
 from tests.builders import AT, make_run, make_trigger, make_version, make_workload
 
 QUEUED, BUILDING, READY, FAILED, CANCELLED = (
@@ -91,8 +91,6 @@ class TestInstances:
             (replace(UP, generation=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (replace(UP, version=None), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (replace(UP, version=2), (Phase.DEPLOYING, "instances of version 1 are starting")),
-            # Until now it had no trigger, so it was up to date without instances.
-            (replace(UP, ready_instances=0), (Phase.DEPLOYING, "instances of version 1 are starting")),
             (Observed(message="0 of 2 are up", wanted=3), (Phase.DEPLOYING, "0 of 2 are up")),
             (replace(UP, message="1 of 2 is missing"), (Phase.READY, "1 of 2 is missing")),
             (Observed(failing=True, message="exit code 3", wanted=3), (Phase.FAILED, "exit code 3")),
@@ -109,6 +107,16 @@ class TestInstances:
     def test_phase(self, observed, expected):
         assert seen(function(observed=observed), ONE, ONE, HTTP) == expected
         assert seen(service(observed=observed), ONE, ONE) == expected
+
+    def test_ready_without_an_instance_unless_a_minimum_stands(self):
+        idle = replace(UP, ready_instances=0)
+        assert seen(function(observed=idle), ONE, ONE, HTTP) == (Phase.READY, IDLE)
+        assert seen(service(observed=idle, spec={"replicas": None, "min_instances": 0}), ONE, ONE) == (Phase.READY, IDLE)
+        assert seen(function(observed=idle), newer(FAILED, message="x"), ONE, HTTP) == (Phase.READY, "version 2 failed: x")
+        assert seen(function(observed=replace(idle, message="waits for a node")), ONE, ONE, HTTP) == (Phase.READY, "waits for a node")
+        starting = (Phase.DEPLOYING, "instances of version 1 are starting")
+        assert seen(function(observed=idle, spec={"min_instances": 1}), ONE, ONE, HTTP) == starting
+        assert seen(service(observed=idle), ONE, ONE) == starting
 
     def test_a_service_scaled_to_0_is_ready(self):
         stopped = service(spec={"replicas": 0}, observed=Observed())

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sless.host.memory import MemoryWatch, used_bytes_by_group
+from sless.host.memory import MemoryWatch, machine_memory_mb, used_bytes_by_group
 
 HOLD = "x = bytearray({mb} * 2**20)\nimport subprocess, sys\n{more}\nprint('ready', flush=True)\nsys.stdin.read()"
 
@@ -60,3 +60,24 @@ def test_a_removed_group_is_not_watched(holder):
     watch.remove(process.pid)
     watch.close()
     assert told == []
+
+
+@pytest.mark.parametrize(
+    ("files", "found_mb"),
+    [
+        ({}, 4000),
+        ({"sys/fs/cgroup/memory.max": "max"}, 4000),
+        ({"sys/fs/cgroup/memory.max": str(512 * 2**20)}, 512),
+        ({"sys/fs/cgroup/memory/memory.limit_in_bytes": str(256 * 2**20)}, 256),
+        ({"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, 4000),
+    ],
+)
+def test_the_memory_of_the_machine_or_of_the_container(tmp_path, files, found_mb):
+    for path, text in ({"proc/meminfo": f"MemFree: 1 kB\nMemTotal:  {4000 * 1024} kB\n"} | files).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert machine_memory_mb(tmp_path) == found_mb
+
+
+def test_this_machine_has_memory():
+    assert machine_memory_mb() > 256

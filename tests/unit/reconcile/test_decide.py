@@ -17,7 +17,8 @@ from sless.domain.model import (
     Workload,
     WorkloadSpec,
 )
-from sless.domain.ports import ObservedDeployment
+from sless.domain.ports import Deployment, ObservedDeployment
+from sless.domain.routing import revision_of
 from sless.reconcile import decide
 from sless.reconcile.decide import Apply, BuildTurns, EndBuild, Forget, Remove, StartBuild
 
@@ -53,35 +54,38 @@ def endpoint(number=1, draining=False) -> Endpoint:
 
 
 @pytest.mark.parametrize(
-    ("item", "triggers", "replicas"),
+    ("item", "triggers", "warm"),
     [
         (workload(), [], None),
-        (workload(), [trigger()], 1),
+        (workload(), [trigger()], False),
         (workload(), [trigger(enabled=False)], None),
-        (workload(), [trigger(TriggerType.EVENT)], 1),
+        (workload(), [trigger(TriggerType.EVENT)], False),
         (workload(), [trigger(TriggerType.CRON)], None),
+        (workload(), [replace(trigger(TriggerType.CRON), warm=True)], True),
+        (workload(), [replace(trigger(TriggerType.CRON, enabled=False), warm=True)], None),
         (workload(deleted=True), [trigger()], None),
-        (workload(kind=Kind.SERVICE, replicas=3), [], 3),
+        (workload(kind=Kind.SERVICE, replicas=3), [], False),
         (workload(kind=Kind.SERVICE, replicas=0), [], None),
-        (workload(kind=Kind.SERVICE), [trigger(enabled=False)], 1),
+        (workload(kind=Kind.SERVICE), [trigger(enabled=False)], False),
+        (workload(kind=Kind.SERVICE), [replace(trigger(TriggerType.CRON), warm=True)], False),
         (workload(kind=Kind.JOB), [], None),
     ],
 )
-def test_which_workloads_want_instances(item, triggers, replicas):
-    found = decide.deployment_of(item, version(), triggers)
-    assert (found.replicas if found else None) == replicas
+def test_which_workloads_may_have_instances(item, triggers, warm):
+    found = decide.standing_of(item, version(), triggers)
+    assert (found.warm if found else None) == warm
 
 
 def test_no_instances_without_a_version():
-    assert decide.deployment_of(workload(kind=Kind.SERVICE), None, []) is None
-    assert decide.deployment_of(workload(kind=Kind.SERVICE), version(state=VersionState.QUEUED), []) is None
+    assert decide.standing_of(workload(kind=Kind.SERVICE), None, []) is None
+    assert decide.standing_of(workload(kind=Kind.SERVICE), version(state=VersionState.QUEUED), []) is None
 
 
 def seen(generation=3, **more) -> ObservedDeployment:
     return ObservedDeployment(workload_id="id-hello", generation=generation, endpoints=(endpoint(),), **more)
 
 
-DESIRED = decide.deployment_of(workload(), version(), [trigger()])
+DESIRED = Deployment(revision=revision_of(workload(), version()), replicas=1, generation=3)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +103,18 @@ DESIRED = decide.deployment_of(workload(), version(), [trigger()])
     ],
 )
 def test_decide_instances(workloads, desired, observed, busy, expected):
-    assert decide.decide_instances({item.id: item for item in workloads}, desired, observed, applied=desired.keys(), busy=busy) == expected
+    assert (
+        decide.decide_instances({item.id: item for item in workloads}, desired, observed, applied=dict.fromkeys(desired, 1), busy=busy)
+        == expected
+    )
 
 
 def test_desired_state_is_applied_once_even_if_up_to_date():
     """Instances may have been edited while no server was running."""
     workloads, desired, observed = {"id-hello": workload()}, {"id-hello": DESIRED}, {"id-hello": seen(3)}
-    assert decide.decide_instances(workloads, desired, observed, applied=()) == [Apply(deployment=DESIRED)]
-    assert decide.decide_instances(workloads, desired, observed, applied={"id-hello"}) == []
+    assert decide.decide_instances(workloads, desired, observed, applied={}) == [Apply(deployment=DESIRED)]
+    assert decide.decide_instances(workloads, desired, observed, applied={"id-hello": 1}) == []
+    assert decide.decide_instances(workloads, desired, observed, applied={"id-hello": 2}) == [Apply(deployment=DESIRED)]
 
 
 def test_observed_is_ready_only_for_this_generation():
@@ -115,7 +123,42 @@ def test_observed_is_ready_only_for_this_generation():
     )
     assert decide.observed_of(workload(), DESIRED, seen(3)) == Observed(generation=3, version=1, ready_instances=1)
     assert decide.observed_of(workload(), DESIRED, None) == Observed()
-    assert decide.observed_of(workload(), None, None) == Observed(generation=3, version=1)
+    assert decide.observed_of(workload(), None, None) == Observed()
+
+
+PROVEN = Observed(generation=3, version=1, ready_instances=1)
+NONE = ObservedDeployment(workload_id="id-hello", generation=3, endpoints=())
+
+
+@pytest.mark.parametrize(
+    ("before", "wished", "observed", "expected"),
+    [
+        # Idle: it stays up to date, also when a restarted server has not made its group yet.
+        (PROVEN, 0, NONE, replace(PROVEN, ready_instances=0)),
+        (PROVEN, 0, None, replace(PROVEN, ready_instances=0)),
+        (PROVEN, 1, NONE, replace(PROVEN, ready_instances=0)),
+        # A new leader that does not know yet that the generation was reached.
+        (PROVEN, 4, seen(0), PROVEN),
+        # A start from nothing that fails, and the one after it that works.
+        (PROVEN, 1, replace(NONE, failing=True, message="exit 3"), Observed(generation=2, failing=True, message="exit 3")),
+        (Observed(generation=2, failing=True, message="exit 3"), 1, seen(3), PROVEN),
+        # Some of several fail.
+        (PROVEN, 4, seen(3, failing=True, message="quota"), replace(PROVEN, failing=True, message="quota")),
+        # Until one has worked, none is not enough.
+        (Observed(), 1, replace(NONE, generation=2), Observed(generation=2)),
+        (replace(PROVEN, generation=2), 1, seen(2), Observed(generation=2, ready_instances=1)),
+    ],
+)
+def test_what_has_worked_stays_up_to_date_until_a_start_fails(before, wished, observed, expected):
+    item = replace(workload(), observed=before)
+    assert decide.observed_of(item, replace(DESIRED, replicas=wished), observed) == expected
+
+
+def test_a_note_says_why_there_are_not_more():
+    item = replace(workload(), observed=PROVEN)
+    assert decide.observed_of(item, DESIRED, seen(3), "no memory") == replace(PROVEN, message="no memory", wanted=3)
+    none = Observed(generation=2, failing=True, message="no memory", wanted=3)
+    assert decide.observed_of(item, DESIRED, NONE, "no memory") == none
 
 
 QUEUED, BUILDING = VersionState.QUEUED, VersionState.BUILDING

@@ -1,0 +1,91 @@
+"""Asks new pods for their health as soon as they have an address: the kubelet's probes are a second apart, and report late.
+
+What answers takes calls until the kubelet has found it ready once; from then on the kubelet decides.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sless.backend.kubernetes.seen import address_of, instance_id_of
+from sless.backend.kubernetes.stuck import find_pod_health
+from sless.backend.kubernetes.view import View
+from sless.kube.pod_state import container_status_of
+
+Json = dict[str, Any]
+
+_ASK_SEC = 0.03
+_TIMEOUT_SEC = 0.3
+_REST_SEC = 1.0
+"""Before a pod that did not even refuse the connection is asked again, so that it does not delay the others."""
+
+
+class Answering:
+    """`changed` is called, in this object's thread, when another pod answers."""
+
+    def __init__(self, changed: Callable[[], None], address_of: Callable[[Json], str | None] = address_of) -> None:
+        self._changed = changed
+        self._address_of = address_of
+        self._lock = threading.Condition()
+        self._asked: dict[str, tuple[str, float]] = {}
+        """Address and the earliest next time, by instance."""
+        self._answered: frozenset[str] = frozenset()
+        self._ready: frozenset[str] = frozenset()
+        """What the kubelet has found ready."""
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def __contains__(self, instance_id: object) -> bool:
+        return instance_id in self._answered
+
+    def on_view(self, view: View) -> None:
+        """Called in the looking thread."""
+        pods = {instance_id_of(pod): pod for group in view.pods.values() for pod in group}
+        self._ready = (self._ready & pods.keys()) | {key for key, pod in pods.items() if container_status_of(pod).get("ready")}
+        unready = {key: address for key, pod in pods.items() if key not in self._ready and (address := self._address_of_running(pod))}
+        with self._lock:
+            self._answered &= unready.keys()
+            self._asked = {
+                key: (address, self._asked.get(key, ("", 0.0))[1]) for key, address in unready.items() if key not in self._answered
+            }
+            if self._asked and self._thread is None and not self._stopping:
+                self._thread = threading.Thread(target=self._run, name="sless-kube-answering", daemon=True)
+                self._thread.start()
+            self._lock.notify_all()
+
+    def close(self) -> None:
+        with self._lock:
+            self._stopping = True
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _address_of_running(self, pod: Json) -> str | None:
+        running = "running" in (container_status_of(pod).get("state") or {})
+        return self._address_of(pod) if running and not pod["metadata"].get("deletionTimestamp") else None
+
+    def _run(self) -> None:
+        while not self._stopping:
+            with self._lock:
+                self._lock.wait_for(lambda: self._asked or self._stopping)
+                asked = dict(self._asked)
+            for instance_id, (address, not_before) in asked.items():
+                if time.monotonic() >= not_before and not self._stopping:
+                    self._ask(instance_id, address)
+            time.sleep(_ASK_SEC)
+
+    def _ask(self, instance_id: str, address: str) -> None:
+        began = time.monotonic()
+        answers = find_pod_health(address, _TIMEOUT_SEC) is not None
+        slow = time.monotonic() - began >= _TIMEOUT_SEC
+        with self._lock:
+            if instance_id not in self._asked:
+                return
+            if answers:
+                del self._asked[instance_id]
+                self._answered |= {instance_id}
+            elif slow:
+                self._asked[instance_id] = (address, time.monotonic() + _REST_SEC)
+        if answers:
+            self._changed()

@@ -1,0 +1,78 @@
+"""How many calls of each workload wait and run in this process, for the rule that scales instances.
+
+Looked at SAMPLE_SEC apart, and immediately when a call finds no free instance. Counting costs nothing per call on the fast path.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+
+from sless.domain.demand import TARGET, Load
+from sless.proxy.live_route import LiveRoute
+
+SAMPLE_SEC = 0.25
+_KEPT_SEC = 5.0
+"""How long a workload without calls is still reported, so that every reader learns of its last call."""
+_TOLD_SEC = 0.1
+"""Between two reports of waiting calls of a workload that has instances; calls that wait for the first one are reported at once."""
+
+
+class DemandMeter:
+    """Used on the event loop; `loads` may be read from any thread. `changed` is called when calls ask for more instances."""
+
+    def __init__(self, live_routes: Callable[[], Iterable[LiveRoute]], changed: Callable[[], None]) -> None:
+        self._live_routes = live_routes
+        self._changed = changed
+        self._called_at: dict[str, float] = {}
+        self._told: dict[str, tuple[float, int]] = {}
+        self._loads: dict[str, tuple[int, int]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="demand")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def loads(self) -> Mapping[str, Load]:
+        """Of workloads with a call now or a moment ago, by id."""
+        now, numbers = monotonic(), self._loads
+        return {
+            workload_id: Load(waiting=waiting, in_flight=running, idle_sec=now - self._called_at.get(workload_id, now))
+            for workload_id, (waiting, running) in numbers.items()
+        }
+
+    def waits(self, live: LiveRoute) -> None:
+        """A call of this workload begins to wait."""
+        now, workload_id = monotonic(), live.route.workload_id
+        told_at, told = self._told.get(workload_id, (0.0, 0))
+        if now - told_at < _TOLD_SEC and (live.instances or live.waiting < 2 * told):
+            return
+        self._told[workload_id] = (now, live.waiting)
+        self._called_at[workload_id] = now
+        self._loads = {**self._loads, workload_id: (live.waiting, live.in_flight)}
+        self._changed()
+
+    def sample(self) -> None:
+        now, loads, urgent = monotonic(), {}, False
+        for live in self._live_routes():
+            workload_id = live.route.workload_id
+            waiting, running = live.waiting, live.in_flight
+            if live.count_calls() or waiting or running:
+                self._called_at[workload_id] = now
+            elif now - self._called_at.get(workload_id, float("-inf")) > _KEPT_SEC:
+                continue
+            loads[workload_id] = (waiting, running)
+            urgent = urgent or waiting > 0 or (running > 1 and running > TARGET * live.slots)
+        self._loads = loads
+        self._called_at = {key: at for key, at in self._called_at.items() if key in loads}
+        self._told = {key: told for key, told in self._told.items() if key in loads}
+        if urgent:
+            self._changed()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_SEC)
+            self.sample()

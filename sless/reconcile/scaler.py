@@ -1,0 +1,133 @@
+"""The rule of `scaling` applied to all workloads of this installation, on the leader."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sless import metrics
+from sless.domain.demand import NO_LOAD, Load
+from sless.domain.durations import Durations
+from sless.domain.instance_bounds import MOST, bounds_of
+from sless.domain.instance_shares import Wish, shares_of, short_text_of
+from sless.domain.limits import LimitName, TenantLimits, limits_of
+from sless.domain.model import Endpoint
+from sless.domain.ports import ObservedDeployment
+from sless.reconcile.decide import Standing, is_proven
+from sless.reconcile.scaling import Claim, Scale, Seen, fitted
+
+
+@dataclass(slots=True, kw_only=True)
+class Scaler:
+    """`most` is the server's maximum per workload. `memory_mb`: what all instances together may take; None: no limit."""
+
+    durations: Durations = field(default_factory=Durations)
+    most: int = MOST
+    memory_mb: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """The defaults of tenants; empty: no limits."""
+    monotonic: Callable[[], float] = time.monotonic
+    notes: dict[str, str] = field(default_factory=dict)
+    """Why a workload has fewer instances than its calls need, by id."""
+    _scales: dict[str, Scale] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Another server may have led meanwhile."""
+        self._scales.clear()
+
+    def numbers_of(
+        self,
+        standing: Mapping[str, Standing],
+        observed: Mapping[str, ObservedDeployment],
+        loads: Mapping[str, Load],
+        own_limits: Mapping[str, Mapping[str, int]],
+    ) -> dict[str, int]:
+        """The wished number of instances of each workload that may have any. `own_limits`: what operators have set, by namespace."""
+        now, claims = self.monotonic(), []
+        for workload_id, item in standing.items():
+            seen = self._seen(item, observed.get(workload_id), loads.get(workload_id, NO_LOAD))
+            scale = self._scales.get(workload_id)
+            if scale is None:
+                scale = self._scales[workload_id] = Scale.standing(seen.ready, now, self.durations.stable_window_sec)
+            before = scale.wished
+            if not scale.rests(seen) and scale.step(seen, now) and not before and seen.load.calls:
+                metrics.cold_starts.inc()
+            if scale.wished:
+                claims.append(_claim_of(item, seen, scale, before))
+        for workload_id in self._scales.keys() - standing.keys():
+            del self._scales[workload_id]
+        self._fit(claims, own_limits)
+        return {workload_id: self._scales[workload_id].wished for workload_id in standing}
+
+    def _seen(self, item: Standing, observed: ObservedDeployment | None, load: Load) -> Seen:
+        workload = item.workload
+        return Seen(
+            load=load,
+            bounds=bounds_of(workload.kind, workload.spec, self.most),
+            concurrency=workload.spec.concurrency,
+            idle_sec=workload.spec.idle_seconds,
+            ready=len(current_of(item, observed)),
+            needed=item.warm or not is_proven(workload),
+        )
+
+    def _fit(self, claims: list[Claim], own: Mapping[str, Mapping[str, int]]) -> None:
+        """Lowers numbers to what the limits of the tenants and the memory of the machine allow."""
+        self.notes = {}
+        of_tenant: dict[str, list[Claim]] = {}
+        for item in claims:
+            of_tenant.setdefault(item.namespace, []).append(item)
+        left = []
+        for namespace, mine in of_tenant.items():
+            left += self._within_tenant(mine, limits_of(self.limits, own.get(namespace, {}))) if self.limits else mine
+        if self.memory_mb is not None:
+            left = self._within_machine(left, self.memory_mb)
+        for item in left:
+            self._scales[item.workload_id].wished = item.number
+
+    def _within_tenant(self, claims: list[Claim], limits: TenantLimits) -> list[Claim]:
+        number, memory_mb = sum(item.number for item in claims), sum(item.number * item.memory_mb for item in claims)
+        if number <= limits[LimitName.INSTANCES] and memory_mb <= limits[LimitName.MEMORY_MB]:
+            return claims
+        # First those that no call needs leave, then each gets a share.
+        left = _with(claims, fitted([replace(item, memory_mb=1) for item in claims], limits[LimitName.INSTANCES]))
+        left = _with(left, fitted(left, limits[LimitName.MEMORY_MB]))
+        wishes = [
+            Wish(workload_id=item.workload_id, namespace=item.namespace, instances=item.number, memory_mb=item.memory_mb) for item in left
+        ]
+        shares = shares_of(wishes, lambda _: limits)
+        over = LimitName.INSTANCES if number > limits[LimitName.INSTANCES] else LimitName.MEMORY_MB
+        left = [replace(item, number=shares[item.workload_id].instances) for item in left]
+        for item in left:
+            if item.number < item.kept:
+                self.notes[item.workload_id] = shares[item.workload_id].short or short_text_of(over, limits)
+        return left
+
+    def _within_machine(self, claims: list[Claim], memory_mb: int) -> list[Claim]:
+        changed = fitted(claims, memory_mb)
+        left = _with(claims, changed)
+        used_mb = sum(item.number * item.memory_mb for item in left)
+        for item in left:
+            if item.workload_id in changed and item.number < item.kept:
+                self.notes[item.workload_id] = (
+                    f"not enough memory for another instance: it needs {item.memory_mb} MB, and instances have {used_mb} of "
+                    f"{memory_mb} MB (SLESS_MAX_MEMORY_MB)"
+                )
+        return left
+
+
+def _with(claims: list[Claim], numbers: Mapping[str, int]) -> list[Claim]:
+    return [replace(item, number=numbers.get(item.workload_id, item.number)) for item in claims]
+
+
+def current_of(item: Standing, observed: ObservedDeployment | None) -> list[Endpoint]:
+    """Endpoints of the active version that take calls."""
+    endpoints = observed.endpoints if observed else ()
+    return [one for one in endpoints if not one.draining and one.version == item.revision.version]
+
+
+def _claim_of(item: Standing, seen: Seen, scale: Scale, before: int) -> Claim:
+    kept = max(seen.bounds.least, scale.wanted(seen), int(seen.needed))
+    return Claim(
+        workload_id=item.workload.id, namespace=item.workload.namespace, memory_mb=item.revision.memory_mb,
+        number=scale.wished, standing=before,
+        kept=min(kept, seen.bounds.most), called_at=scale.called_at,
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""What the calls on each replica of the server ask for: rows that the leader adds up.
+
+A row that is not renewed soon counts as nothing, so a killed replica needs no clean-up. On PostgreSQL the time is the database's.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import RowMapping, delete, insert, select
+
+from sless.domain.demand import NO_LOAD, Load, total_of
+from sless.store import signals
+from sless.store.engine import Database
+from sless.store.lease import ReadTime, database_time
+from sless.store.tables import demand
+
+_KEPT_SEC = 60.0
+
+
+class DemandStore:
+    def __init__(self, database: Database, read_time: ReadTime | None = None) -> None:
+        self._db = database
+        self._read_time = read_time or database_time
+
+    def report(self, replica: str, loads: Mapping[str, Load]) -> None:
+        """Replaces the rows of this replica, and wakes the leader if calls wait."""
+        with self._db.write() as conn:
+            now = self._read_time(conn)
+            conn.execute(delete(demand).where(demand.c.replica == replica))
+            rows = [_row_of(replica, workload_id, load, now) for workload_id, load in loads.items()]
+            if rows:
+                conn.execute(insert(demand), rows)
+            if any(load.waiting for load in loads.values()):
+                signals.send(conn, signals.DEMAND)
+
+    def of_others(self, replica: str, age_sec: float) -> dict[str, Load]:
+        """The sums of all other replicas by workload id, from rows that are at most this old."""
+        with self._db.read() as conn:
+            now = self._read_time(conn)
+            rows = conn.execute(select(demand).where(demand.c.replica != replica)).mappings().all()
+        since = now - timedelta(seconds=age_sec)
+        if any(row["at"] < now - timedelta(seconds=_KEPT_SEC) for row in rows):
+            with self._db.write() as conn:
+                conn.execute(delete(demand).where(demand.c.at < now - timedelta(seconds=_KEPT_SEC)))
+        return total_of({row["workload_id"]: _load_of(row, now)} for row in rows if row["at"] >= since)
+
+
+def _row_of(replica: str, workload_id: str, load: Load, now: datetime) -> dict[str, object]:
+    return {
+        "workload_id": workload_id, "replica": replica, "waiting": load.waiting, "in_flight": load.in_flight, "at": now,
+        "called_at": None if load.idle_sec == NO_LOAD.idle_sec else now - timedelta(seconds=load.idle_sec),
+    }  # fmt: skip
+
+
+def _load_of(row: RowMapping, now: datetime) -> Load:
+    called_at = row["called_at"]
+    idle_sec = NO_LOAD.idle_sec if called_at is None else (now - called_at).total_seconds()
+    return Load(waiting=row["waiting"], in_flight=row["in_flight"], idle_sec=max(0.0, idle_sec))

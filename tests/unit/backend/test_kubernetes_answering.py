@@ -1,0 +1,90 @@
+"""New pods are asked for their health, over real sockets."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sless.backend.kubernetes.answering import Answering
+from sless.backend.kubernetes.seen import endpoint_of
+from sless.backend.kubernetes.view import View
+from sless.kube.names import WORKLOAD
+
+Json = dict[str, Any]
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b'{"active": 0, "overdue": 0}'
+        self.send_response(200 if self.path == "/_sless/health" else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def pod(name: str, *, ready: bool = False, running: bool = True, restarts: int = 0) -> Json:
+    state = {"running": {"startedAt": "2026-01-31T09:26:53Z"}} if running else {"waiting": {}}
+    status = {"name": "function", "ready": ready, "restartCount": restarts, "state": state}
+    return {
+        "metadata": {"uid": name, "name": name, "labels": {WORKLOAD: "w"}, "creationTimestamp": "2026-01-31T09:26:53Z"},
+        "status": {"podIP": "127.0.0.1", "containerStatuses": [status]},
+        "spec": {"containers": [{"name": "function"}]},
+    }
+
+
+@pytest.fixture
+def health() -> Iterator[int]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def changed() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def answering(changed: threading.Event, health: int) -> Iterator[Answering]:
+    made = Answering(changed.set, address_of=lambda item: f"127.0.0.1:{health}")
+    yield made
+    made.close()
+
+
+def test_a_pod_that_answers_takes_calls_before_the_kubelet_says_so(answering: Answering, changed: threading.Event) -> None:
+    item = pod("a")
+    assert endpoint_of(item, answering) is None
+    answering.on_view(View(pods={"w": [item]}))
+    assert changed.wait(5) and "a-0" in answering
+    endpoint = endpoint_of(item, answering)
+    assert endpoint is not None and endpoint.id == "a-0" and not endpoint.draining
+
+
+def test_the_kubelet_decides_from_the_first_time_it_was_ready(answering: Answering, changed: threading.Event) -> None:
+    answering.on_view(View(pods={"w": [pod("a")]}))
+    assert changed.wait(5)
+    answering.on_view(View(pods={"w": [pod("a", ready=True)]}))
+    assert "a-0" not in answering
+    changed.clear()
+    answering.on_view(View(pods={"w": [pod("a"), pod("b")]}))
+    assert changed.wait(5) and "b-0" in answering and "a-0" not in answering
+
+
+def test_a_restarted_container_is_asked_again(answering: Answering, changed: threading.Event) -> None:
+    answering.on_view(View(pods={"w": [pod("a", ready=True)]}))
+    answering.on_view(View(pods={"w": [pod("a", restarts=1)]}))
+    assert changed.wait(5) and "a-1" in answering
+
+
+def test_only_running_containers_are_asked(changed: threading.Event) -> None:
+    asked: list[str] = []
+    made = Answering(changed.set, address_of=lambda item: asked.append(item["metadata"]["name"]) or None)  # type: ignore[func-returns-value]
+    made.on_view(View(pods={"w": [pod("a", running=False), pod("b", ready=True), pod("c")]}))
+    made.close()
+    assert asked == ["c"]
