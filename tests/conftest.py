@@ -25,8 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
-LONGEST_FIRST = ("replicas", "package", "kubernetes", "events-soak", "dev", "kube-install", "events", "bench")
-"""Groups that take a minute or more; tests marked slow follow, then the rest by folder."""
+LONGEST_FIRST = (
+    "terraform", "replicas", "kubernetes", "events-soak", "dev", "demo", "package", "conformance-product", "examples", "kube-install",
+    "events", "bench",
+)  # fmt: skip
+"""Groups that take half a minute or more; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})
 SLOW_FILES = ("test_build", "test_kubernetes", "test_go_image", "test_backend")
 """Start builders, containers or Go; files of `tests/unit` with such names do not."""
