@@ -116,9 +116,9 @@ def prepared_document() -> dict[str, Any]:
             for parameter in operation.get("parameters", ()):
                 if parameter["name"] == "ns":
                     parameter["schema"] = {"type": "string", "enum": [NAMESPACE]}
-                if parameter["name"] == "name":
-                    known = NAMES[path.split("/")[4] if path.startswith("/v1") else "fn"]
-                    parameter["schema"] = {"type": "string", "enum": [known, "missing"]}
+                if parameter["name"] == "name" and parameter["in"] == "path":
+                    known = [name for part, name in NAMES.items() if f"/{part}/" in path]
+                    parameter["schema"] = {"type": "string", "enum": [*known, "missing"]}
     # Deleting the namespace would break all later requests.
     del prepared["paths"]["/v1/namespaces/{ns}"]
     return prepared
