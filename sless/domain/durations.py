@@ -73,7 +73,7 @@ class Durations:
 
     # --- Kubernetes ---
     busy_look_sec: float = 0.5
-    idle_look_sec: float = 5.0
+    idle_look_sec: float = 10.0
     """How often the view of the cluster is judged again although nothing has changed: while something is changing, and otherwise."""
     cache_sec: float = 15.0
     """How often the leader looks for what is missing or no longer needed."""

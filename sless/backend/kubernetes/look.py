@@ -22,7 +22,7 @@ QUIET_SEC = 60.0
 ACTIVE_QUIET_SEC = 3.0
 """How long the API may say nothing until it is asked whether it is there: usually, and while something changes."""
 ANSWER_SEC = 5.0
-"""How long it may take to answer."""
+"""How long it may take to answer until it counts as frozen. It may still answer later, and then nothing needs to be listed anew."""
 GATHER_SEC = 0.05
 MOST_GATHER_SEC = 0.5
 """Changes within this time are passed on together; longer where judging a view takes long."""
@@ -170,7 +170,7 @@ class Look:
                 self._looked_at = now
             elif now - self._mirror.heard_at > quiet_sec and not self._mirror.trouble():
                 self._asking_since = now
-                self._kube.check_alive(ANSWER_SEC)
+                self._kube.check_alive()
                 self._mirror.heard_at = time.monotonic()
         except KubeError:
             self._mirror.distrust()
