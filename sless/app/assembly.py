@@ -116,6 +116,7 @@ class Assembly:
             routes_settled=self._routes_settled,
             tokens_revoked=revoked.forget,
             validator=self.validator,
+            installation=self.installation,
         )
         flask = Later(lambda: _make_flask(usecases, verifier, self.settings))
         parts = ApplicationParts(

@@ -105,7 +105,12 @@ class Steps:
             what = f"{context.manifest} lists packages" if context.manifest else "this code has to be built into an image"
             raise BuildFailed(f"{what}, but this installation has no image registry (SLESS_REGISTRY_HOST)")
         name = self.registry.name
-        recipe = {"dockerfile": context.dockerfile, "args": json.dumps(context.build_args, sort_keys=True)}
+        # Another installation that shares the registry must not delete this image with its own version.
+        recipe = {
+            "installation": self.fit.installation,
+            "dockerfile": context.dockerfile,
+            "args": json.dumps(context.build_args, sort_keys=True),
+        }
         return Reference(host=name.host, repository=repository_of(name, spec.namespace, spec.name), tag=tag_of(spec, recipe))
 
     def _start_image(self, work: Work, reference: Reference, context: Context) -> None:

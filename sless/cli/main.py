@@ -12,7 +12,7 @@ from sless._version import __version__
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "rotate-keys", "version", "completion"),
+    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "gc", "rotate-keys", "version", "completion"),
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
@@ -60,6 +60,7 @@ HOMES: dict[str, str] = {
     "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
     "operator": "operating:operator",
+    "gc": "collecting:gc",
     "notify": "notifying:notify",
     "audit": "auditing:audit",
     "callback-key": "invocations:callback_key",

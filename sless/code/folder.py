@@ -4,18 +4,34 @@ import errno
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from sless import ids
+from sless.domain.blobs import StoredBlob
 from sless.errors import FULL_ERRNOS, NotFound, storage_full
 
 _KEY = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9]+/[0-9a-f]{64}-[a-z0-9]+\.zip")
 
 
-def new_code_key(namespace: str, workload_id: str, sha256: str) -> str:
-    """`ns/workload_id/sha256-upload.zip`"""
-    return check_key(f"{namespace}/{workload_id}/{sha256}-{ids.new_id(8)}.zip")
+INSTALLATION_CHARS = 8
+
+
+def new_code_key(namespace: str, workload_id: str, sha256: str, installation: str = "") -> str:
+    """`ns/workload_id/sha256-upload.zip`; `upload` begins with the id of the installation."""
+    return check_key(f"{namespace}/{workload_id}/{sha256}-{installation}{ids.new_id(8)}.zip")
+
+
+def is_owned(key: str, installation: str) -> bool:
+    """Whether this installation made the key. Keys of older versions name none: they belong to nobody."""
+    upload = key.rpartition("-")[2].removesuffix(".zip")
+    return len(upload) == INSTALLATION_CHARS + 8 and upload.startswith(installation)
+
+
+def is_key(text: str) -> bool:
+    return _KEY.fullmatch(text) is not None
 
 
 def check_key(key: str) -> str:
@@ -50,6 +66,13 @@ class FolderCodeStore:
             return (self._root / check_key(key)).open("rb")
         except FileNotFoundError as error:
             raise NotFound("code", key) from error
+
+    def list_blobs(self) -> Iterator[StoredBlob]:
+        for path in self._root.glob("*/*/*.zip"):
+            key = path.relative_to(self._root).as_posix()
+            if is_key(key):
+                known = path.stat()
+                yield StoredBlob(key=key, size_bytes=known.st_size, stored_at=datetime.fromtimestamp(known.st_mtime, UTC))
 
     def delete(self, key: str) -> None:
         path = self._root / check_key(key)

@@ -10,8 +10,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from sless.code.folder import check_key
+from sless.code.folder import check_key, is_key
 from sless.config import Settings
+from sless.domain.blobs import StoredBlob
 from sless.errors import Code, NotFound, SlessError
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
@@ -71,6 +72,14 @@ class S3CodeStore:
             raise
         file.seek(0)
         return cast(BinaryIO, file)
+
+    def list_blobs(self) -> Iterator[StoredBlob]:
+        """Of all installations that share the bucket."""
+        with _failures("read"):
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):
+                for item in page.get("Contents") or ():
+                    if is_key(item["Key"]):
+                        yield StoredBlob(key=item["Key"], size_bytes=item["Size"], stored_at=item["LastModified"])
 
     def delete(self, key: str) -> None:
         with _failures("changed"):

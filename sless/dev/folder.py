@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sless.client.packing import PackingError, list_files
+from sless.domain.blobs import StoredBlob
 from sless.errors import NotFound
 
 LOOK_SEC = 0.04
@@ -95,6 +96,10 @@ class FolderCode:
 
     def put(self, key: str, source: Path) -> None:
         self._zips[key] = source.read_bytes()
+
+    def list_blobs(self) -> list[StoredBlob]:
+        """Nothing: they go with the process."""
+        return []
 
     def open(self, key: str) -> BinaryIO:
         if key not in self._zips:

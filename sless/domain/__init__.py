@@ -14,7 +14,7 @@ those of builders.
 
 For the people who run sless: `audit` entries of the audit trail, `operators` what they decide, `operator_schemas` their requests
 and answers, `code_check` what checks of code get and say, `metering` usage for billing,
-`notice` what tenants are told.
+`notice` what tenants are told, `blobs` stored code.
 
 History, on its way to the process that writes it: `history_batch` records as bytes, `framing` messages on a pipe, `call_sums` per minute.
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from sless.domain.blobs import StoredBlob
 from sless.domain.building import Builder as Builder
 from sless.domain.building import BuilderUnavailable as BuilderUnavailable
 from sless.domain.building import BuildSpec as BuildSpec
@@ -162,6 +163,9 @@ class CodeStore(Protocol):
 
     def delete(self, key: str) -> None:
         """Ignores missing keys."""
+
+    def list_blobs(self) -> Iterable[StoredBlob]:
+        """Every blob there is, of all installations that share the store."""
 
 
 class CodeCheck(Protocol):

@@ -45,6 +45,7 @@ class Usecases:
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker,
         freshen_logs: Callable[[str, float], None] = lambda *_: None, routes_settled: Callable[[], bool] = lambda: True,
         tokens_revoked: Callable[[], None] = lambda: None, validator: Validator | None = None,
+        installation: str = "",
     ) -> None:  # fmt: skip
         limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
@@ -54,6 +55,7 @@ class Usecases:
             waker=waker,
             intake=Intake(settings.data_dir / "uploads", limits),
             routes_settled=routes_settled,
+            installation=installation,
         )
         self.tenants = TenantUseCases(self._parts)
         self.notifications = Notifications(self._parts)

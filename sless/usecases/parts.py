@@ -35,6 +35,8 @@ class UseCaseParts:
     code: CodeStore
     waker: Waker
     intake: Intake
+    installation: str = ""
+    """Part of the keys of uploads, so that installations can share a bucket."""
     routes_settled: Callable[[], bool] = lambda: True
     """Waits until this process routes by the current state of the database; False when that takes too long."""
 

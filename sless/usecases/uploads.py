@@ -70,7 +70,7 @@ class Uploads:
         warnings = self._checked(workload, package)
         self._parts.check_code(namespace, package.size_bytes)
         self._parts.count_build(namespace)
-        key = new_code_key(namespace, workload.id, package.sha256)
+        key = new_code_key(namespace, workload.id, package.sha256, self._parts.installation)
         self._parts.code.put(key, package.path)
         version = self._store.versions.insert(
             workload.id,

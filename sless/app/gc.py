@@ -1,0 +1,102 @@
+"""What `sless gc` removes: things of this installation that nothing refers to any more.
+
+A running server removes most of them by itself (`reconcile.collect`). A crash between storing code and its version, or a registry that did
+not answer, leaves some behind. Only what carries this installation's id is touched, so several may share a bucket and a registry.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from sless import clock, ids
+from sless.app.database import open_encrypted
+from sless.builder import make_local_builder
+from sless.code import open_code_store
+from sless.code.contexts import open_context_store
+from sless.code.folder import FolderCodeStore, is_owned
+from sless.config import Settings
+from sless.domain.lifecycle import OPEN_VERSION_STATES
+from sless.domain.ports import Builder, BuilderUnavailable
+from sless.errors import Code, SlessError
+from sless.host.material import Material
+from sless.store import Store
+
+YOUNG = timedelta(hours=1)
+"""Younger code may belong to an upload that is about to become a version."""
+_ALL = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """`kind` is code, context or artifact (an image, or installed dependencies). `remove` deletes it for good."""
+
+    kind: str
+    name: str
+    size_bytes: int | None
+    remove: Callable[[], None]
+
+
+def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG) -> list[Garbage]:
+    """What was removed, or would be. Raises SlessError, ConfigError."""
+    store = open_encrypted(settings)
+    builder: Builder | None = None
+    try:
+        installation = store.meta_ensure("installation", ids.new_id(8))
+        builder = _builder_of(settings, installation)
+        found = [*_code(settings, store, installation, young), *_contexts(settings, store, installation), *_artifacts(store, builder)]
+        for item in found:
+            if not dry_run:
+                item.remove()
+        return found
+    finally:
+        if builder is not None:
+            builder.close()
+        store.close()
+
+
+def _code(settings: Settings, store: Store, installation: str, young: timedelta) -> Iterator[Garbage]:
+    code = open_code_store(settings)
+    blobs = list(code.list_blobs())
+    # Read last: a version whose code is in the list was stored before that, or its code is young.
+    used = {version.code_key for version in store.versions.list_kept()}
+    shared = not isinstance(code, FolderCodeStore)
+    oldest = clock.now() - young
+    for blob in blobs:
+        if blob.key not in used and blob.stored_at <= oldest and (not shared or is_owned(blob.key, installation)):
+            yield Garbage(kind="code", name=blob.key, size_bytes=blob.size_bytes, remove=partial(code.delete, blob.key))
+
+
+def _contexts(settings: Settings, store: Store, installation: str) -> Iterator[Garbage]:
+    if settings.backend != "kubernetes":
+        return
+    contexts = open_context_store(settings, installation)
+    known = list(contexts.list_ids())
+    still_open = {version.id for version in store.versions.list_kept() if version.state in OPEN_VERSION_STATES}
+    for build_id in known:
+        if build_id not in still_open:
+            yield Garbage(kind="context", name=build_id, size_bytes=None, remove=partial(contexts.delete, build_id))
+
+
+def _artifacts(store: Store, builder: Builder) -> Iterator[Garbage]:
+    for artifact in store.discards.list(_ALL):
+        yield Garbage(kind="artifact", name=artifact, size_bytes=None, remove=partial(_discard, store, builder, artifact))
+
+
+def _discard(store: Store, builder: Builder, artifact: str) -> None:
+    try:
+        if not store.discards.is_used(artifact):
+            builder.discard(artifact)
+    except BuilderUnavailable as error:
+        raise SlessError(Code.UNAVAILABLE, f"{artifact} cannot be removed now: {error}") from error
+    store.discards.remove(artifact)
+
+
+def _builder_of(settings: Settings, installation: str) -> Builder:
+    if settings.backend != "kubernetes":
+        return make_local_builder(settings, Material(settings.data_dir, open_code_store(settings)))
+    from sless.builder.kubernetes import make_kubernetes_builder
+    from sless.kube import Kube
+
+    contexts = open_context_store(settings, installation)
+    return make_kubernetes_builder(settings, Kube.connect(settings), installation, open_code_store(settings), contexts)

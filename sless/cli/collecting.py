@@ -1,0 +1,39 @@
+"""`gc`, for operators."""
+
+from pathlib import Path
+
+import click
+
+from sless.cli.backup_commands import database_url_option
+from sless.cli.output import print_json, print_table, say
+from sless.cli.server_commands import data_dir_option, load_settings
+from sless.errors import SlessError
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
+@data_dir_option
+@database_url_option
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
+def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
+    """Remove what nothing refers to any more: code without a version, old build contexts, images of removed versions.
+
+    The server may run, and other installations may use the same bucket and registry: only what carries this installation's id is touched.
+
+    \b
+    Example:
+      sless gc --dry-run
+    """
+    settings = load_settings(**options)
+    from sless.app.gc import collect
+
+    try:
+        removed = collect(settings, dry_run=dry_run)
+    except SlessError as error:
+        raise click.ClickException(error.message) from error
+    rows = [{"kind": item.kind, "name": item.name, "size_bytes": item.size_bytes} for item in removed]
+    if output == "json":
+        print_json(rows)
+    elif rows:
+        print_table(("KIND", "NAME", "BYTES"), [tuple(row.values()) for row in rows])
+    say(f"{'Would remove' if dry_run else 'Removed'} {len(rows)} things, {sum(row['size_bytes'] or 0 for row in rows)} bytes of code")  # type: ignore[misc]
