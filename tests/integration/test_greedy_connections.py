@@ -1,6 +1,8 @@
 """Connections that take more than their share: too many of one client, pipelines, slow readers; logs and output."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -89,3 +91,12 @@ def test_a_slow_but_steady_reader_is_not_cut_off(serve: Serve) -> None:
 
     front = serve(logs_or(large), durations=Durations(write_sec=0.05))
     assert len(front.call().body) == size
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    code = (
+        "import resource; from sless.server.serve import raise_descriptor_limit as raised\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
+        "assert raised() == hard and resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

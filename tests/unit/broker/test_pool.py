@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+import threading
 
 import pytest
 
@@ -61,6 +62,31 @@ async def test_a_failed_connection_backs_off_and_repeats_its_error() -> None:
     assert connections == 1
     server.close()
     await server.wait_closed()
+
+
+async def test_a_tenant_opens_few_connections_at_a_time() -> None:
+    """Names are resolved in few threads; slow names of one tenant must leave some to others."""
+    may_go = threading.Event()
+    asked: list[str] = []
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        may_go.wait(10)
+        raise OSError("no such host")
+
+    pool = Pool(Outbound(resolve=resolve))
+    urls = [parse_broker_url(f"amqp://u:p@{name}.example/") for name in (*"abcdefghijkl", "other")]
+    links = [pool.join("other" if url.host == "other.example" else "ns", url, trusted=False) for url in urls]
+    opening = [asyncio.create_task(pool.connection(link)) for link in links]
+    try:
+        async with asyncio.timeout(5):
+            while "other.example" not in asked:  # noqa: ASYNC110 - it is filled by threads
+                await asyncio.sleep(0.01)
+        assert len(asked) == 3
+    finally:
+        may_go.set()
+        failed = await asyncio.gather(*opening, return_exceptions=True)
+    assert all(isinstance(error, BrokerError) for error in failed) and len(asked) == 13
 
 
 async def test_dns_rebinding_reaches_only_checked_addresses() -> None:

@@ -9,7 +9,9 @@ import logging
 import stat
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +335,34 @@ def test_known_keys_do_not_wait_for_a_fetch(key_set: KeySetServer, later_sec: fl
     assert time.monotonic() - began < 2
     key_set.answers.set()
     stranger.join(10)
+
+
+def test_many_unknown_keys_leave_threads_for_known_ones(key_set: KeySetServer) -> None:
+    """The server verifies tokens in four threads: twenty tokens with made-up keys would hold all of them while the key set is slow."""
+    key = rsa.generate_private_key(65537, 2048)
+    key_set.add("one", key)
+    at = 0.0
+    verifier = TokenVerifier(Settings(auth_mode="jwks", jwks_url=key_set.url))
+    verifier._keys = KeySet(key_set.url, clock=lambda: at)
+    verifier.verify(make({"sub": "a"}, key, "RS256", headers={"kid": "one"}))
+    key_set.answers.clear()
+    at += 11
+
+    def code_of(token: str) -> Code:
+        with pytest.raises(SlessError) as caught:
+            verifier.verify(token)
+        return caught.value.code
+
+    strangers = [make({"sub": "x"}, key, "RS256", headers={"kid": f"made-up-{number}"}) for number in range(20)]
+    with ThreadPoolExecutor(4) as threads:
+        codes = threads.map(code_of, strangers)
+        good = threads.submit(verifier.verify, make({"sub": "b"}, key, "RS256", headers={"kid": "one"}))
+        try:
+            assert good.result(4).sub == "b"
+        finally:
+            key_set.answers.set()
+        found = Counter(codes)
+    assert found[Code.UNAVAILABLE] >= 18 and found.total() == 20
 
 
 def test_keys_that_cannot_verify_are_ignored(key_set: KeySetServer) -> None:
