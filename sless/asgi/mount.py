@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from typing import IO, Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -24,6 +25,8 @@ _LONG_AT_ONCE = 3
 """Uploads and downloads of code, which take seconds: one of a tenant, in threads of their own."""
 _ANSWERS_BYTES = 256 * 2**20
 """Answers on their way to callers, which may read slowly."""
+_SOURCE_BYTES = 8 * 2**20
+"""What a download of code counts as until its size is known."""
 _LARGE_ANSWER_BYTES = 256 * 1024
 _IN_MEMORY_BYTES = 1 * 2**20
 _IDLE_SEC = 60.0
@@ -51,11 +54,13 @@ class Mount:
 
         owner = await self._owner(scope)
         answer = self._answers.hold(owner)
+        turn = AsyncExitStack()
 
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                answer.add(_length_of(message["headers"]))
+                await turn.aclose()  # the work is done; a caller that reads slowly must not hold the turn
+                answer.add(max(0, _length_of(message["headers"]) - answer.size_bytes))
                 status = message["status"]
                 if not any(name == b"x-request-id" for name, _ in message["headers"]):
                     message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode("latin-1"))]
@@ -65,19 +70,24 @@ class Mount:
             client = (client_address(scope, self._trust), 0)
             inner = {**scope, "headers": flask_headers(scope["headers"], request_id), "client": client, _BODY: body}
             if _is_long(scope):
-                async with self._turns.turn(owner):
+                if scope["method"] == "GET":
+                    # Before the work: callers that do not read their answers would otherwise have it done for nothing.
+                    answer.add(_SOURCE_BYTES)
+                async with turn:
+                    await turn.enter_async_context(self._turns.turn(owner))
                     await self._long(inner, receive, send_on)
             else:
                 await self._inner(inner, receive, send_on)
         return status
 
     async def _owner(self, scope: Scope) -> str:
-        """Of the body: the namespace, or the client's address. Raises SlessError for a body without a token that opens the namespace."""
+        """The namespace, or the client's address. Raises SlessError for a body, or long work, without a token that opens the namespace."""
         parts = scope["raw_path"].split(b"/", 4)
         if len(parts) < 2 or parts[1] != b"v1":
             return group_of(client_address(scope, self._trust))
         namespace = parts[3].decode("latin-1") if len(parts) > 3 and parts[2] == b"namespaces" else ""
-        if any(name in (b"content-length", b"transfer-encoding") and value != b"0" for name, value in scope["headers"]):
+        has_body = any(name in (b"content-length", b"transfer-encoding") and value != b"0" for name, value in scope["headers"])
+        if has_body or _is_long(scope):
             authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
             caller = await self._verify(authorization.decode("latin-1") if authorization is not None else None)
             if namespace:

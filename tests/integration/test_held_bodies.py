@@ -125,6 +125,20 @@ def test_slow_readers_of_large_answers_hold_no_thread_and_little_memory() -> Non
         until(lambda: ask(front) == 200, 20)
 
 
+def test_downloads_of_callers_that_do_not_read_are_refused_before_the_work() -> None:
+    flask = SlowFlask(20 * 2**20)
+    flask.may_go.set()
+    with Front(flask=flask) as front:
+        slow = [front.connect() for _ in range(12)]
+        for client in slow:
+            client.send(f"GET {BASE}/functions/f/source HTTP/1.1\r\nhost: x\r\n{GOOD}\r\n".encode())
+        statuses = [client.head()[0] for client in slow]
+        assert set(statuses) == {200, 429} and statuses.count(200) <= 3
+        assert flask.long <= 8, "8 MB of 64 are reserved for each"
+        for client in slow:
+            client.sock.close()
+
+
 def ask(front: Front) -> int:
     """The status of one more large answer."""
     with front.connect() as client:
