@@ -20,6 +20,7 @@ from sless.store import open_store
 from sless.tokens import issue_token
 from tests.builders import ENCRYPTION_KEY
 from tests.kube.cluster import running_cluster
+from tests.services.bursts import burst
 from tests.services.product import Product, Tenant, new_place, wait_until
 from tests.services.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
 
@@ -129,6 +130,21 @@ def test_functions_created_on_one_are_served_by_both(replicas):
     assert shown[0] == shown[1]
 
 
+def test_a_call_on_the_follower_starts_the_first_instance(replicas):
+    follower = tenant_of(replicas.two, "ada")
+    path = follower.deploy("idle", HELLO, idle_seconds=1)
+    await_idle(follower)
+    began = time.monotonic()
+    answer = requests.get(replicas.two.url + path, timeout=30)
+    print(f"from nothing, through a replica that does not lead: {time.monotonic() - began:.2f} s")
+    assert answer.status_code == 200, answer.text
+    await_idle(follower)
+
+
+def await_idle(tenant: Tenant) -> None:
+    wait_until(lambda: tenant.get("functions/idle").json()["ready_instances"] == 0, "no instance stands", 30)
+
+
 def test_changes_reach_the_other_replica_within_two_seconds(replicas):
     follower, leader = tenant_of(replicas.two, "ada"), tenant_of(replicas.one, "ada")
     path = f"/fn/{leader.namespace}/hello"
@@ -232,6 +248,18 @@ def test_a_killed_leader_is_replaced_without_losing_calls(replicas):
     fired = [row["started_at"][:16] for row in other.get(cron).json()]
     assert len(fired) == len(set(fired))  # once per minute, across leaders
     print(f"takeover after kill -9: {took_sec:.1f} s, {calls.done} calls meanwhile")
+
+
+def test_a_leader_that_dies_at_the_moment_of_a_burst_is_survived(replicas):
+    leader, other = (replicas.one, replicas.two) if replicas.leads(replicas.one) else (replicas.two, replicas.one)
+    if other.process is None or other.process.poll() is not None:
+        other.start()
+    tenant = tenant_of(other, "ada")
+    await_idle(tenant)
+    leader.kill(master=True, worker=True)
+    answers = burst(tenant, f"/fn/{tenant.namespace}/idle", 40)
+    assert Counter(status for status, _ in answers) == {200: 40}
+    leader.start()
 
 
 SOAK = "TEST_SOAK_MESSAGES" in os.environ
