@@ -27,6 +27,9 @@
 {{- if and (eq $values.auth.mode "public-key") (not $values.auth.publicKey) -}}
 {{- $mistakes = append $mistakes "auth.publicKey: auth.mode public-key needs a PEM public key" -}}
 {{- end -}}
+{{- if and $values.functions.prePull (not (or $values.runtimeImages.python311 $values.runtimeImages.nodejs20 $values.runtimeImages.go123)) -}}
+{{- $mistakes = append $mistakes "functions.prePull: set the images to keep on the nodes, runtimeImages.python311 or others" -}}
+{{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- $mistakes = append $mistakes "ingress.host: ingress.enabled needs a host name" -}}
 {{- end -}}

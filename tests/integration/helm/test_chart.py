@@ -170,6 +170,15 @@ def test_pods_have_minimal_privileges(rendered):
             assert {"/tmp", "/data"} <= {item["mountPath"] for item in container["volumeMounts"]}
 
 
+def test_runtime_images_are_kept_on_the_nodes_if_wanted(rendered):
+    assert not any(item["kind"] == "DaemonSet" for item in rendered["default"])
+    pod = next(item for item in rendered["full"] if item["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    assert {item["name"]: item["image"] for item in pod["containers"]} == FULL["runtimeImages"]
+    assert pod["nodeSelector"] == FULL["functions"]["nodeSelector"] and pod["tolerations"] == FULL["functions"]["tolerations"]
+    assert pod["securityContext"]["runAsNonRoot"] is True and pod["automountServiceAccountToken"] is False
+    assert all(item["resources"]["limits"] == {"memory": "16Mi"} for item in pod["containers"])
+
+
 def test_replicas_use_rolling_updates_without_a_volume(rendered):
     deployment = one(rendered["full"], "Deployment")["spec"]
     assert deployment["replicas"] == 3
@@ -323,6 +332,7 @@ BROKEN = {
     "a secret among settings": ({"settings": {"jwt_secret": "x" * 40}}, r"jwt_secret"),
     "a setting with a value of its own": ({"settings": {"log_level": "debug"}}, r"log_level"),
     "wrong type": ({"replicas": "two"}, r"replicas.*integer"),
+    "nothing to pull": ({"functions": {"prePull": True}}, r"functions\.prePull"),
     "below the least": ({"settings": {"max_runs": 0}}, r"max_runs"),
     "grace": ({"gracefulTimeoutSec": 2}, r"gracefulTimeoutSec"),
     "unknown mode": ({"auth": {"mode": "none"}}, r"auth.mode"),
