@@ -94,7 +94,7 @@ class Rules:
         actions: list[Action] = []
         living: list[InstanceView] = []
         for instance in instances:
-            action = self._own_action_of(instance)
+            action = self._own_action_of(instance, kept=desired is not None)
             if action is not None:
                 actions.append(action)
             if not isinstance(action, Kill) and instance.state in (State.STARTING, State.READY):
@@ -104,8 +104,8 @@ class Rules:
         current = [one for one in living if one.revision == desired.revision and not self._is_stuck(one)]
         return actions + self._scale(desired, current) + self._replace(desired, living, current)
 
-    def _own_action_of(self, instance: InstanceView) -> Action | None:
-        """What the instance needs regardless of the others."""
+    def _own_action_of(self, instance: InstanceView, *, kept: bool) -> Action | None:
+        """What the instance needs regardless of the others. `kept`: its workload is not being removed."""
         waited, limits = self.now - instance.since, self.durations
         if instance.used_mb is not None:
             return Kill(id=instance.id, reason=f"out of memory: used {instance.used_mb} of {instance.revision.memory_mb} MB", crash=True)
@@ -114,7 +114,7 @@ class Rules:
                 return MarkReady(id=instance.id)
             case State.STARTING if waited >= limits.start_sec:
                 return Kill(id=instance.id, reason=f"function did not start within {limits.start_sec:.0f} s", crash=True)
-            case State.DRAINING if waited >= self._drain_sec_of(instance) or (waited >= limits.settle_sec and instance.active == 0):
+            case State.DRAINING if waited >= self._drain_sec_of(instance, kept) or (waited >= limits.settle_sec and instance.active == 0):
                 return Terminate(id=instance.id)
             case State.STOPPING if waited >= (limits.stop_sec if instance.overdue_since is None else limits.unresponsive_stop_sec):
                 return Kill(id=instance.id, reason="instance did not stop after SIGTERM")
@@ -154,8 +154,10 @@ class Rules:
         overdue = instance.overdue_since is not None and self.now - instance.overdue_since >= self.durations.overdue_grace_sec
         return overdue or self._is_unresponsive(instance)
 
-    def _drain_sec_of(self, instance: InstanceView) -> float:
-        return self.durations.settle_sec + (instance.revision.timeout_sec or self.durations.unlimited_drain_sec)
+    def _drain_sec_of(self, instance: InstanceView, kept: bool) -> float:
+        """Calls without a time limit have longer if only fewer instances are needed than if nothing of the workload shall run."""
+        unlimited_sec = self.durations.unlimited_call_sec if kept else self.durations.unlimited_drain_sec
+        return self.durations.settle_sec + (instance.revision.timeout_sec or unlimited_sec)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -48,7 +48,9 @@ class Durations:
     settle_sec: float = 1.5
     """How long a draining instance still takes calls: proxies read their routes once a second."""
     unlimited_drain_sec: float = 60.0
-    """Time for running calls to end when the revision has no time limit."""
+    """Time for running calls to end when the revision has no time limit and nothing of it shall run any more."""
+    unlimited_call_sec: float = 3600.0
+    """The same when other instances take its place, or fewer are needed."""
     stop_sec: float = 12.0
     """From SIGTERM to SIGKILL; a runtime takes at most 10 s."""
     unresponsive_stop_sec: float = 2.0

@@ -86,9 +86,11 @@ TABLE = {
     "not asked yet": (desired(0), [one("a", State.DRAINING, age=1.5, active=None)], []),
     "calls run in it": (desired(0), [one("a", State.DRAINING, age=20, active=2)], []),
     "calls had their time": (desired(0), [one("a", State.DRAINING, age=31.5, active=2)], [Terminate(id="a")]),
-    "no time limit": (
-        desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")],
+    "no time limit, fewer are needed": (desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=3600, active=2)], []),
+    "an hour at most": (
+        desired(0), [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=3601.5, active=2)], [Terminate(id="a")],
     ),
+    "no time limit, removed": (None, [one("a", State.DRAINING, replace(NEW, timeout_sec=0), age=61.5, active=2)], [Terminate(id="a")]),
     "told to end": (desired(0), [one("a", State.STOPPING, age=11.9)], []),
     "does not end": (desired(0), [one("a", State.STOPPING, age=12)], [Kill(id="a", reason="instance did not stop after SIGTERM")]),
     "hangs and does not end": (
