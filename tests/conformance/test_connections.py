@@ -356,11 +356,11 @@ def test_stream_that_nobody_reads_frees_its_slot(runtime: str, gate: Path, tmp_p
 
 @PYTHON_ONLY
 def test_blocked_event_loop_shows_in_the_health(runtime: str, gate: Path) -> None:
-    with running(runtime, "waits.hold_loop") as process:
-        first = Background(process, {"gate": str(gate), "name": "first"})
+    with running(runtime, "waits.hold_loop") as process, process.connect() as connection:
+        connection.send(json_request(f'{{"gate": "{gate}"}}', ("X-Sless-Timeout-Ms", "100")))
         wait_until(lambda: process.health().get("blocked") is True, "the loop to be blocked")
         gate.touch()
-        first.result()
+        wait_active(process, 0)
         assert "blocked" not in process.health()
 
 

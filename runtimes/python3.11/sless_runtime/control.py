@@ -20,7 +20,9 @@ def answer(request, server):
 
 def health_of(slots):
     health = {"active": len(slots.running), "overdue": slots.overdue_count(), "pid": os.getpid()}
-    loops = sys.modules.get(f"{__package__}.aloop")  # imported with the first coroutine
-    if loops is not None and loops.is_blocked():
+    # Imported with the first coroutine, perhaps at this moment.
+    is_blocked = getattr(sys.modules.get(f"{__package__}.aloop"), "is_blocked", None)
+    # A loop that is only busy soon cancels what is overdue.
+    if health["overdue"] and is_blocked is not None and is_blocked():
         health["blocked"] = True
     return health
