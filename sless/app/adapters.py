@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sless.asgi.overviews import ReadOverview
 from sless.config import Settings
 from sless.domain.durations import Durations
 from sless.domain.limits import defaults_of, limits_of
@@ -13,6 +14,7 @@ from sless.errors import SlessError
 from sless.host.memory import machine_memory_mb
 from sless.reconcile.scaler import Scaler
 from sless.store import Store
+from sless.usecases import Usecases
 
 if TYPE_CHECKING:
     from sless.kube import Kube
@@ -50,3 +52,13 @@ def connect_kube(settings: Settings) -> "Kube":
     from sless.kube import Kube
 
     return Kube.connect(settings)
+
+
+def overview_reader(usecases: Usecases, settings: Settings) -> ReadOverview:
+    def read(namespace: str) -> dict[str, str]:
+        # Calls do not need Flask, which this imports.
+        from sless.http.overview import overview_texts
+
+        return overview_texts(usecases, settings, namespace)
+
+    return read

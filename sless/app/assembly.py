@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wsgiref.types import WSGIApplication
 
 from sless import ids
-from sless.app.adapters import RunQueue, connect_kube, scaler_of
+from sless.app.adapters import RunQueue, connect_kube, overview_reader, scaler_of
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
 from sless.app.later import Later
@@ -130,6 +130,7 @@ class Assembly:
             start=self._start,
             stop=self._stop,
             drain=self._drain,
+            read_overview=overview_reader(usecases, self.settings),
             find_context=self.contexts.get_path if isinstance(self.contexts, FolderContextStore) else None,
             durations=self.durations,
         )

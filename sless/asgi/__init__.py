@@ -1,7 +1,8 @@
 """ASGI: the front of the application, one event loop.
 
 `application` dispatch and lifespan, and what `app` injects (`ApplicationParts`) · `calls` /fn and …/invoke · `streams` followed logs ·
-`health` liveness and readiness · `mount` Flask behind a2wsgi · `answers` small answers, JSON errors · `paths` the kinds of paths.
+`overviews` lists of open consoles · `console` requests of the console's scripts · `health` liveness and readiness · `mount` Flask behind
+a2wsgi · `answers` small answers, JSON errors · `paths` the kinds of paths.
 
 Decision: requests that may take long are handled here, short ones by Flask. Consequence: a slow caller never holds one of Flask's ten
 threads; the request body is read whole, within its limit, before Flask gets the request.

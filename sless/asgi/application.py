@@ -15,6 +15,7 @@ from sless.asgi.calls import Calls
 from sless.asgi.console import is_console_call, rest_scope_of
 from sless.asgi.contexts import FindContext, send_context
 from sless.asgi.mount import Mount
+from sless.asgi.overviews import Overviews, ReadOverview
 from sless.asgi.paths import FoundPath, PathKind, path_of
 from sless.asgi.sign_ins import FAILED, SignIns, is_refusal
 from sless.asgi.streams import OpenFollower, Streams
@@ -51,6 +52,8 @@ class ApplicationParts:
     afterwards: Callable[[], object] = lambda: None
     find_context: FindContext | None = None
     durations: Durations = field(default_factory=Durations)
+    read_overview: ReadOverview | None = None
+    """None: there is no list to follow."""
 
 
 class Application:
@@ -78,6 +81,8 @@ class Application:
         self._streams = Streams(
             verify=self._verify, follow_logs=parts.follow_logs, follow_build=parts.follow_build, stopping=self._stopping
         )
+        read = parts.read_overview
+        self._overviews = Overviews(verify=self._verify, read=read, stopping=self._stopping) if read else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -129,6 +134,8 @@ class Application:
                 return await self._calls(scope, receive, send, found)
             case PathKind.LOGS | PathKind.BUILD:
                 return await self._streams(scope, receive, send, found)
+            case PathKind.OVERVIEW if self._overviews is not None:
+                return await self._overviews(scope, receive, send, found)
             case PathKind.HEALTH:
                 return await health.alive(scope, send)
             case PathKind.CONTEXT if self._parts.find_context is not None:
@@ -174,6 +181,8 @@ class Application:
             await self.plane.stop()
             await asyncio.to_thread(self._parts.stop)
             self._streams.close()
+            if self._overviews is not None:
+                self._overviews.close()
             self._token_threads.shutdown(wait=False)
             self._ready_thread.shutdown(wait=False)
         except Exception as error:

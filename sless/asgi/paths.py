@@ -12,6 +12,7 @@ _V1 = re.compile(
     rb"/v1/namespaces/(?P<namespace>[^/]+)/(?P<kind>function|service|job)s/(?P<name>[^/]+)"
     rb"/(?:(?P<invoke>invoke)|(?P<logs>logs)|versions/(?P<version>[0-9]{1,9}))"
 )
+_OVERVIEW = re.compile(rb"/v1/namespaces/([^/]+)/overview")
 _FOLLOW = re.compile(rb"(?:^|&)follow=(?:1|true)(?:&|$)")
 
 
@@ -20,6 +21,7 @@ class PathKind(StrEnum):
     INVOKE = "invoke"
     LOGS = "logs"
     BUILD = "build"
+    OVERVIEW = "overview"
     HEALTH = "health"
     READY = "ready"
     CONTEXT = "context"
@@ -55,7 +57,7 @@ def path_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
         return FoundPath(PathKind.CONTEXT, name=raw_path[len(_CONTEXTS) :].decode("latin-1"))
     match = _V1.fullmatch(raw_path)
     if match is None:
-        return _FLASK
+        return _overview_of(method, raw_path, query)
     namespace, name, kind = match["namespace"].decode("latin-1"), match["name"].decode("latin-1"), Kind(match["kind"].decode())
     if match["invoke"]:
         if kind is Kind.JOB or method not in ("GET", "POST"):
@@ -66,6 +68,11 @@ def path_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
     if match["logs"]:
         return FoundPath(PathKind.LOGS, namespace, name, kind)
     return FoundPath(PathKind.BUILD, namespace, name, kind, int(match["version"]))
+
+
+def _overview_of(method: str, raw_path: bytes, query: bytes) -> FoundPath:
+    match = _OVERVIEW.fullmatch(raw_path) if method == "GET" and _FOLLOW.search(query) else None
+    return FoundPath(PathKind.OVERVIEW, match[1].decode("latin-1")) if match else _FLASK
 
 
 def call_of(raw_path: bytes) -> FoundPath:

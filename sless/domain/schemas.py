@@ -11,6 +11,7 @@ from sless.domain.answer_schemas import ANSWERS, JOB_STATUS, TRIGGER_STATUS, WOR
 from sless.domain.instance_bounds import FUNCTION_FIELDS, SERVICE_FIELDS
 from sless.domain.model import TriggerType
 from sless.domain.operator_schemas import OPERATOR_ANSWERS, OPERATOR_REQUESTS
+from sless.domain.overview_schema import OVERVIEW
 from sless.domain.runtimes import RUNTIMES
 
 NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
@@ -279,12 +280,11 @@ REQUESTS: dict[str, Schema] = {
         "required": ["code"],
     },
     "TenantLimits": _object(limits.SCHEMA, read_only=("namespace", "limits")),
-    "LoginForm": {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]},
     "Event": {"description": "the event: any JSON value"},
     **OPERATOR_REQUESTS,
 }
 
-COMPONENTS: dict[str, Schema] = REQUESTS | ANSWERS | OPERATOR_ANSWERS
+COMPONENTS: dict[str, Schema] = REQUESTS | ANSWERS | OPERATOR_ANSWERS | OVERVIEW
 
 _FAMILIES: tuple[dict[str, dict[str, Schema]], ...] = (
     {"function": FUNCTION, "service": SERVICE, "job": JOB},

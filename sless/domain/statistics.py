@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from sless.domain.model import Kind
+from sless.domain.model import CallStatus, Kind
 
 LATENCY_BOUNDS_MS: tuple[float, ...] = (
     0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000,
@@ -64,6 +64,15 @@ def with_uptime(days: Iterable[DayUsage], uptime: Mapping[str, float]) -> list[D
     empty = {day: DayUsage(day=day, invocations=0, errors=0, gb_seconds=0.0) for day in uptime}
     found = empty | {item.day: item for item in days}
     return [replace(found[day], instance_gb_seconds=uptime.get(day, 0.0)) for day in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCall:
+    """The newest call of a workload; `at` is when it started."""
+
+    status: CallStatus
+    http_status: int | None
+    at: datetime
 
 
 _SLOT_SECS = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, RowMapping, and_, delete, exists, func, or_, 
 
 from sless import clock
 from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine, TriggerType
-from sless.domain.statistics import CallStats, DayUsage
+from sless.domain.statistics import CallStats, DayUsage, LastCall
 from sless.errors import Detail, Invalid
 from sless.store.bulk import BulkInsert
 from sless.store.cleaning import Cleaner, Retention
@@ -188,6 +188,29 @@ class HistoryStore:
 
     def stats(self, workload_id: str, since: datetime, until: datetime) -> list[CallStats]:
         return self._stats.read(workload_id, since, until)
+
+    def minutes(self, workload_ids: Iterable[str], since: datetime) -> dict[str, list[tuple[datetime, int, int]]]:
+        return self._stats.minutes(workload_ids, since)
+
+    def newest_of(self, workload_ids: Iterable[str]) -> dict[str, LastCall]:
+        """The newest invocation of each workload that has one."""
+        columns, other = invocations.c, invocations.alias("other")
+        newest = (
+            select(other.c.id)
+            .where(other.c.workload_id == workloads.c.id)
+            .order_by(other.c.started_at.desc())
+            .limit(1)
+            .correlate(workloads)
+            .scalar_subquery()
+        )
+        shown = (columns.workload_id, columns.status, columns.http_status, columns.started_at)
+        found: dict[str, LastCall] = {}
+        with self._db.read() as conn:
+            for batch in in_batches(workload_ids):
+                query = select(*shown).select_from(workloads.join(invocations, columns.id == newest)).where(workloads.c.id.in_(batch))
+                for key, status, http_status, at in conn.execute(query):
+                    found[key] = LastCall(status=CallStatus(status), http_status=http_status, at=at)
+        return found
 
     def usage(self, namespace: str, since: datetime) -> list[DayUsage]:
         return self._stats.usage(namespace, since)

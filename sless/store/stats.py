@@ -11,6 +11,7 @@ from sless.domain.model import Kind
 from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats, DayUsage
 from sless.store import codec
 from sless.store.engine import Database
+from sless.store.queries import in_batches
 from sless.store.tables import call_stats
 
 _BUCKETS = len(LATENCY_BOUNDS_MS) + 1
@@ -49,6 +50,19 @@ class StatsStore:
         with self._db.read() as conn:
             found = _by_key(_stats_of(row) for row in conn.execute(query).mappings())
         return sorted(found.values(), key=lambda item: (item.minute, item.version))
+
+    def minutes(self, workload_ids: Iterable[str], since: datetime) -> dict[str, list[tuple[datetime, int, int]]]:
+        """(minute, calls, errors) by workload, in no order; workloads and minutes without calls are left out."""
+        columns = call_stats.c
+        found: dict[str, list[tuple[datetime, int, int]]] = {}
+        with self._db.read() as conn:
+            for batch in in_batches(workload_ids):
+                query = select(columns.workload_id, columns.minute, columns.calls, columns.errors).where(
+                    columns.workload_id.in_(batch), columns.minute >= since
+                )
+                for key, minute, calls, errors in conn.execute(query):
+                    found.setdefault(key, []).append((minute, calls, errors))
+        return found
 
     def usage(self, namespace: str, since: datetime) -> list[DayUsage]:
         """Per UTC day from the day of `since` on, oldest first; days without a call are left out."""

@@ -1,62 +1,119 @@
-"""All resources of a namespace in one list, for the command line and the console."""
+"""All resources of a namespace in one list, for the console, and for terminals as text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from sless import clock
 from sless.domain.model import Kind, Phase, Trigger, TriggerType, Workload
+from sless.domain.statistics import LastCall
+from sless.store import Store
 from sless.usecases.parts import UseCaseParts
 from sless.usecases.views import JobView, WorkloadView, view_jobs, view_workloads
+
+SLOTS = 12
+SLOT_SEC = 300
+"""The list shows calls and errors of the last hour, in slots of five minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewItem:
-    """`schedule` and `queue` join the values of its cron and event triggers."""
+    """`triggers` are those that refer to it; jobs have none."""
 
     kind: Kind
     name: str
+    display_name: str
     runtime: str | None
     phase: Phase
     active: int | None
+    ready_instances: int
     reachable: bool
-    schedule: str
-    queue: str
+    triggers: tuple[Trigger, ...]
     created_at: datetime
     built_at: datetime | None
     message: str
+    slots: tuple[tuple[int, int], ...] = ()
+    """(calls, errors), oldest first, SLOTS of them; empty without `activity`."""
+    last: LastCall | None = None
+    """The newest call; None also without `activity`."""
+
+    @property
+    def schedule(self) -> str:
+        return _joined(self.triggers, TriggerType.CRON, "{schedule} {timezone}")
+
+    @property
+    def queue(self) -> str:
+        return _joined(self.triggers, TriggerType.EVENT, "{queue}")
 
 
 class Overview:
     def __init__(self, parts: UseCaseParts) -> None:
         self._store = parts.store
 
-    def list(self, namespace: str) -> list[OverviewItem]:
-        """Functions and services by name, then jobs."""
+    def list(self, namespace: str, *, activity: bool = False) -> list[OverviewItem]:
+        """Functions and services by name, then jobs. `activity`: with the calls of the last hour and the newest call."""
         triggers = self._store.triggers.list_in(namespace)
         callables = self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])
         jobs = self._store.workloads.list_in(namespace, [Kind.JOB])
-        shown: list[tuple[WorkloadView | JobView, bool]] = [
-            (view, view.reachable) for view in view_workloads(self._store, callables, triggers)
-        ]
-        shown += [(view, False) for view in view_jobs(self._store, jobs)]
-        return [
-            OverviewItem(
-                kind=view.workload.kind,
-                name=view.workload.name,
-                runtime=view.workload.spec.runtime,
-                phase=view.phase.phase,
-                active=view.phase.active_version,
-                reachable=reachable,
-                schedule=_joined(view.workload, triggers, TriggerType.CRON, "{schedule} {timezone}"),
-                queue=_joined(view.workload, triggers, TriggerType.EVENT, "{queue}"),
-                created_at=view.workload.created_at,
-                built_at=view.phase.last_built_at,
-                message=view.phase.message,
-            )
-            for view, reachable in shown
-        ]
+        shown: list[WorkloadView | JobView] = [*view_workloads(self._store, callables, triggers), *view_jobs(self._store, jobs)]
+        by_target: dict[str, list[Trigger]] = {}
+        for trigger in triggers:
+            by_target.setdefault(trigger.function_ref, []).append(trigger)
+        reader = _Activity(self._store, [view.workload.id for view in shown] if activity else [])
+        return [_item_of(view, by_target, reader) for view in shown]
 
 
-def _joined(workload: Workload, triggers: list[Trigger], kind: TriggerType, form: str) -> str:
-    """One entry per trigger of the workload; jobs have none."""
-    mine = [item for item in triggers if item.function_ref == workload.name and item.type is kind and workload.kind is not Kind.JOB]
+class _Activity:
+    """What happened to the workloads in the last hour."""
+
+    def __init__(self, store: Store, ids: Sequence[str]) -> None:
+        now = int(clock.now().timestamp())
+        self._first = now // SLOT_SEC - SLOTS + 1
+        since = clock.now() - timedelta(seconds=now - self._first * SLOT_SEC)
+        self._known = set(ids)
+        self._minutes = store.history.minutes(ids, since) if ids else {}
+        self._newest = store.history.newest_of(ids) if ids else {}
+
+    def slots(self, workload_id: str) -> tuple[tuple[int, int], ...]:
+        if workload_id not in self._known:
+            return ()
+        counts = [[0, 0] for _ in range(SLOTS)]
+        for minute, calls, errors in self._minutes.get(workload_id, ()):
+            index = int(minute.timestamp()) // SLOT_SEC - self._first
+            if 0 <= index < SLOTS:
+                counts[index][0] += calls
+                counts[index][1] += errors
+        return tuple((calls, errors) for calls, errors in counts)
+
+    def last(self, workload_id: str) -> LastCall | None:
+        return self._newest.get(workload_id)
+
+
+def _item_of(view: WorkloadView | JobView, by_target: dict[str, list[Trigger]], activity: _Activity) -> OverviewItem:
+    workload, phase = view.workload, view.phase
+    return OverviewItem(
+        kind=workload.kind,
+        name=workload.name,
+        display_name=workload.spec.display_name,
+        runtime=workload.spec.runtime,
+        phase=phase.phase,
+        active=phase.active_version,
+        ready_instances=workload.observed.ready_instances,
+        reachable=isinstance(view, WorkloadView) and view.reachable,
+        triggers=_triggers_of(workload, by_target),
+        created_at=workload.created_at,
+        built_at=phase.last_built_at,
+        message=phase.message,
+        slots=activity.slots(workload.id),
+        last=activity.last(workload.id),
+    )
+
+
+def _triggers_of(workload: Workload, by_target: dict[str, list[Trigger]]) -> tuple[Trigger, ...]:
+    return () if workload.kind is Kind.JOB else tuple(by_target.get(workload.name, ()))
+
+
+def _joined(triggers: Sequence[Trigger], kind: TriggerType, form: str) -> str:
+    """One entry per trigger of this type."""
+    mine = [item for item in triggers if item.type is kind]
     return ", ".join(form.format_map(item.spec) + ("" if item.enabled else " (off)") for item in mine)

@@ -249,6 +249,28 @@ class TestStats:
             store.history.add_history([], stats, [])
         assert [item.calls for item in read_stats(store, "w899")] == [2]
 
+    def test_minutes_of_several_workloads(self, store):
+        old = make_call_stats(minute=MINUTE - timedelta(minutes=5), calls=9, errors=9)
+        store.history.add_history([], [make_call_stats(calls=3, errors=1), make_call_stats(workload_id="w2", calls=4, errors=0), old], [])
+        found = store.history.minutes(["w1", "w2", "w3"], MINUTE)
+        assert found == {"w1": [(MINUTE, 3, 1)], "w2": [(MINUTE, 4, 0)]}
+        assert store.history.minutes([], MINUTE) == {}
+
+    def test_the_newest_call_of_each_workload(self, store):
+        store.tenants.ensure(NAMESPACE, "alice")
+        one, two, three = (store.workloads.insert(NAMESPACE, Kind.FUNCTION, name, make_workload_spec()).id for name in ("a", "b", "c"))
+        calls = [
+            make_invocation(workload_id=one, started_at=AT, status=CallStatus.FAILED, http_status=500),
+            make_invocation(workload_id=one, started_at=AT - timedelta(seconds=1)),
+            make_invocation(workload_id=two, started_at=AT, status=CallStatus.QUEUED, http_status=None),
+        ]
+        store.history.add_history(calls, [], [])
+        found = store.history.newest_of([one, two, three])
+        assert {key: (call.status, call.http_status, call.at) for key, call in found.items()} == {
+            one: (CallStatus.FAILED, 500, AT),
+            two: (CallStatus.QUEUED, None, AT),
+        }
+
     def test_usage_by_utc_day(self, store):
         midnight = MINUTE.replace(hour=0, minute=0)
         stats = [

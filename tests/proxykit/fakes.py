@@ -118,6 +118,8 @@ class FakeBackend:
 
 
 class FakeCaller:
+    expires_at = float("inf")
+
     def check(self, namespace: str) -> None:
         if namespace != NAMESPACE:
             raise SlessError(Code.FORBIDDEN, f"this token does not open {namespace}")
