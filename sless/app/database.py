@@ -65,6 +65,16 @@ def migrate(settings: Settings) -> None:
         store.close()
 
 
+def find_only_sub(settings: Settings) -> str | None:
+    """The subject of the tenant, if the installation has exactly one. The database must have the current schema."""
+    store = open_encrypted(settings)
+    try:
+        subs = [tenant.sub for tenant in store.tenants.list(limit=3) if tenant.sub]
+    finally:
+        store.close()
+    return subs[0] if len(subs) == 1 else None
+
+
 def claim(settings: Settings, durations: Durations | None = None) -> None:
     """With a local backend, functions run on this machine out of this data folder, so only one server may use the database. Waits for the
     lease of a killed server to expire. Raises ConfigError when another server is alive."""

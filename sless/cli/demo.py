@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from sless import tokens
+from sless.cli.console_link import VALID_TEXT, open_link, sign_in_link
 from sless.cli.demo_server import DemoServer, choose_port, start_server
 from sless.cli.demo_tour import Example, curl_line, run_tour
 from sless.cli.server_commands import data_dir_option, load_settings
@@ -29,8 +30,9 @@ TOKEN_SEC = 24 * 3600.0
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=9090, show_default=True, help="Port to listen on; the next free one if it is in use."
 )
+@click.option("--open", "opens", is_flag=True, help="Open the console in a browser.")
 @data_dir_option
-def demo(exits: bool = False, port: int = 9090, data_dir: Path | None = None) -> int:
+def demo(exits: bool = False, port: int = 9090, opens: bool = False, data_dir: Path | None = None) -> int:
     """Start a local server, deploy and call the example functions, and run until Ctrl-C.
 
     The demo can reuse its data folder, and `sless serve` can serve it.
@@ -48,7 +50,9 @@ def demo(exits: bool = False, port: int = 9090, data_dir: Path | None = None) ->
         click.echo(f"Ready after {time.monotonic() - started_at:.1f} s: {server.url}")
         with connect(server.url, token) as client:
             shown = run_tour(client)
-            _print_what_to_try(client, token, shown)
+            link = _print_what_to_try(client, settings, token, shown)
+            if opens and link:
+                open_link(link)
         if exits:
             return 0
         click.echo("\nThe server is running. Press Ctrl-C to stop it and everything it started.")
@@ -107,10 +111,13 @@ def _issue_token(settings: Settings) -> str:
         raise ConfigError(f"SLESS_DATA_DIR: cannot use {settings.data_dir}: {error.strerror}") from error
 
 
-def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, str]]) -> None:
-    """Every line below `Try` can be pasted into a shell."""
+def _print_what_to_try(client: Client, settings: Settings, token: str, shown: list[tuple[Example, str]]) -> str:
+    """Every line below `Try` can be pasted into a shell. Returns the link to the console, "" if none can be made."""
     url = client.transport.url
-    click.echo(f"\nConsole    {url}/funcs")
+    link = sign_in_link(settings, url, DEMO_SUB) if settings.auth_mode == "local" else ""
+    click.echo(f"\nConsole    {link or url + '/funcs'}")
+    if link:
+        click.echo(f"           ({VALID_TEXT}; `{_program()} console --sub {DEMO_SUB}` prints another)")
     click.echo(f"API        {url}/docs")
     click.echo(f"Namespace  {client.namespace}")
     click.echo(f"Token      {token}")
@@ -124,6 +131,7 @@ def _print_what_to_try(client: Client, token: str, shown: list[tuple[Example, st
     click.echo(f"  export SLESS_URL={url} SLESS_TOKEN={token}")
     click.echo(f"  {_program()} list")
     click.echo(f"  {_program()} logs {shown[0][0].name} -f")
+    return link
 
 
 def _program() -> str:

@@ -12,7 +12,7 @@ from sless._version import __version__
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "Server": ("demo", "serve", "token", "config", "migrate", "backup", "restore", "gc", "rotate-keys", "version", "completion"),
+    "Server": ("demo", "serve", "console", "token", "config", "migrate", "backup", "restore", "gc", "rotate-keys", "version", "completion"),
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 HOMES: dict[str, str] = {
     "demo": "demo:demo",
     "serve": "server_commands:serve",
+    "console": "console:console",
     "token": "server_commands:token",
     "config": "server_commands:config",
     "migrate": "server_commands:migrate",

@@ -38,17 +38,19 @@ def load_settings(**options: Any) -> Settings:
 @click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
 @click.option("--external-url", help="Base URL for callers; default: SLESS_EXTERNAL_URL, http://HOST:PORT.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Log level; default: SLESS_LOG_LEVEL, info.")
+@click.option("--open", "opens", is_flag=True, help="Open the console in a browser.")
 @click.option("--lifeline-fd", type=int, hidden=True, help="Descriptor of a pipe; the server stops when it closes.")
-def serve(lifeline_fd: int | None, **options: Any) -> None:
-    """Run the server in the foreground until SIGTERM or Ctrl-C.
+def serve(lifeline_fd: int | None, opens: bool, **options: Any) -> None:
+    """Run the server in the foreground until SIGTERM or Ctrl-C. On this machine it prints a link that signs in to the console.
 
     \b
     Examples:
-      sless serve
+      sless serve --open
       sless serve --host 0.0.0.0 --port 8080 --data-dir /var/lib/sless
     """
     settings = load_settings(**options)
     from sless import app, log, server
+    from sless.cli.console_link import greet
     from sless.cli.data_folder import hold_data_folder
 
     log.configure(settings.log_level)
@@ -59,7 +61,8 @@ def serve(lifeline_fd: int | None, **options: Any) -> None:
         app.claim(settings)
         if lifeline_fd is not None:
             watch_lifeline(lifeline_fd)
-        server.serve(settings, app.build)
+        # The output of a demo's server is a log; the demo prints the link itself.
+        server.serve(settings, app.build, None if lifeline_fd is not None else lambda port: greet(settings, port, opens=opens))
 
 
 def watch_lifeline(descriptor: int) -> None:

@@ -41,6 +41,25 @@ def serve(settings: Settings, application_factory: Callable[[Settings], object],
             state.unlink(missing_ok=True)
 
 
+def find_running(data_dir: Path) -> str | None:
+    """The URL, for browsers on this machine, of the server that runs with this data folder; None if there is none, or it listens on an
+    address other than loopback only."""
+    try:
+        state = json.loads((data_dir / STATE_FILE).read_text())
+        os.kill(int(state["pid"]), 0)
+    except (OSError, ValueError, KeyError):
+        return None
+    return local_url_of(str(state["host"]), int(state["port"]))
+
+
+def local_url_of(host: str, port: int) -> str | None:
+    """None when the server does not listen on a loopback address."""
+    if host in ("", "0.0.0.0", "::", "localhost"):
+        return f"http://127.0.0.1:{port}"
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}" if host == "::1" or host.startswith("127.") else None
+
+
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises ConfigError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

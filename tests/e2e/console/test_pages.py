@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.conftest import RunningServer
+from tests.e2e.conftest import RunningServer, ok
 from tests.e2e.console.conftest import Console
 from tests.services.browser import shoot
 
@@ -33,6 +33,23 @@ def test_signing_in_and_out(server: RunningServer, browser: Browser) -> None:
     context.close()
 
 
+def test_a_link_signs_in_once(server: RunningServer, browser: Browser) -> None:
+    link = ok(server.sless("console", "--sub", "by-link")).strip()
+    assert link.startswith(f"{server.url}/funcs?code=")
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    page.goto(link)
+    expect(page.get_by_role("heading", name="Create your first function")).to_be_visible()
+    shoot(page, "empty-1280-en")
+    assert "code=" not in page.url
+    page.get_by_label("Account").click()
+    expect(page.get_by_text("by-link", exact=True).last).to_be_visible()
+    context.clear_cookies()
+    page.goto(link)
+    expect(page.get_by_role("alert")).to_contain_text("used already")
+    context.close()
+
+
 def test_the_list_leads_to_the_details(console: Console, page: Page) -> None:
     page.goto(console.base)
     shoot(page, "list-1440-en")
@@ -40,6 +57,39 @@ def test_the_list_leads_to_the_details(console: Console, page: Page) -> None:
     expect(page.get_by_role("heading", name="hello")).to_be_visible()
     expect(page.locator("main")).to_contain_text(f"/fn/{console.server.namespace}/hello")
     shoot(page, "function-1440-en")
+
+
+def test_the_list_stays_current(console: Console, page: Page) -> None:
+    page.goto(console.base)
+    row = page.locator('tr[data-key="function/hello"]')
+    expect(page.locator("#live")).to_have_text("Live")
+    drawn_by_server = row.inner_text()
+    console.rest("POST", "functions", json={"name": "added", "runtime": "nodejs20"})
+    expect(page.locator('tr[data-key="function/added"]')).to_contain_text("Pending")
+    assert [item.get_attribute("data-key") for item in page.locator("#list tbody tr").all()][:2] == ["function/added", "function/hello"]
+    # The script draws a row as the server does.
+    console.rest("PATCH", "triggers/hello", json={"enabled": False})
+    expect(row).to_contain_text("HTTP (off)")
+    console.rest("PATCH", "triggers/hello", json={"enabled": True})
+    expect(row).not_to_contain_text("(off)")
+    assert row.inner_text() == drawn_by_server
+    console.rest("DELETE", "functions/added")
+    expect(page.locator('tr[data-key="function/added"]')).to_have_count(0)
+
+
+def test_search_and_filters(console: Console, page: Page) -> None:
+    page.goto(console.base)
+    rows = page.locator("#list tbody tr")
+    page.keyboard.press("/")
+    page.keyboard.type("nothing like it")
+    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    page.get_by_role("button", name="Clear the filters").click()
+    expect(rows.first).to_be_visible()
+    page.get_by_role("button", name="Services").click()
+    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    assert page.url.endswith("?kind=service")
+    page.reload()
+    expect(page.get_by_text("Nothing matches.")).to_be_visible()
 
 
 def test_the_policy_stops_inline_scripts(console: Console) -> None:
