@@ -92,6 +92,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "jsonschema": ("sless.domain",),
     "jwt": ("sless.tokens",),
     "kubernetes": ("sless.kube",),
+    "markdown_it": ("sless.http",),
     "markupsafe": ("sless.http",),
     "pathspec": ("sless.client",),
     "prometheus_client": ("sless.metrics",),

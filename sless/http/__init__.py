@@ -3,7 +3,8 @@
 `operation` a row per path and method, which registers the view and generates its OpenAPI entry, so they cannot drift apart · `table` all
 rows · `resources` rows common to all resources · `namespaces`, `workloads`, `code`, `history`, `triggers`, `jobs` the views · `api_request`
 what a view gets · `body` parses requests · `serialize` writes answers · `paging` · `errors` one shape for all errors · `openapi` the
-document · `pages` small pages and metrics · `console` the console.
+document · `pages` small pages and metrics, `markdown` as HTML · `console` the console · `overview` its list over REST · `schedules`,
+`schedule_words` what a cron schedule means.
 
 Decision: rows without a view are served by `asgi` and never reach Flask; they are listed for the document only.
 """

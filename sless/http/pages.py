@@ -9,7 +9,8 @@ from sless import assets, metrics
 from sless._version import __version__
 from sless.errors import Code, SlessError
 from sless.http.api_request import ApiRequest
-from sless.http.operation import JSON, Operation, Parameter, Reply, View
+from sless.http.markdown import html_of
+from sless.http.operation import JSON, Operation, Parameter, Reply, View, shown
 
 TEXT, HTML = "text/plain", "text/html"
 CONTENT_POLICY = "default-src 'none'; " + "; ".join(
@@ -51,7 +52,8 @@ def docs(req: ApiRequest) -> Response:
 def handlers(req: ApiRequest) -> Response:
     """The guide in the package, so that it describes this version."""
     guide = (assets.examples_dir() / "README.md").read_text(encoding="utf-8")
-    return page("Writing a handler", "<pre>{{ guide }}</pre>", guide=guide.partition("\n")[2].strip())
+    body = html_of(guide.partition("\n")[2].strip())
+    return page("Writing a handler", "<article>{{ guide }}</article>", guide=body)
 
 
 def openapi(req: ApiRequest) -> Response:
@@ -104,4 +106,23 @@ OPERATIONS = (
     _row("GET", "/metrics", exposition, "Prometheus metrics", Reply(text="the metrics", content={TEXT: ""})),
     _listing("/funcs", _NS, _TOKEN),
     _listing("/funcs/{ns}"),
+    Operation(
+        id="funcsSource",
+        method="GET",
+        path="/funcs/{ns}/source/{name}",
+        view=None,
+        tag="server",
+        summary="The newest code of a function or service as text (an older address)",
+        replies={200: Reply(text="the files", content={TEXT: ""})},
+    ),
+    Operation(
+        id="funcsSwitchTrigger",
+        method="PATCH",
+        path="/funcs/{ns}/triggers/{name}",
+        view=None,
+        tag="server",
+        summary='Switches a trigger with {"enabled": true} or false (an older address)',
+        bodies={JSON: ("HttpTriggerMerge", "CronTriggerMerge", "EventTriggerMerge")},
+        replies={200: shown("Trigger", "the trigger")},
+    ),
 )

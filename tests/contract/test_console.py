@@ -139,6 +139,64 @@ def test_pages_escape_user_text(rest: Rest) -> None:
         assert "<script>alert" not in rest.get(path, headers=PAGE).text
 
 
+def test_every_page_renders_in_both_languages(rest: Rest) -> None:
+    rest.function(env_vars={"SECRET": "hidden"})
+    rest.function("web", "service")
+    rest.built()
+    rest.post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/5 * * * *"})
+    rest.post("triggers", {"name": "over-http", "type": "http", "function_ref": "hello", "auth": "key"})
+    rest.post("triggers", {"name": "in", "type": "event", "function_ref": "hello", "queue": "q", "amqp_url": "amqp://mq.example.org"})
+    rest.post("jobs", {"name": "job", "function_ref": "hello"})
+    shown = {
+        "": ["hello", "web", "job", "*/5 * * * *"],
+        "/functions/hello": [f"/fn/{rest.namespace}/hello", "python3.11", "over-http"],
+        "/functions/hello/triggers": ["tick", "over-http", "in"],
+        "/functions/hello/settings": ['value="128"', "SECRET"],
+        "/services/web": ["web"],
+        "/services/web/settings": ['name="replicas"'],
+        "/jobs/job": ["run-again"],
+        "/jobs/job/settings": ['name="timeout_sec"'],
+        "/triggers": ["tick", "over-http"],
+        "/triggers/tick": ["*/5 * * * *", "UTC"],
+        "/triggers/over-http": ["X-Sless-Key"],
+        "/triggers/in": ["••••"],
+        "/new-trigger?type=cron&function=hello": ['value="hello"'],
+        "/guide": ['<h2 id="event">', f"/funcs/{rest.namespace}/examples/lambda-python"],
+        "/examples": ["hello-python", "new?example=hello-python"],
+        "/examples/sse-node": ["async generator", "new?example=sse-node"],
+    }
+    for language in LANGUAGES:
+        for path, texts in shown.items():
+            answer = rest.get(f"/funcs/{rest.namespace}{path}", headers=PAGE | {"Accept-Language": language})
+            assert answer.status_code == 200, (path, answer.text)
+            assert f'<html lang="{language}"' in answer.text and "style=" not in answer.text and " onclick" not in answer.text
+            assert not [text for text in texts if text not in answer.text], path
+
+
+def test_the_older_address_switches_a_trigger(rest: Rest) -> None:
+    rest.function()
+    rest.post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/5 * * * *"})
+    path = f"/funcs/{rest.namespace}/triggers/tick"
+    assert rest.patch(path, {"enabled": False}).json["enabled"] is False
+    assert rest.get("triggers/tick").json["enabled"] is False
+    assert rest.patch(path, {"schedule": "* * * * *"}).status_code == 400
+    assert rest.patch(path, {"enabled": True}, sub="bob").status_code == 403
+    rest.get(f"/funcs?token={rest.token()}", sub=None, headers=PAGE)
+    assert rest.patch(path, {"enabled": True}, sub=None).json["code"] == "token_missing", "a cookie is not enough"
+
+
+def test_the_older_address_of_the_source(rest: Rest) -> None:
+    rest.function()
+    path = f"/funcs/{rest.namespace}/source/hello"
+    assert rest.get(path).status_code == 404
+    rest.upload(files={"handler.py": "def handle(event): ...\n", "logo.png": {"base64": "iVBORw0K/w=="}})
+    assert rest.get(path).text == "--- handler.py\ndef handle(event): ...\n\n--- logo.png\n(binary)\n"
+    assert rest.get(path, headers=PAGE).headers["Location"] == f"/funcs/{rest.namespace}/functions/hello/code"
+    assert rest.get(path, sub=None).json["code"] == "token_missing"
+    assert rest.get(path, sub="bob").status_code == 403
+    assert rest.get(f"/funcs/{rest.namespace}/source/nope").status_code == 404
+
+
 def test_unknown_pages_are_pages_too(rest: Rest) -> None:
     for path in ("functions/nope", "widgets/x", "functions/Bad%20Name", "functions/x/y/z"):
         answer = rest.get(f"/funcs/{rest.namespace}/{path}", headers=PAGE)
@@ -172,20 +230,26 @@ def test_the_languages_have_the_same_texts() -> None:
 
 
 def test_every_text_is_used(repository: Path) -> None:
-    """A text is named in a template, a module or a script; those with computed names share a group or a prefix."""
+    """A text is named in a template, a module or a script, in full or up to a _ with the rest computed."""
     folders = ("sless/http/console", "static/console")
-    sources = "".join(
-        path.read_text() for folder in folders for path in (repository / folder).rglob("*.*") if path.suffix in (".py", ".html", ".js")
-    )
-    computed = {"phases", "kinds", "errors", "frame", "statuses", "tabs"}
-    unused = [
-        f"{group}.{name}"
-        for group, texts in texts_of("en").groups.items()
-        if group not in computed
-        for name in texts
-        if f"{group}.{name}" not in sources and not re.search(rf"{group}\.{name.rpartition('_')[0]}_['\"$]", sources)
-    ]
-    assert not unused
+    files = [path for folder in folders for path in (repository / folder).rglob("*.*") if path.suffix in (".py", ".html", ".js")]
+    sources = "".join(path.read_text() for path in files)
+    computed = {"phases", "kinds", "statuses", "errors", "frame", "tabs"}
+
+    def is_used(group: str, name: str) -> bool:
+        starts = [name[: at + 1] for at, letter in enumerate(name) if letter == "_"]
+        return f"{group}.{name}" in sources or any(f"{group}.{start}{end}" in sources for start in starts for end in ("'", '"', "${"))
+
+    groups = {group: texts for group, texts in texts_of("en").groups.items() if group not in computed}
+    assert not [f"{group}.{name}" for group, texts in groups.items() for name in texts if not is_used(group, name)]
+
+
+def test_scripts_only_use_texts_that_their_page_sends(repository: Path) -> None:
+    folder = repository / "static/console/pages"
+    sent = {"ui", "kinds", "phases", "statuses", "triggers"}
+    for path in folder.glob("*.js"):
+        used = set(re.findall(r"\bt[n]?\([`'](\w+)\.", path.read_text()))
+        assert used <= sent | {path.stem}, path.name
 
 
 @pytest.mark.parametrize(("number", "form"), [(1, 0), (21, 0), (2, 1), (34, 1), (5, 2), (11, 2), (12, 2), (100, 2), (0, 2)])

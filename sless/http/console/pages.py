@@ -7,11 +7,12 @@ from typing import Any
 from flask import Flask, Response, g, request, send_from_directory
 
 from sless import assets
+from sless.actor import Actor, acting
 from sless.config import Settings
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.errors import NotFound, SlessError
-from sless.http.console import create, listing, signing, tabs, usage, workload
+from sless.http.console import create, guide, listing, older_addresses, signing, tabs, triggers, usage, workload
 from sless.http.console.request import Page, PageRequest, static_version, wanted_texts, wants_page
 from sless.http.errors import error_response
 from sless.usecases import Usecases
@@ -31,6 +32,9 @@ PAGES: tuple[Page, ...] = (
     *tabs.PAGES,
     *create.PAGES,
     *usage.PAGES,
+    *guide.PAGES,
+    *older_addresses.PAGES,
+    *triggers.PAGES,
     Page(rule="/funcs/<ns>/<path:rest>", view=unknown),
 )
 
@@ -60,7 +64,12 @@ def _view_of(page: Page, usecases: Usecases, settings: Settings) -> Callable[...
             if "ns" in args:
                 req = req.in_namespace(args["ns"])
             _check(args)
-            return page.view(req)
+            if page.method == "GET" or page.open:
+                return page.view(req)
+            if not req.caller.operator:
+                usecases.operators.check_writable(req.namespace, None, None)
+            with acting(Actor(sub=req.caller.sub, address=request.remote_addr or "", request_id=g.request_id)):
+                return page.view(req)
         except SlessError as error:
             return _failed(req, error)
 

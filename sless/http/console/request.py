@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ from sless.clock import rfc3339_of
 from sless.config import Settings
 from sless.http.console.session import Session, current_session
 from sless.http.console.texts import LANGUAGES, Texts, texts_of
+from sless.http.schedule_words import words_of
 from sless.tokens import Caller
 from sless.usecases import Usecases
 
@@ -80,6 +81,7 @@ class PageRequest:
             "t": self.texts.text,
             "tn": self.texts.count,
             "find_text": self.texts.find,
+            "words": lambda schedule: words_of(schedule, self.texts.language),
             "title": title,
             "module": module,
             "language": self.texts.language,
@@ -101,7 +103,9 @@ class PageRequest:
 
     def _data_of(self, module: str) -> dict[str, Any]:
         """The JSON block that scripts read."""
-        groups = {name: self.texts.groups[name] for name in ("ui", "phases", "statuses", module) if name in self.texts.groups}
+        groups = {
+            name: self.texts.groups[name] for name in ("ui", "kinds", "phases", "statuses", "triggers", module) if name in self.texts.groups
+        }
         return {
             "namespace": self.namespace,
             "key": self.session.key if self.session else "",
@@ -135,7 +139,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(iso=rfc3339_of, minute=minute_of, ms=milliseconds_of, bytes=bytes_of)
+    made.filters.update(iso=rfc3339_of, minute=minute_of, ms=milliseconds_of, bytes=bytes_of, percent=percent_of, ticks=ticks_of)
     return made
 
 
@@ -171,6 +175,22 @@ def theme_of() -> str:
 def minute_of(moment: datetime) -> str:
     """`2026-01-31 09:26 UTC`"""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def percent_of(share: float) -> str:
+    """Two significant digits: `0.5 %`, `33 %`, `100 %`."""
+    rounded = float(f"{share:.2g}")
+    return f"{rounded:g}\u00a0%"
+
+
+def ticks_of(slots: Sequence[Sequence[int]], index: int, height: int) -> str:
+    """The path of a bar chart: a line upwards from `height` for each slot, 8 wide. `index` 0: calls, 1: errors; both have one scale."""
+    most = max((slot[0] for slot in slots), default=0)
+    return "".join(
+        f"M{at * 8 + 4} {height}V{round(height - max(2, slot[index] * (height - 1) / most), 1):g}"
+        for at, slot in enumerate(slots)
+        if slot[index]
+    )
 
 
 def milliseconds_of(duration_ms: float | None) -> str:

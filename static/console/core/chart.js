@@ -1,19 +1,12 @@
-// Small SVG charts.
+// Small SVG charts. The macro `spark` of parts.html draws the same on the server.
 import { svg } from './dom.js';
 
-// Bars of calls with errors on top. slots: [[calls, errors], …].
-export function sparkline(slots, { width = 96, height = 24, label = '' } = {}) {
+// Bars of calls, with errors in front. slots: twelve pairs [calls, errors].
+export function sparkline(slots, label) {
   const most = Math.max(1, ...slots.map(([calls]) => calls));
-  const step = width / slots.length;
-  const bars = slots.flatMap(([calls, errors], index) => {
-    const tall = calls ? Math.max(2, (calls / most) * height) : 1;
-    const bad = calls ? (errors / calls) * tall : 0;
-    const x = (index * step).toFixed(1);
-    const wide = Math.max(1, step - 1.5).toFixed(1);
-    return [
-      svg('rect', { x, y: (height - tall).toFixed(1), width: wide, height: tall.toFixed(1), class: calls ? 'bar' : 'bar none' }),
-      bad ? svg('rect', { x, y: (height - Math.max(2, bad)).toFixed(1), width: wide, height: Math.max(2, bad).toFixed(1), class: 'bar bad' }) : null,
-    ];
-  });
-  return svg('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label }, ...bars);
+  const bars = (index) => slots.map((slot, at) => (slot[index] ? `M${at * 8 + 4} 23V${Math.round((23 - Math.max(2, (slot[index] * 22) / most)) * 10) / 10}` : '')).join('');
+  return svg('svg', { class: 'spark', viewBox: '0 0 96 24', width: 96, height: 24, role: 'img', 'aria-label': label },
+    svg('path', { class: 'axis', d: 'M0 23.5H96' }),
+    svg('path', { class: 'tick', d: bars(0) }),
+    svg('path', { class: 'tick bad', d: bars(1) }));
 }

@@ -25,6 +25,10 @@ function filled(element, attributes, children) {
 const ICONS = {
   copy: 'M7 7h9v9H7zM13 7V4H4v9h3',
   trash: 'M4 6h12M8 6V4h4v2M6 6l.7 10h6.6L14 6',
+  http: 'M8 12 5.5 14.5A2.5 2.5 0 0 1 2 11L5 8a2.5 2.5 0 0 1 3.5 0M12 8l2.5-2.5A2.5 2.5 0 0 1 18 9l-3 3a2.5 2.5 0 0 1-3.5 0',
+  cron: 'M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14M10 6v4l2.5 2',
+  event: 'M3 5h14v10H3zM3.5 6l6.5 5.5L16.5 6',
+  play: 'M7 5v10l8-5z',
   close: 'm5 5 10 10M15 5 5 15',
 };
 

@@ -38,14 +38,19 @@ function selectText(element) {
   selection.addRange(range);
 }
 
-// A short message that goes away by itself; `bad` ones stay until they are clicked.
-export function toast(text, { bad = false } = {}) {
+// A short message that goes away by itself; `bad` ones stay until they are clicked. `href` with `label` adds a link.
+export function toast(text, { bad = false, href = '', label = '' } = {}) {
   const note = document.createElement('div');
   note.className = bad ? 'toast bad' : 'toast';
   note.textContent = text;
+  if (href) {
+    const link = document.createElement('a');
+    Object.assign(link, { href, textContent: label });
+    note.append(' ', link);
+  }
   note.addEventListener('click', () => note.remove());
   document.getElementById('toasts').append(note);
-  if (!bad) setTimeout(() => note.remove(), 2500);
+  if (!bad) setTimeout(() => note.remove(), href ? 8000 : 2500);
 }
 
 showTimes();

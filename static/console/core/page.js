@@ -3,6 +3,9 @@
 const block = document.getElementById('page-data');
 export const page = block ? JSON.parse(block.textContent) : { namespace: '', key: '', language: 'en', texts: {}, data: {} };
 
+// How numbers and times are written: the reader's own variant of the language (en-GB), if the browser names one.
+export const locale = navigator.languages?.find((one) => one.split('-')[0] === page.language) ?? page.language;
+
 // The text of `group.name`, with {placeholders} filled in.
 export function t(key, values = {}) {
   const [group, name] = key.split('.');

@@ -1,4 +1,4 @@
-// The REST interface, with the session of the console. Paths are relative to the namespace: `functions/hello`.
+// The REST interface, with the session of the console. Paths are relative to the namespace (`functions/hello`) unless they start with a /.
 import { page, t } from './page.js';
 
 const KEY_HEADER = 'X-Sless-Console';
@@ -12,7 +12,7 @@ export class RestError extends Error {
 }
 
 export function restPath(path) {
-  return `/funcs/-/v1/namespaces/${page.namespace}/${path}`;
+  return path.startsWith('/') ? `/funcs/-${path}` : `/funcs/-/v1/namespaces/${page.namespace}/${path}`;
 }
 
 // The answer as it is, whatever its status. Throws RestError if there is none.
@@ -58,7 +58,7 @@ export async function follow(path, onEvent, { signal, onState = () => {} } = {})
       pause = 500;
       const ended = await readEvents(answer.body, (event) => {
         if (event.id) last = event.id;
-        onEvent(event);
+        take(onEvent, event);
         return event.event === 'end';
       });
       if (ended) return;
@@ -69,6 +69,15 @@ export async function follow(path, onEvent, { signal, onState = () => {} } = {})
     onState('broken');
     await new Promise((resolve) => setTimeout(resolve, pause));
     if (signal?.aborted) return;
+  }
+}
+
+// A mistake in a page's script is no reason to connect again: it goes to the browser's console.
+function take(onEvent, event) {
+  try {
+    onEvent(event);
+  } catch (error) {
+    reportError(error);
   }
 }
 

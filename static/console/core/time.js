@@ -1,9 +1,9 @@
 // Times for people, in their language and zone.
-import { page } from './page.js';
+import { locale } from './page.js';
 
-const relative = new Intl.RelativeTimeFormat(page.language, { numeric: 'auto', style: 'short' });
-const exact = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'short' });
-const exactSeconds = new Intl.DateTimeFormat(page.language, { dateStyle: 'medium', timeStyle: 'medium' });
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'short' });
+const exact = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
+const exactSeconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium' });
 const STEPS = [['second', 60], ['minute', 60], ['hour', 24], ['day', 30], ['month', 12], ['year', Infinity]];
 
 // "3 min. ago", "in 2 hr."

@@ -1,2 +1,35 @@
-// The overview of one function, service or job.
-import '../core/frame.js';
+// The overview of one function or service.
+import { toast } from '../core/frame.js';
+import '../core/trigger_table.js';
+import { t } from '../core/page.js';
+import { rest } from '../core/rest.js';
+import { ownPath, watch } from '../core/watch.js';
+
+const name = ownPath.split('/').pop();
+const message = document.getElementById('message');
+let version = document.getElementById('version').textContent;
+
+watch({
+  onChange: (item) => {
+    message.textContent = item.message;
+    message.hidden = !item.message;
+    message.className = `notice${item.phase === 'Failed' ? ' bad' : item.phase === 'Pending' ? ' warn' : ''}`;
+    document.getElementById('ready').textContent = item.ready_instances;
+    const now = item.active_version === null ? version : String(item.active_version);
+    if (now !== version) document.getElementById('version').textContent = now;
+    version = now;
+  },
+  onGone: () => location.assign(ownPath.split('/').slice(0, 3).join('/')),
+});
+
+document.getElementById('add-http')?.addEventListener('click', async (event) => {
+  event.target.disabled = true;
+  try {
+    await rest('POST', 'triggers', { json: { name, type: 'http', function_ref: name } });
+    location.reload();
+  } catch (error) {
+    event.target.disabled = false;
+    const taken = error.code === 'already_exists';
+    toast(taken ? t('workload_overview.name_taken') : error.message, { bad: true });
+  }
+});
