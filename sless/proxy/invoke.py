@@ -166,7 +166,9 @@ class Invocations:
         call.finish_answered()
 
     async def _accept(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
-        """Answers 202 once the call is durable."""
+        """Answers 202 once the call is durable. A workload that cannot be called now may be later; only a suspended one takes no calls."""
+        if live.route.blocked is not None and live.route.blocked[0] is Code.SUSPENDED:
+            live.check_served()
         options = self._parts.async_settings.options(incoming.request)
         if options.callback_url is not None:
             check_callback(live, incoming)
