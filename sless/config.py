@@ -52,6 +52,8 @@ class Settings:
     external_url: str = _setting("", "base URL for callers; default: http://HOST:PORT")
     functions_url: str = _setting("", "base URL of functions, on another host than the console; https://*.DOMAIN: a host per function")
     backend: str = _setting("auto", "where functions run", choices=("auto", "local", "kubernetes"))
+    local_sandbox: str = _setting("auto", "sandbox of functions and builds with BACKEND=local", choices=("auto", "bwrap", "none"))
+    local_sandbox_read: tuple[str, ...] = _setting((), "comma-separated folders that functions and builds may read in that sandbox")
     log_level: str = _setting("info", "log level of the server", choices=("debug", "info", "warning", "error"))
     auth_mode: str = _setting("", "how tokens are verified; default: local, or secret in a cluster",
                               choices=("", "local", "secret", "jwks", "public-key", "perimeter"))  # fmt: skip
@@ -118,7 +120,7 @@ class Settings:
     builder_cpu: str = _setting("2", "CPU limit of a builder pod")
     builder_pod: str = _setting("", "JSON object merged into the spec of builder pods (nodeSelector, tolerations, hostUsers …)")
     builder_egress_allow: tuple[str, ...] = _setting(
-        (), "comma-separated CIDR[:port] that builder pods may reach besides public addresses; empty: all but link-local"
+        (), "comma-separated CIDR[:port] that builder pods may reach besides public addresses, the registry and S3"
     )
     ingress_host: str = _setting("", "without EXTERNAL_URL and FUNCTIONS_URL, each function gets an Ingress at {name}-{ns}.INGRESS_HOST")
     ingress_class: str = _setting("", "ingressClassName of those Ingresses")

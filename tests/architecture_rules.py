@@ -68,7 +68,7 @@ ALLOWED_PARTS: Mapping[str, frozenset[str]] = {
     "client": frozenset(),
     # A composition root like `app`, for one folder.
     "dev": frozenset({"host", "backend", "builder", "proxy", "asgi", "server", "client"}),
-    "cli": frozenset({"client", "server", "app", "dev", "terraform"}),
+    "cli": frozenset({"client", "server", "app", "dev", "host", "terraform"}),
     "terraform": frozenset({"client"}),
 }
 

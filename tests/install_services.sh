@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install_services.sh VENV: what the tests run for real beside Python.
 #
-# The servers of PostgreSQL and RabbitMQ, an image registry, buildah, Chromium, promtool, and wrk and nginx for the bench: as root on Debian or
+# The servers of PostgreSQL and RabbitMQ, an image registry, buildah, bubblewrap, Chromium, promtool, and wrk and nginx for the bench: as root on Debian or
 # Ubuntu they are installed when missing, elsewhere the text says what to install, and the tests that need them are skipped (with CI=true they
 # fail).
 # Node.js 20: taken from PyPI into the virtual environment when the machine has none.
@@ -55,6 +55,7 @@ need() {
 
 has_postgres || need postgresql "on PostgreSQL need its server"
 [ -e "$debian_rabbitmq" ] || need rabbitmq-server "of event triggers need RabbitMQ"
+command -v bwrap >/dev/null || need bubblewrap "of the local sandbox need bubblewrap"
 for program in docker-registry buildah; do
     command -v "$program" >/dev/null || need "$program" "of image builds need $program"
 done

@@ -14,6 +14,7 @@ from sless.host.lines import Sink
 from sless.host.material import Material
 from sless.host.program import Commands
 from sless.host.rundir import RunDir
+from sless.host.sandbox import sandbox_of, warn_without_sandbox
 
 
 def make_local_backend(
@@ -24,7 +25,9 @@ def make_local_backend(
     durations = durations or Durations()
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
-    starter = Starter(material=material, run_dir=run_dir, commands=Commands(), sink=on_lines)
+    warn_without_sandbox(settings.local_sandbox)
+    sandbox = sandbox_of(settings.local_sandbox, settings.local_sandbox_read)
+    starter = Starter(material=material, run_dir=run_dir, commands=Commands(), sink=on_lines, sandbox=sandbox)
     runs = LocalRuns(
         starter, settings.data_dir / "runs", RunLimits(job=settings.max_result_bytes, stop_sec=durations.run_stop_sec), changed
     )

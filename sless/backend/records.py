@@ -1,6 +1,6 @@
 """`data_dir/runs/<id>/`: input and output of a run, so that its outcome survives this process.
 
-`spec.json` (without environment, so without secrets), `event.json`, `result.json` (written by the runtime), `log` (raw stdout lines),
+`spec.json` (without environment, so without secrets), `event.json`, `out/result.json` (written by the runtime), `log` (raw stdout lines),
 `end.json` (how it ended, written by the server).
 """
 
@@ -28,8 +28,13 @@ class RunRecord:
     path: Path
 
     @property
+    def out(self) -> Path:
+        """The only folder of the record that the run itself may write to."""
+        return self.path / "out"
+
+    @property
     def result(self) -> Path:
-        return self.path / "result.json"
+        return self.out / "result.json"
 
     @property
     def event(self) -> Path:
@@ -38,6 +43,7 @@ class RunRecord:
     def create(self, run: RunSpec, owner: str, source: str) -> datetime:
         """`source` tells the log lines of this attempt from those of others. Raises FileExistsError when the run is known."""
         self.path.mkdir(mode=0o700)
+        self.out.mkdir(mode=0o700)
         started_at = clock.now()
         revision = run.revision
         spec = {

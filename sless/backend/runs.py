@@ -23,6 +23,7 @@ from sless.host.memory import out_of_memory_words_of
 from sless.host.process import Child, Launch
 from sless.host.program import runtime_environment_of
 from sless.host.rundir import remove_tree
+from sless.host.sandbox import Access
 from sless.ids import new_id
 
 STOPPED = "the server stopped while this ran"
@@ -169,6 +170,10 @@ class LocalRuns:
             argv=argv, cwd=unpacked.code_dir, env=environment,
             on_lines=lambda stream, lines: self._take_lines(run, stream, lines),
             on_exit=lambda code: self._on_exit(run, code), owner=revision.namespace,
+            access=Access(
+                reads=(*self._starter.commands.reads_of(argv), *unpacked.reads(), run.record.event), writes=(home.root, run.record.out),
+                tmp=home.tmp,
+            ),
         )  # fmt: skip
         child = self._starter.processes.start(launch)
         self._starter.memory.add(child.pid, revision.memory_mb, lambda used_mb: self._on_over_memory(run, used_mb))

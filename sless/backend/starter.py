@@ -11,18 +11,19 @@ from sless.host.memory import MemoryWatch
 from sless.host.process import Launch, Processes
 from sless.host.program import Commands, RuntimeMissing, runtime_environment_of
 from sless.host.rundir import RunDir, remove_tree
+from sless.host.sandbox import Access, Sandbox
 from sless.ids import new_id
 
 
 class Starter:
     """What instances and runs need to start; `sink` receives their log lines."""
 
-    def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink) -> None:
+    def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink, sandbox: Sandbox | None = None) -> None:
         self.material = material
         self.run_dir = run_dir
         self.commands = commands
         self.sink = sink
-        self.processes = Processes(run_dir)
+        self.processes = Processes(run_dir, sandbox)
         self.memory = MemoryWatch()
 
     def make_instance(self, revision: Revision) -> Instance:
@@ -41,6 +42,7 @@ class Starter:
         argv = self.commands.command_of(revision.runtime, unpacked.program)
         home = self.run_dir.make_home(instance.id)
         environment = runtime_environment_of(revision, home, unpacked.code_dir, unpacked.deps_dir)
+        instance.socket.parent.mkdir(mode=0o700, exist_ok=True)
         child = self.processes.start(
             Launch(
                 argv=argv,
@@ -49,6 +51,9 @@ class Starter:
                 on_lines=instance.reader.take,
                 on_exit=lambda code: on_exit(instance, code),
                 owner=revision.namespace,
+                access=Access(
+                    reads=(*self.commands.reads_of(argv), *unpacked.reads()), writes=(home.root, instance.socket.parent), tmp=home.tmp
+                ),
             )
         )
         self.memory.add(child.pid, revision.memory_mb, lambda used_mb: on_over(instance, used_mb))
@@ -60,7 +65,7 @@ class Starter:
         """Removes what `launch` made."""
         if instance.child is not None:
             self.memory.remove(instance.child.pid)
-        instance.socket.unlink(missing_ok=True)
+        remove_tree(instance.socket.parent)
         remove_tree(self.run_dir.home_root(instance.id))
 
     def reason_of(self, error: Exception) -> str:

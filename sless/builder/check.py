@@ -13,6 +13,7 @@ from sless.host.memory import MemoryWatch, out_of_memory_words_of
 from sless.host.process import Child, Processes
 from sless.host.program import Commands, runtime_environment_of
 from sless.host.rundir import Home
+from sless.host.sandbox import Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,15 @@ class ImportCheck:
 
     def _command_of(self, spec: BuildSpec, unpacked: Unpacked, home: Home, watch: Callable[[Child], None]) -> Command:
         environment = runtime_environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
+        argv = self.commands.command_of(spec.runtime, unpacked.program)
+        # The only time that the code's own folder may be written to: Python then finds compiled modules at each start.
+        access = Access(reads=(*self.commands.reads_of(argv), *unpacked.reads()), writes=(home.root, unpacked.code_dir), tmp=home.tmp)
         return Command(
-            argv=self.commands.command_of(spec.runtime, unpacked.program),
+            argv=argv,
             cwd=unpacked.code_dir,
             env={**environment, "SLESS_MODE": "check"},
             limit_sec=self.limit_sec,
             limit_message=f"importing {spec.entrypoint} took more than {self.limit_sec:.0f} s",
             on_started=watch,
+            access=access,
         )

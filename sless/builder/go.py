@@ -23,6 +23,7 @@ from sless.domain.ports import BuildSpec
 from sless.host.material import PROGRAM, Material
 from sless.host.process import Processes
 from sless.host.rundir import Home
+from sless.host.sandbox import Access
 
 _LAST_LINES = 50
 _NO_FUNCTION = re.compile(rf"{MAIN_FOLDER}/main\.go:\d+:\d+: undefined: entry\.\w+")
@@ -75,6 +76,18 @@ class GoCompiler:
             work.shorten(folder, name)
         return compilation
 
+    def _access_of(self, compilation: Compilation) -> Access:
+        """Also for a user's build_env that makes the compiler start other programs."""
+        environment = compilation.environment
+        caches = [Path(environment[name]) for name in ("GOCACHE", "GOMODCACHE", "GOPATH")]
+        for folder in caches:
+            folder.mkdir(parents=True, exist_ok=True)
+        staged = compilation.code.parent
+        return Access(
+            reads=(compilation.toolchain.root, compilation.source.runtime_dir), writes=(staged, Path(environment["TMPDIR"]), *caches),
+            tmp=Path(environment["TMPDIR"]),
+        )  # fmt: skip
+
     def _compile(self, work: Work, compilation: Compilation) -> None:
         """Writes the program to `compilation.made`."""
         began = time.monotonic()
@@ -82,7 +95,10 @@ class GoCompiler:
         work.log(f"go build: compiling with {compilation.toolchain.version}{vendored}")
         if not any(Path(compilation.environment["GOCACHE"]).glob("??")):
             work.log("go build: the first build also compiles Go's standard library, which takes about half a minute")
-        command = Command(argv=compilation.argv, cwd=compilation.code, env=compilation.environment, on_started=lower_priority)
+        command = Command(
+            argv=compilation.argv, cwd=compilation.code, env=compilation.environment, on_started=lower_priority,
+            access=self._access_of(compilation),
+        )  # fmt: skip
         exit_code = work.run(self.processes, command)
         if exit_code:
             raise BuildFailed(failure_of(work.spec.entrypoint, work.tail(), compilation.prepared.functions, exit_code))

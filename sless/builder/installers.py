@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from sless import config
@@ -20,6 +21,16 @@ PASSED_ON = (
 """Variables of the server's environment that an installer gets: paths, indexes, proxies, certificates."""
 
 
+_FILES = frozenset(
+    {
+        "PIP_FIND_LINKS", "PIP_CONFIG_FILE", "PIP_CERT", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig", "NPM_CONFIG_CAFILE",
+        "npm_config_cafile", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    }
+)  # fmt: skip
+_OWN_FILES = (".config/pip/pip.conf", ".pip/pip.conf", ".npmrc", ".netrc")
+"""Of the server's user: which index to use, and its password."""
+
+
 def command_of(tool: Tool, site: Path, home: Home) -> tuple[str, ...]:
     """`site` is the folder for pip; npm installs next to package.json. Raises BuildFailed or RuntimeMissing when the tool is missing."""
     if tool is Tool.PIP:
@@ -35,6 +46,24 @@ def installer_environment_of(home: Home, build_env: dict[str, str]) -> dict[str,
         "npm_config_logs_max": "0", "TMPDIR": str(home.tmp),
     }  # fmt: skip
     return {"HOME": str(home.home), "LANG": "C.UTF-8", **config.passed_on(PASSED_ON), **build_env, **fixed}
+
+
+def own_caches_of(home: Home) -> dict[str, str]:
+    """In a sandbox the server user's caches are out of reach: what one tenant's build writes would be run by others'."""
+    return {"PIP_NO_CACHE_DIR": "1", "npm_config_cache": str(home.tmp / "npm")}
+
+
+def reads_of(tool: Tool, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """What the installer needs besides the system, for a sandbox: itself, Node, and files that the environment names."""
+    named = [
+        Path(value.removeprefix("file://")) for name, value in environment.items() if name in _FILES and value.startswith(("/", "file://"))
+    ]
+    own = Path(environment["HOME"])
+    named += [own / name for name in _OWN_FILES]
+    if tool is Tool.PIP:
+        return (_pip_folder(), *named)
+    # npm is a script among its modules.
+    return (Path(node_path()).resolve().parents[1], Path(_npm_path()).resolve().parents[1], *named)
 
 
 def _lone_pip(home: Home) -> Path:

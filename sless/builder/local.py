@@ -22,7 +22,7 @@ from sless.builder.dependencies import (
 from sless.builder.failures import install_message_of
 from sless.builder.go import GoCompiler
 from sless.builder.go_again import GoAgain
-from sless.builder.installers import command_of, installer_environment_of
+from sless.builder.installers import command_of, installer_environment_of, own_caches_of, reads_of
 from sless.builder.work import BuildCancelled, BuildFailed, Command, Work
 from sless.config import Settings
 from sless.domain.durations import Durations
@@ -35,6 +35,7 @@ from sless.host.memory import MemoryWatch
 from sless.host.process import Processes
 from sless.host.program import Commands, RuntimeMissing
 from sless.host.rundir import Home, RunDir, remove_tree
+from sless.host.sandbox import Access, sandbox_of
 from sless.ids import new_id
 
 _log = logging.getLogger(__name__)
@@ -46,9 +47,11 @@ def make_local_builder(
     """`runtimes` overrides the bundled folder of runtimes. `again`: one function is built repeatedly and should be fast."""
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
+    sandbox = sandbox_of(settings.local_sandbox, settings.local_sandbox_read)
     check = ImportCheck(
-        processes=Processes(run_dir), memory=MemoryWatch(), commands=Commands(runtimes), limit_sec=(durations or Durations()).import_sec
-    )
+        processes=Processes(run_dir, sandbox), memory=MemoryWatch(), commands=Commands(runtimes),
+        limit_sec=(durations or Durations()).import_sec,
+    )  # fmt: skip
     go = GoCompiler(
         material=material, processes=check.processes, folder=settings.data_dir / "go", runtimes=runtimes,
         again=GoAgain(check.processes, settings.data_dir / "go-again") if again else None,
@@ -201,7 +204,13 @@ class LocalBuilder:
         work.shorten(cwd, ".")
         work.shorten(home.root, "<build>")
         work.log(f"{installation.tool}: installing {installation.file}")
-        command = Command(argv=command_of(installation.tool, made, home), cwd=cwd, env=installer_environment_of(home, work.spec.build_env))
+        environment = installer_environment_of(home, work.spec.build_env)
+        if self._check.processes.sandboxed:
+            environment |= own_caches_of(home)
+        command = Command(
+            argv=command_of(installation.tool, made, home), cwd=cwd, env=environment,
+            access=Access(reads=(code_dir, *reads_of(installation.tool, environment)), writes=(home.root, home.home), tmp=home.tmp),
+        )  # fmt: skip
         code = work.run(self._check.processes, command)
         if code:
             tool, text = installation.tool.split()[0], decoded_of((code_dir / installation.file).read_bytes())

@@ -11,6 +11,7 @@ from pathlib import Path
 from sless.builder.failures import TAIL_LINES, masking_of, plain_of
 from sless.domain.ports import BuildSpec, BuildStatus
 from sless.host.process import Child, Launch, Processes
+from sless.host.sandbox import Access
 
 MAX_LOG_LINES = 10_000
 MAX_LOG_CHARS = 4 * 2**20
@@ -42,6 +43,7 @@ class Command:
     limit_message: str = ""
     on_started: Callable[[Child], None] = lambda child: None
     on_lines: Callable[[str, Sequence[bytes]], None] | None = None
+    access: Access | None = None
 
 
 class Work:
@@ -156,7 +158,10 @@ class Work:
             codes.append(code)
             ended.set()
 
-        launch = Launch(argv=command.argv, cwd=command.cwd, env=command.env, on_lines=command.on_lines or self._take, on_exit=on_exit)
+        launch = Launch(
+            argv=command.argv, cwd=command.cwd, env=command.env, on_lines=command.on_lines or self._take, on_exit=on_exit,
+            access=command.access,
+        )  # fmt: skip
         child = processes.start(launch)
         with self._lock:
             self._child = child

@@ -20,6 +20,7 @@ from sless.cli.server_commands import data_dir_option, load_settings
 from sless.client import Client, connect
 from sless.config import Settings
 from sless.errors import ConfigError
+from sless.host.sandbox import sandbox_text_of
 
 DEMO_SUB = "demo"
 TOKEN_SEC = 24 * 3600.0
@@ -95,7 +96,9 @@ def _running(settings: Settings, wanted_port: int) -> Iterator[DemoServer]:
     port = choose_port(wanted_port)
     if port != wanted_port:
         click.echo(f"Port {wanted_port} is in use, using {port}")
-    click.echo(f"Starting sless on http://127.0.0.1:{port}, data in {settings.data_dir}")
+    click.echo(
+        f"Starting sless on http://127.0.0.1:{port}, data in {settings.data_dir}, sandbox: {sandbox_text_of(settings.local_sandbox)}"
+    )
     server = start_server(settings, port)
     try:
         yield server

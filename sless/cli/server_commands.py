@@ -157,6 +157,13 @@ def config(data_dir: Path | None, output: str) -> None:
         }
         for (name, value, text), (_, default, _) in zip(settings_table.shown(settings), settings_table.shown(Settings()), strict=True)
     ]  # fmt: skip
+    from sless.host.sandbox import sandbox_text_of
+
+    if settings.backend == "local":
+        for row in rows:
+            if row["name"] == "SLESS_LOCAL_SANDBOX":
+                row["in_use"] = sandbox_text_of(settings.local_sandbox)
+                row["help"] += f"; in use: {row['in_use']}"
     if output == "json":
         print_json(rows)
     else:

@@ -50,7 +50,7 @@ class DevRequest:
 def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -> None:
     """Blocks until a signal; leaves nothing behind but the cache. Raises ConfigError."""
     with _workshop(request) as (data_dir, deps):
-        settings = Settings(data_dir=data_dir, port=listener.getsockname()[1], limit_calls_per_minute=MOST)
+        settings = Settings(data_dir=data_dir, local_sandbox="none", port=listener.getsockname()[1], limit_calls_per_minute=MOST)
         dev = _Dev(request, settings, Material(data_dir, code := FolderCode(), deps=deps))
         try:
             serve_here(dev.application(code, screen), listener)

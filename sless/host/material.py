@@ -45,6 +45,12 @@ class Unpacked:
     code_dir: Path
     deps_dir: Path | None
     program: Path | None = None
+    installed: Path | None = None
+    """The folder with what a build made, in any language."""
+
+    def reads(self) -> tuple[Path, ...]:
+        """What a child that runs this must be able to read."""
+        return (self.code_dir, *((self.installed,) if self.installed is not None else ()))
 
 
 class Material:
@@ -67,7 +73,7 @@ class Material:
         modules = deps / "node_modules" if deps is not None and language == "node" else None
         code_dir = self._ensure_folder(_folder_name_of(key), key.code_key, modules)
         program = deps / PROGRAM if deps is not None and language == "go" else None
-        return Unpacked(code_dir=code_dir, deps_dir=deps if language == "python" else None, program=program)
+        return Unpacked(code_dir=code_dir, deps_dir=deps if language == "python" else None, program=program, installed=deps)
 
     def deps_dir(self, artifact: str) -> Path:
         return self._deps / artifact

@@ -12,13 +12,15 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
+from sless.host.child import Child as Child
+from sless.host.child import Launch as Launch
 from sless.host.guard import start_guard
 from sless.host.output_rates import OutputRates
 from sless.host.rundir import RunDir
+from sless.host.sandbox import Sandbox
 
 _READ_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 128 * 1024
@@ -31,68 +33,12 @@ that reads for all, and the interpreter lock, are left to others."""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """What to start. `on_lines(stream, lines)` and `on_exit(returncode)` are called from the one thread and must return quickly.
-
-    `returncode` is negative for a signal. By the time of `on_exit` all lines have been delivered and the whole group is dead.
-    """
-
-    argv: tuple[str, ...]
-    cwd: Path
-    env: dict[str, str]
-    on_lines: Callable[[str, Sequence[bytes]], None]
-    on_exit: Callable[[int], None]
-    owner: str = ""
-    """Whose output it is (a namespace): all children of one owner share OUTPUT_BYTES_PER_SEC."""
-
-
-@dataclass(slots=True, eq=False)
-class Child:
-    pid: int
-    _popen: "subprocess.Popen[bytes]"
-    launch: Launch
-    streams: dict[int, str] = field(default_factory=dict)
-    """Open pipe descriptors → "stdout" or "stderr"."""
-    partial: dict[str, bytes] = field(default_factory=dict)
-    resting: set[int] = field(default_factory=set)
-    """Descriptors that are not read at the moment."""
-    pidfd: int = -1
-    reaped: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def signal_group(self, number: int) -> None:
-        """Signals every process of the group, unless it has ended."""
-        with self._lock, contextlib.suppress(ProcessLookupError):
-            if not self.reaped:
-                os.killpg(self.pid, number)
-
-    def find_exit(self) -> int | None:
-        """The return code if the leader has ended, even before it was reaped."""
-        with self._lock:
-            if self.reaped:
-                return self._popen.returncode
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-
-    def reap(self) -> int:
-        """Kills the rest of the group, then reaps the leader. The zombie keeps its pid, so no unrelated process can be hit."""
-        with self._lock:
-            if not self.reaped:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
-            code = self._popen.wait()
-            self.reaped = True
-        return code
-
-
 class Processes:
-    """Starts children and serves them until `close`."""
+    """Starts children, in a sandbox if there is one, and serves them until `close`."""
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDir, sandbox: Sandbox | None = None) -> None:
         self._run_dir = run_dir
+        self._sandbox = sandbox
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._guard: subprocess.Popen[bytes] | None = None
         self._guard_lock = threading.Lock()
@@ -118,7 +64,7 @@ class Processes:
         lifeline = os.open(f"/proc/self/fd/{self._lifeline_read}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             popen = subprocess.Popen(
-                launch.argv,
+                self._command_of(launch),
                 cwd=launch.cwd,
                 env={**launch.env, "SLESS_LIFELINE_FD": str(lifeline)},
                 stdin=subprocess.DEVNULL,
@@ -129,7 +75,7 @@ class Processes:
             )
         finally:
             os.close(lifeline)
-        child = Child(pid=popen.pid, _popen=popen, launch=launch)
+        child = Child(pid=popen.pid, _popen=popen, launch=launch, sandboxed=self._sandbox is not None)
         try:
             _take_pipes(popen, child.streams)
             child.pidfd = os.pidfd_open(popen.pid)
@@ -143,6 +89,17 @@ class Processes:
         self._arrived.append(child)
         self._wake()
         return child
+
+    @property
+    def sandboxed(self) -> bool:
+        return self._sandbox is not None
+
+    def _command_of(self, launch: Launch) -> tuple[str, ...]:
+        if self._sandbox is None:
+            return launch.argv
+        if launch.access is None:
+            raise ValueError(f"{launch.argv[0]} is started without saying what it may access")
+        return self._sandbox.command_of(launch.argv, launch.cwd, launch.access)
 
     def call_later(self, delay_sec: float, call: Callable[[], None]) -> None:
         """Calls it once, from the one thread. Cannot be cancelled: the callee checks whether it is still needed."""

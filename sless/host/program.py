@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sless import assets, config
@@ -43,6 +43,11 @@ class Commands:
                     raise RuntimeMissing(f"this version has not been compiled for {runtime}: upload it again")
                 return (str(program),)
         raise RuntimeMissing(f"runtime {runtime} is not available on this machine")
+
+    def reads_of(self, argv: Sequence[str]) -> tuple[Path, ...]:
+        """Folders of the runtime that this command needs; a compiled program has its runtime inside."""
+        folder = (self._folder or assets.runtimes_dir()).absolute()
+        return tuple(folder / name for name in RUNTIMES if any(text.startswith(f"{folder / name}{os.sep}") for text in argv))
 
     def _script(self, runtime: str, name: str) -> str:
         script = (self._folder or assets.runtimes_dir()).absolute() / runtime / name

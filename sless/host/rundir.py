@@ -19,7 +19,7 @@ from sless.ids import new_id
 
 MAX_SOCKET_PATH_BYTES = 100
 """sockaddr_un holds 107 bytes. Node silently truncates longer paths, so two sockets could become one."""
-_SOCKET_NAME_BYTES = len("/12345678/12345678.sock")
+_SOCKET_NAME_BYTES = len("/12345678/12345678.d/s")
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +48,8 @@ class RunDir:
             (self.path / part).mkdir(mode=0o700)
 
     def socket_path(self, name: str) -> Path:
-        return self.path / f"{name[:8]}.sock"
+        """In a folder of its own, so that a sandbox can show it and no other."""
+        return self.path / f"{name[:8]}.d" / "s"
 
     def make_home(self, name: str) -> Home:
         root = self.home_root(name)

@@ -177,7 +177,7 @@ class LocalHarness(BackendHarness):
         """`root`: the folder of another server, which then has to remove it."""
         super().__init__()
         self.root = root or Path(tempfile.mkdtemp(prefix="slb-", dir="/tmp"))
-        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000)
+        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", max_result_bytes=1000, local_sandbox="none")
         self.backend: LocalBackend = self.make()
 
     def make(self) -> LocalBackend:

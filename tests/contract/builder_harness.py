@@ -42,7 +42,7 @@ class LocalBuilderHarness:
         self.make()
 
     def make(self, **settings: Any) -> None:
-        self.settings = Settings(data_dir=self.root / "data", run_dir=self.root / "run", **settings)
+        self.settings = Settings(**{"data_dir": self.root / "data", "run_dir": self.root / "run", "local_sandbox": "none"} | settings)
         self.material = Material(self.settings.data_dir, self.code)
         self.builder = self.new_builder()
 

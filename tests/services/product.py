@@ -64,7 +64,12 @@ class Place:
     environ: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.environ = os.environ | {"SLESS_DATA_DIR": str(self.data_dir), "SLESS_RUN_DIR": str(self.run_dir), "PYTHONUNBUFFERED": "1"}
+        self.environ = os.environ | {
+            "SLESS_DATA_DIR": str(self.data_dir),
+            "SLESS_RUN_DIR": str(self.run_dir),
+            "PYTHONUNBUFFERED": "1",
+            "SLESS_LOCAL_SANDBOX": "none",
+        }
         # The rules take 0.3 s per upload; `tests/integration/test_code_checks.py` turns them on.
         self.environ.setdefault("SLESS_RULES_MODE", "off")
 

@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
         "limit_builds_per_hour": 16,
         "limit_builds_at_once": 21, "limit_runs_at_once": 22, "limit_instances": 23, "limit_memory_mb": 24, "limit_calls_per_minute": 25,
         "async_queued_per_function": 5, "async_queued_per_tenant": 6, "async_queued_bytes_per_tenant": 7, "functions_sandbox": False,
+        "local_sandbox": "none", "local_sandbox_read": ["/opt/models"],
         "history_days": 3,
                  "history_per_function": 2000000, "stats_days": 100, "audit_days": 50,
                  "versions_kept": 4, "build_timeout_sec": 600, "builds_at_once": 3,
