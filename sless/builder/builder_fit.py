@@ -3,7 +3,9 @@
 import json
 import re
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 from sless.builder.references import RegistryName, registry_of
 from sless.config import Settings
@@ -43,6 +45,10 @@ class BuilderFit:
     at_once: int = 2
     timeout_sec: int = 300
     egress_allow: tuple[Allowed, ...] = ()
+    addresses: tuple[Allowed, ...] = ()
+    """Private addresses that the settings name: of the registry or of S3."""
+    service_namespaces: tuple[str, ...] = ()
+    """Namespaces of Services that the settings name."""
     pod: Json = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
     placement: Placement = field(default_factory=Placement)
@@ -73,6 +79,8 @@ def builder_fit_of(settings: Settings, installation: str, durations: Durations |
         at_once=settings.builds_at_once,
         timeout_sec=settings.build_timeout_sec,
         egress_allow=_allowed_of(settings),
+        addresses=tuple(filter(None, map(_address_of, _hosts_of(settings)))),
+        service_namespaces=tuple(sorted(filter(None, map(_service_namespace_of, _hosts_of(settings))))),
         pod=_pod_of(settings.builder_pod),
         durations=durations or Durations(),
         placement=placement_of(settings),
@@ -97,6 +105,25 @@ def _allowed_of(settings: Settings) -> tuple[Allowed, ...]:
         return parse_allowed(settings.builder_egress_allow)
     except ValueError as error:
         raise ConfigError(f"SLESS_BUILDER_EGRESS_ALLOW: {error}") from error
+
+
+def _hosts_of(settings: Settings) -> set[str]:
+    """What builds connect to besides package indexes."""
+    given = (settings.registry_host, settings.s3_endpoint, settings.harbor_url)
+    return {urlsplit(text if "://" in text else f"//{text}").hostname or "" for text in given if text}
+
+
+def _address_of(host: str) -> Allowed | None:
+    try:
+        return Allowed(network=ip_network(host), port=None)
+    except ValueError:
+        return None
+
+
+def _service_namespace_of(host: str) -> str:
+    """Of `name.namespace.svc…`; else ""."""
+    labels = host.split(".")
+    return labels[1] if len(labels) >= 3 and labels[2] == "svc" else ""
 
 
 def _pod_of(text: str) -> Json:

@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from sless.builder.builder_fit import BuilderFit, times
-from sless.domain.addresses import BLOCKED_4, BLOCKED_6
-from sless.kube.names import ROLE_BUILD, labels_of
+from sless.domain.addresses import BLOCKED_4, BLOCKED_6, Allowed
+from sless.kube.names import ROLE_BUILD, SERVER_LABEL, labels_of
 from sless.kube.stamp import stamped
 
 Json = dict[str, Any]
@@ -19,7 +19,6 @@ Json = dict[str, Any]
 PUSH_SECRET = "sless-push"
 PULL_SECRET = "sless-base-images"
 NAME = "sless-builds"
-_LINK_LOCAL_4 = "169.254.0.0/16"
 _SPARE_PODS = 2
 """Beyond the number of concurrent builds: a retrying Job keeps its old pod for a moment."""
 
@@ -68,32 +67,40 @@ def _namespace_labels(fit: BuilderFit) -> dict[str, str]:
 
 
 def _isolation(fit: BuilderFit) -> Json:
-    """Denies all ingress. Egress: everything except link-local addresses (cloud metadata). With SLESS_BUILDER_EGRESS_ALLOW set: only public
-    addresses, DNS, sless itself and the addresses in that setting."""
-    # To any address, because a resolver on the node has a link-local one.
-    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-    if not fit.egress_allow:
-        everything: list[Json] = [
-            {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL_4]}},
-            {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
-        ]
-        # With some network plug-ins an address block does not match pods of the cluster.
-        return {**_CLOSED, "egress": [dns, {"to": [*everything, {"namespaceSelector": {}}]}]}
+    """Denies all ingress. Egress: public addresses, the cluster's DNS, sless itself, the registry and the store of contexts, and what
+    SLESS_BUILDER_EGRESS_ALLOW names. So neither the API server nor the cloud's metadata or other private addresses."""
     public = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(BLOCKED_4)}},
         {"ipBlock": {"cidr": "::/0", "except": list(BLOCKED_6)}},
     ]
-    server = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": fit.pod_namespace}}}
-    allowed = [
+    server = {
+        "namespaceSelector": {"matchLabels": {_NAME_LABEL: fit.pod_namespace}},
+        "podSelector": {"matchLabels": {SERVER_LABEL: "server"}},
+    }
+    services = [{"to": [{"namespaceSelector": {"matchLabels": {_NAME_LABEL: name}}}]} for name in fit.service_namespaces]
+    allowed = [_egress_of(item) for item in (*fit.addresses, *fit.egress_allow)]
+    return {**_CLOSED, "egress": [_DNS, {"to": public}, {"to": [server]}, *services, *allowed]}
+
+
+def _egress_of(item: Allowed) -> Json:
+    ports = {"ports": [{"port": item.port, "protocol": "TCP"}, {"port": item.port, "protocol": "UDP"}]} if item.port else {}
+    return {"to": [{"ipBlock": {"cidr": str(item.network)}}], **ports}
+
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_DNS: Json = {
+    "to": [
         {
-            "to": [{"ipBlock": {"cidr": str(item.network)}}],
-            **({"ports": [{"port": item.port, "protocol": "TCP"}]} if item.port else {}),
-        }
-        for item in fit.egress_allow
-    ]
-    return {**_CLOSED, "egress": [dns, {"to": public}, {"to": [server]}, *allowed]}
-
-
+            "namespaceSelector": {"matchLabels": {_NAME_LABEL: "kube-system"}},
+            "podSelector": {
+                "matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["coredns", "kube-dns", "node-local-dns"]}]
+            },
+        },
+        # The resolver that some clusters run on each node.
+        {"ipBlock": {"cidr": "169.254.20.10/32"}},
+    ],
+    "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}],
+}
 _CLOSED: Json = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": []}
 
 

@@ -52,7 +52,7 @@ class KubernetesBuilderHarness(LocalBuilderHarness):
         self.cluster.apply(push_secret(self.registry.host))
         self.cluster.add_image("image-builder", image_of(self.cluster._control, self.root / "images"))
         rights = chart_rights()
-        self.cluster.enforce("sless", rights.cluster, rights.local)
+        self.cluster.enforce("sless", rights.cluster, rights.local, rights.writable)
         self.contexts = FileUrls(self.settings.data_dir, "http://sless")
         self.kube = Kube.connect(self.settings)
         self.builder = self.new_builder()

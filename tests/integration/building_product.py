@@ -22,7 +22,7 @@ def building_product(
     with running_cluster() as cluster, new_place(folder) as place:
         cluster.create(push_secret(registry.host))
         cluster.add_image("image-builder", changed(image_of(cluster._control, folder / "images")))
-        cluster.enforce("sless", chart_rights().cluster, chart_rights().local)
+        cluster.enforce("sless", chart_rights().cluster, chart_rights().local, chart_rights().writable)
         environ = {
             "BACKEND": "kubernetes", "KUBECONFIG": str(cluster.kubeconfig), "POD_NAMESPACE": "default", "AUTH_MODE": "local",
             "REGISTRY_HOST": registry.host, "REGISTRY_INSECURE": "true", "REGISTRY_SECRET": "registry",

@@ -80,7 +80,7 @@ def installed() -> Iterator[Installed]:
         way = {"config": cluster.write_kubeconfig(USER).read_text()}
         cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubeconfig", "namespace": NAMESPACE}, "data": way})
         rights = rights_of_chart(NAMESPACE, values)
-        cluster.enforce(USER, rights.cluster, rights.local)
+        cluster.enforce(USER, rights.cluster, rights.local, rights.writable)
         config = helm_python.Config(kubeconfig_path=cluster.write_kubeconfig("admin"), namespace=NAMESPACE, storage_driver="memory")
         config.install(str(CHART), "sless", values, wait="watcher", timeout=90)
         yield Installed(cluster, config, values, values["internalUrl"])

@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, rights: Rights) -> Iterator[
     with running_cluster() as cluster, new_place(tmp_path_factory.mktemp("kubernetes")) as place:
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": POD_NAMESPACE}})
         cluster.create(PUSH_SECRET)
-        cluster.enforce(USER, rights.cluster, rights.local)
+        cluster.enforce(USER, rights.cluster, rights.local, rights.writable)
         product = Product(place, SOON, **environ_of(cluster))
         try:
             yield World(cluster, product.start())

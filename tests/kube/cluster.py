@@ -189,9 +189,12 @@ class KubeCluster:
         """`expire_continue`, `stall_namespaces`, `clear`."""
         self.control("set_faults", **flags)
 
-    def enforce(self, user: str, cluster: "list[Object] | None", local: "dict[str, list[Object]] | None" = None) -> None:
-        """Allows only what these RBAC rules of a ClusterRole, and of Roles by namespace, allow. Both None: everything."""
-        self.control("enforce", user=user, cluster=cluster, local=local)
+    def enforce(
+        self, user: str, cluster: "list[Object] | None", local: "dict[str, list[Object]] | None" = None, writable: "list[str] | None" = None
+    ) -> None:
+        """Allows only what these RBAC rules of a ClusterRole, and of Roles by namespace, allow. Both None: everything. `writable`: patterns
+        of the namespaces in which an admission policy allows changes."""
+        self.control("enforce", user=user, cluster=cluster, local=local, writable=writable)
 
     def options(self, **values: float) -> None:
         """`crash_backoff_sec`: the first pause between restarts."""

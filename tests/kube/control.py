@@ -113,7 +113,7 @@ class Control:
         if given.get("cluster") is None and given.get("local") is None:
             rules.pop(given["user"], None)
         else:
-            rules[given["user"]] = Rules(given.get("cluster") or [], given.get("local") or {})
+            rules[given["user"]] = Rules(given.get("cluster") or [], given.get("local") or {}, given.get("writable") or [])
 
     def do_options(self, given: Object) -> Any:
         for name, value in given.items():

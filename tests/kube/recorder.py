@@ -2,11 +2,13 @@
 
 import collections
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from tests.kube.errors import Refused
 
 KEPT = 20_000
+_READS = frozenset({"get", "list", "watch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +58,16 @@ class Recorder:
 
 @dataclass(slots=True)
 class Rules:
-    """RBAC rules of one user: `cluster` of ClusterRoles bound everywhere, `local` of Roles by namespace."""
+    """RBAC rules of one user: `cluster` of ClusterRoles bound everywhere, `local` of Roles by namespace. `writable`: see `Rights`."""
 
     cluster: list[dict[str, Any]]
     local: dict[str, list[dict[str, Any]]]
+    writable: list[str] = field(default_factory=list)
 
     def allow(self, request: Request) -> bool:
+        place = request.name if request.resource == "namespaces" else request.namespace
+        if self.writable and request.verb not in _READS and not any(fnmatchcase(place, pattern) for pattern in self.writable):
+            return False
         return any(_allows(rule, request) for rule in [*self.cluster, *self.local.get(request.namespace, [])])
 
 

@@ -64,7 +64,7 @@ def test_the_default_is_one_pod_with_sqlite_on_a_volume(rendered):
     objects = rendered["default"]
     assert kinds_of(objects) == [
         "ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "PersistentVolumeClaim", "Pod", "Role", "RoleBinding", "Secret",
-        "Secret", "Service", "ServiceAccount",
+        "Secret", "Service", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
     ]  # fmt: skip
     deployment = one(objects, "Deployment")["spec"]
     assert deployment["replicas"] == 1

@@ -156,14 +156,36 @@ def test_quota_covers_concurrent_builds():
     assert times("500m", 3) == "1500m"
 
 
-def test_ingress_and_cloud_metadata_are_blocked():
-    policy = next(item for item in namespace_manifests(fit()) if item["kind"] == "NetworkPolicy")["spec"]
-    assert policy["ingress"] == [] and "169.254.0.0/16" in policy["egress"][1]["to"][0]["ipBlock"]["except"]
-    dns = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-    assert policy["egress"][0] == dns, "also at 169.254.20.10, where nodes have a resolver of their own"
-    closed = next(item for item in namespace_manifests(fit(builder_egress_allow=("10.1.0.0/16:5000",))) if item["kind"] == "NetworkPolicy")
-    assert {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 5000, "protocol": "TCP"}]} in closed["spec"]["egress"]
-    assert [tuple(to["ipBlock"]["except"]) for to in closed["spec"]["egress"][1]["to"]] == [BLOCKED_4, BLOCKED_6]
+def egress_of(**settings: Any) -> list[dict[str, Any]]:
+    policy = next(item for item in namespace_manifests(fit(**settings)) if item["kind"] == "NetworkPolicy")["spec"]
+    assert (policy["ingress"], policy["podSelector"], policy["policyTypes"]) == ([], {}, ["Ingress", "Egress"])
+    return list(policy["egress"])
+
+
+def test_builder_pods_reach_public_addresses_dns_and_sless_only():
+    dns, public, server = egress_of(registry_host="harbor.example.net")
+    assert dns["ports"] == [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+    assert dns["to"][0]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+    assert [to.get("ipBlock") for to in dns["to"]] == [None, {"cidr": "169.254.20.10/32"}], "the resolver of a node"
+    assert [tuple(to["ipBlock"]["except"]) for to in public["to"]] == [BLOCKED_4, BLOCKED_6]
+    assert server["to"] == [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "sless"}},
+            "podSelector": {"matchLabels": {"sless.dev/component": "server"}},
+        }
+    ]
+
+
+def test_builder_pods_reach_what_the_settings_name():
+    more = egress_of(
+        registry_host="10.1.2.3:5000", s3_endpoint="http://minio.storage.svc.cluster.local:9000", builder_egress_allow=("10.7.0.0/16:443",)
+    )[3:]
+    ports = [{"port": 443, "protocol": "TCP"}, {"port": 443, "protocol": "UDP"}]
+    assert more == [
+        {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "storage"}}}]},
+        {"to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}]},
+        {"to": [{"ipBlock": {"cidr": "10.7.0.0/16"}}], "ports": ports},
+    ]
 
 
 @pytest.mark.parametrize(

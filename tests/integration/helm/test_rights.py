@@ -1,0 +1,86 @@
+"""Everything the server's account may do in a cluster: the rules of the chart, and the policy that limits where it may change anything."""
+
+import pytest
+
+from tests.integration.helm.chart import NAMESPACE
+from tests.kube.chart_rights import rights_of_chart
+from tests.kube.recorder import Request, Rules
+
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+EVERYWHERE = {
+    "": {
+        "namespaces",
+        "services",
+        "secrets",
+        "serviceaccounts",
+        "resourcequotas",
+        "limitranges",
+        "configmaps",
+        "pods",
+        "pods/log",
+        "events",
+    },
+    "apps": {"deployments"},
+    "batch": {"jobs"},
+    "networking.k8s.io": {"networkpolicies", "ingresses"},
+}
+OWN = {"": {"secrets"}, "networking.k8s.io": {"ingresses"}}
+
+
+@pytest.fixture(scope="module")
+def rights():
+    return rights_of_chart(NAMESPACE, {})
+
+
+@pytest.fixture(scope="module")
+def rules(rights):
+    return Rules(rights.cluster, rights.local, rights.writable)
+
+
+def resources_of(rules_of_role):
+    found: dict[str, set[str]] = {}
+    for rule in rules_of_role:
+        for group in rule["apiGroups"]:
+            found.setdefault(group, set()).update(rule["resources"])
+    return found
+
+
+def request(verb: str, resource: str, namespace: str, group: str = "", name: str = "x") -> Request:
+    resource, _, part = resource.partition("/")
+    return Request(
+        verb=verb, group=group, resource=resource, subresource=part, namespace=namespace, name=name, user="u", manager="", path="", query=""
+    )
+
+
+def test_the_account_has_rights_on_these_resources_only(rights):
+    """A new line here is a decision: no roles, no exec, no nodes, no volumes, no wildcards."""
+    assert resources_of(rights.cluster) == EVERYWHERE
+    assert list(rights.local) == [NAMESPACE] and resources_of(rights.local[NAMESPACE]) == OWN
+    assert not {verb for verb, _, _ in rights.all()} & {"*", "impersonate", "bind", "escalate", "deletecollection"}
+
+
+def test_secrets_are_read_by_name_in_its_own_namespace_only(rules):
+    assert rules.allow(request("get", "secrets", NAMESPACE))
+    assert not rules.allow(request("get", "secrets", "kube-system"))
+    assert not rules.allow(request("get", "secrets", "sless-fn-0123456789abcdef"))
+
+
+@pytest.mark.parametrize("place", ["kube-system", "default", "cloud2", "sless", "xsless-fn-1", f"{NAMESPACE}-builds2"])
+def test_nothing_is_changed_in_other_namespaces(rights, rules, place):
+    allowed = [
+        (verb, resource)
+        for verb, group, resource in rights.all()
+        if verb in WRITES and rules.allow(request(verb, resource, "" if resource == "namespaces" else place, group, place))
+    ]
+    assert allowed == []
+
+
+@pytest.mark.parametrize("place", ["sless-fn-0123456789abcdef", f"{NAMESPACE}-builds"])
+def test_tenants_and_builds_are_managed(rules, place):
+    assert rules.allow(request("create", "secrets", place)) and rules.allow(request("delete", "jobs", place, "batch"))
+    assert rules.allow(request("delete", "namespaces", "", name=place))
+
+
+def test_the_policy_can_be_left_out_and_follows_the_values():
+    assert rights_of_chart(NAMESPACE, {"rbac": {"admissionPolicy": False}}).writable == []
+    assert rights_of_chart("faas", {"builder": {"namespace": "b"}}).writable == ["sless-fn-*", "faas", "b"]
