@@ -1,5 +1,8 @@
 # The control plane in a container: `make pyz && docker build -t sless/sless .`
 # Functions run in images of their own (backend kubernetes); this one needs Python only.
+# Name the base by its digest where images must not change by themselves, here and for runtimes/*/Dockerfile:
+#   docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}'
+#   docker build --build-arg BASE=python:3.11-slim@sha256:… -t sless/sless .
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 

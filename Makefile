@@ -140,6 +140,11 @@ soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 ca
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
 		tests/integration/test_replicas.py tests/integration/test_kube_away.py tests/integration/test_package.py tests/integration/test_bounds.py tests/integration/test_bench.py \
 		tests/unit/code/test_intake.py::test_far_too_many_entries tests/integration/test_bad_input_code.py tests/contract/test_rest_*.py tests/contract/test_builder_go_again.py tests/conformance/test_runtime.py tests/e2e/test_demo.py tests/terraform/test_existing_configurations.py
+	FUZZ_SECONDS=600 $(PYTEST) --timeout 1200 tests/integration/test_fuzz.py
+
+.PHONY: audit
+audit: $(VENV)/.dev-stamp ## known vulnerabilities of the locked packages, by pip-audit; needs PyPI
+	$(BIN)/uv tool run pip-audit --disable-pip --requirement requirements.txt
 
 .PHONY: marathon
 MINUTES ?= 2

@@ -32,6 +32,7 @@ NAMESPACE = namespace_of(SUB)
 ROOT = Path(__file__).resolve().parents[2]
 START_SEC = 60
 NAMES = {"functions": "hello", "services": "web", "triggers": "tick", "jobs": "job", "fn": "hello"}
+REQUEST_ID = "schemathesis-1"
 CODE = {"files": {"handler.py": "def handle(event):\n    return event\n"}}
 # Requests per operation and kind of data; `make soak` runs more.
 EXAMPLES = 40 if "TEST_SOAK_MESSAGES" in os.environ else 8
@@ -104,6 +105,10 @@ def _fill(running: Running) -> None:
         post(f"{kind}/{NAMES[kind]}/upload", CODE)
     post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "0 0 1 1 *"})
     post("triggers", {"name": "open", "type": "http", "function_ref": "hello"})
+    for kind in ("functions", "services"):
+        # Answers or fails, depending on whether it is built already: a record is kept either way.
+        headers = running.headers | {"X-Request-Id": REQUEST_ID}
+        requests.post(f"{base}/{kind}/{NAMES[kind]}/invoke", json={}, headers=headers, timeout=60)
 
 
 def prepared_document() -> dict[str, Any]:
@@ -119,6 +124,10 @@ def prepared_document() -> dict[str, Any]:
                 if parameter["name"] == "name" and parameter["in"] == "path":
                     known = [name for part, name in NAMES.items() if f"/{part}/" in path]
                     parameter["schema"] = {"type": "string", "enum": [*known, "missing"]}
+                if parameter["name"] == "id" and "invocations" in path:
+                    parameter["schema"] = {"type": "string", "enum": [REQUEST_ID, "missing"]}
+                if parameter["name"] == "n":
+                    parameter["schema"] = {"type": "integer", "enum": [1, 99]}
     # Deleting the namespace would break all later requests.
     del prepared["paths"]["/v1/namespaces/{ns}"]
     return prepared
