@@ -2,7 +2,6 @@
 import { el, milliseconds, svg } from './dom.js';
 import { page, t } from './page.js';
 
-const WIDTH = 900;
 const HEIGHT = 180;
 const LEFT = 52;
 const BOTTOM = 22;
@@ -12,7 +11,7 @@ const clockOf = (slotSec) => new Intl.DateTimeFormat(page.language, slotSec >= 3
 
 export function drawCalls(parent, slots, slotSec) {
   const most = niceMost(Math.max(...slots.map((slot) => slot.calls), 1));
-  const { chart, x, y, width } = frame(slots, slotSec, most, (value) => String(value));
+  const { chart, x, y, width } = frame(parent, slots, slotSec, most, (value) => String(value));
   slots.forEach((slot, index) => {
     if (!slot.calls) return;
     const left = x(index) - width / 2 + 1;
@@ -25,7 +24,7 @@ export function drawCalls(parent, slots, slotSec) {
 
 export function drawDurations(parent, slots, slotSec) {
   const most = niceMost(Math.max(...slots.map((slot) => slot.p99_ms ?? 0), 1));
-  const { chart, x, y, width } = frame(slots, slotSec, most, milliseconds);
+  const { chart, x, y, width } = frame(parent, slots, slotSec, most, milliseconds);
   for (const name of ['p50', 'p95', 'p99']) {
     let path = '';
     let pen = 'M';
@@ -45,17 +44,19 @@ export function drawDurations(parent, slots, slotSec) {
   parent.append(el('p', { class: 'legend small' }, ...['p50', 'p95', 'p99'].map((name) => el('span', { class: `key key-${name}` }, name))));
 }
 
-function frame(slots, slotSec, most, label) {
-  const width = (WIDTH - LEFT) / slots.length;
+// As wide as its place, so that the texts keep their size on a phone.
+function frame(parent, slots, slotSec, most, label) {
+  const full = Math.max(parent.clientWidth, 240);
+  const width = (full - LEFT) / slots.length;
   const x = (index) => LEFT + width * (index + 0.5);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
-  const chart = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-hidden': 'true', preserveAspectRatio: 'none' });
+  const chart = svg('svg', { viewBox: `0 0 ${full} ${HEIGHT}`, role: 'img', 'aria-hidden': 'true' });
   for (const share of [0, 0.5, 1]) {
     const at = y(most * share);
-    chart.append(svg('line', { class: 'grid', x1: LEFT, x2: WIDTH, y1: at, y2: at }), svg('text', { class: 'axis', x: LEFT - 8, y: at + 4, 'text-anchor': 'end' }, label(most * share)));
+    chart.append(svg('line', { class: 'grid', x1: LEFT, x2: full, y1: at, y2: at }), svg('text', { class: 'axis', x: LEFT - 8, y: at + 4, 'text-anchor': 'end' }, label(most * share)));
   }
   const clock = clockOf(slotSec);
-  const step = Math.max(1, Math.ceil(slots.length / 6));
+  const step = Math.max(1, Math.ceil((slots.length * 120) / full));
   slots.forEach((slot, index) => {
     if (index % step === Math.floor(step / 2)) chart.append(svg('text', { class: 'axis', x: x(index), y: HEIGHT - 5, 'text-anchor': 'middle' }, clock.format(new Date(slot.time))));
   });

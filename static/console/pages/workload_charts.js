@@ -14,7 +14,10 @@ function figure(name, value) {
   return el('div', {}, el('dt', {}, name), el('dd', { class: 'number' }, value));
 }
 
+let shown = null;
+
 function show(series) {
+  shown = series;
   document.getElementById('figures').replaceChildren(
     figure(t('workload_charts.n_calls'), number.format(series.calls)),
     figure(t('workload_charts.n_errors'), number.format(series.errors)),
@@ -25,6 +28,8 @@ function show(series) {
   drawDurations(document.getElementById('chart-durations'), series.slots, series.slot_sec);
   document.getElementById('state').textContent = series.calls ? '' : t('workload_charts.none');
 }
+
+addEventListener('resize', () => shown && show(shown));
 
 async function refresh() {
   try {
