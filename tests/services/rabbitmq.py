@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.services import start_following, unavailable
 
-START_TIMEOUT_SEC = 60
+START_TIMEOUT_SEC = 120
 STOP_TIMEOUT_SEC = 30
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 PASSWORD = "opensesame"
