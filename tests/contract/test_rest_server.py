@@ -30,7 +30,10 @@ def forged(rest: Rest, **claims: Any) -> dict[str, str]:
 
 
 def test_who_am_i(rest: Rest) -> None:
-    assert rest.get("/v1/whoami").json == {"sub": "alice", "namespace": rest.namespace, "operator": False, "auth_mode": "local"}
+    assert rest.get("/v1/whoami").json == {
+        "sub": "alice", "namespace": rest.namespace, "operator": False, "auth_mode": "local",
+        "function_url": "http://127.0.0.1:9090/fn/{namespace}/{name}",
+    }  # fmt: skip
     assert rest.get("/v1/whoami", sub=OPERATOR).json["operator"] is True
 
 
