@@ -12,7 +12,21 @@ from sless._version import __version__
 INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "Server": ("demo", "serve", "console", "token", "config", "migrate", "backup", "restore", "gc", "rotate-keys", "version", "completion"),
+    "Server": (
+        "demo",
+        "serve",
+        "console",
+        "token",
+        "config",
+        "migrate",
+        "backup",
+        "restore",
+        "gc",
+        "import-operator",
+        "rotate-keys",
+        "version",
+        "completion",
+    ),
     "Write": ("init", "dev"),
     "Deploy and call": ("deploy", "set", "invoke", "logs", "invocations", "list", "describe", "delete"),
     "Versions": ("versions", "rollback", "rebuild", "source"),
@@ -61,6 +75,7 @@ HOMES: dict[str, str] = {
     "rebuild": "rebuilding:rebuild",
     "source": "versions:source",
     "operator": "operating:operator",
+    "import-operator": "importing:import_operator",
     "gc": "collecting:gc",
     "notify": "notifying:notify",
     "audit": "auditing:audit",

@@ -72,6 +72,11 @@ class Client:
     def set_notify_url(self, url: str | None) -> Json:
         return self.transport.json("PUT", f"{self.path}/notifications", json={"notify_url": url})
 
+    def import_run(self, job: str, run_id: int, result: str | None) -> Json:
+        """Notes a run of a job that was made elsewhere; for operators."""
+        path = f"/v1/operator/tenants/{self.namespace}/jobs/{quote(job, safe='')}/imported-run"
+        return self.transport.json("POST", path, json={"run_id": run_id, "result": result})
+
     def within(self, namespace: str) -> "Client":
         """The same caller in another namespace; closing one closes both."""
         return Client(self.transport, namespace)

@@ -118,6 +118,16 @@ class S3ContextStore:
         return f"{self._prefix}{build_id}{_CONTEXT_SUFFIX}"
 
 
+def read_object(settings: Settings, bucket: str, key: str) -> bytes:
+    """Of any bucket and name. Raises NOT_FOUND, TOO_LARGE, UNAVAILABLE."""
+    with _failures("read"):
+        answer = _client_of(settings).get_object(Bucket=bucket, Key=key)
+        if answer["ContentLength"] > settings.max_unpacked_bytes:
+            raise SlessError(Code.TOO_LARGE, f"{key} has {answer['ContentLength']} bytes, expected at most {settings.max_unpacked_bytes}")
+        content: bytes = answer["Body"].read()
+        return content
+
+
 @contextmanager
 def _failures(doing: str) -> Iterator[None]:
     try:

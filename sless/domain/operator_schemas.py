@@ -26,6 +26,12 @@ OPERATOR_REQUESTS: dict[str, Schema] = {
         "required": ["notify_url"],
         "additionalProperties": False,
     },
+    "ImportedRun": {
+        "type": "object",
+        "properties": {"run_id": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, "result": {"type": ["string", "null"]}},
+        "required": ["run_id"],
+        "additionalProperties": False,
+    },
     "AllowCode": {"type": "object", "properties": {"reason": _REASON}, "additionalProperties": False},
     "TokenRevocation": {
         "type": "object",

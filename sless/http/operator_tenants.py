@@ -10,7 +10,7 @@ from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, Operation, Parameter, Reply, shown
 from sless.http.operators import PREFIX
 from sless.http.paging import namespace_cursor, paged
-from sless.http.serialize import Json, json_response
+from sless.http.serialize import Json, job_json, json_response
 from sless.usecases.tenants import USAGE_DAYS
 
 _TENANTS = PREFIX + "tenants"
@@ -59,6 +59,10 @@ def list_revoked(req: ApiRequest) -> Response:
 def revoke(req: ApiRequest) -> Response:
     read_claims = current_app.extensions["sless_verifier"].claims
     return json_response(_revoked_json(req.usecases.revocations.revoke(req.json(), read_claims)))
+
+
+def import_run(req: ApiRequest) -> Response:
+    return json_response(job_json(req.usecases.jobs.import_run(req.namespace, req.name, req.json()), req.settings))
 
 
 def list_allowed(req: ApiRequest) -> Response:
@@ -147,6 +151,10 @@ OPERATIONS = (
     _row(
         "revokeToken", "POST", _TOKENS, view=revoke, bodies={JSON: ("TokenRevocation",)},
         summary="Revokes a token by its jti; in effect on all replicas within a second", replies={200: shown("RevokedToken", "the token")},
+    ),
+    _row(
+        "importRun", "POST", _TENANT + "/jobs/{name}/imported-run", view=import_run, bodies={JSON: ("ImportedRun",)},
+        summary="Sets a job's run_id for a run that was made elsewhere; nothing runs", replies={200: shown("Job", "the job")},
     ),
     _row(
         "listAllowedCode", "GET", _ALLOWED, view=list_allowed, summary="Code that may be uploaded whatever the code checks say",

@@ -49,8 +49,14 @@ KINDS = {
     "Ingress": KindOf(api_version="networking.k8s.io/v1", plural="ingresses"),
 }
 
+EARLIER = {
+    f"Earlier{kind}": KindOf(api_version="sless.kube5s.ru/v1alpha1", plural=plural)
+    for kind, plural in {"Function": "functions", "Service": "services", "FunctionJob": "functionjobs", "Trigger": "triggers"}.items()
+}
+"""Of an earlier operator, whose objects can be imported."""
+
 
 def kind_of(kind: str) -> KindOf:
-    if found := KINDS.get(kind):
+    if found := KINDS.get(kind) or EARLIER.get(kind):
         return found
     raise ValueError(f"kind {kind!r}: expected one of {', '.join(sorted(KINDS))}")

@@ -5,10 +5,11 @@ from typing import Any
 
 from sless import clock
 from sless.domain.limits import LimitName
-from sless.domain.model import Kind, Phase, Workload
+from sless.domain.model import CallStatus, Kind, Phase, Workload
 from sless.domain.runs import job_run
 from sless.domain.spec import Mode, Named, parse_function
-from sless.errors import Code, Detail, SlessError
+from sless.domain.validate import mistakes_of
+from sless.errors import Code, Detail, Invalid, SlessError
 from sless.tokens import Caller
 from sless.usecases.parts import UseCaseParts, check_match, etag_of, merge_until_written, refuse_suspended
 from sless.usecases.views import JobView, view_jobs
@@ -60,6 +61,23 @@ class Jobs:
         # Also for an unchanged run_id: the run is unique, and this creates one that a crash prevented.
         self._ensure_run(changed)
         return self._view(changed)
+
+    def import_run(self, namespace: str, name: str, body: Any) -> JobView:
+        """Sets run_id as if that run had been made, elsewhere: nothing runs. Idempotent. Raises Invalid, CONFLICT for a lower run_id."""
+        if mistakes := mistakes_of("ImportedRun", body):
+            raise Invalid(*mistakes)
+        job = self._store.workloads.get(namespace, Kind.JOB, name)
+        wanted = replace(job, spec=replace(job.spec, run_id=body["run_id"]))
+        if wanted.spec.run_id < job.spec.run_id:
+            raise SlessError(Code.CONFLICT, f"run_id: expected {job.spec.run_id} or more, found {wanted.spec.run_id}")
+        now, result = clock.now(), body.get("result")
+        status = CallStatus.SKIPPED if result is None else CallStatus.SUCCEEDED
+        run = replace(job_run(wanted, now), status=status, result=result, ended_at=now, message="imported: it was run elsewhere")
+        # The run first: with it there, the new run_id starts nothing.
+        self._store.runs.insert(run)
+        if wanted.spec != job.spec:
+            self._store.workloads.update_spec(job.id, wanted.spec)
+        return self._view(self._store.workloads.get(namespace, Kind.JOB, name))
 
     def _ensure_run(self, job: Workload) -> None:
         """Creates the run that run_id asks for. An upload never runs a job."""

@@ -56,7 +56,14 @@ KINDS = (
     Kind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False),
     Kind("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False),
     Kind("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False),
+    # Custom resources of the earlier operator. The stand-in tells kinds apart by name, so these have a prefix.
+    Kind("sless.kube5s.ru", "v1alpha1", "functions", "EarlierFunction"),
+    Kind("sless.kube5s.ru", "v1alpha1", "services", "EarlierService"),
+    Kind("sless.kube5s.ru", "v1alpha1", "functionjobs", "EarlierFunctionJob"),
+    Kind("sless.kube5s.ru", "v1alpha1", "triggers", "EarlierTrigger"),
 )
+CUSTOM_GROUP = "sless.kube5s.ru/"
+"""Without a published schema."""
 _BY_PLURAL = {(item.group, item.version, item.plural): item for item in KINDS}
 _BY_KIND = {item.kind: item for item in KINDS}
 _BY_API = {(item.api_version, item.kind): item for item in KINDS}

@@ -1,0 +1,93 @@
+"""`import-operator`: moves tenants of the earlier operator here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sless.cli.connection import CommandContext, client_command
+from sless.cli.output import print_json, print_table, say
+from sless.cli.server_commands import load_settings
+from sless.client import Client, ClientError
+from sless.errors import ConfigError, SlessError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRow:
+    """`action` is made, updated, unchanged, would make, or failed."""
+
+    namespace: str
+    kind: str
+    name: str
+    action: str
+    notes: str
+
+
+@click.command("import-operator")
+@click.option("--kubeconfig", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="F", help="Its cluster.")
+@click.option("--dry-run", is_flag=True, help="Show what would be made, and make nothing.")
+@client_command
+def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) -> None:
+    """Make the functions, services, jobs and triggers of the earlier operator here, for the same tenants.
+
+    Needs an operator's token, and SLESS_S3_ENDPOINT, SLESS_S3_ACCESS_KEY and SLESS_S3_SECRET_KEY of the storage with its code. Jobs are not
+    run. Can be repeated: what is here already is brought up to date.
+
+    \b
+    Example:
+      sless import-operator --kubeconfig old.yaml --dry-run
+    """
+    settings = load_settings()
+    from sless.app.earlier import read_code, read_plans
+
+    rows: list[ImportedRow] = []
+    for plan in read_plans(settings, kubeconfig):
+        notes = list(plan.notes)
+        action = "failed" if plan.problem else "would make"
+        if plan.problem:
+            notes.insert(0, plan.problem)
+        elif not dry_run:
+            try:
+                action = _bring(context.client.within(plan.namespace), plan, read_code(settings, plan))
+            except (ClientError, SlessError, ConfigError) as error:
+                action = "failed"
+                notes.insert(0, str(getattr(error, "message", error)))
+        rows.append(ImportedRow(namespace=plan.namespace, kind=plan.kind, name=plan.name, action=action, notes="; ".join(notes)))
+    _print(context, rows)
+
+
+def _bring(client: Client, plan: Any, package: bytes | None) -> str:
+    """Creates or updates one object."""
+    client.ensure_namespace()
+    resources: Any = {"function": client.functions, "service": client.services, "job": client.jobs, "trigger": client.triggers}[plan.kind]
+    action = "made"
+    try:
+        resources.create(plan.body)
+    except ClientError as error:
+        if error.status != 409:
+            raise
+        fields = {name: value for name, value in plan.body.items() if name not in ("name", "type")}
+        before = resources.get(plan.name)
+        action = "unchanged"
+        if any(before.get(name) != value for name, value in fields.items()):
+            after = resources.merge(plan.name, fields)
+            action = "unchanged" if before.get("updated_at") == after.get("updated_at") else "updated"
+    if package is not None:
+        answer = resources.upload(plan.name, package)
+        action = "updated" if action == "unchanged" and "already has this code" not in answer.get("message", "") else action
+    if plan.kind == "job" and plan.run_id:
+        client.import_run(plan.name, plan.run_id, plan.result)
+    return action
+
+
+def _print(context: CommandContext, rows: list[ImportedRow]) -> None:
+    columns = ("namespace", "kind", "name", "action", "notes")
+    if context.as_json:
+        print_json([{name: getattr(row, name) for name in columns} for row in rows])
+    elif rows:
+        print_table(tuple(map(str.upper, columns)), [[getattr(row, name) for name in columns] for row in rows])
+    failed = sum(row.action == "failed" for row in rows)
+    say(f"{len(rows)} objects, {failed} of them cannot be brought")
+    if failed:
+        raise click.exceptions.Exit(1)
