@@ -26,6 +26,9 @@ BOTOCORE_SERVICES = {"s3", "sts"}
 # Never read at run time: stubs, sources of compiled modules, tests, Windows launchers of pip's script writer.
 DROPPED_SUFFIXES = {".pyi", ".pyx", ".pxd", ".c", ".h", ".exe", ".pyc"}
 DROPPED_FOLDERS = {"tests", "test", "testing", "__pycache__"}
+# bandit brings them for its coloured reports, which sless never prints.
+LEXERS = Path("pygments/lexers")
+KEPT_LEXERS = {"__init__.py", "_mapping.py"}
 OWN = Path("sless")
 
 
@@ -64,6 +67,8 @@ def _is_dropped(relative: Path, is_dir: bool) -> bool:
         return False
     if is_dir:
         return _is_other_service(relative) or relative.name in DROPPED_FOLDERS
+    if relative.parent == LEXERS and relative.name not in KEPT_LEXERS:
+        return True
     # pip notes where it installed from: a path of this machine.
     return relative.suffix in DROPPED_SUFFIXES or relative.name == "direct_url.json"
 

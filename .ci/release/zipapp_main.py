@@ -86,6 +86,8 @@ def hold_and_clean():
     import json
     import zipfile
 
+    if not zipfile.is_zipfile(sys.argv[0]):
+        return None
     root, file_name = os.environ["SHIV_ROOT"], os.path.basename(os.path.realpath(sys.argv[0]))
     with zipfile.ZipFile(sys.argv[0]) as archive:
         own = "%s_%s" % (file_name, json.loads(archive.read("environment.json").decode())["build_id"])
@@ -123,7 +125,10 @@ check_python()
 os.environ.pop(TRIED, None)
 check_machine()
 choose_root()
-HELD = hold_and_clean()
+try:
+    HELD = hold_and_clean()
+except (IOError, OSError):
+    HELD = None  # a start does not fail because old builds cannot be removed
 # What is unpacked is ours alone, and without bytecode each start takes three seconds more, here and in the server that `demo` starts.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
