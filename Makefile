@@ -126,7 +126,7 @@ contract: $(VENV)/.dev-stamp test-deps ## run one suite per protocol over each i
 	$(PYTEST) tests/contract
 
 .PHONY: test
-test: $(VENV)/.dev-stamp test-deps ## run every test; installs and starts what they need
+test: $(VENV)/.dev-stamp test-deps build/editor-stamp ## run every test; installs and starts what they need
 	$(PYTEST) tests
 
 .PHONY: quick
