@@ -119,7 +119,11 @@ def default_concurrency_of(event_format: str) -> int:
 
 
 def check_event_size(field: str, text: str, limit: int = schemas.MAX_EVENT_BYTES) -> None:
-    size = len(text.encode())
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        message = f"expected Unicode text, found half a surrogate pair at character {error.start + 1}"
+        raise Invalid(Detail(field=field, message=message)) from None
     if size > limit:
         raise _too_large(field, size, limit)
 

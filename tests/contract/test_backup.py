@@ -26,7 +26,7 @@ SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 INTO_SQLITE = pytest.mark.parametrize("empty_database_url", ["sqlite"], indirect=True)
 """For what does not depend on the database."""
 AT = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
-LEFT_OUT = {"leases", "endpoints"}
+LEFT_OUT = {"demand", "leases", "endpoints"}
 
 
 def key_of(number: int) -> str:
@@ -51,7 +51,7 @@ def value_of(column: Any, row: int) -> Any:
         return AT + timedelta(seconds=row)
     if column.type.python_type in (int, float, bool):
         return column.type.python_type(row + 1)
-    special = {"code_key": key_of(row), "state": "ready", "build_env": "{}"}
+    special = {"code_key": key_of(row), "state": "ready", "build_env": "{}", "warnings": "[]"}
     return special.get(column.name, f"{column.name} {row} äöü\n\x01 \N{GRINNING FACE}")
 
 

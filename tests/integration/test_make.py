@@ -92,6 +92,18 @@ class TestMakeVenv:
         assert (tmp_path / "made").exists()
 
 
+PROGRAMS = {
+    "bwrap": "bubblewrap",
+    "docker-registry": "docker-registry",
+    "buildah": "buildah",
+    "chromium": "chromium",
+    "promtool": "prometheus",
+    "wrk": "wrk",
+    "nginx": "nginx-light",
+}
+"""program → Debian's package, in the order in which they are looked for."""
+
+
 class TestInstallServices:
     SCRIPT = ROOT / "tests" / "install_services.sh"
 
@@ -99,10 +111,8 @@ class TestInstallServices:
     def tools(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A PATH with the tools that only Debian provides, except PostgreSQL."""
         made = folder_of_tools(tmp_path / "tools", "bash", "sed", "dirname", "mkdir", "ln")
-        program(made, "docker-registry", "")
-        program(made, "buildah", "")
-        program(made, "wrk", "")
-        program(made, "nginx", "")
+        for name in PROGRAMS:
+            program(made, name, "")
         monkeypatch.setenv("DEBIAN_RABBITMQ", str(made))
         return made
 
@@ -132,12 +142,12 @@ class TestInstallServices:
             monkeypatch.setenv(name, "/nowhere")
         for name, output in (("npm", ""), ("node", "echo v22.0.0"), ("id", "echo 1000")):
             program(tools, name, output)
-        for name in ("docker-registry", "buildah", "wrk", "nginx"):
+        for name in PROGRAMS:
             (tools / name).unlink()
         done = run("bash", self.SCRIPT, "no-venv", path=str(tools))
         assert done.returncode == 0
         packages = [line.rpartition(" ")[2] for line in done.stderr.splitlines()]
-        assert packages == ["postgresql", "rabbitmq-server", "docker-registry", "buildah", "wrk", "nginx-light"]
+        assert packages == ["postgresql", "rabbitmq-server", *PROGRAMS.values()]
 
     def test_postgres_missing_and_not_root(self, tools: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("DEBIAN_POSTGRES", "/nowhere")

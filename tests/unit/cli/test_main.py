@@ -15,6 +15,7 @@ from sless.cli.main import COMMANDS, HOMES, group
 from sless.cli.older_settings import OLDER_NAMES, unread_names
 from sless.config import Settings
 from tests.services.command_line import run_command
+from tests.services.product import ROOT
 from tests.unit.cli.contract_server import TOKEN
 
 HEAVY = (
@@ -152,8 +153,11 @@ class TestConfig:
         found = {row["name"]: row["value"] for row in json.loads(rows)}
         assert (found["SLESS_S3_ENDPOINT"], found["SLESS_HARBOR_URL"]) == ("https://***@s3.example.org", "http://***@h/x")
 
-    def test_a_locale_that_cannot_name_the_data_folder(self, ask, tmp_path):
-        ended = ask("serve", SLESS_DATA_DIR=tmp_path / "данные", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    def test_a_locale_that_cannot_name_the_data_folder(self, tmp_path):
+        """A process of its own: Python chooses the encoding of file names when it starts."""
+        environ = {"SLESS_DATA_DIR": tmp_path / "данные", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        command = [sys.executable, str(ROOT / "sless.py"), "serve", "--port", "0"]
+        ended = subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, timeout=60)
         assert (ended.returncode, "SLESS_DATA_DIR: this locale cannot name" in ended.stderr) == (1, True), ended.stderr
         assert "PYTHONUTF8=1" in ended.stderr
 
