@@ -1,6 +1,8 @@
 """`sless gc`: removes what nothing refers to, and only of its own installation."""
 
 import shutil
+import tempfile
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -68,8 +70,15 @@ def test_code_without_a_version_goes_and_all_else_stays(settings: Settings, tmp_
     assert gc.collect(settings, dry_run=True, young=NOW) == []
 
 
-def test_another_installation_in_the_same_bucket_is_safe(s3_server, tmp_path: Path) -> None:
-    one, other = (s3_settings(s3_server, tmp_path / name, backend="local", run_dir=tmp_path / f"run-{name}") for name in ("one", "other"))
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """For sockets, whose paths must be short."""
+    with tempfile.TemporaryDirectory(prefix="sl-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_another_installation_in_the_same_bucket_is_safe(s3_server, tmp_path: Path, short_folder: Path) -> None:
+    one, other = (s3_settings(s3_server, tmp_path / name, backend="local", run_dir=short_folder / name) for name in ("one", "other"))
     for each in (one, other):
         migrate(each)
     theirs = upload(other, tmp_path, version=False)

@@ -237,7 +237,7 @@ class Tenant:
         """`files` as text: the content of handler.py."""
         return self.post(f"{kind}s/{name}/upload", {"files": {"handler.py": files} if isinstance(files, str) else files})
 
-    def settled(self, name: str, kind: str = "function", version: int | None = None, timeout_sec: float = 40.0) -> dict[str, Any]:
+    def settled(self, name: str, kind: str = "function", version: int | None = None, timeout_sec: float = 90.0) -> dict[str, Any]:
         """Waits until the newest version (at least `version`) is built and the resource is Ready or Failed; returns the resource."""
         found: dict[str, Any] = {}
 
@@ -247,7 +247,10 @@ class Tenant:
             wanted = version is None or (found.get("latest_version") or 0) >= version
             return wanted and found["phase"] in ("Ready", "Failed")
 
-        wait_until(is_settled, f"{kind} {name} is Ready or Failed, is {found}", timeout_sec)
+        try:
+            wait_until(is_settled, f"{kind} {name} is Ready or Failed", timeout_sec)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it is {found}") from None
         return found
 
     def deploy(self, name: str, files: Mapping[str, Any] | str, *, http: bool = True, kind: str = "function", **fields: Any) -> str:
