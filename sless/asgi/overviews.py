@@ -132,7 +132,7 @@ class Overviews:
 
 
 def _changes(before: dict[str, str], now: dict[str, str]) -> bytes:
-    """Events for what is new or different, and what is gone. Also sent when nothing is there: it says that the list is known."""
+    """Events for new, changed and removed items. An empty list is sent too, so that the client knows it is complete."""
     changed = [text for key, text in now.items() if before.get(key) != text]
     gone = [key for key in before if key not in now]
     event = f"event: items\ndata: [{','.join(changed)}]\n\n"
@@ -150,7 +150,7 @@ async def _stream(receive: Receive, send: Send, follower: _Follower, check: Chec
             if not await _until_checked(send, follower, ends, loop.time() + min(CHECK_SEC, left_sec)):
                 break
     except SlessError:
-        pass  # the client connects again and is told why it is refused
+        pass  # the client reconnects and gets the reason in the refusal
     finally:
         for task in ends:
             task.cancel()

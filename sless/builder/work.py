@@ -112,7 +112,7 @@ class Work:
             return list(self._tail)
 
     def note(self, message: str) -> None:
-        """What the build waits for, "" when it goes on."""
+        """Why the build is waiting; "" if it is not."""
         with self._lock:
             self._status = BuildStatus(ready=None, message=self._masking.masked(message))
         self._changed()

@@ -32,7 +32,7 @@ def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) ->
     """Make the functions, services, jobs and triggers of the earlier operator here, for the same tenants.
 
     Needs an operator's token, and SLESS_S3_ENDPOINT, SLESS_S3_ACCESS_KEY and SLESS_S3_SECRET_KEY of the storage with its code. Jobs are not
-    run. Can be repeated: what is here already is brought up to date.
+    run. Safe to repeat: existing resources are updated.
 
     \b
     Example:

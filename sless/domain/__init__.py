@@ -14,7 +14,7 @@ those of builders.
 
 For the people who run sless: `audit` entries of the audit trail, `operators` what they decide, `operator_schemas` their requests
 and answers, `code_check` what checks of code get and say, `metering` usage for billing,
-`notice` what tenants are told, `blobs` stored code, `earlier` objects of an earlier operator.
+`notice` messages to tenants, `blobs` stored code, `earlier` objects of an earlier operator.
 For the console: `overview_schema` of what its list answers.
 
 History, on its way to the process that writes it: `history_batch` records as bytes, `framing` messages on a pipe, `call_sums` per minute.

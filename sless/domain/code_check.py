@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """`failure`: why there is no verdict; then nothing else is set."""
+    """`failure`: the reason for a missing verdict; the other fields are then empty."""
 
     is_unsafe: bool = False
     reason: str = ""

@@ -126,7 +126,7 @@ def _over(given: Mapping[str, Any], limits: InstanceLimits) -> list[Detail]:
 
 
 def _beside(replicas: int, bounds: Mapping[str, int]) -> Iterable[Detail]:
-    """Repeating the same number in all three fields is no contradiction; a client may send back what it read."""
+    """The same number in all three fields is accepted, so that a client may send back what it read."""
     if bounds and bounds != dict.fromkeys(_BOTH, replicas):
         names = " and ".join(bounds)
         yield Detail(field="replicas", message=f"is minimum and maximum at once: expected either replicas or {names}, found both")

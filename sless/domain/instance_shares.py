@@ -7,7 +7,7 @@ from sless.domain.limits import LIMITS, LimitName, TenantLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class InstanceDemand:
     """`instances`: as many as the workload should have by its own settings and load."""
 
     workload_id: str
@@ -18,18 +18,18 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """`short`: why it is less than the wish, "" if it is not."""
+    """`short`: why it is less than the demand, "" if it is not."""
 
     instances: int
     short: str = ""
 
 
-def shares_of(wishes: Iterable[Wish], limits_of: Callable[[str], TenantLimits]) -> dict[str, Share]:
+def shares_of(demands: Iterable[InstanceDemand], limits_of: Callable[[str], TenantLimits]) -> dict[str, Share]:
     """By workload id. The workloads of a tenant get one instance each, in the given order, then a second one, and so on, so that the order
     alone decides who goes short: keep it stable. `limits_of` takes a namespace."""
-    of_tenant: dict[str, list[Wish]] = {}
-    for wish in wishes:
-        of_tenant.setdefault(wish.namespace, []).append(wish)
+    of_tenant: dict[str, list[InstanceDemand]] = {}
+    for demand in demands:
+        of_tenant.setdefault(demand.namespace, []).append(demand)
     found: dict[str, Share] = {}
     for namespace, mine in of_tenant.items():
         found |= _shares_of_one(mine, limits_of(namespace))
@@ -40,19 +40,19 @@ def short_text_of(name: LimitName, limits: TenantLimits) -> str:
     return f"limit {name} of the namespace: at most {limits[name]} {LIMITS[name].unit} ({LIMITS[name].text})"
 
 
-def _shares_of_one(wishes: list[Wish], limits: TenantLimits) -> dict[str, Share]:
-    got = {wish.workload_id: 0 for wish in wishes}
+def _shares_of_one(demands: list[InstanceDemand], limits: TenantLimits) -> dict[str, Share]:
+    got = {demand.workload_id: 0 for demand in demands}
     short: dict[str, str] = {}
     left = limits[LimitName.INSTANCES]
     left_mb = limits[LimitName.MEMORY_MB]
-    open_wishes = [wish for wish in wishes if wish.instances > 0]
-    while open_wishes:
-        for wish in open_wishes:
-            over = LimitName.INSTANCES if left < 1 else LimitName.MEMORY_MB if left_mb < wish.memory_mb else None
+    open_demands = [demand for demand in demands if demand.instances > 0]
+    while open_demands:
+        for demand in open_demands:
+            over = LimitName.INSTANCES if left < 1 else LimitName.MEMORY_MB if left_mb < demand.memory_mb else None
             if over is not None:
-                short[wish.workload_id] = short_text_of(over, limits)
+                short[demand.workload_id] = short_text_of(over, limits)
                 continue
-            got[wish.workload_id] += 1
-            left, left_mb = left - 1, left_mb - wish.memory_mb
-        open_wishes = [wish for wish in open_wishes if wish.workload_id not in short and got[wish.workload_id] < wish.instances]
+            got[demand.workload_id] += 1
+            left, left_mb = left - 1, left_mb - demand.memory_mb
+        open_demands = [demand for demand in open_demands if demand.workload_id not in short and got[demand.workload_id] < demand.instances]
     return {key: Share(instances=number, short=short.get(key, "")) for key, number in got.items()}

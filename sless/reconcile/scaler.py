@@ -8,7 +8,7 @@ from sless import metrics
 from sless.domain.demand import NO_LOAD, Load
 from sless.domain.durations import Durations
 from sless.domain.instance_bounds import MOST, bounds_of
-from sless.domain.instance_shares import Wish, shares_of, short_text_of
+from sless.domain.instance_shares import InstanceDemand, shares_of, short_text_of
 from sless.domain.limits import LimitName, TenantLimits, limits_of
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
@@ -90,10 +90,11 @@ class Scaler:
         # First those that no call needs leave, then each gets a share.
         left = _with(claims, fitted([replace(item, memory_mb=1) for item in claims], limits[LimitName.INSTANCES]))
         left = _with(left, fitted(left, limits[LimitName.MEMORY_MB]))
-        wishes = [
-            Wish(workload_id=item.workload_id, namespace=item.namespace, instances=item.number, memory_mb=item.memory_mb) for item in left
+        demands = [
+            InstanceDemand(workload_id=item.workload_id, namespace=item.namespace, instances=item.number, memory_mb=item.memory_mb)
+            for item in left
         ]
-        shares = shares_of(wishes, lambda _: limits)
+        shares = shares_of(demands, lambda _: limits)
         over = LimitName.INSTANCES if number > limits[LimitName.INSTANCES] else LimitName.MEMORY_MB
         left = [replace(item, number=shares[item.workload_id].instances) for item in left]
         for item in left:

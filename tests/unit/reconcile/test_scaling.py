@@ -160,7 +160,7 @@ class World:
     ready_at: list[float] = field(default_factory=list)
     queue: list[float] = field(default_factory=list)
     running: list[float] = field(default_factory=list)
-    wishes: list[int] = field(default_factory=list)
+    demands: list[int] = field(default_factory=list)
     left: int = 0
     waited: list[float] = field(default_factory=list)
 
@@ -177,7 +177,7 @@ class World:
             bounds = InstanceBounds(least=0, most=self.most)
             wished = self.scale.step(Seen(load=load, bounds=bounds, concurrency=self.concurrency, idle_sec=300, ready=ready), now)
             self.ready_at = sorted(self.ready_at)[:wished] + [now + self.start_sec] * (wished - len(self.ready_at))
-            self.wishes.append(wished)
+            self.demands.append(wished)
         return self
 
     def _serve(self, now: float) -> None:
@@ -191,21 +191,21 @@ class World:
 
     def turns(self) -> int:
         """How often the wished number turned from falling to growing."""
-        moves = [after - before for before, after in pairwise(self.wishes) if after != before]
+        moves = [after - before for before, after in pairwise(self.demands) if after != before]
         return sum(before < 0 < after for before, after in pairwise(moves))
 
 
 def test_a_burst_goes_up_in_one_step_and_down_once() -> None:
     world = World().run(lambda now: 800.0 if now < 0.25 else 0.0, 120)
-    assert world.wishes[0] == 20 and world.turns() == 0
-    assert max(world.wishes) == 29  # when they run, they use more than 70 %
+    assert world.demands[0] == 20 and world.turns() == 0
+    assert max(world.demands) == 29  # when they run, they use more than 70 %
     assert max(world.waited) <= world.start_sec + 0.25
-    assert world.wishes[-1] == 1
+    assert world.demands[-1] == 1
 
 
 def test_a_sawtooth_keeps_its_instances() -> None:
     world = World().run(lambda now: 200.0 if now % 30 < 10 else 5.0, 600)
-    assert world.turns() == 0 and world.wishes[-1] > 10
+    assert world.turns() == 0 and world.demands[-1] > 10
     assert len([wait for wait in world.waited if wait > 0.5]) < 0.05 * len(world.waited)
 
 
@@ -216,25 +216,25 @@ def test_a_slow_sawtooth_follows_it_once_a_period() -> None:
 
 def test_a_steady_load_settles() -> None:
     world = World().run(lambda now: 137.0, 600)
-    assert world.turns() == 0 and len(set(world.wishes[-1600:])) == 1
-    used = 137 * world.call_sec / (world.wishes[-1] * world.concurrency)
+    assert world.turns() == 0 and len(set(world.demands[-1600:])) == 1
+    used = 137 * world.call_sec / (world.demands[-1] * world.concurrency)
     assert 0.5 < used <= 0.75
 
 
 def test_a_slow_starter_does_not_multiply() -> None:
     world = World(start_sec=25.0, call_sec=0.05).run(lambda now: 4.0, 200)
-    assert max(world.wishes) <= 12 and world.left == 0
+    assert max(world.demands) <= 12 and world.left == 0
     patient = World(start_sec=40.0, patience_sec=1000).run(lambda now: 40.0 if now < 0.25 else 0.0, 45)
-    assert set(patient.wishes[:160]) == {1}
+    assert set(patient.demands[:160]) == {1}
 
 
 def test_a_function_slower_than_its_clients_stays_within_what_they_hold() -> None:
     """Clients leave after 3 s and come again, calls take 10 s: 20 clients never need more than 20 slots."""
     world = World(call_sec=10.0, patience_sec=3.0, concurrency=10, most=50).run(lambda now: 2.0, 900)
-    assert max(world.wishes) <= 5 and world.turns() <= 1
+    assert max(world.demands) <= 5 and world.turns() <= 1
 
 
 def test_growth_by_steps_never_overshoots() -> None:
     world = World(most=1000).run(lambda now: min(400.0, now), 900)
     assert world.turns() == 0
-    assert max(world.wishes) <= 1.5 * 400 * world.call_sec / (0.7 * world.concurrency)
+    assert max(world.demands) <= 1.5 * 400 * world.call_sec / (0.7 * world.concurrency)
