@@ -343,6 +343,19 @@ def unexplained_blind_excepts(sources: list[Source]) -> list[str]:
     ]
 
 
+_SUPPRESSION = re.compile(r"# (?:noqa|type: ignore|pragma: no cover)\b(?::? ?[A-Z0-9, ]+\b|\[[a-z, -]+\])?(?P<reason>.*)")
+
+
+def unexplained_suppressions(sources: list[Source]) -> list[str]:
+    """A line that silences ruff or mypy says why on the same line."""
+    return [
+        f"{source.path}:{number}: say on this line why `{mark[0].strip()}` is right here"
+        for source in sources
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        if (mark := _SUPPRESSION.search(line)) and len(mark["reason"].strip(" -#")) < 8
+    ]
+
+
 def file_length_violations(sources: list[Source]) -> list[str]:
     return [
         f"{source.path}: {lines} lines, {MAX_FILE_LINES} are the limit: split it by responsibility"

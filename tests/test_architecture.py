@@ -102,6 +102,9 @@ class TestRepository:
     def test_blind_excepts_of_runtimes_are_explained(self, runtimes):
         expect_none(rules.unexplained_blind_excepts(runtimes))
 
+    def test_suppressed_warnings_are_explained(self, package, runtimes):
+        expect_none(rules.unexplained_suppressions(package + runtimes))
+
     def test_files_are_short(self, measured):
         expect_none(rules.file_length_violations(measured))
 
@@ -272,6 +275,11 @@ class TestTheOtherRulesBite:
         go = "func (c *call) run(a int) error {\n" + "\tx()\n" * 50 + "}\n"
         assert len(rules.function_length_violations([source("runtimes/x/x.go", go)])) == 1
         assert rules.function_length_violations([source("static/x.mjs", f"{head}\n{body * 15}{indent}}}\n")]) == []
+
+    @pytest.mark.parametrize("mark", ["noqa: N802", "noqa", "type: ignore", "type: ignore[misc]", "type: ignore[a, b]  # why"])
+    def test_a_suppressed_warning_without_a_reason(self, mark: str):
+        assert len(rules.unexplained_suppressions([source("sless/x.py", f"a = 1  # {mark}\n")])) == 1
+        assert rules.unexplained_suppressions([source("sless/x.py", f"a = 1  # {mark}  # the base class has other types\n")]) == []
 
     def test_a_long_block_is_not_a_function(self):
         text = "if (x) {\n" + "  y()\n" * 60 + "}\nfor (const a of b) {\n" + "  y()\n" * 60 + "} \n"

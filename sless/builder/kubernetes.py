@@ -35,8 +35,8 @@ def make_kubernetes_builder(
     settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore, *, durations: Durations | None = None,
     ensure_namespace: Callable[[str], None] | None = None,
 ) -> "KubernetesBuilder":  # fmt: skip
-    """`ensure_namespace`: knows what is in a tenant's namespace, so that nothing is written again. Raises ConfigError naming the wrong
-    setting."""
+    """`ensure_namespace` creates a tenant's namespace and skips what it has written before; without it a namespace is written for every
+    build. Raises ConfigError naming the wrong setting."""
     fit = builder_fit_of(settings, installation, durations)
     policy = tenant_policy_of(settings, installation)
     if settings.registry_secret and not settings.registry_pull_secret:

@@ -32,8 +32,9 @@ def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
     except SlessError as error:
         raise click.ClickException(error.message) from error
     rows = [{"kind": item.kind, "name": item.name, "size_bytes": item.size_bytes} for item in removed]
+    size = sum(item.size_bytes or 0 for item in removed)
     if output == "json":
         print_json(rows)
     elif rows:
         print_table(("KIND", "NAME", "BYTES"), [tuple(row.values()) for row in rows])
-    say(f"{'Would remove' if dry_run else 'Removed'} {len(rows)} things, {sum(row['size_bytes'] or 0 for row in rows)} bytes of code")  # type: ignore[misc]
+    say(f"{'Would remove' if dry_run else 'Removed'} {len(rows)} things, {size} bytes of code")

@@ -85,7 +85,7 @@ def _validator(component: str) -> "Draft202012Validator":
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    dialect: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    dialect: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]  # `extend` has no types
     validator: Draft202012Validator = dialect(REQUESTS[component])
     return validator
 

@@ -118,7 +118,7 @@ def _revoked_json(item: RevokedToken) -> Json:
 
 
 def _row(operation_id: str, method: str, path: str, **more: object) -> Operation:
-    return Operation(id=operation_id, method=method, path=path, tag="operators", **more)  # type: ignore[arg-type]
+    return Operation(id=operation_id, method=method, path=path, tag="operators", **more)  # type: ignore[arg-type]  # Operation's own fields
 
 
 _ALLOWED = PREFIX + "allowed-code"

@@ -37,7 +37,7 @@ class Cycle(RequestResponseCycle):
     async def send(self, message: MutableMapping[str, Any]) -> None:  # type: ignore[override]  # uvicorn has its own message types
         if self.scope["http_version"] == "1.0" and await self._send_to_1_0(message):
             return
-        await super().send(message)  # type: ignore[arg-type]
+        await super().send(message)  # type: ignore[arg-type]  # as above
 
     async def _send_to_1_0(self, message: MutableMapping[str, Any]) -> bool:
         """HTTP/1.0 has no chunks: an answer without a length ends with the connection. False: the answer needs nothing special."""

@@ -24,7 +24,7 @@ def serve_here(application: object, listener: socket.socket) -> None:
     Raises ConfigError when the application cannot start."""
     sys.setswitchinterval(_SWITCH_INTERVAL_SEC)
     options = FrontWorker.CONFIG_KWARGS | {"http": FrontDoor, "timeout_graceful_shutdown": _SHUTDOWN_SEC, "log_config": None}
-    server = _Server(uvicorn.Config(application, **options))  # type: ignore[arg-type]
+    server = _Server(uvicorn.Config(application, **options))  # type: ignore[arg-type]  # one dict for options of many types
     try:
         uvloop.run(server.serve(sockets=[listener]))
     except SystemExit as error:

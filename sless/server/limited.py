@@ -67,7 +67,7 @@ class LimitedProtocol(HttpToolsProtocol):
     # --- the connection ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # type: ignore[arg-type]
+        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn expects its subclass Transport
         peers = getattr(self.app, "peers", None)
         leave = peers.admit(self.client[0] if self.client else "") if peers is not None else _nothing
         if leave is None:

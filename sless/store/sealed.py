@@ -121,7 +121,7 @@ def sealed_columns() -> "Iterator[Column[str]]":
 
 def _raw(column: "Column[str]") -> "Column[str]":
     """The column as stored."""
-    return type_coerce(column, Text)  # type: ignore[return-value]
+    return type_coerce(column, Text)  # type: ignore[return-value]  # used as a column is
 
 
 def _overwrite_deleted(database: Database, conn: Connection) -> None:

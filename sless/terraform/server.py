@@ -73,13 +73,13 @@ class _Controller(grpc_controller_pb2_grpc.GRPCControllerServicer):
     def __init__(self, ended: threading.Event) -> None:
         self._ended = ended
 
-    def Shutdown(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - the protocol's name
+    def Shutdown(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._ended.set()
         return grpc_controller_pb2.Empty()
 
 
 class _Stdio(grpc_stdio_pb2_grpc.GRPCStdioServicer):
-    def StreamStdio(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def StreamStdio(self, request: Any, context: grpc.ServicerContext) -> Any:
         return iter(())
 
 

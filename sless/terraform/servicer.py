@@ -31,7 +31,7 @@ class Servicer(ProviderServicer):
         self.provider = provider
         self.stop = stop
 
-    def ConfigureProvider(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - the protocol's names
+    def ConfigureProvider(self, request: Any, context: grpc.ServicerContext) -> Any:
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
             if self.is_reused:
                 self.stop.clear()
@@ -40,7 +40,7 @@ class Servicer(ProviderServicer):
 
         return _answer(pb.ConfigureProvider.Response, work, "Cannot use the server", self.provider.attribute_names)
 
-    def UpgradeResourceState(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def UpgradeResourceState(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self.provider.resource(request.type_name)
 
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Servicer(ProviderServicer):
 
         return _answer(pb.UpgradeResourceState.Response, work, f"Cannot read the state of {request.type_name}", resource.names)
 
-    def ReadResource(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def ReadResource(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self.provider.resource(request.type_name)
         prior = read_dynamic_value(request.current_state)
 
@@ -58,7 +58,7 @@ class Servicer(ProviderServicer):
 
         return _answer(pb.ReadResource.Response, work, _what("read", resource, prior), resource.names)
 
-    def PlanResourceChange(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def PlanResourceChange(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self.provider.resource(request.type_name)
         prior = read_dynamic_value(request.prior_state)
         config = read_dynamic_value(request.config)
@@ -74,7 +74,7 @@ class Servicer(ProviderServicer):
 
         return _answer(pb.PlanResourceChange.Response, work, _what("plan", resource, config or prior), resource.names)
 
-    def ApplyResourceChange(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def ApplyResourceChange(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self.provider.resource(request.type_name)
         prior = read_dynamic_value(request.prior_state)
         planned = read_dynamic_value(request.planned_state)
@@ -96,7 +96,7 @@ class Servicer(ProviderServicer):
         answer.new_state.CopyFrom(to_dynamic_value(saved))
         return answer
 
-    def ImportResourceState(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def ImportResourceState(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self.provider.resource(request.type_name)
 
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Servicer(ProviderServicer):
         what = f'Cannot import {resource.kind} "{request.id}"'
         return _answer(pb.ImportResourceState.Response, work, what, resource.names)
 
-    def ReadDataSource(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def ReadDataSource(self, request: Any, context: grpc.ServicerContext) -> Any:
         source = self.provider.data_source(request.type_name)
         config = read_dynamic_value(request.config)
 
@@ -115,7 +115,7 @@ class Servicer(ProviderServicer):
 
         return _answer(pb.ReadDataSource.Response, work, f"Cannot read data source {source.kind}", source.names)
 
-    def StopProvider(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def StopProvider(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.stop.set()
         return pb.StopProvider.Response()
 

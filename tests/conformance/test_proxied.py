@@ -244,9 +244,9 @@ def test_call_over_its_time_is_a_504_and_does_not_affect_others(fronts: Fronts, 
         assert call(fn, gated(gate, "b")).json() == {"name": "b"}
 
 
+# Only Python has an event loop beside the thread that answers health checks.
+@pytest.mark.parametrize("runtime", ["python3.11"], indirect=True)
 def test_no_call_goes_to_an_instance_with_a_blocked_event_loop(fronts: Fronts, runtime: str, way: Way, gate: Path) -> None:
-    if runtime != "python3.11":
-        pytest.skip("only Python has an event loop beside the thread that answers health checks")
     with running(runtime, "waits.hold_loop") as process:
         fn = fronts.path_to(way, process, timeout_sec=1)
         assert call(fn, b'{"name": "a"}').json() == {"name": "a"}  # leaves a connection to the instance: the fast path needs one

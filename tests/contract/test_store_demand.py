@@ -39,9 +39,9 @@ def test_what_a_killed_replica_reported_counts_for_a_moment_only(store: Store) -
     assert store.demand.of_others("two", 1000) == {}, "the row is removed"
 
 
+# SQLite has no notifications; it is polled.
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_waiting_calls_and_new_routes_wake_other_replicas(store: Store) -> None:
-    if store.database.is_sqlite:
-        pytest.skip("SQLite has no notifications; it is polled")
     heard: queue.Queue[str] = queue.Queue()
     signals = Signals(store.database, heard.put)
     signals.start()

@@ -85,7 +85,6 @@ def assert_stops(process: "subprocess.Popen[str]", place: Place, number: int) ->
     assert place.processes() == []
 
 
-@pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="as Ctrl-C and SIGTERM; part of make soak")
 def test_a_closed_terminal_stops_the_demo(place):
     with staying_demo(place) as (process, _):
         assert_stops(process, place, signal.SIGHUP)

@@ -168,9 +168,9 @@ def test_a_popup_with_the_console_cannot_be_read(stage: Stage) -> None:
     assert stage.run("popup") == "closed" or stage.run("popup").startswith("refused")
 
 
+# Functions of a laptop are the user's own, see SECURITY.md.
+@pytest.mark.parametrize("stage", [mode for mode in MODES if mode != "laptop"], indirect=True)
 def test_a_form_does_not_sign_the_user_in_as_somebody_else(stage: Stage) -> None:
-    if stage.mode == "laptop":
-        pytest.skip("functions of a laptop are the user's own: SECURITY.md")
     with stage.context.expect_page() as opened:
         assert stage.run("form") == "sent"
     opened.value.wait_for_load_state()

@@ -19,19 +19,15 @@ import pytest
 
 from sless import _version
 from tests.integration.helm.chart import one, render
-from tests.services import unavailable
+from tests.services import unavailable, uv
 from tests.services.product import free_port
 
 # Build the wheel and the zipapp only once, in one process.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
-SOAK = pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="half a minute; part of make soak")
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA_FOLDERS = ("static", "runtimes", "examples")
 ZIPAPP_BUILDER = ROOT / ".ci" / "release" / "build_zipapp.py"
-COPY_LOCKED = (
-    "import pathlib, runpy, sys; build = runpy.run_path(sys.argv[1]); build['copy_dependencies'](pathlib.Path(sys.argv[2]), build['LOCK'])"
-)
 LOCKS = ("requirements.txt", ".ci/release/requirements.txt", "tests/requirements.txt", "tests/node.txt", ".ci/release/provider.txt")
 
 
@@ -118,17 +114,15 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def locked_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Contains only what the lock file lists. `make soak` runs `pip install -r requirements.txt` as in the README; `make test` copies the
-    same versions from the tests' own environment."""
-    environment = Environment(tmp_path_factory.mktemp("venv"))
-    run_well(sys.executable, "-m", "venv", environment.folder)
-    (environment.folder / "home").mkdir()
+    """Contains only what the lock file lists. `make soak` runs `pip install -r requirements.txt` as in the README; `make test` leaves it to
+    uv, which takes seconds."""
+    environment = Environment(tmp_path_factory.mktemp("venv") / "venv")
     if "TEST_SOAK_MESSAGES" in os.environ:
+        run_well(sys.executable, "-m", "venv", environment.folder)
         run_well(environment.python, "-m", "pip", "install", "-qq", "--no-compile", "-r", ROOT / "requirements.txt")
     else:
-        site = environment.folder / "lib" / "python3.11" / "site-packages"
-        shutil.rmtree(site)  # pip is in the lock
-        run_well(sys.executable, "-c", COPY_LOCKED, ZIPAPP_BUILDER, site)
+        uv.make_environment(environment.folder, "-r", ROOT / "requirements.txt")
+    (environment.folder / "home").mkdir()
     return environment
 
 
@@ -150,10 +144,7 @@ class TestWheel:
         assert {name for name in names - code - data if not name.startswith("sless/") or "node_modules" in name or ".pyc" in name} == set()
 
 
-@SOAK
 class TestInstalled:
-    """The environment takes half a minute to make; `make test` runs the zipapp instead, from the same lock."""
-
     def test_the_lock_is_enough_to_run_from_a_checkout(self, locked_environment: Environment, tmp_path: Path):
         output = run_well(locked_environment.python, ROOT / "sless.py", "version", cwd=tmp_path, env=locked_environment.variables)
         assert _version.__version__ in output
@@ -285,7 +276,6 @@ exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs sh -euc "
 """The setup of the Dockerfile and the chart: read-only root, non-root user, writable /data and /tmp."""
 
 
-@SOAK
 class TestInTheImage:
     pytestmark = pytest.mark.slow
 

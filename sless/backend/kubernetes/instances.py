@@ -211,7 +211,7 @@ class Instances:
             role = cached.labels.get(ROLE)
             if cached.deleting or cached.kind == "Deployment":
                 continue
-            # A Deployment edited by hand may name none of its objects for a moment; only an Ingress may go while its Deployment stays.
+            # Annotations removed by hand are back a moment later. An Ingress is the one object that settings can make superfluous.
             loses_owner = cached.labels.get(WORKLOAD) not in view.deployments or cached.kind == "Ingress"
             if self.writer.is_busy(cached.labels.get(WORKLOAD, "")):
                 continue

@@ -201,9 +201,9 @@ def milliseconds_of(duration_ms: float | None) -> str:
     return f"{duration_ms / 1000:.3g} s"
 
 
-def bytes_of(size: int) -> str:
+def bytes_of(size: float) -> str:
     for unit in ("B", "KB", "MB"):
         if size < 1024:
             return f"{size:.3g} {unit}"
-        size = size / 1024  # type: ignore[assignment]
+        size = size / 1024
     return f"{size:.3g} GB"
