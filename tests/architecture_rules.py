@@ -133,6 +133,10 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text, filename=str(self.path))
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
 
 @dataclass(frozen=True)
 class Import:
@@ -161,7 +165,7 @@ def is_in(module: str, homes: Iterable[str]) -> bool:
 
 def imports_of(source: Source, modules: frozenset[str] = frozenset()) -> Iterator[Import]:
     """Every import, including those in functions. `from a import b` is `a.b` when that is one of `modules`, else `a`."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -374,7 +378,7 @@ def function_length_violations(sources: list[Source]) -> list[str]:
 
 
 def _python_functions(source: Source) -> Iterator[tuple[str, int, int]]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
 

@@ -60,8 +60,9 @@ def runtimes() -> list[Source]:
 
 
 @pytest.fixture(scope="module")
-def measured() -> list[Source]:
-    return rules.read_sources(ROOT, ["sless", "runtimes", "static", "release"], {".py", ".js", ".mjs", ".go"})
+def measured(package: list[Source], runtimes: list[Source]) -> list[Source]:
+    scripts = rules.read_sources(ROOT, ["runtimes", "static"], {".js", ".mjs", ".go"})
+    return package + runtimes + scripts + rules.read_sources(ROOT, [".ci/release"], {".py", ".js"})
 
 
 def expect_none(violations: list[str]) -> None:
