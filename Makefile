@@ -159,6 +159,7 @@ test-kube: $(VENV)/.dev-stamp ## run the cluster suites on the cluster of SLESS_
 .PHONY: test-deps
 test-deps: $(VENV)/.dev-stamp ## install the services that tests use, or say what to install
 	@bash tests/install_services.sh $(VENV)
+	@GOCACHE="$${GOCACHE:-$(CURDIR)/build/go-cache}" $(BIN)/python -m tests.conformance.go_programs
 
 .PHONY: bench
 bench: $(VENV)/.dev-stamp ## compare speed, memory and size with other servers

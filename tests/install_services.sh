@@ -44,13 +44,18 @@ install_node() {
     ln -sf "$root/lib/node_modules/npm/bin/npm-cli.js" "$venv/bin/npm"
 }
 
-# need PACKAGE TESTS: installs what is missing, or says what to install for those tests.
+missing=()
+
+# need PACKAGE TESTS: the package is missing, and which tests use it.
 need() {
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        install_quietly "$1"
-    else
+    missing+=("$1")
+    if ! can_install; then
         echo "sless: tests $2; on Debian and Ubuntu: apt-get install $1" >&2
     fi
+}
+
+can_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
 }
 
 has_postgres || need postgresql "on PostgreSQL need its server"
@@ -63,5 +68,8 @@ command -v chromium >/dev/null || command -v google-chrome >/dev/null || need ch
 command -v promtool >/dev/null || need prometheus "of alert rules need promtool"
 command -v wrk >/dev/null || need wrk "of the bench need wrk"
 command -v nginx >/dev/null || need nginx-light "of the bench need nginx"
+if [ "${#missing[@]}" -gt 0 ] && can_install; then
+    install_quietly "${missing[@]}"
+fi
 PATH="$PWD/$venv/bin:$PATH"
 has_node || install_node
