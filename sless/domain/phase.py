@@ -45,7 +45,7 @@ class JobPhaseView(PhaseView):
 
 def phase_of(workload: Workload, newest: Version | None, active: Version | None, triggers: Iterable[Trigger]) -> PhaseView:
     """For a function or service; `triggers` are those that refer to it."""
-    phase, message = _standing_phase(workload, newest, active, keeps_instances(workload.kind, triggers))
+    phase, message = _deployment_phase(workload, newest, active, keeps_instances(workload.kind, triggers))
     return PhaseView(phase=phase, message=message, **_facts_of(workload, newest, active))
 
 
@@ -66,7 +66,7 @@ def job_phase_of(workload: Workload, newest: Version | None, run: Run | None, *,
     )
 
 
-def _standing_phase(workload: Workload, newest: Version | None, active: Version | None, instances: bool) -> tuple[Phase, str]:
+def _deployment_phase(workload: Workload, newest: Version | None, active: Version | None, instances: bool) -> tuple[Phase, str]:
     if workload.deleted_at is not None:
         return Phase.DELETING, ""
     if workload.suspended is not None:

@@ -56,7 +56,7 @@ InstanceAction = Apply | Remove | Forget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ScaleTarget:
     """A workload that may have instances. `warm`: one has to stand because a firing is due soon."""
 
     workload: Workload
@@ -67,7 +67,7 @@ class Standing:
         return Deployment(revision=self.revision, replicas=number, generation=self.workload.generation)
 
 
-def standing_of(workload: Workload, active: Version | None, triggers: Sequence[Trigger]) -> Standing | None:
+def scale_target_of(workload: Workload, active: Version | None, triggers: Sequence[Trigger]) -> ScaleTarget | None:
     """None for a workload that has no instances, whatever its calls, or cannot have any before a build has ended."""
     if workload.deleted_at or active is None or active.state is not VersionState.READY:
         return None
@@ -76,7 +76,7 @@ def standing_of(workload: Workload, active: Version | None, triggers: Sequence[T
     if bounds_of(workload.kind, workload.spec).most == 0:
         return None
     warm = workload.kind is Kind.FUNCTION and is_warm(triggers)
-    return Standing(workload=workload, revision=revision_of(workload, active), warm=warm)
+    return ScaleTarget(workload=workload, revision=revision_of(workload, active), warm=warm)
 
 
 def is_proven(workload: Workload) -> bool:

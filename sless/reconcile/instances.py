@@ -12,7 +12,7 @@ from sless.domain.demand import Load
 from sless.domain.model import Kind, Trigger, Workload
 from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
 from sless.reconcile.backoff import Backoff
-from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, Standing, decide_instances, observed_of, standing_of
+from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, ScaleTarget, decide_instances, observed_of, scale_target_of
 from sless.reconcile.scaler import Scaler
 from sless.reconcile.uptime import UptimeMeter
 from sless.store import Store
@@ -38,7 +38,7 @@ class InstancesLoop:
     _applied: dict[str, int] = field(default_factory=dict)
     """Numbers of instances that this server has applied since it leads; from then on the backend detects manual edits."""
     _workloads: dict[str, Workload] = field(default_factory=dict)
-    _standing: dict[str, Standing] = field(default_factory=dict)
+    _targets: dict[str, ScaleTarget] = field(default_factory=dict)
     _observed: dict[str, ObservedDeployment] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _notes: dict[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class InstancesLoop:
         if news:
             self._look()
         self._uptime.note(self._workloads, self._observed, monotonic())
-        numbers = self.scaler.numbers_of(self._standing, self._observed, self.loads(), self._limits)
+        numbers = self.scaler.numbers_of(self._targets, self._observed, self.loads(), self._limits)
         if not news and numbers == self._numbers and self.scaler.notes == self._notes:
             return
         self._numbers, self._notes = numbers, self.scaler.notes
@@ -87,12 +87,12 @@ class InstancesLoop:
             self._changed = True
             raise
         self._workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
-        self._standing = self._read_standing()
+        self._targets = self._read_targets()
         self._limits = self.store.tenants.set_limits_of_all()
 
     def _act(self, now: datetime) -> list[InstanceAction]:
         self.backend.keep_namespaces({item.namespace for item in self._workloads.values()})
-        desired = {workload_id: item.deployment(self._numbers[workload_id]) for workload_id, item in self._standing.items()}
+        desired = {workload_id: item.deployment(self._numbers[workload_id]) for workload_id, item in self._targets.items()}
         actions = decide_instances(self._workloads, desired, self._observed, applied=self._applied, busy=self.held())
         for action in actions:
             self._apply(action, now)
@@ -100,16 +100,16 @@ class InstancesLoop:
         self._record(desired)
         return actions
 
-    def _read_standing(self) -> dict[str, Standing]:
+    def _read_targets(self) -> dict[str, ScaleTarget]:
         active = self.store.versions.active_of(list(self._workloads))
         triggers: dict[tuple[str, str], list[Trigger]] = {}
-        for trigger in self.store.triggers.list_standing():
+        for trigger in self.store.triggers.list_affecting_instances():
             triggers.setdefault((trigger.namespace, trigger.function_ref), []).append(trigger)
         found = {}
         for workload in self._workloads.values():
-            standing = standing_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
-            if standing is not None:
-                found[workload.id] = standing
+            target = scale_target_of(workload, active.get(workload.id), triggers.get((workload.namespace, workload.name), ()))
+            if target is not None:
+                found[workload.id] = target
         return found
 
     def _apply(self, action: InstanceAction, now: datetime) -> None:

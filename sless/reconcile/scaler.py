@@ -12,7 +12,7 @@ from sless.domain.instance_shares import InstanceDemand, shares_of, short_text_o
 from sless.domain.limits import LimitName, TenantLimits, limits_of
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
-from sless.reconcile.decide import Standing, is_proven
+from sless.reconcile.decide import ScaleTarget, is_proven
 from sless.reconcile.scaling import Claim, Scale, Seen, fitted
 
 
@@ -36,29 +36,29 @@ class Scaler:
 
     def numbers_of(
         self,
-        standing: Mapping[str, Standing],
+        targets: Mapping[str, ScaleTarget],
         observed: Mapping[str, ObservedDeployment],
         loads: Mapping[str, Load],
         own_limits: Mapping[str, Mapping[str, int]],
     ) -> dict[str, int]:
-        """The wished number of instances of each workload that may have any. `own_limits`: what operators have set, by namespace."""
+        """The desired number of instances of each workload that may have any. `own_limits`: what operators have set, by namespace."""
         now, claims = self.monotonic(), []
-        for workload_id, item in standing.items():
+        for workload_id, item in targets.items():
             seen = self._seen(item, observed.get(workload_id), loads.get(workload_id, NO_LOAD))
             scale = self._scales.get(workload_id)
             if scale is None:
-                scale = self._scales[workload_id] = Scale.standing(seen.ready, now, self.durations.stable_window_sec)
-            before = scale.wished
+                scale = self._scales[workload_id] = Scale.resume(seen.ready, now, self.durations.stable_window_sec)
+            before = scale.desired
             if not scale.rests(seen) and scale.step(seen, now) and not before and seen.load.calls:
                 metrics.cold_starts.inc()
-            if scale.wished:
+            if scale.desired:
                 claims.append(_claim_of(item, seen, scale, before))
-        for workload_id in self._scales.keys() - standing.keys():
+        for workload_id in self._scales.keys() - targets.keys():
             del self._scales[workload_id]
         self._fit(claims, own_limits)
-        return {workload_id: self._scales[workload_id].wished for workload_id in standing}
+        return {workload_id: self._scales[workload_id].desired for workload_id in targets}
 
-    def _seen(self, item: Standing, observed: ObservedDeployment | None, load: Load) -> Seen:
+    def _seen(self, item: ScaleTarget, observed: ObservedDeployment | None, load: Load) -> Seen:
         workload = item.workload
         return Seen(
             load=load,
@@ -81,7 +81,7 @@ class Scaler:
         if self.memory_mb is not None:
             left = self._within_machine(left, self.memory_mb)
         for item in left:
-            self._scales[item.workload_id].wished = item.number
+            self._scales[item.workload_id].desired = item.number
 
     def _within_tenant(self, claims: list[Claim], limits: TenantLimits) -> list[Claim]:
         number, memory_mb = sum(item.number for item in claims), sum(item.number * item.memory_mb for item in claims)
@@ -119,16 +119,16 @@ def _with(claims: list[Claim], numbers: Mapping[str, int]) -> list[Claim]:
     return [replace(item, number=numbers.get(item.workload_id, item.number)) for item in claims]
 
 
-def current_of(item: Standing, observed: ObservedDeployment | None) -> list[Endpoint]:
+def current_of(item: ScaleTarget, observed: ObservedDeployment | None) -> list[Endpoint]:
     """Endpoints of the active version that take calls."""
     endpoints = observed.endpoints if observed else ()
     return [one for one in endpoints if not one.draining and one.version == item.revision.version]
 
 
-def _claim_of(item: Standing, seen: Seen, scale: Scale, before: int) -> Claim:
+def _claim_of(item: ScaleTarget, seen: Seen, scale: Scale, before: int) -> Claim:
     kept = max(seen.bounds.least, scale.wanted(seen), int(seen.needed))
     return Claim(
         workload_id=item.workload.id, namespace=item.workload.namespace, memory_mb=item.revision.memory_mb,
-        number=scale.wished, standing=before,
+        number=scale.desired, current=before,
         kept=min(kept, seen.bounds.most), called_at=scale.called_at,
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""How many instances a workload should have, pure: what is observed → a wished number.
+"""How many instances a workload should have, pure: what is observed → a desired number.
 
 Up in one step: calls that wait or run, divided by what an instance is meant to take, TARGET of its concurrency. Down only to the highest
 number that was needed within the stable window, so that a load that comes and goes does not start and stop instances. The last ones end
 when no call has come for the idle time.
 
-Decision: as long as wished instances are not ready, an instance counts with its whole concurrency, and how long calls have waited never
+Decision: as long as desired instances are not ready, an instance counts with its whole concurrency, and how long calls have waited never
 counts. Consequence: a function that starts slowly gets the instances that its waiting calls need, and not more of them the longer it takes.
 """
 
@@ -19,8 +19,8 @@ from sless.domain.instance_bounds import InstanceBounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One workload at one moment. `ready`: instances that take calls. `needed`: one has to stand, whatever the load: it has not proven yet
-    that it works, or a firing is due soon."""
+    """One workload at one moment. `ready`: instances that take calls. `needed`: one instance is needed without any call, because the
+    version has not proven yet that it works, or because a firing is due soon."""
 
     load: Load = NO_LOAD
     bounds: InstanceBounds
@@ -35,21 +35,21 @@ class Scale:
     """Memory of one workload. Times are seconds of a monotonic clock."""
 
     stable_sec: float = 60.0
-    wished: int = 0
+    desired: int = 0
     called_at: float = -math.inf
     """The last moment with a call."""
     _peaks: deque[tuple[float, int]] = field(default_factory=deque)
     """(time, wanted number) of the stable window, each higher than all later ones."""
 
     @classmethod
-    def standing(cls, number: int, now: float, stable_sec: float) -> "Scale":
+    def resume(cls, number: int, now: float, stable_sec: float) -> "Scale":
         """For a leader that finds instances of its predecessor: they stay as if they had been needed until now."""
-        scale = cls(stable_sec=stable_sec, wished=number, called_at=now if number else -math.inf)
+        scale = cls(stable_sec=stable_sec, desired=number, called_at=now if number else -math.inf)
         scale._note(number, now)
         return scale
 
     def step(self, seen: Seen, now: float) -> int:
-        """The wished number. To be called at least once a second while there is load or anything is wished above the minimum."""
+        """The desired number. Call it at least once a second while there is load or the number is above the minimum."""
         if seen.load.calls or seen.needed:
             self.called_at = now
         self.called_at = max(self.called_at, now - seen.load.idle_sec)
@@ -58,18 +58,18 @@ class Scale:
             self._peaks.clear()
         self._note(self.wanted(seen), now)
         least = max(seen.bounds.least, 0 if idle else 1)
-        self.wished = min(max(self._peaks[0][1], least), seen.bounds.most)
-        return self.wished
+        self.desired = min(max(self._peaks[0][1], least), seen.bounds.most)
+        return self.desired
 
     def wanted(self, seen: Seen) -> int:
         """For this moment alone."""
         full = float(seen.concurrency)
-        per_instance = full if seen.ready < self.wished or not seen.ready else max(1.0, TARGET * full)
+        per_instance = full if seen.ready < self.desired or not seen.ready else max(1.0, TARGET * full)
         return math.ceil(seen.load.calls / per_instance)
 
     def rests(self, seen: Seen) -> bool:
         """Nothing would change: `step` need not be called."""
-        return not seen.load.calls and not seen.needed and self.wished == seen.bounds.least and seen.load.idle_sec >= seen.idle_sec
+        return not seen.load.calls and not seen.needed and self.desired == seen.bounds.least and seen.load.idle_sec >= seen.idle_sec
 
     def _note(self, wanted: int, now: float) -> None:
         while self._peaks and self._peaks[0][0] <= now - self.stable_sec:
@@ -84,31 +84,31 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a workload would take of a machine's memory. `number`: instances wished; `standing`: those that it has been given; `kept`: those
-    that its calls and its minimum need now."""
+    """What a workload would take of a machine's memory. `number`: the desired instances; `current`: those that it was given before;
+    `kept`: those that its calls and its minimum need now."""
 
     workload_id: str
     namespace: str = ""
     memory_mb: int
     number: int
-    standing: int
+    current: int
     kept: int
     called_at: float
 
 
 def fitted(claims: Sequence[Claim], limit_mb: int) -> dict[str, int]:
-    """The numbers that fit into `limit_mb`, of those workloads that get another number than they wished. Instances that no call needs leave
-    first, those of the workload that was called longest ago before others. Then workloads that grow get less, the largest first; the first
-    instance of one comes before the second of another. What stands and is needed stays."""
+    """The numbers that fit into `limit_mb`, for the workloads that do not get what they asked for. Instances that no call needs leave
+    first, starting with the workload that was called longest ago. Then workloads that grow get less, the largest first: the first
+    instance of one comes before the second of another. Instances that exist and are needed stay."""
     numbers = {item.workload_id: item.number for item in claims}
     over_mb = sum(item.number * item.memory_mb for item in claims) - limit_mb
     for item in sorted(claims, key=lambda item: item.called_at):
-        if over_mb > 0 and (spare := min(item.number, item.standing) - item.kept) > 0:
+        if over_mb > 0 and (spare := min(item.number, item.current) - item.kept) > 0:
             leaving = min(spare, math.ceil(over_mb / item.memory_mb))
             numbers[item.workload_id] -= leaving
             over_mb -= leaving * item.memory_mb
-    growing = [replace(item, number=numbers[item.workload_id]) for item in claims if numbers[item.workload_id] > item.standing]
-    steps = [(number, item.called_at, item) for item in growing for number in range(item.standing + 1, item.number + 1)]
+    growing = [replace(item, number=numbers[item.workload_id]) for item in claims if numbers[item.workload_id] > item.current]
+    steps = [(number, item.called_at, item) for item in growing for number in range(item.current + 1, item.number + 1)]
     for _, _, item in sorted(steps, key=lambda step: step[:2], reverse=True):
         if over_mb > 0:
             numbers[item.workload_id] -= 1

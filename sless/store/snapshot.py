@@ -15,7 +15,7 @@ from sless.domain.ports import Route
 from sless.domain.routing import route_of
 from sless.store.queries import in_batches
 from sless.store.tables import endpoints, triggers, versions, workloads
-from sless.store.triggers import is_standing, trigger_of
+from sless.store.triggers import affects_instances, trigger_of
 from sless.store.versions import active_query, newest_query, version_of
 from sless.store.workloads import is_shown, workload_of
 
@@ -94,7 +94,7 @@ def _versions(conn: Connection, query: Select[Any], ids: Sequence[str]) -> dict[
 
 
 def _served_triggers() -> Select[Any]:
-    return select(triggers).where(is_standing()).order_by(triggers.c.name)
+    return select(triggers).where(affects_instances()).order_by(triggers.c.name)
 
 
 def _triggers_by_target(conn: Connection, ids: Sequence[str]) -> dict[tuple[str, str], tuple[Trigger, ...]]:

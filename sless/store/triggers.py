@@ -67,9 +67,9 @@ class TriggerStore:
         query = select(triggers).order_by(triggers.c.namespace, triggers.c.name, triggers.c.id)
         return self._all(query if type is None else query.where(triggers.c.type == type))
 
-    def list_standing(self) -> list[Trigger]:
+    def list_affecting_instances(self) -> list[Trigger]:
         """Triggers of all tenants that may need instances: http and event ones, and cron ones with an upcoming firing."""
-        return self._all(select(triggers).where(is_standing()).order_by(triggers.c.name))
+        return self._all(select(triggers).where(affects_instances()).order_by(triggers.c.name))
 
     def list_for(self, namespace: str, function_ref: str) -> list[Trigger]:
         """The triggers of one function or service, by name."""
@@ -150,7 +150,7 @@ def note_end(conn: Connection, trigger_id: str, due_at: datetime | None, status:
     conn.execute(update(triggers).where(triggers.c.id == trigger_id, newest).values(last_status=str(status)))
 
 
-def is_standing() -> ColumnElement[bool]:
+def affects_instances() -> ColumnElement[bool]:
     """SQL: the trigger affects instances and routes."""
     served = triggers.c.type.in_((TriggerType.HTTP, TriggerType.EVENT))
     warm = and_(triggers.c.type == TriggerType.CRON, triggers.c.warm, triggers.c.enabled)

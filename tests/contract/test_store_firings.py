@@ -189,9 +189,9 @@ def test_changes_that_restart_the_schedule(store, insert, change, counts_anew):
 def test_a_warm_trigger_wants_instances_until_it_is_disabled(store, ready, insert):
     trigger = insert()
     store.firings.set_warm([trigger.id], True)
-    assert [item.id for item in store.triggers.list_standing()] == [trigger.id]
+    assert [item.id for item in store.triggers.list_affecting_instances()] == [trigger.id]
     off = store.triggers.update(trigger.id, function_ref="hello", enabled=False, spec=SPEC, secrets={})
-    assert not off.warm and store.triggers.list_standing() == []
+    assert not off.warm and store.triggers.list_affecting_instances() == []
     store.firings.set_warm([trigger.id], True)  # by a scheduler that has not yet seen the change
     assert not store.triggers.find_by_id(trigger.id).warm
 

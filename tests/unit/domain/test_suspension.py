@@ -10,7 +10,7 @@ from sless.domain.model import CallStatus, Kind, Phase, TriggerType, Version, Ve
 from sless.domain.phase import job_phase_of, phase_of
 from sless.domain.routing import blocked_of, suspension_of
 from sless.errors import Code
-from sless.reconcile.decide import BuildTurns, decide_builds, decide_instances, standing_of
+from sless.reconcile.decide import BuildTurns, decide_builds, decide_instances, scale_target_of
 from sless.reconcile.decide_runs import FinishRun, RetryRun, stop_of
 from sless.reconcile.listens import Idle, desired_listeners_of
 from sless.reconcile.run_plans import Ready, Waiting, run_plan_of
@@ -42,9 +42,9 @@ def test_the_phase_tells() -> None:
 
 def test_there_are_no_instances() -> None:
     triggers = [make_trigger()]
-    assert standing_of(ACTIVE, VERSION, triggers) is not None
-    assert standing_of(SUSPENDED, VERSION, triggers) is None
-    assert standing_of(replace(SUSPENDED, kind=Kind.SERVICE), VERSION, []) is None
+    assert scale_target_of(ACTIVE, VERSION, triggers) is not None
+    assert scale_target_of(SUSPENDED, VERSION, triggers) is None
+    assert scale_target_of(replace(SUSPENDED, kind=Kind.SERVICE), VERSION, []) is None
     assert decide_instances({"w": SUSPENDED}, {}, {}, applied={}) == []
 
 

@@ -72,13 +72,13 @@ def endpoint(number=1, draining=False) -> Endpoint:
     ],
 )
 def test_which_workloads_may_have_instances(item, triggers, warm):
-    found = decide.standing_of(item, version(), triggers)
+    found = decide.scale_target_of(item, version(), triggers)
     assert (found.warm if found else None) == warm
 
 
 def test_no_instances_without_a_version():
-    assert decide.standing_of(workload(kind=Kind.SERVICE), None, []) is None
-    assert decide.standing_of(workload(kind=Kind.SERVICE), version(state=VersionState.QUEUED), []) is None
+    assert decide.scale_target_of(workload(kind=Kind.SERVICE), None, []) is None
+    assert decide.scale_target_of(workload(kind=Kind.SERVICE), version(state=VersionState.QUEUED), []) is None
 
 
 def seen(generation=3, **more) -> ObservedDeployment:
@@ -131,7 +131,7 @@ NONE = ObservedDeployment(workload_id="id-hello", generation=3, endpoints=())
 
 
 @pytest.mark.parametrize(
-    ("before", "wished", "observed", "expected"),
+    ("before", "desired", "observed", "expected"),
     [
         # Idle: it stays up to date, also when a restarted server has not made its group yet.
         (PROVEN, 0, NONE, replace(PROVEN, ready_instances=0)),
@@ -149,9 +149,9 @@ NONE = ObservedDeployment(workload_id="id-hello", generation=3, endpoints=())
         (replace(PROVEN, generation=2), 1, seen(2), Observed(generation=2, ready_instances=1)),
     ],
 )
-def test_what_has_worked_stays_up_to_date_until_a_start_fails(before, wished, observed, expected):
+def test_what_has_worked_stays_up_to_date_until_a_start_fails(before, desired, observed, expected):
     item = replace(workload(), observed=before)
-    assert decide.observed_of(item, replace(DESIRED, replicas=wished), observed) == expected
+    assert decide.observed_of(item, replace(DESIRED, replicas=desired), observed) == expected
 
 
 def test_a_note_says_why_there_are_not_more():

@@ -23,7 +23,7 @@ def seen(
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "wished"),
+    ("before", "now", "desired"),
     [
         # From nothing: as many as the waiting calls fill.
         (0, seen(), 0),
@@ -56,9 +56,9 @@ def seen(
         (0, seen(needed=True, most=0), 0),
     ],
 )
-def test_one_step(before: int, now: Seen, wished: int) -> None:
-    scale = Scale.standing(before, now=-1.0, stable_sec=0.5)
-    assert scale.step(now, 0.0) == wished
+def test_one_step(before: int, now: Seen, desired: int) -> None:
+    scale = Scale.resume(before, now=-1.0, stable_sec=0.5)
+    assert scale.step(now, 0.0) == desired
 
 
 def test_down_after_the_stable_window_to_what_was_needed_in_it() -> None:
@@ -103,11 +103,11 @@ def test_one_that_had_to_prove_itself_stays_until_idle() -> None:
 
 
 def test_a_new_leader_keeps_what_it_finds_for_a_window() -> None:
-    scale = Scale.standing(4, now=0.0, stable_sec=60)
+    scale = Scale.resume(4, now=0.0, stable_sec=60)
     assert scale.step(seen(ready=4), 59.0) == 4
     assert scale.step(seen(ready=4), 60.0) == 1
     assert scale.step(seen(ready=1), 300.0) == 0
-    assert Scale.standing(0, now=0.0, stable_sec=60).step(seen(), 1.0) == 0
+    assert Scale.resume(0, now=0.0, stable_sec=60).step(seen(), 1.0) == 0
 
 
 def test_loads_of_replicas_add_up() -> None:
@@ -118,8 +118,8 @@ def test_loads_of_replicas_add_up() -> None:
 # --- memory of one machine ---
 
 
-def claim(name: str, number: int, standing: int, kept: int = 0, called_at: float = 0.0, memory_mb: int = 100) -> Claim:
-    return Claim(workload_id=name, memory_mb=memory_mb, number=number, standing=standing, kept=kept, called_at=called_at)
+def claim(name: str, number: int, current: int, kept: int = 0, called_at: float = 0.0, memory_mb: int = 100) -> Claim:
+    return Claim(workload_id=name, memory_mb=memory_mb, number=number, current=current, kept=kept, called_at=called_at)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ class World:
             ready = sum(moment <= now for moment in self.ready_at)
             load = Load(waiting=len(self.queue), in_flight=len(self.running), idle_sec=0.0 if self.queue or self.running else NEVER)
             bounds = InstanceBounds(least=0, most=self.most)
-            wished = self.scale.step(Seen(load=load, bounds=bounds, concurrency=self.concurrency, idle_sec=300, ready=ready), now)
-            self.ready_at = sorted(self.ready_at)[:wished] + [now + self.start_sec] * (wished - len(self.ready_at))
-            self.demands.append(wished)
+            desired = self.scale.step(Seen(load=load, bounds=bounds, concurrency=self.concurrency, idle_sec=300, ready=ready), now)
+            self.ready_at = sorted(self.ready_at)[:desired] + [now + self.start_sec] * (desired - len(self.ready_at))
+            self.demands.append(desired)
         return self
 
     def _serve(self, now: float) -> None:
@@ -190,7 +190,7 @@ class World:
         self.running += [now + self.call_sec] * len(served)
 
     def turns(self) -> int:
-        """How often the wished number turned from falling to growing."""
+        """How often the desired number turned from falling to growing."""
         moves = [after - before for before, after in pairwise(self.demands) if after != before]
         return sum(before < 0 < after for before, after in pairwise(moves))
 
