@@ -5,8 +5,8 @@ import os
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
 from wsgiref.types import WSGIApplication
 
 from sless import ids
@@ -36,6 +36,7 @@ from sless.reconcile.cron import TICK_SEC, CronLoop
 from sless.reconcile.decide import IMPORTS_AT_ONCE
 from sless.reconcile.demand import DemandLoop
 from sless.reconcile.events import EventsLoop, Listeners
+from sless.reconcile.failure import ERRORS_SEC, note_failure
 from sless.reconcile.instances import InstancesLoop
 from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops
@@ -46,9 +47,6 @@ from sless.store import Signals
 from sless.tokens import RevokedTokens, TokenVerifier
 from sless.usecases import Usecases
 from sless.validators import make_validator
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
@@ -221,8 +219,10 @@ class Assembly:
                 Loop(topic="cron", tick=self.cron.tick, interval_sec=TICK_SEC),
                 Loop(topic="collect", tick=collector.tick, interval_sec=self.durations.collect_sec),
                 Loop(topic="prune", tick=collector.prune, interval_sec=self.durations.prune_sec),
+                Loop(topic="errors", tick=self.store.reconcile_errors.write, interval_sec=ERRORS_SEC, leader_only=False),
             ],
             self.leader.is_leader,
+            partial(note_failure, self.store),
         )
 
     def _make_instances(self, held: Callable[[], set[str]]) -> InstancesLoop:

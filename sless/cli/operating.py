@@ -11,7 +11,7 @@ from sless.client.deployment import get_workload
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def operator() -> None:
-    """See and suspend tenants, revoke tokens. For subjects in SLESS_OPERATOR_SUBS.
+    """See and suspend tenants, revoke tokens, see what fails and waits. For subjects in SLESS_OPERATOR_SUBS.
 
     \b
     Examples:
@@ -102,12 +102,45 @@ def revoked_tokens(context: CommandContext) -> None:
     Example:
       sless operator revoked-tokens
     """
-    found = context.client.revoked_tokens()
-    if context.as_json:
-        print_json(found)
-        return
-    columns = ("jti", "sub", "revoked_at", "expires_at", "reason")
-    print_table(tuple(map(str.upper, columns)), [[item[column] for column in columns] for item in found])
+    _print_rows(context, context.client.revoked_tokens(), ("jti", "sub", "revoked_at", "expires_at", "reason"))
+
+
+@operator.command("failing-builds")
+@client_command
+def failing_builds(context: CommandContext) -> None:
+    """List functions, services and jobs whose newest version failed to build.
+
+    \b
+    Example:
+      sless operator failing-builds
+    """
+    columns = ("namespace", "kind", "name", "version", "active_version", "failed_at", "message")
+    _print_rows(context, context.client.operator_list("failing-builds"), columns)
+
+
+@operator.command("reconcile-errors")
+@client_command
+def reconcile_errors(context: CommandContext) -> None:
+    """List internal errors of the control loops, newest first.
+
+    \b
+    Example:
+      sless operator reconcile-errors
+    """
+    columns = ("loop", "namespace", "name", "count", "last_at", "message")
+    _print_rows(context, context.client.operator_list("reconcile-errors"), columns)
+
+
+@operator.command()
+@client_command
+def queues(context: CommandContext) -> None:
+    """Show how many builds, runs, callbacks and notices wait, and since when.
+
+    \b
+    Example:
+      sless operator queues
+    """
+    _print_rows(context, context.client.operator_list("queues"), ("queue", "waiting", "due_at"))
 
 
 @operator.command()
@@ -163,6 +196,13 @@ def _path_of(context: CommandContext, namespace: str, name: str | None) -> tuple
         return "jobs", name
     workloads, _ = get_workload(client, name, None)
     return f"{workloads.kind}s", name
+
+
+def _print_rows(context: CommandContext, found: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    if context.as_json:
+        print_json(found)
+    else:
+        print_table(tuple(map(str.upper, columns)), [[item[column] for column in columns] for item in found])
 
 
 def _print(context: CommandContext, found: dict[str, Any], text: str) -> None:

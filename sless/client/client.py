@@ -43,6 +43,10 @@ class Client:
     def resume(self, *path: str) -> Json:
         return self.transport.json("POST", "/".join(("/v1/operator/tenants", self.namespace, *path, "resume")))
 
+    def operator_list(self, what: str) -> list[Json]:
+        """`failing-builds`, `reconcile-errors` or `queues`; for operators."""
+        return self.transport.json("GET", f"/v1/operator/{what}")
+
     def revoked_tokens(self) -> list[Json]:
         return self.transport.json("GET", "/v1/operator/revoked-tokens")
 

@@ -10,6 +10,7 @@ Schema = dict[str, Any]
 _STRING: Schema = {"type": "string"}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _SUSPENDED: Schema = {"type": ["object", "null"], "properties": {"reason": _STRING, "at": _TIME}}
+_MAYBE_STRING: Schema = {"type": ["string", "null"]}
 _INTEGER: Schema = {"type": "integer"}
 _COUNTS: Schema = {"type": "object", "additionalProperties": _INTEGER}
 _REASON: Schema = {"type": "string", "maxLength": 500}
@@ -82,6 +83,45 @@ OPERATOR_ANSWERS: dict[str, Schema] = {
         }
     ),
     "Tenants": {"type": "array", "items": {"$ref": "#/components/schemas/Tenant"}},
+    "FailingBuilds": {
+        "type": "array",
+        "items": answer(
+            {
+                "namespace": _STRING,
+                "kind": _STRING,
+                "name": _STRING,
+                "version": _INTEGER,
+                "active_version": {"type": ["integer", "null"], "description": "the version that serves meanwhile"},
+                "message": _STRING,
+                "failed_at": _TIME,
+            }
+        ),
+    },
+    "ReconcileErrors": {
+        "type": "array",
+        "items": answer(
+            {
+                "loop": _STRING,
+                "namespace": _MAYBE_STRING | {"description": "of the workload, if the error is about one that still exists"},
+                "kind": _MAYBE_STRING,
+                "name": _MAYBE_STRING,
+                "message": _STRING | {"description": "the newest"},
+                "count": _INTEGER,
+                "first_at": _TIME,
+                "last_at": _TIME,
+            }
+        ),
+    },
+    "Queues": {
+        "type": "array",
+        "items": answer(
+            {
+                "queue": _STRING,
+                "waiting": _INTEGER,
+                "due_at": {"type": ["string", "null"], "format": "date-time", "description": "when the first entry was to start"},
+            }
+        ),
+    },
     "SuspendedWorkload": answer({"namespace": _STRING, "kind": _STRING, "name": _STRING, "suspended": {"type": ["string", "null"]}}),
     "Notifications": answer({"namespace": _STRING, "notify_url": {"type": ["string", "null"]}}),
     "UsageRow": answer({name: _STRING if name in ("namespace", "day") else {"type": "number"} for name in COLUMNS}),

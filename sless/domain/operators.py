@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from sless.domain.model import Tenant
+from sless.domain.model import Kind, Tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,43 @@ class TenantReport:
     invocations: int
     errors: int
     gb_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingBuild:
+    """A workload whose newest version has failed. `active` is the version that serves meanwhile."""
+
+    namespace: str
+    kind: Kind
+    name: str
+    version: int
+    active: int | None
+    message: str
+    failed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileError:
+    """`namespace`, `kind` and `name` are None for an error of a whole tick, and for a workload that is gone. `message` is the newest of
+    `count` errors."""
+
+    loop: str
+    namespace: str | None
+    kind: Kind | None
+    name: str | None
+    message: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """`due_at` is when the first entry was to start; None for an empty queue."""
+
+    queue: str
+    waiting: int
+    due_at: datetime | None
 
 
 def sub_hash_of(sub: str) -> str:

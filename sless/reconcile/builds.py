@@ -13,6 +13,7 @@ from sless.domain.ports import Builder, BuildSpec, BuildStatus, Waker
 from sless.errors import SlessError
 from sless.reconcile.backoff import Backoff
 from sless.reconcile.decide import IMPORTS_AT_ONCE, BuildTurns, EndBuild, StartBuild, decide_builds
+from sless.reconcile.failure import note_failure
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class BuildsLoop:
         self._drop_ended({version.id for version in versions})
         for version in versions:
             if version.id in self._started:
-                self._alone(version.id, partial(self._poll, version))
+                self._alone(version.id, partial(self._poll, version), version.workload_id)
         if self._started or versions:
             self._decide()
 
@@ -69,11 +70,11 @@ class BuildsLoop:
             match action:
                 case StartBuild(version=version):
                     self._served[workloads[version.workload_id].namespace] = next(self._turns)
-                    self._alone(version.id, partial(self._start, workloads[version.workload_id], version))
+                    self._alone(version.id, partial(self._start, workloads[version.workload_id], version), version.workload_id)
                 case EndBuild(version=version, state=state, message=message):
-                    self._alone(version.id, partial(self._end, version, state, message))
+                    self._alone(version.id, partial(self._end, version, state, message), version.workload_id)
 
-    def _alone(self, version_id: str, work: Callable[[], None]) -> None:
+    def _alone(self, version_id: str, work: Callable[[], None], workload_id: str = "") -> None:
         """An error in one build is retried later and does not delay the others."""
         now = clock.now()
         if self.backoff.rests(version_id, now):
@@ -81,8 +82,8 @@ class BuildsLoop:
         try:
             work()
             self.backoff.succeeded(version_id)
-        except Exception:
-            metrics.reconcile_errors.labels("builds").inc()
+        except Exception as error:
+            note_failure(self.store, "builds", error, workload_id)
             delay_sec = self.backoff.failed(version_id, now)
             _log.exception("build %s: internal error; next attempt in %.0f s", version_id, delay_sec)
 
@@ -111,7 +112,7 @@ class BuildsLoop:
             _log.warning("build of %s version %d cannot start: %s", workload.name, version.number, error)
             self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
         except Exception as error:
-            metrics.reconcile_errors.labels("builds").inc()
+            note_failure(self.store, "builds", error, version.workload_id)
             _log.exception("build of %s version %d cannot start", workload.name, version.number)
             self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
 

@@ -36,6 +36,7 @@ from sless.domain.callback import (
 from sless.domain.ports import Waker
 from sless.errors import SlessError
 from sless.outbound import AddressRefused, Outbound, OutboundError
+from sless.reconcile.failure import note_failure
 from sless.reconcile.outbox import CallbackOutbox, Message, Outbox
 from sless.store import Store
 
@@ -104,9 +105,9 @@ class CallbacksLoop:
             if message is not None:
                 self._note(due, self._tell(due, message))
             freed = True
-        except Exception:
+        except Exception as error:
             # No wake: after an internal error the loop's interval is the pause.
-            metrics.reconcile_errors.labels(self._outbox.topic).inc()
+            note_failure(self.store, self._outbox.topic, error)
             _log.exception("%s: %s could not be sent or recorded; it is retried", self._outbox.topic, due.key)
         finally:
             with self._lock:

@@ -52,6 +52,7 @@ class Collector:
             time.sleep(PAUSE_SEC)
         self.store.revocations.clean(clock.now())
         self.store.verdicts.clean(before)
+        self.store.reconcile_errors.clean(clock.now() - timedelta(days=settings.history_days))
         self.store.notices.clean(clock.now() - timedelta(days=settings.history_days))
         self.store.metering.note_stored()
 

@@ -13,6 +13,7 @@ from sless.domain.model import Kind, Trigger, Workload
 from sless.domain.ports import Backend, BackendUnavailable, CodeStore, Deployment, ObservedDeployment, Waker
 from sless.reconcile.backoff import Backoff
 from sless.reconcile.decide import Apply, Forget, InstanceAction, Remove, ScaleTarget, decide_instances, observed_of, scale_target_of
+from sless.reconcile.failure import note_failure
 from sless.reconcile.scaler import Scaler
 from sless.reconcile.uptime import UptimeMeter
 from sless.store import Store
@@ -128,8 +129,8 @@ class InstancesLoop:
             self.backoff.succeeded(workload_id)
         except BackendUnavailable:
             raise
-        except Exception:
-            metrics.reconcile_errors.labels("instances").inc()
+        except Exception as error:
+            note_failure(self.store, "instances", error, workload_id)
             delay_sec = self.backoff.failed(workload_id, now)
             _log.exception("workload %s: %s failed; next attempt in %.0f s", workload_id, type(action).__name__, delay_sec)
 

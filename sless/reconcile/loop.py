@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from sless import metrics
 from sless.domain.ports import BackendUnavailable
 
 _log = logging.getLogger(__name__)
@@ -35,9 +34,11 @@ class Loop:
 class Loops:
     """Runs all loops of one process; also the `ports.Waker`."""
 
-    def __init__(self, loops: list[Loop], is_leader: Callable[[], bool]) -> None:
+    def __init__(self, loops: list[Loop], is_leader: Callable[[], bool], failed: Callable[[str, Exception], None]) -> None:
+        """`failed` is called with the topic and the error of a tick."""
         self._loops = {loop.topic: loop for loop in loops}
         self._is_leader = is_leader
+        self._failed = failed
         self._lock = threading.Lock()
         self._running: set[str] = set()
         self._woken: set[str] = set()
@@ -99,8 +100,8 @@ class Loops:
         try:
             loop.tick()
         except BackendUnavailable as error:
-            metrics.reconcile_errors.labels(loop.topic).inc()
+            self._failed(loop.topic, error)
             _log.warning("%s: the backend cannot be observed, nothing is changed: %s", loop.topic, error)
-        except Exception:
-            metrics.reconcile_errors.labels(loop.topic).inc()
+        except Exception as error:
+            self._failed(loop.topic, error)
             _log.exception("%s: the tick failed; the next one starts from the whole state", loop.topic)

@@ -16,6 +16,7 @@ from sless.domain.request import stored_request_of
 from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
 from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, stop_of, verdict_of, verdict_of_lost
+from sless.reconcile.failure import note_failure
 from sless.reconcile.instance_calls import InstanceCalls
 from sless.reconcile.run_plans import Plans, Ready, Waiting
 from sless.store import Store
@@ -225,7 +226,7 @@ class RunsLoop:
             else:
                 self._write([(run, FinishRun(status=CallStatus.FAILED, message=error.message))])
         except Exception as error:
-            metrics.reconcile_errors.labels("runs").inc()
+            note_failure(self.store, "runs", error, run.workload_id)
             _log.exception("run %s of %s cannot start", run.id, run.name)
             self._write([(run, FinishRun(status=CallStatus.FAILED, message=f"could not be started: {error}"))])
 

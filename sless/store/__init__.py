@@ -8,7 +8,8 @@ replicas · `revision` change counters · `engine` transactions · `faults` data
 
 For the people who run sless: `audit` the audit trail · `revocations` of tokens · `verdicts` on code · `suspensions` of tenants and
 workloads · `metering` usage for billing · `notices` to tenants ·
-`tenant_reports` counts and usage of many tenants · `operator_tables` the schema of these.
+`tenant_reports` counts and usage of many tenants, failing builds, queues · `reconcile_errors` of control loops · `operator_tables` the
+schema of these.
 
 `history_process` is the program that writes history, beside the server.
 

@@ -83,3 +83,16 @@ notices = Table(
     Index("ix_notices_status_namespace_not_before", "status", "namespace", "not_before"),
     Index("ix_notices_created_at", "created_at"),
 )
+
+reconcile_errors = Table(
+    "reconcile_errors",
+    metadata,
+    # One row per loop and workload; "": a whole tick.
+    Column("loop", KeyText, nullable=False),
+    Column("workload_id", KeyText, nullable=False),
+    Column("message", UserText, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("first_at", UtcDateTime, nullable=False),
+    Column("last_at", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("loop", "workload_id"),
+)

@@ -16,6 +16,7 @@ from sless.store.lease import LeaseStore
 from sless.store.metering import MeteringStore
 from sless.store.migrations import HEAD
 from sless.store.notices import NoticeStore
+from sless.store.reconcile_errors import ReconcileErrorStore
 from sless.store.revocations import RevocationStore
 from sless.store.routes import RouteStore
 from sless.store.runs import RunStore
@@ -45,6 +46,7 @@ class Store:
         self.audit: AuditStore = AuditStore(database)
         self.revocations: RevocationStore = RevocationStore(database)
         self.suspensions: SuspensionStore = SuspensionStore(database)
+        self.reconcile_errors: ReconcileErrorStore = ReconcileErrorStore(database)
         self.tenant_reports: TenantReportStore = TenantReportStore(database)
         self.verdicts: CodeVerdictStore = CodeVerdictStore(database)
         self.metering: MeteringStore = MeteringStore(database)

@@ -1,14 +1,17 @@
-"""Counts and usage of many tenants at once, for operators."""
+"""What operators see of many tenants at once: counts, usage, failing builds, queues."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Connection, Table, exists, func, select
 
-from sless.domain.model import Kind
+from sless.domain.callback import CallbackStatus
+from sless.domain.model import CallStatus, Kind, VersionState
+from sless.domain.operators import FailingBuild, QueueDepth
 from sless.store.engine import Database
+from sless.store.operator_tables import notices
 from sless.store.queries import in_batches
-from sless.store.tables import call_stats, triggers, workloads
+from sless.store.tables import call_stats, callbacks, runs, triggers, versions, workloads
 
 CallTotals = tuple[int, int, float]
 """Calls, errors, GB-seconds."""
@@ -44,3 +47,36 @@ class TenantReportStore:
                 query = query.where(columns.namespace.in_(batch), columns.day >= day).group_by(columns.namespace)
                 found.update((row[0], (int(row[1]), int(row[2]), float(row[3]) / 1000)) for row in conn.execute(query))
         return found
+
+    def failing_builds(self, limit: int) -> list[FailingBuild]:
+        """The newest failure first."""
+        newer, version, owner = versions.alias("newer"), versions.c, workloads.c
+        is_newest = ~exists().where(newer.c.workload_id == version.workload_id, newer.c.number > version.number)
+        query = (
+            select(
+                owner.namespace, owner.kind, owner.name, owner.active_version.label("active"), version.number.label("version"),
+                version.message, func.coalesce(version.ended_at, version.created_at).label("failed_at"),
+            )
+            .join(workloads, owner.id == version.workload_id)
+            .where(version.state == VersionState.FAILED, owner.deleted_at.is_(None), is_newest)
+        )  # fmt: skip
+        with self._db.read() as conn:
+            rows = conn.execute(query.order_by(version.ended_at.desc(), version.id).limit(limit)).mappings().all()
+        return [FailingBuild(**{**row, "kind": Kind(row["kind"])}) for row in rows]
+
+    def queues(self) -> list[QueueDepth]:
+        """What is stored and waits; calls that wait for an instance are only in the memory of their server."""
+        with self._db.read() as conn:
+            return [
+                _depth(conn, "builds", versions, versions.c.created_at, VersionState.QUEUED),
+                _depth(conn, "runs", runs, runs.c.not_before, CallStatus.QUEUED),
+                _depth(conn, "callbacks", callbacks, callbacks.c.not_before, CallbackStatus.PENDING),
+                _depth(conn, "notices", notices, notices.c.not_before, CallbackStatus.PENDING),
+            ]
+
+
+def _depth(conn: Connection, queue: str, table: Table, due: ColumnElement[datetime], status: str) -> QueueDepth:
+    """`table` has `status` or, for versions, `state`."""
+    state = table.c.state if "state" in table.c else table.c.status
+    waiting, due_at = conn.execute(select(func.count(), func.min(due)).where(state == status)).one()
+    return QueueDepth(queue=queue, waiting=waiting, due_at=due_at)

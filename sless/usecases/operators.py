@@ -8,8 +8,8 @@ from typing import Any
 from sless import clock
 from sless.domain.code_check import AllowedCode
 from sless.domain.metering import UsageRow
-from sless.domain.model import Kind, Workload
-from sless.domain.operators import TenantReport
+from sless.domain.model import Kind, Tenant, Workload
+from sless.domain.operators import FailingBuild, QueueDepth, ReconcileError, TenantReport
 from sless.domain.routing import suspension_of
 from sless.domain.validate import mistakes_of
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
@@ -28,7 +28,15 @@ class Operators:
 
     def list(self, *, limit: int | None, after: str | None, suspended: bool | None = None) -> Sequence[TenantReport]:
         """By namespace; `suspended` not None: only those that are, or are not."""
-        tenants = self._store.tenants.list(limit, after, suspended)
+        return self._reports(self._store.tenants.list(limit, after, suspended))
+
+    def get(self, namespace: str) -> TenantReport:
+        tenant = self._store.tenants.find(namespace)
+        if tenant is None:
+            raise NotFound("namespace", namespace)
+        return self._reports([tenant])[0]
+
+    def _reports(self, tenants: Sequence[Tenant]) -> Sequence[TenantReport]:
         names = [tenant.namespace for tenant in tenants]
         counts = self._store.tenant_reports.counts_of(names)
         calls = self._store.tenant_reports.calls_of(names, clock.now() - timedelta(days=USAGE_DAYS))
@@ -41,15 +49,6 @@ class Operators:
                 )
             )  # fmt: skip
         return reports
-
-    def get(self, namespace: str) -> TenantReport:
-        tenant = self._store.tenants.find(namespace)
-        if tenant is None:
-            raise NotFound("namespace", namespace)
-        calls = self._store.tenant_reports.calls_of([namespace], clock.now() - timedelta(days=USAGE_DAYS))
-        number, errors, gb_seconds = calls.get(namespace, (0, 0, 0.0))
-        counts = self._store.tenant_reports.counts_of([namespace])[namespace]
-        return TenantReport(tenant=tenant, counts=counts, invocations=number, errors=errors, gb_seconds=gb_seconds)
 
     def suspend(self, namespace: str, body: Any) -> TenantReport:
         """Calls get a 503, instances and runs stop, triggers rest, the tenant cannot write. Raises NotFound, Invalid."""
@@ -85,6 +84,15 @@ class Operators:
             message = f"expected a day from {first} to {MAX_BILLED_DAYS} days later, found {last}"
             raise Invalid(Detail(field="to", message=message))
         return self._store.metering.usage(first, last, namespace)
+
+    def failing_builds(self, limit: int) -> Sequence[FailingBuild]:
+        return self._store.tenant_reports.failing_builds(limit)
+
+    def reconcile_errors(self, limit: int) -> Sequence[ReconcileError]:
+        return self._store.reconcile_errors.list(limit)
+
+    def queues(self) -> Sequence[QueueDepth]:
+        return self._store.tenant_reports.queues()
 
     def list_allowed(self) -> Sequence[AllowedCode]:
         return self._store.verdicts.list_allowed()

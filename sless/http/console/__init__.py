@@ -2,7 +2,7 @@
 
 `pages` the table of pages and what registers them · `request` what a view gets, and how it renders · `session` the cookie · `signing` in
 and out · `texts` the languages · `listing` the list, also as text · `workload` a function, service or job ·
-`triggers` · `guide` guide and examples · `older_addresses` · one module per further group of pages.
+`triggers` · `guide` guide and examples · `operators` · `older_addresses` · one module per further group of pages.
 
 How a page is made: a row in `PAGES` of its module, a template in `templates/`, texts in its group of `languages/en.json` and
 `languages/ru.json`, and, if it is alive, a script `static/console/pages/{module}.js`. `static/console/README.md` describes the

@@ -12,7 +12,7 @@ from sless.config import Settings
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.errors import NotFound, SlessError
-from sless.http.console import create, guide, listing, older_addresses, signing, tabs, triggers, usage, workload
+from sless.http.console import create, guide, listing, older_addresses, operators, signing, tabs, triggers, usage, workload
 from sless.http.console.request import Page, PageRequest, static_version, wanted_texts, wants_page
 from sless.http.errors import error_response
 from sless.usecases import Usecases
@@ -32,6 +32,7 @@ PAGES: tuple[Page, ...] = (
     *tabs.PAGES,
     *create.PAGES,
     *usage.PAGES,
+    *operators.PAGES,
     *guide.PAGES,
     *older_addresses.PAGES,
     *triggers.PAGES,

@@ -10,7 +10,7 @@ from sless.reconcile.loop import Loop, Loops
 
 
 def started(loops, is_leader=lambda: True) -> Loops:
-    item = Loops(loops, is_leader)
+    item = Loops(loops, is_leader, lambda topic, error: None)
     item.start()
     return item
 

@@ -1,0 +1,134 @@
+"""What fails and what waits, as operators see it: over REST, and on the pages of the console."""
+
+from datetime import timedelta
+from pathlib import Path
+from queue import Queue
+
+import pytest
+
+from sless import clock
+from sless.domain.model import VersionState
+from sless.errors import SlessError
+from sless.http.console.texts import LANGUAGES
+from sless.reconcile.failure import note_failure
+from sless.reconcile.loop import Loop, Loops
+from sless.store import open_store
+from tests.builders import NAMESPACE, make_run
+from tests.contract.rest_harness import OPERATOR, Rest
+
+BUILDS, ERRORS, QUEUES = (f"/v1/operator/{name}" for name in ("failing-builds", "reconcile-errors", "queues"))
+PAGE = {"Accept": "text/html,application/xhtml+xml"}
+
+
+def test_failing_builds_are_those_of_the_newest_version(rest: Rest) -> None:
+    for name in ("hello", "fixed", "gone"):
+        rest.function(name)
+        rest.built(name, state=VersionState.FAILED, message="no module named x")
+    rest.upload("fixed", files={"handler.py": "def handle(event): ...\n"})
+    rest.finish("fixed", number=2)
+    rest.delete("functions/gone")
+    (found,) = rest.get(BUILDS, sub=OPERATOR).json
+    assert (found["namespace"], found["kind"], found["name"], found["version"]) == (rest.namespace, "function", "hello", 1)
+    assert found["active_version"] is None and found["message"] == "no module named x"
+    rest.upload("fixed", files={"handler.py": "def handle(event): return 3\n"})
+    rest.finish("fixed", number=3, state=VersionState.FAILED)
+    assert [(item["name"], item["active_version"]) for item in rest.get(BUILDS, sub=OPERATOR).json] == [("fixed", 2), ("hello", None)]
+    assert len(rest.get(f"{BUILDS}?limit=1", sub=OPERATOR).json) == 1
+
+
+def test_errors_of_loops_are_counted_per_workload(rest: Rest) -> None:
+    rest.function("hello")
+    workload = rest.store.workloads.find_callable(rest.namespace, "hello")
+    assert workload is not None
+    for text in ("first", "second"):
+        note_failure(rest.store, "instances", RuntimeError(text), workload.id)
+    rest.store.reconcile_errors.write()
+    note_failure(rest.store, "instances", RuntimeError("third"), workload.id)
+    note_failure(rest.store, "builds", ValueError("x" * 1000))
+    rest.store.reconcile_errors.write()
+    found = {item["loop"]: item for item in rest.get(ERRORS, sub=OPERATOR).json}
+    assert (found["instances"]["name"], found["instances"]["count"]) == ("hello", 3)
+    assert found["instances"]["message"] == "RuntimeError: third" and found["instances"]["first_at"] <= found["instances"]["last_at"]
+    assert found["builds"]["name"] is None and len(found["builds"]["message"]) == 500
+    rest.store.reconcile_errors.clean(clock.now() + timedelta(seconds=1))
+    assert rest.get(ERRORS, sub=OPERATOR).json == []
+
+
+def test_errors_are_kept_until_the_database_takes_them(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/x.db", durable=False)
+    store.reconcile_errors.note("builds", RuntimeError("first"))
+    with pytest.raises(SlessError):
+        store.reconcile_errors.write()  # no tables yet
+    store.reconcile_errors.note("builds", RuntimeError("second"))
+    store.migrate()
+    store.reconcile_errors.write()
+    (found,) = store.reconcile_errors.list(10)
+    assert (found.count, found.message) == (2, "RuntimeError: second")
+    store.close()
+
+
+def test_a_failing_tick_is_reported() -> None:
+    told: Queue[tuple[str, str]] = Queue()
+
+    def tick() -> None:
+        raise RuntimeError("broken")
+
+    loops = Loops([Loop(topic="cron", tick=tick, interval_sec=60)], lambda: True, lambda topic, error: told.put((topic, str(error))))
+    loops.start()
+    assert told.get(timeout=10) == ("cron", "broken")
+    loops.stop()
+
+
+def test_queues(rest: Rest) -> None:
+    rest.function("hello")
+    rest.upload("hello")
+    workload = rest.store.workloads.find_callable(rest.namespace, "hello")
+    assert workload is not None
+    due = clock.now() - timedelta(minutes=5)
+    for number in range(3):
+        rest.store.runs.insert(make_run(id=f"r{number}", workload_id=workload.id, namespace=rest.namespace, not_before=due))
+    found = {item["queue"]: item for item in rest.get(QUEUES, sub=OPERATOR).json}
+    assert {name: item["waiting"] for name, item in found.items()} == {"builds": 1, "runs": 3, "callbacks": 0, "notices": 0}
+    assert found["runs"]["due_at"].startswith(due.strftime("%Y-%m-%dT%H:%M")) and found["notices"]["due_at"] is None
+
+
+def test_the_pages_of_operators(rest: Rest) -> None:
+    rest.function("hello")
+    rest.function("work", "job")
+    rest.built("hello", state=VersionState.FAILED, message="<script>alert(1)</script>")
+    note_failure(rest.store, "cron", RuntimeError("no such zone"))
+    rest.store.reconcile_errors.write()
+    rest.post(f"/v1/operator/tenants/{rest.namespace}/functions/hello/suspend", {"reason": "port scans"}, sub=OPERATOR)
+    rest.post("/v1/operator/revoked-tokens", {"jti": "abc"}, sub=OPERATOR)
+    own = rest.get("/v1/whoami", sub=OPERATOR).json["namespace"]
+    shown = {
+        "": [f'data-tenant="{rest.namespace}"', "1 <span", "&lt;script&gt;", "no such zone", 'data-queue="builds"', "<code>abc</code>"],
+        f"/{rest.namespace}": ["port scans", 'data-workload="functions/hello"', 'name="functions"', 'data-switch="suspend"'],
+    }
+    for language in LANGUAGES:
+        for path, texts in shown.items():
+            answer = rest.get(f"/funcs/{own}/operator{path}", sub=OPERATOR, headers=PAGE | {"Accept-Language": language})
+            assert answer.status_code == 200, answer.text
+            assert f'<html lang="{language}"' in answer.text and "<script>alert" not in answer.text
+            assert not [text for text in texts if text not in answer.text], path
+    for path in shown:
+        assert rest.get(f"/funcs/{rest.namespace}/operator{path}", headers=PAGE).status_code == 403
+    assert "/operator" not in rest.get(f"/funcs/{rest.namespace}", headers=PAGE).text
+    assert rest.get(f"/funcs/{own}/operator/sless-none", sub=OPERATOR, headers=PAGE).status_code == 404
+    target = rest.get(f"/funcs/{own}/operator?tenant={rest.namespace}", sub=OPERATOR, headers=PAGE).headers["Location"]
+    assert target == f"/funcs/{own}/operator/{rest.namespace}"
+
+
+def test_the_list_of_tenants_has_pages(rest: Rest) -> None:
+    names = [f"{NAMESPACE}{number:03}" for number in range(60)]
+    for name in names:
+        rest.store.tenants.ensure(name, "")
+    rest.store.suspensions.set_tenant(names[58], "mining")
+    own = rest.get("/v1/whoami", sub=OPERATOR).json["namespace"]
+
+    def listed(query: str) -> list[str]:
+        text = rest.get(f"/funcs/{own}/operator{query}", sub=OPERATOR, headers=PAGE).text
+        return [name for name in names if f'data-tenant="{name}"' in text]
+
+    assert (listed(""), listed(f"?after={names[49]}")) == (names[:50], names[50:])
+    assert listed("?suspended=1") == [names[58]]
