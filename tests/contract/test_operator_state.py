@@ -8,6 +8,7 @@ import pytest
 
 from sless import clock
 from sless.domain.model import VersionState
+from sless.domain.runtimes import RUNTIMES, Support
 from sless.errors import SlessError
 from sless.http.console.texts import LANGUAGES
 from sless.reconcile.failure import note_failure
@@ -132,3 +133,15 @@ def test_the_list_of_tenants_has_pages(rest: Rest) -> None:
 
     assert (listed(""), listed(f"?after={names[49]}")) == (names[:50], names[50:])
     assert listed("?suspended=1") == [names[58]]
+
+
+def test_the_console_warns_of_runtimes_past_their_end_of_life(rest: Rest) -> None:
+    today = clock.now().date()
+    for number, (name, runtime) in enumerate(RUNTIMES.items()):
+        rest.function(f"f{number}", runtime=name)
+        old = runtime.support(today) is not Support.SUPPORTED
+        for path in ("", "/settings"):
+            page = rest.get(f"/funcs/{rest.namespace}/functions/f{number}{path}", headers=PAGE).text
+            assert ("data-support" in page and f"{name} end" in page and runtime.end_of_life in page) == old, name
+        assert (runtime.end_of_life in rest.get(f"/funcs/{rest.namespace}/new", headers=PAGE).text) == old
+    assert any(runtime.support(today) is Support.END_OF_LIFE for runtime in RUNTIMES.values())

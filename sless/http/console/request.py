@@ -10,10 +10,11 @@ from typing import Any
 from flask import Response, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sless import assets
+from sless import assets, clock
 from sless._version import __version__
 from sless.clock import rfc3339_of
 from sless.config import Settings
+from sless.domain.runtimes import RUNTIMES, Support
 from sless.http.console.session import Session, current_session
 from sless.http.console.texts import LANGUAGES, Texts, texts_of
 from sless.http.schedule_words import words_of
@@ -81,6 +82,7 @@ class PageRequest:
             "t": self.texts.text,
             "tn": self.texts.count,
             "find_text": self.texts.find,
+            "support_note": lambda runtime: support_note_of(runtime, self.texts),
             "words": lambda schedule: words_of(schedule, self.texts.language),
             "title": title,
             "module": module,
@@ -170,6 +172,15 @@ def wants_page() -> bool:
 def theme_of() -> str:
     chosen = request.cookies.get(THEME_COOKIE, "")
     return chosen if chosen in THEMES else "auto"
+
+
+def support_note_of(runtime: str | None, texts: Texts) -> str:
+    """A warning about a runtime whose language version is near or past its end of life; "" for others."""
+    known = RUNTIMES.get(runtime or "")
+    support = known.support(clock.now().date()) if known else Support.SUPPORTED
+    if known is None or support is Support.SUPPORTED:
+        return ""
+    return texts.text(f"runtimes.{support}", runtime=known.name, day=known.end_of_life)
 
 
 def minute_of(moment: datetime) -> str:
