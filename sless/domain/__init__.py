@@ -2,8 +2,8 @@
 
 `model` the nouns · `runtimes` the languages · `schemas` JSON Schema of every request, `answer_schemas` of every answer (used for validation
 and for the OpenAPI document) · `validate` schema errors as sentences · `spec`, `trigger_spec` JSON → spec, reporting all errors at once ·
-`instance_bounds` how many instances one may have, `demand` what its calls ask for · `phase` computes the phase · `lifecycle` allowed state
-transitions · `routing` what the proxy needs to know about a workload, `function_urls` where functions are called · `schedule`, `cron` when
+`instance_bounds` minimum and maximum of instances, `demand` load per workload · `phase` computes the phase · `lifecycle` allowed state
+transitions · `routing` what the proxy needs to know about a workload, `function_urls` public URLs of functions · `schedule`, `cron` when
 a cron trigger is due and what happens then · `amqp` broker URLs and queue names · `messages` AMQP messages passed between rooms ·
 `log_line` a line an instance printed · `asynchronous` options of asynchronous calls, `request` their stored head and body, `attempt` one
 attempt, `callback` the notification at the end · `addresses` which addresses sless may connect to for a tenant · `package` rules for
@@ -12,12 +12,13 @@ concurrent work, `limits` of a tenant, `instance_shares` of its workloads, `queu
 runs · `backoff` between attempts · `durations` of waits · `exits` exit codes in words · `ports` protocols that `app` implements, `building`
 those of builders.
 
-For the people who run sless: `audit` entries of the audit trail, `operators` what they decide, `operator_schemas` their requests
-and answers, `code_check` what checks of code get and say, `metering` usage for billing,
-`notice` messages to tenants, `blobs` stored code, `earlier` objects of an earlier operator.
-For the console: `overview_schema` of what its list answers.
+For operators, the people who run sless: `audit` entries of the audit trail, `operators` revoked tokens and reports on tenants,
+`operator_schemas` their requests and answers, `code_check` input and result of code checks, `metering` usage for billing, `notice` messages
+to tenants, `blobs` stored code, `earlier` converts objects of the earlier operator.
+For the console: `overview_schema` its answers.
 
-History, on its way to the process that writes it: `history_batch` records as bytes, `framing` messages on a pipe, `call_sums` per minute.
+Between the server and the process that writes history: `history_batch` encodes records, `framing` delimits messages on a pipe, `call_sums`
+adds up calls per minute.
 
 Decision: the phase is never stored. The API writes spec columns, the reconciler writes observed columns, and `phase` computes the phase
 from both, so it can never disagree with them.

@@ -1,6 +1,6 @@
-"""Entries of the audit trail, and what they say about a change. Pure.
+"""Entries of the audit trail. Pure.
 
-Values appear only for fields that cannot hold a secret; of all others (variables, events, keys, URLs) the trail has the name.
+An entry shows values only of fields that cannot hold a secret; of all others (variables, events, keys, URLs) it has the name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ Change = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a change was. `action` is `{kind}.{verb}`."""
+    """A change to record. `action` is `{kind}.{verb}`."""
 
     namespace: str
     kind: str
@@ -54,7 +54,7 @@ class AuditEntry:
 
 
 def spec_changes(old: WorkloadSpec | None, new: WorkloadSpec) -> tuple[Change, ...]:
-    """`old` None: what differs from the defaults."""
+    """Changes from `old` to `new`; from the defaults if `old` is None."""
     return tuple(_changes(asdict(old or WorkloadSpec(runtime=None, entrypoint=None)), asdict(new)))
 
 
@@ -63,7 +63,7 @@ def trigger_changes(old: Trigger | None, new: Trigger) -> tuple[Change, ...]:
 
 
 def value_change(field: str, old: Any, new: Any) -> Change:
-    """For values that are known to hold no secret."""
+    """A change with its values. Only for fields that cannot hold a secret."""
     return {"field": field, "from": _shown(old), "to": _shown(new)}
 
 
@@ -87,7 +87,7 @@ def _keys_changed(field: str, before: Mapping[str, Any], after: Mapping[str, Any
 
 
 def _is_open(field: str, value: Any) -> bool:
-    """Numbers and switches, and texts of a known meaning."""
+    """Whether the value may be shown: numbers, booleans, and texts of fields that cannot hold a secret."""
     return value is None or isinstance(value, int | float) or (isinstance(value, str) and field in _OPEN_TEXTS)
 
 

@@ -1,4 +1,4 @@
-"""Stored code, as a code store lists it."""
+"""Blobs of stored code, as a code store lists them."""
 
 from dataclasses import dataclass
 from datetime import datetime

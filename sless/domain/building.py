@@ -64,7 +64,7 @@ class Builder(Protocol):
 
 
 class BuilderUnavailable(Exception):
-    """The cluster or the registry does not answer, so the state of builds is unknown."""
+    """The cluster or the registry does not respond, so the state of builds is unknown."""
 
 
 class ContextStore(Protocol):

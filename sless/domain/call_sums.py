@@ -1,4 +1,4 @@
-"""Calls per workload, version and minute, as `call_stats` keeps them. Pure."""
+"""Sums of calls per workload, version and minute, as stored in `call_stats`. Pure."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -14,7 +14,7 @@ SumsKey = tuple[str, int, int]
 
 
 class RouteFacts(NamedTuple):
-    """What the calls of one route have in common."""
+    """Facts shared by all calls of one route."""
 
     workload_id: str
     namespace: str
@@ -25,7 +25,7 @@ class RouteFacts(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What the metrics count: calls by (kind, trigger, status), and their durations by bucket of LATENCY_BOUNDS_MS."""
+    """Figures for the metrics: calls by (kind, trigger, status), and a histogram of durations with the buckets of LATENCY_BOUNDS_MS."""
 
     calls: dict[tuple[str, str, str], int]
     histogram: list[int]
@@ -33,7 +33,7 @@ class Outcomes(NamedTuple):
 
 
 class CallSums:
-    """The sums of one key."""
+    """Sums of the calls with one SumsKey."""
 
     __slots__ = ("calls", "duration_ms", "errors", "facts", "gb_ms", "histogram", "outcomes", "run_gb_ms", "sent_bytes")
 
@@ -74,7 +74,7 @@ class CallSums:
         self.histogram = [mine + theirs for mine, theirs in zip(self.histogram, other.histogram, strict=True)]
 
     def plain(self) -> tuple[Any, ...]:
-        """For `of_plain`, of built-in types only."""
+        """Built-in types only, so that marshal can write it; `of_plain` is the inverse."""
         outcomes = tuple((trigger, status, number) for (trigger, status), number in self.outcomes.items())
         metered = (self.gb_ms, self.run_gb_ms, self.sent_bytes)
         return tuple(self.facts), self.calls, self.errors, self.duration_ms, metered, tuple(self.histogram), outcomes

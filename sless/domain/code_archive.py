@@ -1,4 +1,4 @@
-"""Packs small code for runtime images to unpack. Lives here because two rooms must produce the same bytes."""
+"""Packs small code into an archive that runtime images unpack. It is in this room because two others must produce the same bytes."""
 
 import gzip
 import io

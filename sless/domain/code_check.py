@@ -1,4 +1,4 @@
-"""Checks of uploaded code: what they get and what they say."""
+"""Input and results of checks of uploaded code."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """`failure`: the reason for a missing verdict; the other fields are then empty."""
+    """`failure` says why a check has no verdict; the other fields are then empty."""
 
     is_unsafe: bool = False
     reason: str = ""
@@ -36,7 +36,7 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedCode:
-    """Code that an operator has allowed, whatever the checks say."""
+    """Code that an operator allows regardless of the checks."""
 
     sha256: str
     reason: str

@@ -1,4 +1,4 @@
-"""What the calls of one workload ask for at one moment."""
+"""Load of a workload: its calls that wait or run at one moment."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ NO_LOAD = Load()
 
 
 def total_of(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
-    """The sums over all replicas of the server, by workload id."""
+    """Adds up the loads that the server's replicas report. By workload id."""
     sums: dict[str, Load] = {}
     for part in loads:
         for workload_id, load in part.items():

@@ -1,4 +1,4 @@
-"""Objects of the earlier operator (`sless.kube5s.ru/v1alpha1`) as requests of this interface, and what cannot be brought. Pure."""
+"""Converts objects of the earlier operator (`sless.kube5s.ru/v1alpha1`) to requests of the REST interface. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPlan:
-    """`kind` is function, service, job or trigger; `body` the request that creates it. `code` is (bucket, key), None without code.
-    `run_id` of a job is kept without running it; `result` is what its last run left. `problem`: why it cannot be brought at all; `notes`:
-    what is different here."""
+    """`kind` is function, service, job or trigger; `body` the request that creates it. `code` is (bucket, key), None without code. A job
+    keeps its `run_id` without running, and the `result` of its last run. `problem` says why the object cannot be imported, "" if it can;
+    `notes` what will differ from the original."""
 
     namespace: str
     kind: str
@@ -32,7 +32,7 @@ class ImportPlan:
 
 
 def plan_of(item: Mapping[str, Any]) -> ImportPlan:
-    """For one object as the cluster returns it."""
+    """Takes one object as the cluster returns it."""
     meta, spec = item.get("metadata") or {}, dict(item.get("spec") or {})
     kind = str(item.get("kind"))
     namespace, name = str(meta.get("namespace")), str(meta.get("name"))
@@ -46,7 +46,7 @@ def plan_of(item: Mapping[str, Any]) -> ImportPlan:
 
 
 def order_of(plan: ImportPlan) -> tuple[str, int, str]:
-    """Triggers last, as they name the others."""
+    """Sort key: triggers last, as they refer to the others."""
     return plan.namespace, ("function", "service", "job", "trigger").index(plan.kind), plan.name
 
 
@@ -78,7 +78,7 @@ def _workload(kind: str, namespace: str, name: str, item: Mapping[str, Any], spe
 
 
 def _entrypoint(runtime: str, given: str, notes: list[str]) -> str:
-    """The operator always loaded `handler.js` for Node, whatever the entrypoint said."""
+    """For Node.js, the operator always loaded `handler.js`, whatever module the entrypoint named."""
     if RUNTIMES[runtime].language != "node" or not given:
         return given
     used = "handler." + (given.rpartition(".")[2] or "handle")

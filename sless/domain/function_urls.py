@@ -1,4 +1,4 @@
-"""Where functions are called: URLs for users, and which hosts serve what.
+"""Public URLs of functions, and which host serves what.
 
 Without a host of their own, functions share that of the console. With SLESS_FUNCTIONS_URL they share another one; with a wildcard in it, or
 SLESS_INGRESS_HOST, each has its own, `{name}-{namespace}.DOMAIN`.
@@ -15,7 +15,7 @@ _WILDCARD = "*."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionUrls:
-    """`template` has {namespace} and {name}. `domain`: below it are hosts of single functions. `shared_host` serves all functions. With
+    """`template` has {namespace} and {name}. Each host below `domain` serves a single function. `shared_host` serves all functions. With
     `exclusive`, no other host serves any function. `console_url` serves the rest."""
 
     template: str
@@ -56,7 +56,7 @@ def _parsed(text: str, console_url: str) -> SplitResult:
         raise _invalid(text)
     if "*" in host.removeprefix(_WILDCARD):
         raise _invalid(text)
-    # Ports do not separate: cookies are sent to all of them.
+    # Another port is not enough: browsers send cookies to all ports of a host.
     if host == urlsplit(console_url).hostname:
         raise ConfigError(f"SLESS_FUNCTIONS_URL: expected another host than that of the console ({console_url}), found {host}")
     return url

@@ -1,7 +1,7 @@
-"""A batch of history as bytes: made by the process that serves calls, read by the one that writes them.
+"""Encodes history for the process that writes it.
 
-Marshal, because it takes a microsecond per call where JSON takes ten; both processes run the same version of sless and of Python. A call
-is a plain tuple in the order of `CallEntry`; what calls of a route have in common is there once.
+The format is marshal, which takes a microsecond per call where JSON takes ten; both processes run the same version of sless and Python. A
+call is a plain tuple in the order of `CallEntry`; facts shared by the calls of a route are encoded once.
 """
 
 import marshal
@@ -14,7 +14,7 @@ from sless.domain.call_sums import CallSums, RouteFacts, SumsKey, merge_into
 from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine
 
 ROWS_PER_WORKLOAD = 10_000
-"""Newest calls of one workload that are written at a time; of older ones, only the sums."""
+"""Rows written for one workload at a time, for its newest calls; older calls only count in the sums."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -59,7 +59,7 @@ class CallEntry(NamedTuple):
 
 @dataclass(slots=True)
 class HistoryBatch:
-    """`sums` are of calls without rows; `rows` those of `calls` whose rows are written (`choose_rows`)."""
+    """`sums` cover calls that are not in `calls`. `rows` are the calls to write as rows (`choose_rows`)."""
 
     calls: list[CallEntry] = field(default_factory=list)
     sums: dict[SumsKey, CallSums] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class HistoryBatch:
         return len(self.calls) + len(self.lines)
 
     def all_sums(self) -> dict[SumsKey, CallSums]:
-        """Of calls with and without rows."""
+        """Sums of all ended calls, with and without rows."""
         found: dict[SumsKey, CallSums] = {}
         merge_into(found, self.sums)
         for call in self.calls:
@@ -85,7 +85,7 @@ class HistoryBatch:
 
 
 def choose_rows(batches: Sequence[HistoryBatch], per_workload: int = ROWS_PER_WORKLOAD) -> None:
-    """Of all these batches together, oldest first: the newest calls of each workload."""
+    """Sets `rows` to the newest calls of each workload over all these batches, which are sorted oldest first."""
     if sum(len(batch.calls) for batch in batches) <= per_workload:
         for batch in batches:
             batch.rows = batch.calls
@@ -102,7 +102,7 @@ def choose_rows(batches: Sequence[HistoryBatch], per_workload: int = ROWS_PER_WO
 
 
 def merged(batches: Sequence[HistoryBatch]) -> HistoryBatch:
-    """One batch of several. Takes the first one over."""
+    """Merges the batches into the first one, which it returns."""
     first = batches[0]
     for batch in batches[1:]:
         first.calls = first.calls + batch.calls

@@ -1,4 +1,4 @@
-"""How many instances a function or service may have: the fields of its spec, and what they mean together. Pure."""
+"""Minimum and maximum number of instances of a function or service: fields of the spec and their rules. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sless.domain.model import Kind, WorkloadSpec
 from sless.errors import Detail
 
 MOST = 1000
-"""What a request may ask for; `SLESS_MAX_INSTANCES` is usually lower."""
+"""Highest number that a request may ask for; `SLESS_MAX_INSTANCES` is usually lower."""
 DEFAULT_MAX = 5
 IDLE_SECONDS = 300
 _BOTH = ("min_instances", "max_instances")
@@ -19,21 +19,22 @@ def _field(least: int, most: int, default: int | None, text: str) -> Schema:
     return {"type": ["integer", "null"], "minimum": least, "maximum": most, "default": default, "description": text}
 
 
-_IDLE = {"idle_seconds": _field(1, 86400, IDLE_SECONDS, "seconds without a call after which only min_instances stay")}
+_IDLE = {"idle_seconds": _field(1, 86400, IDLE_SECONDS, "seconds without a call before it scales down to min_instances")}
 FUNCTION_FIELDS: dict[str, Schema] = {
-    "min_instances": _field(0, MOST, 0, "instances that stand even without calls; with 0 the first call starts one"),
-    "max_instances": _field(1, MOST, DEFAULT_MAX, "instances at most; further calls wait"),
+    "min_instances": _field(0, MOST, 0, "instances kept running even without calls; with 0 the first call starts one"),
+    "max_instances": _field(1, MOST, DEFAULT_MAX, "maximum number of instances; further calls wait"),
 } | _IDLE
 SERVICE_FIELDS: dict[str, Schema] = {
     "replicas": _field(0, 20, 1, "number of instances: minimum and maximum at once; excludes min_instances and max_instances"),
-    "min_instances": _field(0, MOST, None, "instances that stand even without calls; default: replicas"),
-    "max_instances": _field(1, MOST, None, "instances at most; default: replicas"),
+    "min_instances": _field(0, MOST, None, "instances kept running even without calls; default: replicas"),
+    "max_instances": _field(1, MOST, None, "maximum number of instances; default: replicas"),
 } | _IDLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceLimits:
-    """What the server allows: the minimum of functions that name none, and the maximum of all (`SLESS_MIN_INSTANCES`, `SLESS_MAX_…`)."""
+    """The server's settings: `least` is the default minimum of functions (SLESS_MIN_INSTANCES), `most` the maximum of all workloads
+    (SLESS_MAX_INSTANCES)."""
 
     least: int = 0
     most: int = 20
@@ -46,7 +47,7 @@ class InstanceBounds:
 
 
 def bounds_of(kind: Kind, spec: WorkloadSpec, most: int = MOST) -> InstanceBounds:
-    """`most` is the server's maximum, which may be lower than it was when the spec was written."""
+    """The bounds of a spec, capped at `most`, the server's maximum, which may have been lowered since the spec was written."""
     if kind is Kind.SERVICE and spec.replicas is not None:
         least = highest = spec.replicas
     else:
@@ -55,7 +56,7 @@ def bounds_of(kind: Kind, spec: WorkloadSpec, most: int = MOST) -> InstanceBound
 
 
 def shown_bounds_of(kind: Kind, spec: WorkloadSpec) -> dict[str, int | None]:
-    """The fields as clients read them. Of a service with `replicas`, minimum and maximum are that number."""
+    """The fields as clients read them. For a service with `replicas`, minimum and maximum equal that number."""
     bounds = bounds_of(kind, spec)
     replicas = {"replicas": spec.replicas} if kind is Kind.SERVICE else {}
     return {**replicas, "min_instances": bounds.least, "max_instances": bounds.most, "idle_seconds": spec.idle_seconds}
@@ -64,8 +65,8 @@ def shown_bounds_of(kind: Kind, spec: WorkloadSpec) -> dict[str, int | None]:
 def counts_of(
     kind: Kind, given: Mapping[str, Any], existing: WorkloadSpec | None, *, merge: bool, limits: InstanceLimits
 ) -> tuple[dict[str, int | None], list[Detail]]:
-    """`replicas`, `min_instances` and `max_instances` of the new spec, and the mistakes. `given` holds the fields of the request,
-    `existing` is the spec before; with `merge`, fields that were not given keep their values."""
+    """`replicas`, `min_instances` and `max_instances` of the new spec, and the mistakes. `given` holds the request's fields, `existing` is
+    the current spec; with `merge`, fields not given keep their values."""
     given = {name: int(value) if isinstance(value, float) else value for name, value in given.items() if name in ("replicas", *_BOTH)}
     if kind is Kind.FUNCTION:
         return _of_function(given, existing if merge else None, limits)
@@ -107,7 +108,7 @@ def _replicas(number: int) -> dict[str, int | None]:
 
 
 def _without_unchanged(given: Mapping[str, Any], existing: WorkloadSpec) -> Mapping[str, Any]:
-    """A client that reads a service, changes one of the fields and sends all back means that field: the others repeat what it read."""
+    """Drops fields that only repeat what the client read, since a client that changes one field and sends all back means that one."""
     shown = shown_bounds_of(Kind.SERVICE, existing)
     if given.get("replicas") is None:
         return given
@@ -119,14 +120,14 @@ def _without_unchanged(given: Mapping[str, Any], existing: WorkloadSpec) -> Mapp
 
 
 def _over(given: Mapping[str, Any], limits: InstanceLimits) -> list[Detail]:
-    """The default is accepted whatever the server's maximum, which then applies: clients such as Terraform send defaults."""
+    """Accepts numbers up to the default even above the server's maximum, which then applies: Terraform and other clients send defaults."""
     names = ("replicas", *_BOTH)
     text = f"expected at most {limits.most}, the maximum of this server (SLESS_MAX_INSTANCES), found"
     return [Detail(field=name, message=f"{text} {given[name]}") for name in names if (given.get(name) or 0) > max(limits.most, DEFAULT_MAX)]
 
 
 def _beside(replicas: int, bounds: Mapping[str, int]) -> Iterable[Detail]:
-    """The same number in all three fields is accepted, so that a client may send back what it read."""
+    """Accepts the same number in all three fields, so that a client may send back what it read."""
     if bounds and bounds != dict.fromkeys(_BOTH, replicas):
         names = " and ".join(bounds)
         yield Detail(field="replicas", message=f"is minimum and maximum at once: expected either replicas or {names}, found both")

@@ -1,4 +1,4 @@
-"""How many instances each workload of a tenant gets, when the tenant's limits are lower than what all of them want. Pure."""
+"""Shares a tenant's limits among its workloads when together they need more instances. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sless.domain.limits import LIMITS, LimitName, TenantLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceDemand:
-    """`instances`: as many as the workload should have by its own settings and load."""
+    """`instances` is the number the workload needs by its own settings and load."""
 
     workload_id: str
     namespace: str
@@ -18,15 +18,15 @@ class InstanceDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """`short`: why it is less than the demand, "" if it is not."""
+    """`short` says why `instances` is less than the demand; "" if it is not."""
 
     instances: int
     short: str = ""
 
 
 def shares_of(demands: Iterable[InstanceDemand], limits_of: Callable[[str], TenantLimits]) -> dict[str, Share]:
-    """By workload id. The workloads of a tenant get one instance each, in the given order, then a second one, and so on, so that the order
-    alone decides who goes short: keep it stable. `limits_of` takes a namespace."""
+    """Shares by workload id. The workloads of a tenant get one instance each, in the given order, then a second one, and so on. Keep the
+    order stable, since it decides which workloads get fewer. `limits_of` takes a namespace."""
     of_tenant: dict[str, list[InstanceDemand]] = {}
     for demand in demands:
         of_tenant.setdefault(demand.namespace, []).append(demand)

@@ -14,7 +14,7 @@ _CALL_ENDS = frozenset({CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.TIME
 
 CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     CallStatus.QUEUED: frozenset({CallStatus.RUNNING, CallStatus.MISSED, CallStatus.SKIPPED}) | _CALL_ENDS,
-    # Back to queued: the attempt failed and will be retried.
+    # A failed attempt that will be retried returns to queued.
     CallStatus.RUNNING: frozenset({CallStatus.QUEUED}) | _CALL_ENDS,
     CallStatus.SUCCEEDED: frozenset(),
     CallStatus.FAILED: frozenset(),
@@ -33,7 +33,7 @@ ENDED_CALL_STATUSES = frozenset(CallStatus) - OPEN_CALL_STATUSES
 RERUNNABLE_CALL_STATUSES = frozenset(
     {CallStatus.FAILED, CallStatus.TIMEOUT, CallStatus.DEAD, CallStatus.CANCELLED, CallStatus.MISSED, CallStatus.SKIPPED}
 )
-"""Final statuses from which a user may retry a call. Nothing leaves a final status by itself."""
+"""Final statuses from which a user may retry a call. Only a retry leaves a final status."""
 
 ERROR_STATUSES = frozenset({CallStatus.FAILED, CallStatus.TIMEOUT, CallStatus.DEAD})
 """Final statuses that count as errors in `call_stats`."""

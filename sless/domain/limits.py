@@ -1,4 +1,4 @@
-"""The limits of a tenant: one table, from which settings, requests, answers and refusals are derived. Pure.
+"""Limits of a tenant, as one table from which settings, requests, answers and refusals are derived. Pure.
 
 The default of each limit is a setting. An operator may give a tenant other values, which are stored with the tenant.
 """
@@ -38,7 +38,8 @@ class LimitName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """`setting` is the field of Settings with the default. `code` is that of a refusal; None: what exceeds it waits, or is removed."""
+    """`setting` is the field of Settings with the default. `code` is the error code of a refusal; None if the excess waits or is removed
+    instead."""
 
     setting: str
     unit: str
@@ -118,18 +119,18 @@ def defaults_of(settings: Settings) -> dict[str, int]:
 
 
 def limits_of(defaults: Mapping[str, int], own: Mapping[str, int]) -> TenantLimits:
-    """`own` are the values set for the tenant; those of names that this release does not know have no effect."""
+    """`own` holds the values set for the tenant; names unknown to this release are ignored."""
     return TenantLimits({name: own.get(name, value) for name, value in defaults.items()})
 
 
 def check_size(limits: TenantLimits, least: int, memory_mb: int) -> None:
-    """Whether a workload could run at all, with its least number of instances. Raises LIMIT_REACHED."""
+    """Checks that a workload with its minimum number of instances fits the limits. Raises LIMIT_REACHED."""
     limits.check(LimitName.INSTANCES, least)
     limits.check(LimitName.MEMORY_MB, memory_mb * max(1, least))
 
 
 def refusal_of(name: LimitName, most: int, found: int, retry_after_sec: int | None = None) -> SlessError:
-    """The error of a limit that has one."""
+    """The error for an exceeded limit. The limit must have a `code`."""
     limit = LIMITS[name]
     assert limit.code is not None
     text = f"limit {name} of the namespace: expected at most {most} {limit.unit} ({limit.text}), found {found} with this request"

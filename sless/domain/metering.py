@@ -1,4 +1,4 @@
-"""What a tenant used in one day, as rows for billing. Pure."""
+"""A tenant's usage per day, as rows for billing. Pure."""
 
 import csv
 import io
@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """`day` is a UTC date. `gb_seconds` is memory × duration of all calls; `run_gb_seconds` the part of them in processes of their own
-    (jobs, and calls of functions without instances), every attempt included. `stored_bytes` is the most code that was stored."""
+    """`day` is a UTC date. `gb_seconds` is memory × duration of all calls; `run_gb_seconds` the part of one-off runs (jobs, and calls
+    of functions without instances), including every attempt. `stored_bytes` is the day's maximum of stored code."""
 
     namespace: str
     day: str
@@ -31,7 +31,7 @@ def plain_row(row: UsageRow) -> dict[str, Any]:
 
 
 def csv_of(rows: Iterable[UsageRow]) -> str:
-    """With a header line."""
+    """The rows as CSV with a header line."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""The nouns. The store returns its rows as these; nothing here depends on how they are stored."""
+"""The nouns of sless as data classes. The store returns its rows as these; they do not depend on how they are stored."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -71,7 +71,7 @@ class Tenant:
     limits: dict[str, int]
     created_at: datetime
     suspended: str | None = None
-    """The reason that an operator gave; None: not suspended."""
+    """The operator's reason for suspending the tenant; None: not suspended."""
     suspended_at: datetime | None = None
 
 
@@ -117,7 +117,7 @@ class Observed:
     failing: bool = False
     """An instance crashed or failed to start and is in back-off (ObservedDeployment.failing)."""
     wanted: int = 0
-    """The generation that `message` and `failing` are about; of an older one they say nothing about now."""
+    """The generation that `message` and `failing` are about; if it is older than the workload's, they are out of date."""
     observed_at: datetime | None = None
 
 
@@ -135,7 +135,7 @@ class Workload:
     updated_at: datetime
     deleted_at: datetime | None = None
     suspended: str | None = None
-    """Why an operator suspended it, or its tenant; None: not suspended."""
+    """The operator's reason for suspending it or its tenant; None: not suspended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class Version:
     started_at: datetime | None
     ended_at: datetime | None
     warnings: tuple[str, ...] = ()
-    """What the code checks said about its code."""
+    """Warnings from the code checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +227,9 @@ class Run:
     callback_url: str | None = None
     attempts_before: int = 0
     request: str | None = None
-    """For a call over /fn: its head and body (`domain.request`), from which the event is derived."""
+    """Head and body of a call over /fn (`domain.request`), from which the event is derived."""
     size_bytes: int = 0
-    """Of an asynchronous call: stored event and request; counts towards the limits of the queue."""
+    """Size of the stored event and request of an asynchronous call; counts towards the limits of the queue."""
     quarantined: bool = False
     """An instance exited during this call, so it never runs together with another quarantined run of the workload."""
 

@@ -1,4 +1,4 @@
-"""Notices: what a tenant is told through its `notify_url`. Pure."""
+"""Notices to a tenant, sent to its `notify_url`. Pure."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ class Notice:
 
 
 def notice_id_of(*parts: object) -> str:
-    """The same for the same parts, so that one thing is told once."""
+    """Deterministic id, so that a tenant is notified once of each event."""
     return "n" + hashlib.sha256("\0".join(map(str, parts)).encode(errors="replace")).hexdigest()[:23]
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema of the requests and answers for the people who run sless: audit, tenants, suspension, tokens."""
+"""JSON Schema of the requests and answers for operators: audit, tenants, suspension, tokens."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What operators see and decide about tenants."""
+"""Reports on tenants and revoked tokens, for operators."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sless.domain.model import Kind, Tenant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedToken:
-    """`token_id` is the `jti`. `sub` is empty if only that was known."""
+    """`token_id` is the `jti`. `sub` is empty if only the id was given."""
 
     token_id: str
     expires_at: datetime
@@ -20,7 +20,7 @@ class RevokedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantReport:
-    """`counts` of resources, as in `store.tenants.counts`; the rest is of the last days that usage shows."""
+    """`counts` of resources, as in `store.tenants.counts`; the other figures cover the days that `usage` shows."""
 
     tenant: Tenant
     counts: dict[str, int]
@@ -67,5 +67,5 @@ class QueueDepth:
 
 
 def sub_hash_of(sub: str) -> str:
-    """Tells operators which tenant it is without showing the subject."""
+    """Lets operators tell tenants apart without seeing the subject."""
     return hashlib.sha256(sub.encode(errors="replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""JSON Schema of answers that are made for the console: the list of everything in a namespace, schedules in words."""
+"""JSON Schema of answers made for the console: the list of everything in a namespace, and schedules in words."""
 
 from sless.domain.answer_schemas import Schema, answer, one_of
 from sless.domain.model import CallStatus, Kind, Phase

@@ -87,7 +87,7 @@ def _deployment_phase(workload: Workload, newest: Version | None, active: Versio
 
 
 def _unserved_phase(version: Version) -> tuple[Phase, str]:
-    """Of a workload without a usable version; `version` is the newest, or the active one while it is rebuilt or after that has failed."""
+    """For a workload without a usable version; `version` is the newest, or the active one while its rebuild runs or after it failed."""
     if version.state in OPEN_VERSION_STATES:
         return Phase.BUILDING, building_words_of(version)
     if version.state is VersionState.READY:
@@ -98,7 +98,7 @@ def _unserved_phase(version: Version) -> tuple[Phase, str]:
 def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Phase, str]:
     observed = workload.observed
     current = observed.generation == workload.generation and observed.version == active.number
-    # After a change, what was observed before says nothing about the new state.
+    # An observation from before the change does not describe the new state.
     told = observed.message if current or observed.wanted == workload.generation else ""
     if observed.failing and observed.wanted == workload.generation and not (current and observed.ready_instances > 0):
         return Phase.FAILED, told or "instances exit right after they start"
@@ -129,7 +129,7 @@ def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> t
 
 
 def _waiting_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:
-    """A run that waits for code, for a slot, or for its next attempt."""
+    """For a run that waits for code, for a slot, or for its next attempt."""
     if newest is None:
         reference = workload.spec.function_ref
         return Phase.PENDING, f'function "{reference}" has no code yet' if reference else "no code uploaded yet"

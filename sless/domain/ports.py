@@ -53,8 +53,8 @@ class Deployment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDeployment:
     """`generation` is the newest one for which all replicas are ready (0: none yet). `message` says why instances are missing ("" if none
-    are). `failing`: an instance crashed or failed to start and is in back-off. `wanted` is the generation that the backend is to run, and
-    that `message` and `failing` are about."""
+    are). `failing`: an instance crashed or failed to start and is in back-off. `wanted` is the generation last given to the backend;
+    `message` and `failing` are about that one."""
 
     workload_id: str
     generation: int
@@ -111,8 +111,8 @@ class ObservedRun:
 
 
 class Backend(Protocol):
-    """Where user code runs. Methods are idempotent, may be called from any thread and return soon; slow work happens in the background
-    and shows in `observe`. Raises BackendUnavailable when it cannot see."""
+    """Runs user code. Methods are idempotent, may be called from any thread and return soon; slow work happens in the background and shows
+    in `observe`. They raise BackendUnavailable if the state cannot be read."""
 
     def observe(self) -> dict[str, ObservedDeployment]:
         """All deployments of this installation by workload id."""
@@ -121,7 +121,7 @@ class Backend(Protocol):
         """Starts or rolls out towards the desired state: new instances first; old ones drain once the new ones are ready."""
 
     def remove(self, workload_id: str) -> None:
-        """Drains and stops all instances. `observe` omits the workload once nothing of it runs."""
+        """Drains and stops all instances. `observe` omits the workload once nothing of it is left."""
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:
         """`in_use` are the namespaces with workloads; the backend may delete what it created for others."""
@@ -147,7 +147,7 @@ class Backend(Protocol):
 
 
 class BackendUnavailable(Exception):
-    """The state cannot be read, which does not mean that anything is gone: the tick ends without changes."""
+    """The state cannot be read. Nothing may be concluded from that, so the tick ends without changes."""
 
 
 # --- code ---
@@ -165,7 +165,7 @@ class CodeStore(Protocol):
         """Ignores missing keys."""
 
     def list_blobs(self) -> Iterable[StoredBlob]:
-        """Every blob there is, of all installations that share the store."""
+        """All blobs, including those of other installations that share the store."""
 
 
 class CodeCheck(Protocol):
@@ -214,8 +214,8 @@ class HttpPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One workload, as the proxy sees it. `revision` is None until a version is ready, `http` None without an http trigger. `blocked` is
-    why calls cannot be served now (code, sentence), None if they can."""
+    """One workload, as the proxy sees it. `revision` is None until a version is ready, `http` None without an http trigger. `blocked`
+    says why calls cannot be served now (code, sentence); None if they can."""
 
     workload_id: str
     namespace: str
@@ -230,7 +230,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteSnapshot:
-    """`limits`: what operators have set, by namespace."""
+    """`limits`: values that operators have set, by namespace."""
 
     revision: int
     routes: tuple[Route, ...]
@@ -253,11 +253,11 @@ class AsyncQueue(Protocol):
 
 
 class Invoker(Protocol):
-    """Calls a workload for a reconciler: an instance if the workload has any, else a one-off run."""
+    """Calls a workload for a control loop: on an instance if the workload has any, else as a one-off run."""
 
     def begin(self, run: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
-        """Does not wait: calls `done` once, from any thread, also when the call could not be made. Returns a function that cancels the
-        call; `done` then gets a cancelled run. Raises SlessError when the server is stopping."""
+        """Returns at once. Calls `done` once, from any thread, also if the call could not be made. The returned function cancels the call;
+        `done` then gets a cancelled run. Raises SlessError when the server is stopping."""
 
 
 class Waker(Protocol):
@@ -293,4 +293,4 @@ class FollowPage:
 
 class Follower(Protocol):
     def read(self) -> FollowPage:
-        """What is new since the last `read`. Called in a thread, one call at a time."""
+        """Lines since the last `read`. Called in a thread, one call at a time."""

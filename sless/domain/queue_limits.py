@@ -1,4 +1,4 @@
-"""Limits of the asynchronous calls that wait, per function and per tenant. Pure."""
+"""Limits on waiting asynchronous calls, per function and per tenant. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ class QueueSizes:
             self._add(namespace, workload_id, count, size_bytes)
 
     def refusal_of(self, run: Run) -> SlessError | None:
-        """None admits the run."""
+        """Why the run is refused; None admits it."""
         wanted = {
             LimitName.ASYNC_PER_FUNCTION: self._of_workload[run.workload_id] + 1,
             LimitName.ASYNC_PER_TENANT: self._of_tenant[run.namespace] + 1,

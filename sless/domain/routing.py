@@ -13,8 +13,8 @@ _KEEPING = (TriggerType.HTTP, TriggerType.EVENT)
 
 
 def keeps_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
-    """Whether calls of the workload go to instances, of which there may be none at the moment: services always, functions with an enabled
-    http or event trigger, jobs never. `triggers` are those that refer to the workload."""
+    """Whether calls of the workload go to instances, even if it has none at the moment: services always, functions with an enabled http or
+    event trigger, jobs never. `triggers` are those that refer to the workload."""
     match kind:
         case Kind.SERVICE:
             return True
@@ -24,12 +24,12 @@ def keeps_instances(kind: Kind, triggers: Iterable[Trigger]) -> bool:
 
 
 def wants_instances(kind: Kind, triggers: Sequence[Trigger]) -> bool:
-    """Whether it keeps instances, or one has to be warm because a cron trigger fires soon."""
+    """Whether it keeps instances, or needs a warm one because a cron trigger fires soon."""
     return (kind is Kind.FUNCTION and is_warm(triggers)) or keeps_instances(kind, triggers)
 
 
 def is_warm(triggers: Iterable[Trigger]) -> bool:
-    """Whether a cron trigger fires soon and has an instance wait for it."""
+    """Whether a cron trigger that fires soon keeps an instance warm."""
     return any(item.enabled and item.warm for item in triggers)
 
 
@@ -118,16 +118,16 @@ def blocked_of(workload: Workload, active: Version | None, newest: Version | Non
 
 
 def is_rebuilt(active: Version) -> bool:
-    """Whether the active version is being built once more, because its artifact was not part of a backup. It has no instances until then;
-    calls wait for them."""
+    """Whether the active version is being rebuilt, because a restored backup lacks its artifact. Calls wait, since it has no instances
+    until it is built."""
     return active.state in OPEN_VERSION_STATES
 
 
 def _start_failure_of(
     workload: Workload, active: Version | None, triggers: Sequence[Trigger], endpoints: Sequence[Endpoint]
 ) -> tuple[Code, str] | None:
-    """Of a workload whose instances have not started since its last change: calls need not wait for them. An instance that ends after it
-    has served is replaced soon, so calls wait for that."""
+    """Why calls need not wait for instances: none has started since the workload's last change. An instance that exits after it has
+    served is replaced soon, so calls wait for the next one."""
     observed = workload.observed
     if active is None or not keeps_instances(workload.kind, triggers) or any(not item.draining for item in endpoints):
         return None
@@ -153,7 +153,7 @@ def suspension_of(reason: str) -> str:
 
 
 def building_words_of(version: Version) -> str:
-    """`version 3 is building`, and what the build waits for."""
+    """`version 3 is building`, followed by what the build waits for."""
     words = f"version {version.number} is {version.state}"
     return f"{words}, {version.message}" if version.message else words
 

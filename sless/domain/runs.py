@@ -1,4 +1,4 @@
-"""New runs, one constructor per kind. All but a cron firing start as queued; no attempt has been made."""
+"""Constructors of new runs, one per kind. All but a cron firing start as queued, without an attempt."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ def job_run(job: Workload, now: datetime) -> Run:
 
 
 def fired_run(trigger: Trigger, target: Workload, event: str, now: datetime) -> Run:
-    """A call that a user starts by hand, as the trigger would make it. A failed cron firing is not repeated: the next one follows."""
+    """The call that a trigger would make, started by a user. A call of a cron trigger is not retried, just as after its firings."""
     attempts = 1 if trigger.type is TriggerType.CRON else int(trigger.spec.get("max_attempts", DEFAULT_FIRE_ATTEMPTS))
     return _run(ids.new_id(), target_of(target), CallTrigger(trigger.type), now, event=event, trigger_id=trigger.id, max_attempts=attempts)
 

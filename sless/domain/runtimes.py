@@ -1,4 +1,4 @@
-"""The runtimes: languages that functions are written in."""
+"""The runtimes: the languages of functions."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta

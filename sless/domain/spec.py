@@ -27,7 +27,7 @@ _VALUE_OF_RESERVED: dict[str, Callable[[str, WorkloadSpec], str | None]] = {
 }
 _ENVS = ("env_vars", "build_env", "secret_env")
 _KEPT_BY_REPLACE = ("build_env", "secret_env")
-"""Write-only, so a client that reads a resource and PUTs it back cannot send them."""
+"""Write-only fields: a client that reads a resource and PUTs it back cannot send them."""
 _ZERO_VALUES: dict[Kind, dict[str, Any]] = {
     Kind.FUNCTION: {"memory_mb": 0, "timeout_sec": 0, "entrypoint": ""},
     Kind.SERVICE: {"memory_mb": 0, "entrypoint": ""},
@@ -144,9 +144,9 @@ def _env_mistakes(body: Mapping[str, Any]) -> list[Detail]:
 
 
 def _reserved_mistakes(body: Mapping[str, Any], name: str, spec: WorkloadSpec) -> list[Detail]:
-    """Older clients send some of the runtime's variables, with the values that these will have anyway."""
+    """Older clients send some of the runtime's variables; they are accepted with the values that the runtime sets anyway."""
     found = [(f"{field}.{key}", value, _VALUE_OF_RESERVED[key](name, spec)) for field, key, value in _reserved_of(body)]
-    # The value that was found may be a secret.
+    # The message leaves out the value, which may be a secret.
     return [
         Detail(field=field, message=f"is reserved; the runtime sets it to {found_of(own)}") for field, value, own in found if value != own
     ]

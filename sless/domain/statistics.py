@@ -31,21 +31,21 @@ class CallStats:
     histogram: tuple[int, ...]
     """len(LATENCY_BOUNDS_MS) + 1 counts."""
     run_gb_ms: float = 0.0
-    """The part of `gb_ms` in processes of their own, not on instances."""
+    """The part of `gb_ms` from one-off runs, which use no instance."""
     sent_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayUsage:
-    """What a namespace used in one UTC day (`2026-01-31`)."""
+    """Usage of a namespace in one UTC day (`2026-01-31`)."""
 
     day: str
     invocations: int
     errors: int
     gb_seconds: float
-    """Of calls: memory × duration."""
+    """Memory × duration of all calls."""
     instance_gb_seconds: float = 0.0
-    """Of instances: memory × the time that they stood, with or without calls."""
+    """Memory × lifetime of instances, with or without calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def series_of(stats: Iterable[CallStats], window: timedelta, now: datetime) -> S
 
 
 def percentile_of(histogram: Sequence[int], share: float) -> float | None:
-    """Interpolated linearly within the bucket; the lower bound for the last, open one."""
+    """Interpolates linearly within a bucket; returns the lower bound of the last, open one. `share` is from 0 to 1; None without calls."""
     total = sum(histogram)
     if total == 0:
         return None

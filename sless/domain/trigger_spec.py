@@ -127,7 +127,7 @@ def _spec_of(kind: TriggerType, body: Mapping[str, Any], base: Trigger | None) -
 
 
 def _secrets_of(kind: TriggerType, body: Mapping[str, Any], existing: Trigger | None, spec: Mapping[str, Any]) -> dict[str, str]:
-    """Write-only, so a client that reads a trigger and PUTs it back cannot send them: they are kept unless set."""
+    """Secrets are kept unless set, because they are write-only: a client that reads a trigger and PUTs it back cannot send them."""
     kept = dict(existing.secrets) if existing else {}
     if kind is TriggerType.EVENT and AMQP_URL in body:
         kept.pop(AMQP_URL, None)
