@@ -27,6 +27,7 @@ class Sweep:
 
     def __init__(self) -> None:
         self._calls: dict[Swept, tuple[float, Watched | None]] = {}
+        self._first_added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -44,6 +45,8 @@ class Sweep:
             call.fail(CallerGone())
 
     def add(self, call: Swept, watched: Watched | None) -> None:
+        if not self._calls:
+            self._first_added.set()
         self._calls[call] = (monotonic() + _WATCH_AFTER_SEC, watched)
 
     def discard(self, call: Swept) -> None:
@@ -59,5 +62,8 @@ class Sweep:
 
     async def _run(self) -> None:
         while True:
+            if not self._calls:  # an idle server does not wake up
+                self._first_added.clear()
+                await self._first_added.wait()
             await asyncio.sleep(_TICK_SEC)
             self.tick(monotonic())

@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable
 from concurrent import futures
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from sless.domain.ports import BackendUnavailable
 
@@ -54,10 +55,12 @@ class Loops:
         )
 
     def start(self) -> None:
-        for loop in self._loops.values():
-            self._scheduler.add_job(
-                self._run, "interval", args=(loop,), id=loop.topic, seconds=loop.interval_sec, next_run_time=datetime.now(UTC)
-            )
+        now = datetime.now(UTC)
+        for number, loop in enumerate(self._loops.values(), start=1):
+            # Ticks spread over the interval: when all threads wake at once, each waits for the interpreter most of the time.
+            begin = now + timedelta(seconds=loop.interval_sec * number / len(self._loops))
+            interval = IntervalTrigger(seconds=loop.interval_sec, start_date=begin)
+            self._scheduler.add_job(self._run, interval, args=(loop,), id=loop.topic, next_run_time=now)
         self._started = True
         self._scheduler.start()
 

@@ -4,7 +4,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping, Select, select, update
+from sqlalchemy import RowMapping, select, update
 
 from sless import clock
 from sless.clock import parse_rfc3339
@@ -17,6 +17,11 @@ from sless.store.queries import heads_of
 from sless.store.tables import callbacks, tenants
 
 _KEYS_KEPT = 2
+_DUE = (
+    select(callbacks)
+    .where(callbacks.c.run_id.in_(heads_of(callbacks, callbacks.c.namespace, CallbackStatus.PENDING)))
+    .order_by(callbacks.c.not_before, callbacks.c.run_id)
+)
 
 
 class CallbackStore:
@@ -30,8 +35,8 @@ class CallbackStore:
 
     def list_due(self, now: datetime, per_namespace: int) -> list[Callback]:
         """Pending and due, oldest first; at most `per_namespace` of each namespace."""
-        heads = heads_of(callbacks, callbacks.c.namespace, CallbackStatus.PENDING, now, per_namespace)
-        return self._all(select(callbacks).where(callbacks.c.run_id.in_(heads)).order_by(callbacks.c.not_before, callbacks.c.run_id))
+        with self._db.read() as conn:
+            return [_callback_of(row) for row in conn.execute(_DUE, {"now": now, "most": per_namespace}).mappings()]
 
     def delivered(self, sent: Callback, http_status: int) -> bool:
         return self._end(sent, CallbackStatus.DELIVERED, http_status, None)
@@ -76,10 +81,6 @@ class CallbackStore:
         with self._db.write() as conn:
             result = conn.execute(update(callbacks).where(same).values(attempts=sent.attempts + 1, **values))
             return result.rowcount == 1
-
-    def _all(self, query: Select[Any]) -> list[Callback]:
-        with self._db.read() as conn:
-            return [_callback_of(row) for row in conn.execute(query).mappings()]
 
 
 def _callback_of(row: RowMapping) -> Callback:

@@ -18,6 +18,12 @@ from sless.store.operator_tables import notices
 from sless.store.queries import heads_of
 from sless.store.tables import tenants
 
+_DUE = (
+    select(notices)
+    .where(notices.c.id.in_(heads_of(notices, notices.c.namespace, CallbackStatus.PENDING)))
+    .order_by(notices.c.not_before, notices.c.id)
+)
+
 
 def tell(
     database: Database, conn: Connection, namespace: str, event: NoticeEvent, *, once: tuple[object, ...], facts: Mapping[str, Any]
@@ -69,8 +75,8 @@ class NoticeStore:
         return self._all(select(notices).where(notices.c.namespace == namespace).order_by(notices.c.created_at.desc(), notices.c.id))
 
     def list_due(self, now: datetime, per_namespace: int) -> list[Notice]:
-        heads = heads_of(notices, notices.c.namespace, CallbackStatus.PENDING, now, per_namespace)
-        return self._all(select(notices).where(notices.c.id.in_(heads)).order_by(notices.c.not_before, notices.c.id))
+        with self._db.read() as conn:
+            return [_notice_of(row) for row in conn.execute(_DUE, {"now": now, "most": per_namespace}).mappings()]
 
     def delivered(self, sent: Notice, http_status: int) -> bool:
         return self._write(sent, {"status": CallbackStatus.DELIVERED, "http_status": http_status, "error": None, "ended_at": clock.now()})

@@ -1,10 +1,9 @@
 """Parts of queries that several stores share."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Select, Table, func, literal, select
+from sqlalchemy import Column, Integer, Select, Table, bindparam, func, select
 
 _IDS_PER_QUERY = 500
 
@@ -16,9 +15,9 @@ def in_batches(ids: Iterable[str]) -> Iterator[list[str]]:
         yield ordered[start : start + _IDS_PER_QUERY]
 
 
-def heads_of(table: Table, queue: "Column[Any]", status: str, now: datetime, most: int) -> Select[Any]:
-    """Primary keys of the `most` oldest due rows of each queue, so that a flood in one queue cannot hide the others. `table` has `status`
-    and `not_before`.
+def heads_of(table: Table, queue: "Column[Any]", status: str) -> Select[Any]:
+    """Primary keys of the oldest due rows of each queue, so that a flood in one queue cannot hide the others. `table` has `status` and
+    `not_before`. Parameters: `now`, and `most`, the number of rows per queue. Build it once: SQLAlchemy takes milliseconds for it.
 
     The index (status, queue, not_before) makes each step a seek: from one queue's key to the next, then to the oldest rows of that queue.
     The cost depends on the number of queues and of rows taken from each, not on their length.
@@ -30,9 +29,9 @@ def heads_of(table: Table, queue: "Column[Any]", status: str, now: datetime, mos
     head = table.alias("head")
     of_queue = (
         select(head.c[key.name])
-        .where(head.c.status == status, head.c[queue.name] == queues.c.queue, head.c.not_before <= now)
+        .where(head.c.status == status, head.c[queue.name] == queues.c.queue, head.c.not_before <= bindparam("now"))
         .order_by(head.c.not_before)
-        .limit(literal(most))
+        .limit(bindparam("most", type_=Integer))
         .correlate(queues)
     )
     return select(key).join(queues, key.in_(of_queue))

@@ -17,6 +17,13 @@ from sless.store.run_moves import RunMoves, find, invocation_values_of, light, n
 from sless.store.stats import StatsStore
 from sless.store.tables import attempts, invocations, runs
 
+_DUE = (
+    light()
+    .where(runs.c.id.in_(heads_of(runs, runs.c.workload_id, CallStatus.QUEUED)))
+    .order_by(runs.c.not_before, runs.c.created_at, runs.c.id)
+)
+_RUNNING = light().where(runs.c.status == CallStatus.RUNNING).order_by(runs.c.started_at, runs.c.id)
+
 
 class RunStore:
     def __init__(self, database: Database, stats: StatsStore) -> None:
@@ -88,12 +95,11 @@ class RunStore:
     def list_due(self, now: datetime, per_workload: int) -> list[Run]:
         """Queued and due, oldest first; at most `per_workload` of each workload, so that a long queue costs no more than a short one.
         Without events and requests (`get` reads them)."""
-        heads = heads_of(runs, runs.c.workload_id, CallStatus.QUEUED, now, per_workload)
-        return self._all(light().where(runs.c.id.in_(heads)).order_by(runs.c.not_before, runs.c.created_at, runs.c.id))
+        return self._all(_DUE, now=now, most=per_workload)
 
     def list_running(self) -> list[Run]:
         """Without events and requests."""
-        return self._all(light().where(runs.c.status == CallStatus.RUNNING).order_by(runs.c.started_at, runs.c.id))
+        return self._all(_RUNNING)
 
     def running_workloads(self) -> set[str]:
         with self._db.read() as conn:
@@ -158,6 +164,6 @@ class RunStore:
                 moves.note(run_id, "retry_call")
             return done
 
-    def _all(self, query: Select[Any]) -> list[Run]:
+    def _all(self, query: Select[Any], **parameters: Any) -> list[Run]:
         with self._db.read() as conn:
-            return [run_of(row) for row in conn.execute(query).mappings()]
+            return [run_of(row) for row in conn.execute(query, parameters).mappings()]

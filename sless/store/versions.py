@@ -20,6 +20,8 @@ from sless.store.workloads import lock, note_of, refuse_deleted, save_spec
 
 _BUILDS_KEPT = 2
 
+_OPEN = select(versions).where(versions.c.state.in_(lifecycle.OPEN_VERSION_STATES)).order_by(versions.c.created_at, versions.c.id)
+
 
 class VersionStore:
     def __init__(self, database: Database, read_time: lease.ReadTime | None = None) -> None:
@@ -82,8 +84,7 @@ class VersionStore:
 
     def list_open(self) -> list[Version]:
         """Queued and building, oldest first."""
-        query = select(versions).where(versions.c.state.in_(lifecycle.OPEN_VERSION_STATES))
-        return self._all(query.order_by(versions.c.created_at, versions.c.id))
+        return self._all(_OPEN)
 
     def list_kept(self) -> list[Version]:
         """Every version there is."""
