@@ -18,7 +18,7 @@ _log = logging.getLogger("sless.audit")
 
 
 def note(conn: Connection, what: Note) -> None:
-    """Records who made this change; nothing when a control loop makes it. The log line follows the commit."""
+    """Records who made this change, unless a control loop made it. Logs it after the commit."""
     who = actor.find()
     if who is None:
         return
@@ -36,7 +36,7 @@ class AuditStore:
         self._db = database
 
     def add(self, what: Note) -> None:
-        """An entry of its own, for a change of several transactions."""
+        """Adds an entry in a transaction of its own, for a change that takes several transactions."""
         with self._db.write() as conn:
             note(conn, what)
 

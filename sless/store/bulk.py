@@ -43,7 +43,7 @@ class BulkInsert:
         columns: list[Any] = list(zip(*map(self._values_of, items), strict=True))
         for index, (name, kind) in enumerate(zip(self._names, self._types, strict=True)):
             if name in _ENUMERATIONS:
-                # Plain str: drivers need no adapter for it.
+                # Enumerations as plain str, for which drivers need no adapter.
                 columns[index] = map(str.__str__, columns[index])
             elif isinstance(kind, UserText):
                 columns[index] = [None if value is None else storable(value) for value in columns[index]]

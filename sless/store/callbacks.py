@@ -42,7 +42,7 @@ class CallbackStore:
         return self._end(sent, CallbackStatus.DELIVERED, http_status, None)
 
     def failed(self, sent: Callback, http_status: int | None, error: str) -> bool:
-        """Gives up."""
+        """Marks it as failed for good."""
         return self._end(sent, CallbackStatus.FAILED, http_status, error)
 
     def postponed(self, sent: Callback, not_before: datetime, http_status: int | None, error: str) -> bool:
@@ -76,7 +76,7 @@ class CallbackStore:
         return self._write(sent, {"status": status, "http_status": http_status, "error": error, "ended_at": clock.now()})
 
     def _write(self, sent: Callback, values: dict[str, Any]) -> bool:
-        """False when the row has been replaced: the run was retried while this was sent."""
+        """False if the row has been replaced because the run was retried during the delivery."""
         same = (callbacks.c.run_id == sent.run_id) & (callbacks.c.created_at == sent.created_at)
         with self._db.write() as conn:
             result = conn.execute(update(callbacks).where(same).values(attempts=sent.attempts + 1, **values))

@@ -1,4 +1,4 @@
-"""Clean-up of history, in steps small enough that writers of calls hardly wait.
+"""Clean-up of history, in steps so small that writers of calls hardly wait.
 
 Removes invocations older than `history_days` or beyond the newest `per_function` of their workload, with their log lines and ended runs
 (except the newest run of a job, which its phase depends on, and runs whose callback is pending); log lines outside of calls by the same
@@ -46,7 +46,7 @@ class Cleaner:
             return removed
 
     def _batches(self, retention: Retention) -> Iterator[int]:
-        """The number of rows of each transaction, never 0."""
+        """Yields the number of rows deleted by each transaction, never 0."""
         now = clock.now()
         oldest = now - timedelta(days=retention.history_days)
         yield from self._invocation_batches(retention, oldest)
@@ -109,7 +109,7 @@ class Cleaner:
                 yield removed
 
     def _drop_stats(self, oldest: datetime, batch: int) -> Iterator[int]:
-        """By whole minutes: rows have no id, and a minute holds few of them."""
+        """Deletes whole minutes, because rows have no id; a minute has few rows."""
         minute = call_stats.c.minute
         removed = 1
         while removed:
@@ -121,7 +121,7 @@ class Cleaner:
                 yield removed
 
     def _drop_uptime(self, oldest: datetime) -> Iterator[int]:
-        """One row per workload and day, so one day at most is old."""
+        """Deletes all expired rows at once: with one row per workload and day, they are few."""
         with self._db.write() as conn:
             removed = conn.execute(delete(instance_uptime).where(instance_uptime.c.day < oldest.date().isoformat())).rowcount
         if removed:

@@ -1,4 +1,4 @@
-"""JSON as text columns. Which values of a workload are secrets, and so in a column that is encrypted (`types.SecretText`)."""
+"""JSON in text columns, and the split of a workload's spec: its secrets go to an encrypted column (`types.SecretText`)."""
 
 import json
 from dataclasses import asdict, fields
@@ -27,7 +27,7 @@ def encode_spec(spec: WorkloadSpec) -> dict[str, str]:
 
 
 def decode_spec(spec: str, secrets: str) -> WorkloadSpec:
-    """Fields that an older version did not know get their defaults."""
+    """Fields missing from a row that an older version wrote get their defaults."""
     values = {**decode(spec), **decode(secrets)}
     values["set_fields"] = tuple(values.get("set_fields", ()))
     return WorkloadSpec(**{name: value for name, value in values.items() if name in _SPEC_FIELDS})

@@ -1,6 +1,6 @@
-"""What the calls on each replica of the server ask for: rows that the leader adds up.
+"""Load of each workload on each replica of the server, which the leader adds up.
 
-A row that is not renewed soon counts as nothing, so a killed replica needs no clean-up. On PostgreSQL the time is the database's.
+A row that has not been renewed lately is ignored, so a killed replica needs no clean-up. On PostgreSQL, the time is that of the database.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class DemandStore:
                 signals.send(conn, signals.DEMAND)
 
     def of_others(self, replica: str, age_sec: float) -> dict[str, Load]:
-        """The sums of all other replicas by workload id, from rows that are at most this old."""
+        """Sums over all other replicas by workload id, from rows up to this age."""
         with self._db.read() as conn:
             now = self._read_time(conn)
             rows = conn.execute(select(demand).where(demand.c.replica != replica)).mappings().all()

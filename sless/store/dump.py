@@ -24,7 +24,7 @@ from sless.store.types import SecretText, UserText, UtcDateTime
 _LEFT_OUT = frozenset({"demand", "leases", "endpoints"})
 """Only valid while servers run: the leader and the addresses of instances."""
 _OF_EVERY_DATABASE = frozenset({"revisions", "meta"})
-"""Have rows even in an unused database."""
+"""These have rows even in an unused database."""
 _ROWS = 500
 _TYPES: dict[str, Any] = {"time": UtcDateTime, "flag": Boolean, "int": sqlalchemy.BigInteger, "float": Float, "text": UserText}
 
@@ -73,7 +73,7 @@ def snapshot(database: Database) -> Iterator[Snapshot]:
 
 
 def has_schema(database: Database) -> bool:
-    """Of any version."""
+    """Whether the database has a schema, of any version."""
     with database.read() as conn:
         return inspect(conn).has_table(versions.name)
 
@@ -116,8 +116,8 @@ class Loading:
 
 @contextmanager
 def loading(database: Database, schema: str, tables: dict[str, Columns]) -> Iterator[Loading]:
-    """Replaces all rows by those that are added, in the schema they were written in, then migrates. One transaction: an error leaves the
-    database unchanged. Raises ConfigError for an unknown schema."""
+    """Replaces all rows with those that the caller adds, in the schema in which they were written, then migrates. Uses one transaction, so
+    an error leaves the database unchanged. Raises ConfigError for an unknown schema."""
     try:
         with migrate.sole_connection(database) as conn:
             migrate.refuse_unknown(schema)
@@ -136,7 +136,7 @@ def loading(database: Database, schema: str, tables: dict[str, Columns]) -> Iter
 
 
 def queue_builds(database: Database, version_ids: Iterable[str]) -> None:
-    """Queues ready versions whose artifact is missing here for another build; the active version stays the same."""
+    """Queues another build of ready versions whose artifact is missing on this machine. Active versions stay active."""
     with database.write() as conn:
         for version_id in version_ids:
             values = {"state": "queued", "claimed_by": None, "attempts": 0, "auto_activate": False, "ended_at": None}

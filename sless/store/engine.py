@@ -1,4 +1,4 @@
-"""The connection: pool, transactions, and what SQLite and PostgreSQL need to behave alike.
+"""Connection pool and transactions, set up so that SQLite and PostgreSQL behave alike.
 
 SQLite: WAL; reads BEGIN (a snapshot, never waits), writes BEGIN IMMEDIATE (take the lock first: a deferred transaction that turns
 into a writer fails immediately if another one has written). `synchronous=FULL`, because what was accepted must survive a power cut.
@@ -36,8 +36,8 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
-        # Threads of this process queue here before they ask SQLite for its lock: SQLite makes waiters sleep up to 0.1 s and try again, so
-        # later ones could overtake them forever. Between processes (a migration, a backup) there is only SQLite's way.
+        # Threads of this process queue here before they ask SQLite for its lock: SQLite makes waiters sleep up to 0.1 s and retry, so
+        # later ones could overtake them forever. Other processes (a migration, a backup) have to wait SQLite's way.
         self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         self._reader: Engine
         self._writer: Engine

@@ -1,4 +1,4 @@
-"""Firings of cron triggers: what the scheduler reads, and the claim of an instant. The row of the run is the claim."""
+"""Firings of cron triggers: triggers for the scheduler, and claims of instants. The row of the run is the claim."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _SCHEDULED = and_(triggers.c.type == TriggerType.CRON, triggers.c.enabled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """`run` None: nothing was written, as the trigger has changed, its target does not exist, or another leader was faster."""
+    """`run` is None if nothing was written: the trigger has changed, its target does not exist, or another leader was faster."""
 
     due: Due
     run: Run | None
@@ -79,7 +79,7 @@ class FiringStore:
         return claimed
 
     def set_warm(self, trigger_ids: Collection[str], warm: bool) -> None:
-        """Whether an instance is kept for them; triggers that have been disabled since stay cold."""
+        """Sets whether an instance is kept warm for these triggers; skips those that have been disabled in the meantime."""
         if not trigger_ids:
             return
         with self._db.write() as conn:

@@ -25,7 +25,7 @@ BYTES_AT_ONCE = 8 * 2**20
 """Limit of log text per read: a function may have gigabytes of it."""
 _ROWS_AT_ONCE = 500
 _SESSION_PREFIX = "history:"
-"""Of keys in `meta`; their values are the date and the number of the newest batch."""
+"""Prefix of keys in `meta` whose values are the date and the number of the newest batch."""
 _INTERRUPTED = "interrupted by a stop of the server; the broker delivers the message again"
 _SESSION_AGE = timedelta(days=2)
 
@@ -35,7 +35,7 @@ _new_lines = BulkInsert(log_lines, (name for name in log_lines.c.keys() if name 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The number of a batch within one process of the server, whose batches come in order."""
+    """The number of a batch within a session: one process of the server, whose batches arrive in order."""
 
     session: str
     number: int
@@ -61,7 +61,7 @@ class HistoryStore:
     def add_once(
         self, receipt: Receipt, invocations_: Sequence[Invocation], stats: Iterable[CallStats], lines: Sequence[LogLine]
     ) -> None:  # fmt: skip
-        """The same, unless a batch with this number, or a higher one, of the session has been written."""
+        """Like `add_history`, but does nothing if the session has already written a batch with this or a higher number."""
         with self._db.write() as conn:
             known = conn.execute(select(meta.c.value).where(meta.c.key == receipt.key)).scalar()
             if known is not None and int(known.partition(" ")[2]) >= receipt.number:
@@ -72,12 +72,12 @@ class HistoryStore:
             self._add(conn, invocations_, stats, lines)
 
     def forget_session(self, session: str) -> None:
-        """Its batches will not come again."""
+        """Deletes the receipt of a session that will not send its batches again."""
         with self._db.write() as conn:
             conn.execute(delete(meta).where(meta.c.key == Receipt(session, 0).key))
 
     def forget_sessions(self) -> None:
-        """Those that have not written for days."""
+        """Deletes the receipts of sessions that have not written for days."""
         before = (clock.now() - _SESSION_AGE).date().isoformat()
         with self._db.write() as conn:
             conn.execute(delete(meta).where(meta.c.key.startswith(_SESSION_PREFIX, autoescape=True), meta.c.value < before))
@@ -100,7 +100,7 @@ class HistoryStore:
         targets = select(workloads.c.id).join(triggers, target).where(triggers.c.type == TriggerType.EVENT)
         columns = invocations.c
         running = and_(columns.workload_id.in_(targets), columns.status == CallStatus.RUNNING, columns.trigger == CallTrigger.EVENT)
-        # Events that were sent by hand are runs.
+        # Events sent by hand are runs, which have a row of their own.
         found = select(columns.id).where(running, ~exists().where(runs.c.id == columns.id))
         with self._db.read() as conn:
             ids = conn.execute(found).scalars().all()

@@ -1,10 +1,10 @@
-"""The process that writes history, with an interpreter and a connection of its own: `main` reads batches from stdin until its end.
+"""The process that writes history, with an interpreter and a database connection of its own. `main` reads batches from stdin until it ends.
 
-The first message is an order (JSON), the others are batches of `domain.history_batch`. Each answer says up to which number everything is
-in the database, and what was counted. The number is stored in the same transaction, so a batch that comes again (its answer was lost with
-the process, or a commit failed after it had worked) is not added up twice.
+The first message holds settings (JSON), the others are batches of `domain.history_batch`. Each answer acknowledges all batches up to its
+number and returns what they counted. The number is stored in the same transaction, so a batch that is sent again (because the process died
+before it answered, or a commit reported an error but succeeded) does not count twice.
 
-When the server is gone, the rest of the pipe is written, for at most ALONE_SEC if the database does not answer.
+After the server has exited, the process still writes what is left in the pipe; if the database does not respond, for at most ALONE_SEC.
 """
 
 import json
@@ -29,7 +29,7 @@ from sless.store.history import HistoryStore, Receipt
 _log = logging.getLogger(__name__)
 ALONE_SEC = 5.0
 ROWS_AT_ONCE = 2_000
-"""Rows of one transaction: other writers wait for it, on SQLite."""
+"""Rows per transaction, during which other writers wait on SQLite."""
 _GROUP_BYTES = 8 * 2**20
 _READ_BYTES = 2**18
 _REST_SEC = 0.2
@@ -41,7 +41,7 @@ Numbered = tuple[int, HistoryBatch]
 def main() -> None:
     hide_from_children()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the end of stdin ends this process
+        signal.signal(number, signal.SIG_IGN)  # only the end of stdin ends this process
     batches = Batches(0)
     first = batches.read()
     if not first:
@@ -60,13 +60,13 @@ def main() -> None:
 
 @dataclass(slots=True)
 class Batches:
-    """Messages from a pipe."""
+    """Reads messages from a pipe."""
 
     fd: int
     _received: bytearray = field(default_factory=bytearray)
 
     def read(self) -> list[tuple[int, bytes]]:
-        """All that have arrived, at least one; none at the end of the pipe."""
+        """All messages that have arrived: waits for at least one, returns none at the end of the pipe."""
         while True:
             data = os.read(self.fd, _READ_BYTES)
             self._received += data
@@ -84,7 +84,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 class HistoryWriter:
-    """`answer` sends a message to the server."""
+    """Writes batches and acknowledges them. `answer` sends a message to the server."""
 
     def __init__(self, history: HistoryStore, session: str, answer: Callable[[bytes], None]) -> None:
         self._history = history
@@ -95,7 +95,7 @@ class HistoryWriter:
         history.forget_sessions()
 
     def close(self) -> None:
-        """Everything is written and acknowledged."""
+        """Call this once everything is written and acknowledged."""
         self._history.forget_session(self._session)
 
     def write(self, group: list[Numbered]) -> None:
@@ -121,7 +121,7 @@ class HistoryWriter:
         self._answer(message_of(number, marshal.dumps((calls, histogram, duration_ms, *dropped))))
 
     def _store(self, number: int, batch: HistoryBatch, sums: dict[SumsKey, CallSums]) -> None:
-        """Tries until the database takes it. Raises what makes trying again useless."""
+        """Retries until the database accepts it. Raises non-retryable errors, and the last one once the server has been gone too long."""
         rows = [call.invocation() for call in batch.rows]
         stats = [item.row(key) for key, item in sums.items()]
         rest_sec = _REST_SEC

@@ -1,8 +1,8 @@
-"""Encryption of secrets in the database: the keys, and how a value looks when it is stored.
+"""Encryption of secrets in the database: keys and the format of stored values.
 
-A stored value starts with a tag for its scheme: `plain:` is text as it was given, `fernet:<key id>:` is followed by a token of
-cryptography's Fernet (AES-128-CBC and HMAC-SHA256). The key id is part of a hash of the key, so that a missing key can be named, and values
-of an older key found, without decrypting anything.
+A stored value starts with a tag for its scheme: `plain:` is followed by the text itself, `fernet:<key id>:` by a token of cryptography's
+Fernet (AES-128-CBC and HMAC-SHA256). The key id is part of a hash of the key, so that errors can name a missing key, and values of an older
+key can be found, without decrypting anything.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ PLAIN = "plain:"
 FERNET = "fernet:"
 _ID_CHARS = 8
 TAG_CHARS = len(FERNET) + _ID_CHARS + 1
-"""Of an encrypted value: scheme, key id and their colons."""
+"""Length of an encrypted value's prefix: scheme, key id and their colons."""
 _CACHE_BYTES = 16 * 2**20
-"""Rows are read far more often than they change, and decrypting one takes longer than reading it."""
+"""Size of the cache of decrypted values: rows are read far more often than they change, and decrypting takes longer than reading."""
 
 
 class KeySource(Protocol):
-    """Where keys come from: newest first. `changed` is cheap; the keys are read again when it returns True."""
+    """Source of keys, newest first. `changed` is cheap; the keyring reads the keys again when it returns True."""
 
     def read(self) -> Sequence[str]: ...
 
@@ -63,12 +63,12 @@ class Keyring:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of all keys, newest first."""
+        """Ids of all keys, newest first."""
         return self._ids
 
     @property
     def newest_prefix(self) -> str:
-        """What a value starts with that the newest key has encrypted."""
+        """Prefix of values encrypted with the newest key."""
         self._refresh()
         return f"{FERNET}{self._ids[0]}:" if self._ids else PLAIN
 
@@ -141,7 +141,7 @@ def id_of_key(key: str) -> str:
 
 
 def key_id_of(stored: str) -> str:
-    """Of an encrypted value. Raises SlessError for an unknown scheme."""
+    """The key id of an encrypted value. Raises SlessError for an unknown scheme."""
     parts = stored.split(":", 2)
     if not stored.startswith(FERNET) or len(parts) != 3:
         raise SlessError(Code.INTERNAL, f'a stored secret has the scheme "{parts[0][:20]}", which this version of sless does not know')

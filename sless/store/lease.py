@@ -1,6 +1,6 @@
 """Leases: at most one holder per name; a holder that does not renew in time loses it.
 
-On PostgreSQL the time is the database's, so that replicas with different clocks agree on what has expired.
+On PostgreSQL, the time is that of the database, so that replicas with different clocks agree on what has expired.
 """
 
 from collections.abc import Callable

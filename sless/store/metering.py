@@ -1,7 +1,7 @@
-"""What tenants used, per UTC day, for billing: sums written in the transaction of what they count. Nothing is computed from rows that
-clean-up removes.
+"""Usage of tenants per UTC day, for billing. Sums are written in the transaction of the event that they count, and never derived from rows
+that the clean-up deletes.
 
-`call_stats` counts calls, GB-seconds and bytes sent; `meters` build seconds and the most bytes stored.
+`call_stats` counts calls, GB-seconds and bytes sent; `meters` build seconds and the maximum of bytes stored.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from sless.store.tables import call_stats, versions, workloads
 
 
 def count_build(database: Database, conn: Connection, namespace: str, started_at: datetime | None, ended_at: datetime) -> None:
-    """In the transaction that ends a build. Its seconds count for the day on which it ended."""
+    """Call this in the transaction that ends a build. Its seconds count for the day on which it ends."""
     if started_at is None:
         return
     ms = max(0.0, (ended_at - started_at) / timedelta(milliseconds=1))
@@ -33,7 +33,7 @@ class MeteringStore:
         self._db = database
 
     def note_stored(self) -> None:
-        """Records how many bytes of code each tenant stores now; a day keeps its highest value."""
+        """Records how many bytes of code each tenant stores now; the row of a day keeps the maximum."""
         code = select(workloads.c.namespace, versions.c.code_key, versions.c.size_bytes).join(
             workloads, workloads.c.id == versions.c.workload_id
         )
@@ -50,7 +50,7 @@ class MeteringStore:
             conn.execute(insert.on_conflict_do_update(index_elements=["namespace", "day"], set_=kept), rows)
 
     def usage(self, first: date, last: date, namespace: str | None = None) -> list[UsageRow]:
-        """Of both days and those between, by namespace and day; days without any use are left out."""
+        """From `first` to `last`, both included, by namespace and day; days without usage are left out."""
         stats, extra = call_stats.c, meters.c
         calls = select(
             stats.namespace, stats.day, func.sum(stats.calls), func.sum(stats.errors), func.sum(stats.gb_ms), func.sum(stats.run_gb_ms),

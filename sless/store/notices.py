@@ -1,4 +1,4 @@
-"""Notices to tenants, written in the transaction of what they tell about. Nothing is written for a namespace without a `notify_url`."""
+"""Notices to tenants, written in the transaction of the event that they report. Namespaces without a `notify_url` get none."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,7 +28,7 @@ _DUE = (
 def tell(
     database: Database, conn: Connection, namespace: str, event: NoticeEvent, *, once: tuple[object, ...], facts: Mapping[str, Any]
 ) -> None:
-    """`once` identifies what happened: it is told one time only."""
+    """`once` identifies the event, which is reported only once."""
     url = conn.execute(select(tenants.c.notify_url).where(tenants.c.namespace == namespace)).scalar_one_or_none()
     if not url:
         return

@@ -1,4 +1,4 @@
-"""Tables for the people who run sless. No foreign keys: they outlive the tenants and workloads that they name."""
+"""Tables for operators. They have no foreign keys, because rows outlive the tenants and workloads that they name."""
 
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, PrimaryKeyConstraint, Table
 
@@ -7,7 +7,7 @@ from sless.store.types import KeyText, UserText, UtcDateTime, metadata
 audit = Table(
     "audit",
     metadata,
-    # Grows in the order of the changes: the cursor of the list.
+    # Cursor of the list: grows in the order of the changes.
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("at", UtcDateTime, nullable=False),
     Column("namespace", KeyText, nullable=False),
@@ -36,7 +36,7 @@ revoked_tokens = Table(
 code_verdicts = Table(
     "code_verdicts",
     metadata,
-    # What a language model said about code, by content, model and prompt version.
+    # Verdicts of a language model on code, by content, model and prompt version.
     Column("sha256", KeyText, nullable=False),
     Column("prompt_key", KeyText, nullable=False),
     Column("opinion", KeyText, nullable=False),
@@ -56,7 +56,7 @@ allowed_code = Table(
 meters = Table(
     "meters",
     metadata,
-    # What `call_stats` does not count, per tenant and UTC day.
+    # Usage that `call_stats` does not count, per tenant and UTC day.
     Column("namespace", KeyText, nullable=False),
     Column("day", KeyText, nullable=False),
     Column("build_ms", Float, nullable=False),
@@ -67,7 +67,7 @@ meters = Table(
 notices = Table(
     "notices",
     metadata,
-    # What tenants with a notify_url are told.
+    # Notices to tenants with a notify_url.
     Column("id", KeyText, primary_key=True),
     Column("namespace", KeyText, nullable=False),
     Column("url", UserText, nullable=False),

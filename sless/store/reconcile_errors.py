@@ -1,6 +1,6 @@
 """Errors of the control loops on all replicas of the server, for operators: the newest one per loop and workload, with a count.
 
-Loops note them in memory, as the database may be what fails; a loop of its own writes them.
+Loops note them in memory, because the database itself may be failing; a separate loop writes them.
 """
 
 import threading
@@ -35,7 +35,7 @@ class ReconcileErrorStore:
         self._pending: dict[tuple[str, str], _Noted] = {}
 
     def note(self, loop: str, error: BaseException, workload_id: str = "") -> None:
-        """Does not touch the database."""
+        """Notes an error in memory, without the database."""
         now, message = clock.now(), f"{type(error).__name__}: {error}"[:MAX_MESSAGE_CHARS]
         with self._lock:
             noted = self._pending.get((loop, workload_id))

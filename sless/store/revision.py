@@ -1,4 +1,4 @@
-"""Change counters: one for routes, so that polling for routes reads a single row, and one for triggers.
+"""Change counters, one for routes and one for triggers, so that polling for changes reads a single row.
 
 On PostgreSQL the update locks the row until the transaction ends: transactions that bump commit one after the other in the order of their
 numbers, and a reader of number N sees everything up to N. So `bump` is the last statement of a transaction, which also avoids deadlocks; if

@@ -17,7 +17,7 @@ class RevocationStore:
         self._db = database
 
     def add(self, token: RevokedToken, namespace: str = "") -> bool:
-        """False when it is revoked already. `namespace` is that of the token's tenant, "" if unknown."""
+        """False if it is already revoked. `namespace` is that of the token's tenant, "" if unknown."""
         values = {name: getattr(token, name) for name in revoked_tokens.c.keys()}  # noqa: SIM118 - not a dict
         with self._db.write() as conn:
             done = conn.execute(self._db.insert(revoked_tokens).on_conflict_do_nothing(), values).rowcount == 1
@@ -26,7 +26,7 @@ class RevocationStore:
         return done
 
     def list(self) -> list[RevokedToken]:
-        """Those that have not expired, newest first."""
+        """Revoked tokens that have not expired, newest first."""
         query = select(revoked_tokens).where(revoked_tokens.c.expires_at > clock.now())
         with self._db.read() as conn:
             return [RevokedToken(**row) for row in conn.execute(query.order_by(revoked_tokens.c.revoked_at.desc())).mappings()]
@@ -36,6 +36,6 @@ class RevocationStore:
             return frozenset(conn.execute(select(revoked_tokens.c.token_id)).scalars())
 
     def clean(self, before: datetime) -> int:
-        """Forgets tokens that expired before this time."""
+        """Deletes tokens that expired before this time."""
         with self._db.write() as conn:
             return conn.execute(delete(revoked_tokens).where(revoked_tokens.c.expires_at < before)).rowcount

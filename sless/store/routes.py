@@ -1,4 +1,4 @@
-"""Routes: endpoints, which the reconciler writes, and the snapshot from which each proxy builds its table."""
+"""Endpoints, which the control loops write, and the snapshot from which each proxy builds its table of routes."""
 
 from collections.abc import Sequence
 from typing import Any

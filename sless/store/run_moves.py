@@ -106,7 +106,7 @@ class RunMoves:
         if run is None:
             return False
         if self._end_attempt(run, attempt, clock.now()) and ran_ms:
-            # The attempt used memory; the call itself has not ended.
+            # Bill the memory of the attempt, although the call itself has not ended.
             self._counted.append(unended(self._stats_of(run, ran_ms, on_instances)))
         return True
 
@@ -122,7 +122,7 @@ class RunMoves:
         """`attempt` is how the last attempt ended: `failed` for a run that is `dead`. `values` are result, message, exit_code, http_status,
         ended_at (default: now), ran_ms and on_instances. `was`: only moves from this status, as a stale attempt must not finish a retry."""
         if status not in _FINISH:
-            return False  # not an end
+            return False  # not a final status
         ended_at = values.pop("ended_at", None) or clock.now()
         ran_ms, on_instances = values.pop("ran_ms", None), bool(values.pop("on_instances", False))
         run = self._move(_FINISH[status], run_id, values | {"ended_at": ended_at, "was": was})
@@ -141,12 +141,12 @@ class RunMoves:
     def rerun(self, run_id: str, now: datetime) -> bool:
         if self._move(_RERUN, run_id, {"not_before": now}) is None:
             return False
-        # A callback for the old end would be outdated; the new end has its own.
+        # A callback for the old result would be outdated; the new result gets its own.
         self._conn.execute(delete(callbacks).where(callbacks.c.run_id == run_id))
         return True
 
     def note(self, run_id: str, verb: str) -> None:
-        """Records in the audit trail who moved this run."""
+        """Records in the audit trail who changed the status of this run."""
         run = find(self._conn, run_id)
         assert run is not None
         note(self._conn, run, verb)
@@ -228,7 +228,7 @@ def invocation_values_of(run: Run) -> dict[str, Any]:
 
 
 def _outcome_values_of(run: Run) -> dict[str, Any]:
-    """`started_at` is the start of the last attempt, or before the first one the time of acceptance."""
+    """`started_at` is the start of the last attempt; before the first one, the time of acceptance."""
     ended = run.status in lifecycle.ENDED_CALL_STATUSES
     return {
         "version": run.version,
@@ -270,12 +270,12 @@ def _stats_of(run: Run) -> CallStats:
 
 
 def unended(stats: CallStats) -> CallStats:
-    """The memory that an attempt used, without a call."""
+    """Counts only the memory of an attempt, not a call."""
     return replace(stats, calls=0, errors=0, duration_ms=0.0, histogram=(0,) * len(stats.histogram))
 
 
 def _memory_mb_of(conn: Connection, run: Run) -> int:
-    """Of the workload; for a job with a `function_ref` that sets no memory, of the function."""
+    """Memory of the workload; for a job with a `function_ref` that does not set its own, memory of the function."""
     workload = find_by_id(conn, run.workload_id)
     if workload is None:
         return 0

@@ -42,7 +42,7 @@ runs = Table(
     UniqueConstraint("workload_id", "job_run_id"),
     UniqueConstraint("trigger_id", "due_at"),
     Index("ix_runs_status_not_before", "status", "not_before"),
-    # One seek per workload with queued runs: keeps the choice fair, however long one queue is.
+    # One seek per workload with queued runs keeps the choice fair and fast, however long one queue is.
     Index("ix_runs_status_workload_id_not_before", "status", "workload_id", "not_before"),
     # Covers the query for the limits of the queue.
     Index("ix_runs_status_namespace", "status", "namespace", "workload_id", "size_bytes"),
@@ -66,7 +66,7 @@ attempts = Table(
 callbacks = Table(
     "callbacks",
     metadata,
-    # At most one per run; a retried run gets a new one for its new end.
+    # At most one per run; a retried run gets a new one for its new result.
     Column("run_id", KeyText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("namespace", KeyText, nullable=False),
     Column("url", UserText, nullable=False),

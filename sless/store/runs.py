@@ -1,4 +1,4 @@
-"""Runs: work that was accepted for later. Status changes are compare-and-set and update the invocation of the same id as well."""
+"""Runs: work accepted for later. Status changes are compare-and-set and also update the invocation with the same id."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,8 +33,8 @@ class RunStore:
     # --- accepting ---
 
     def insert(self, run: Run) -> bool:
-        """False when it exists: the same id, the same `job_run_id` of the workload, or the same firing of a trigger. Durable when it
-        returns. Raises NOT_FOUND when the workload is gone."""
+        """False if it exists: the same id, the same `job_run_id` of the workload, or the same firing of a trigger. Durable when it
+        returns. Raises NOT_FOUND if the workload is gone."""
         with self._db.write(gone=NotFound(run.kind, run.name)) as conn:
             done = RunMoves(conn, self._db, self._stats).insert(run)
             if done:
@@ -67,7 +67,7 @@ class RunStore:
             return find(conn, run_id)
 
     def by_ids(self, run_ids: Collection[str]) -> dict[str, Run]:
-        """Those that exist, by id."""
+        """Existing runs among these ids, by id."""
         found = dict[str, Run]()
         with self._db.read() as conn:
             for batch in in_batches(run_ids):
@@ -142,7 +142,7 @@ class RunStore:
         self, run_id: str, *, status: CallStatus, result: str | None = None, message: str = "", exit_code: int | None = None,
         http_status: int | None = None, attempt: CallStatus | None = None,
     ) -> bool:  # fmt: skip
-        """Queued or running → an end. Updates `call_stats` and makes the callback due."""
+        """Queued or running → a final status. Updates `call_stats` and makes the callback due."""
         values = {"result": result, "message": message, "exit_code": exit_code, "http_status": http_status}
         with self.moves() as moves:
             return moves.finish(run_id, status, attempt or status, values)
@@ -157,7 +157,7 @@ class RunStore:
             return done
 
     def rerun(self, run_id: str) -> bool:
-        """Unsuccessful end → queued, for `max_attempts` more attempts."""
+        """Unsuccessful → queued, for `max_attempts` more attempts."""
         with self.moves() as moves:
             done = moves.rerun(run_id, clock.now())
             if done:

@@ -1,7 +1,7 @@
-"""All encrypted columns together: which keys they need, and encrypting them anew.
+"""All encrypted columns together: finds the keys that they need, and encrypts them with a new one.
 
-A rewrite goes in small transactions and changes a row only if it still has the value that was read, so servers may write meanwhile, and an
-interrupted rewrite is continued by the next one.
+A rewrite uses small transactions and changes a row only if it still has the value that was read. So servers may keep writing, and the next
+rewrite continues one that was interrupted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,26 +35,26 @@ class SealedStore:
             return key_ids(conn)
 
     def check(self, place: str) -> None:
-        """Raises ConfigError when stored values need a key that is not there. `place` names where the keys were looked for."""
+        """Raises ConfigError if stored values need a missing key. `place` names the source of the keys in the error."""
         self.check_keys("the database", self.key_ids(), place)
 
     def check_keys(self, what: str, needed: Iterable[str], place: str) -> None:
-        """The same for keys that something else needs."""
+        """Raises ConfigError if one of the `needed` keys is missing. `what` names in the error what needs them."""
         if missing := sorted(set(needed) - set(self._keyring.ids)):
             have = f"{place} has {', '.join(self._keyring.ids)}" if self._keyring.ids else f"{place} has none"
             raise ConfigError(f"SLESS_ENCRYPTION_KEYS: {what} is encrypted with key {', '.join(missing)}, but {have}: add the missing key")
 
     def encrypt_plain(self) -> int:
-        """Encrypts what was stored before there was a key. Returns the number of values."""
+        """Encrypts values stored before there was a key. Returns their number."""
         return self._rewrite(lambda column: column.startswith(PLAIN, autoescape=True), None) if self._keyring.ids else 0
 
     def rotate(self, progress: Progress | None = None) -> int:
-        """Encrypts all values with the newest key, unless they are already. Returns the number of values."""
+        """Encrypts all values of older keys with the newest one. Returns their number."""
         prefix = self._keyring.newest_prefix
         return self._rewrite(lambda column: not_(column.startswith(prefix, autoescape=True)), progress)
 
     def is_rotated(self) -> bool:
-        """Whether no value needs a key but the newest."""
+        """Whether all values are encrypted with the newest key."""
         return self.key_ids() <= set(self._keyring.ids[:1])
 
     def _rewrite(self, is_due: "Callable[[Column[str]], ColumnElement[bool]]", progress: Progress | None) -> int:
@@ -74,7 +74,7 @@ class SealedStore:
             return conn.execute(select(func.count()).select_from(due.column.table).where(due.where)).scalar_one()
 
     def _rewrite_batch(self, due: "_Due") -> int:
-        """Returns the number of rows looked at; 0: none is left."""
+        """Returns the number of rows examined; 0 if none is left."""
         (key,) = due.column.table.primary_key.columns
         raw = _raw(due.column)
         with self._db.read() as conn:
@@ -88,12 +88,12 @@ class SealedStore:
         return len(rows)
 
     def _forget_old_values(self) -> None:
-        """SQLite: the log still holds old pages; PostgreSQL reuses the space of old rows in time."""
+        """Truncates SQLite's log, which still holds old pages. PostgreSQL reuses the space of old rows in time."""
         if self._db.is_sqlite:
             with self._db.engine.connect() as conn:
                 driver = conn.connection.dbapi_connection
                 assert driver is not None
-                # Outside a transaction, so not through SQLAlchemy; readers may keep a part of it back.
+                # This must run outside a transaction, so not through SQLAlchemy. Open readers may prevent a complete truncation.
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

@@ -1,5 +1,5 @@
-"""Wakes the loops of other replicas through PostgreSQL's NOTIFY. An optimisation: everything is also polled, as with SQLite, or behind a
-connection pooler that does not pass notifications on."""
+"""Wakes the loops of other replicas through PostgreSQL's NOTIFY. An optimisation only: loops also poll, which is all they do on SQLite or
+behind a connection pooler that does not forward notifications."""
 
 import logging
 import threading
@@ -55,7 +55,7 @@ class Signals:
     def _listen(self) -> None:
         pooled = self._database.engine.raw_connection()
         driver: Any = pooled.driver_connection
-        pooled.detach()  # it listens for good and never serves queries
+        pooled.detach()  # it only listens from now on, and never serves queries
         try:
             driver.autocommit = True
             driver.execute(f"LISTEN {CHANNEL}")

@@ -1,7 +1,7 @@
 """Reads all routes as of one moment, at the cost of what has changed.
 
-Everything that a route is made of has a mark that is cheap to read (ids, generations, states). Rows are read in full and decoded only for
-workloads with a new mark: with a thousand functions that is a tenth of the work, and calls wait less for the interpreter.
+All parts of a route have a mark that is cheap to read (ids, generations, states). Only workloads with a new mark are read in full and
+decoded: with a thousand functions that is a tenth of the work, and calls wait less for the interpreter.
 """
 
 import threading

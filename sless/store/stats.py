@@ -33,7 +33,7 @@ class StatsStore:
         added = _by_key(stats)
         if not added:
             return
-        # A fixed order, so that two threads that add to the same rows cannot deadlock.
+        # In a fixed order, so that two threads that add to the same rows cannot deadlock.
         items = [added[key] for key in sorted(added)]
         conn.execute(self._db.insert(call_stats).on_conflict_do_nothing(), [_row_of(_empty(item), self._writer) for item in items])
         sums = [_row_of(_sum(item, known), self._writer) for item, known in zip(items, self._locked(conn, items), strict=True)]
@@ -52,7 +52,7 @@ class StatsStore:
         return sorted(found.values(), key=lambda item: (item.minute, item.version))
 
     def minutes(self, workload_ids: Iterable[str], since: datetime) -> dict[str, list[tuple[datetime, int, int]]]:
-        """(minute, calls, errors) by workload, in no order; workloads and minutes without calls are left out."""
+        """(minute, calls, errors) by workload, unsorted; workloads and minutes without calls are left out."""
         columns = call_stats.c
         found: dict[str, list[tuple[datetime, int, int]]] = {}
         with self._db.read() as conn:

@@ -34,7 +34,7 @@ from sless.store.workloads import WorkloadStore
 
 
 class Store:
-    """Thread-safe. Each method is one short transaction (clean-ups are several) and raises no other error than SlessError."""
+    """Thread-safe. Each method is one short transaction (several for clean-ups) and raises only SlessError."""
 
     def __init__(self, database: Database, holder: str, read_time: lease.ReadTime | None = None, keyring: Keyring | None = None) -> None:
         self.database = database
@@ -80,7 +80,7 @@ class Store:
             raise ConfigError(f'the database has schema "{found or "none"}", this version of sless "{HEAD}": run `sless migrate` first')
 
     def ping(self) -> None:
-        """Raises SlessError when the database does not answer."""
+        """Raises SlessError if the database does not respond."""
         with self.database.read() as conn:
             conn.execute(select(1))
 

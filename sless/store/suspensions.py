@@ -1,5 +1,5 @@
-"""Suspension by an operator. Each workload's row carries the reason of its tenant's suspension too, so that whatever reads workloads
-(routes, instances, runs, firings, listeners) needs no other row."""
+"""Suspension by an operator. The row of each workload also holds the reason of its tenant's suspension, so that readers of workloads
+(routes, instances, runs, firings, listeners) need no other row."""
 
 from sqlalchemy import Connection, select, update
 

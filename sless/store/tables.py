@@ -40,17 +40,17 @@ tenants = Table(
     Column("created_at", UtcDateTime, nullable=False),
     # Secrets that sign the callbacks of the namespace, newest first; created on first use.
     Column("callback_keys", SecretText),
-    # The reason that an operator gave; null: not suspended.
+    # The operator's reason; null: not suspended.
     Column("suspended", UserText),
     Column("suspended_at", UtcDateTime),
-    # Where failures are reported; null: nowhere.
+    # URL that receives notices of failures; null: none are sent.
     Column("notify_url", UserText),
 )
 
 build_counts = Table(
     "build_counts",
     metadata,
-    # Builds that a tenant requested per hour, also of what has been deleted since; so no foreign key.
+    # Builds that a tenant requested per hour. No foreign key, because builds of deleted workloads count, too.
     Column("namespace", KeyText, nullable=False),
     Column("hour", UtcDateTime, nullable=False),
     Column("count", Integer, nullable=False),
@@ -80,7 +80,7 @@ workloads = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
-    # Reasons: of the workload's own suspension, and of its tenant's.
+    # Reasons for suspending the workload itself, and its tenant.
     Column("suspended", UserText),
     Column("tenant_suspended", UserText),
     # A name is free again once its owner is being deleted; old and new have different ids, so they cannot be confused.
@@ -110,7 +110,7 @@ versions = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
-    # Of the code checks, a JSON list; null: none.
+    # Warnings of the code checks as a JSON list; null: none.
     Column("warnings", KeyText),
     UniqueConstraint("workload_id", "number"),
     Index("ix_versions_state_created_at", "state", "created_at"),
@@ -223,7 +223,7 @@ call_stats = Table(
     Column("workload_id", KeyText, nullable=False),
     Column("version", Integer, nullable=False),
     Column("minute", UtcDateTime, nullable=False),
-    # The server process that counted: each adds to its own rows only, so none waits for another.
+    # The server process that counted. Each adds to its own rows only, so none waits for another.
     Column("writer", KeyText, nullable=False),
     Column("namespace", KeyText, nullable=False),
     Column("kind", KeyText, nullable=False),
@@ -235,7 +235,7 @@ call_stats = Table(
     Column("gb_ms", Float, nullable=False),
     Column("duration_ms", Float, nullable=False),
     Column("histogram", KeyText, nullable=False),
-    # The part of gb_ms in processes of their own; the other calls were on instances, whose uptime counts.
+    # The part of gb_ms from one-off runs; other calls used instances, whose uptime is counted instead.
     Column("run_gb_ms", Float, nullable=False, server_default="0"),
     Column("sent_bytes", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("workload_id", "version", "minute", "writer"),
@@ -247,7 +247,7 @@ call_stats = Table(
 demand = Table(
     "demand",
     metadata,
-    # What calls on one replica of the server ask for; the leader adds up rows that are a few seconds old at most.
+    # Load on one replica of the server; the leader adds up rows that are at most a few seconds old.
     Column("workload_id", KeyText, nullable=False),
     Column("replica", KeyText, nullable=False),
     Column("waiting", Integer, nullable=False),
@@ -260,7 +260,7 @@ demand = Table(
 instance_uptime = Table(
     "instance_uptime",
     metadata,
-    # Memory × time of instances that stood, whether called or not. Written by the leader.
+    # Memory × lifetime of instances, whether called or not. Written by the leader.
     Column("workload_id", KeyText, nullable=False),
     Column("day", KeyText, nullable=False),
     Column("namespace", KeyText, nullable=False),

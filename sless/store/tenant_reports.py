@@ -1,4 +1,4 @@
-"""What operators see of many tenants at once: counts, usage, failing builds, queues."""
+"""Reports over many tenants for operators: counts, usage, failing builds, queues."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -65,7 +65,7 @@ class TenantReportStore:
         return [FailingBuild(**{**row, "kind": Kind(row["kind"])}) for row in rows]
 
     def queues(self) -> list[QueueDepth]:
-        """What is stored and waits; calls that wait for an instance are only in the memory of their server."""
+        """Depths of the stored queues. Calls that wait for an instance are not stored, so they are not counted."""
         with self._db.read() as conn:
             return [
                 _depth(conn, "builds", versions, versions.c.created_at, VersionState.QUEUED),

@@ -50,7 +50,7 @@ class TenantStore:
             return _tenant_of(row) if row else None
 
     def list(self, limit: int | None = None, after: str | None = None, suspended: bool | None = None) -> list[Tenant]:
-        """By namespace; `suspended` not None: only those that are, or are not."""
+        """By namespace. `suspended` filters: True only suspended tenants, False only the others, None all."""
         query = select(tenants).order_by(tenants.c.namespace).limit(limit)
         if after is not None:
             query = query.where(tenants.c.namespace > after)
@@ -60,12 +60,12 @@ class TenantStore:
             return [_tenant_of(row) for row in conn.execute(query)]
 
     def set_limits_of_all(self) -> dict[str, dict[str, int]]:
-        """What operators have set, by namespace; tenants with defaults only are left out."""
+        """Limits that operators have set, by namespace; tenants with defaults only are left out."""
         with self._db.read() as conn:
             return set_limits(conn)
 
     def delete(self, namespace: str) -> None:
-        """Raises CONFLICT while the namespace holds anything, including what is being deleted. Does nothing for an unknown one."""
+        """Raises CONFLICT while the namespace holds anything, even if it is being deleted. Ignores unknown namespaces."""
         full = SlessError(Code.CONFLICT, f'namespace "{namespace}" is not empty')
         with self._db.write(gone=full) as conn:
             holds = or_(
@@ -74,7 +74,7 @@ class TenantStore:
             )
             if conn.execute(select(holds)).scalar_one():
                 raise full
-            # A suspended tenant cannot start anew by being deleted.
+            # Else a suspended tenant could escape its suspension by deleting its namespace.
             conn.execute(delete(tenants).where(tenants.c.namespace == namespace, tenants.c.suspended.is_(None)))
 
     def counts(self, namespace: str) -> dict[str, int]:
@@ -91,7 +91,7 @@ class TenantStore:
         return {f"{kind}s": found.get(kind, 0) for kind in Kind} | {"triggers": total}
 
     def used(self, namespace: str) -> dict[str, int]:
-        """What counts towards limits: `counts` and the rest of `domain.limits` that the database knows."""
+        """Usage that counts towards limits: `counts`, and the other `domain.limits` that can be read from the database."""
         counted = {
             LimitName.CODE_BYTES: select(func.sum(_stored(namespace).c.size_bytes)),
             LimitName.BUILDS_PER_HOUR: select(func.sum(build_counts.c.count)).where(
@@ -117,7 +117,7 @@ class TenantStore:
             return int(conn.execute(select(func.sum(_stored(namespace).c.size_bytes))).scalar_one() or 0)
 
     def count_build(self, namespace: str, most: int) -> bool:
-        """Counts one more build in this hour; False when `most` have been counted already. Deleting what was built gives nothing back."""
+        """Counts a build in this hour; False if `most` have already been counted. Deleting the result does not undo the count."""
         hour = hour_of(clock.now())
         this_hour = (build_counts.c.namespace == namespace, build_counts.c.hour == hour)
         with self._db.write() as conn:
@@ -135,7 +135,7 @@ def set_limits(conn: Connection) -> dict[str, dict[str, int]]:
 
 
 def hour_of(moment: datetime) -> datetime:
-    """The start of its hour."""
+    """The start of the hour."""
     return moment.replace(minute=0, second=0, microsecond=0)
 
 

@@ -119,7 +119,7 @@ class TriggerStore:
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
 
     def _tell_dead(self, conn: Connection, trigger_id: str) -> None:
-        """A message of the queue was buried: told once per hour."""
+        """Notifies the tenant that a message went to the dead letter queue, at most once per hour."""
         known = conn.execute(select(triggers).where(triggers.c.id == trigger_id)).mappings().one_or_none()
         if known is None or known["last_status"] == CallStatus.DEAD:
             return

@@ -1,4 +1,4 @@
-"""How long instances stood, per workload and UTC day, for billing apart from calls."""
+"""Uptime of instances, per workload and UTC day, billed separately from calls."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -15,7 +15,7 @@ class UptimeStore:
         self._db = database
 
     def add(self, uptimes: Iterable[Uptime], at: datetime) -> None:
-        """Adds to the day of `at`."""
+        """Adds to the row of the day of `at`."""
         rows = [
             {
                 "workload_id": item.workload_id, "day": at.date().isoformat(), "namespace": item.namespace, "kind": item.kind.value,

@@ -1,4 +1,4 @@
-"""What a language model said about code, and the code that operators have allowed. Implements `ports.VerdictStore`."""
+"""Verdicts of a language model on code, and the code that operators have allowed. Implements `ports.VerdictStore`."""
 
 from dataclasses import asdict
 from datetime import datetime

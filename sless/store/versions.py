@@ -1,4 +1,4 @@
-"""Versions: one row per upload, from queued to an end. Moves are compare-and-set; `domain.lifecycle` lists the allowed ones."""
+"""Versions: one row per upload. Changes of state are compare-and-set; `domain.lifecycle` lists the allowed ones."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -87,7 +87,7 @@ class VersionStore:
         return self._all(_OPEN)
 
     def list_kept(self) -> list[Version]:
-        """Every version there is."""
+        """All versions."""
         return self._all(select(versions).order_by(versions.c.workload_id, versions.c.number))
 
     def claim(self, version_id: str, holder: str) -> bool:
@@ -134,7 +134,7 @@ class VersionStore:
             return True
 
     def note(self, version_id: str, message: str) -> None:
-        """What a running build waits for."""
+        """Stores what a running build waits for."""
         with self._db.write() as conn:
             building = and_(versions.c.id == version_id, versions.c.state == VersionState.BUILDING)
             if conn.execute(update(versions).where(building).values(message=message)).rowcount:
@@ -200,7 +200,7 @@ class VersionStore:
     # --- clean-up ---
 
     def prunable(self, keep: int, namespaces: Mapping[str, int] | None = None) -> list[Version]:
-        """Ended versions beyond the newest `keep` of their workload, except the active one; oldest first. `namespaces` keep other numbers.
+        """Ended versions beyond the newest `keep` of their workload, except the active one; oldest first. `namespaces` override `keep`.
 
         Code that was built several times (`rebuild`) counts once, so that rebuilding removes no earlier code; its newest two builds are
         kept."""
@@ -224,8 +224,8 @@ class VersionStore:
         return self._all(query.order_by(versions.c.workload_id, versions.c.number))
 
     def remove(self, version_id: str) -> str | None:
-        """Removes the row and its build log. Returns the code key when no other version uses it, else None; also None, without removing
-        anything, when the version has become active since."""
+        """Removes the row and its build log. Returns the code key if no other version uses it, else None. If the version has become
+        active in the meantime, removes nothing and returns None."""
         with self._db.write() as conn:
             version = _find(conn, versions.c.id == version_id)
             if version is None or lock(conn, version.workload_id).active_version == version.number:
@@ -284,7 +284,7 @@ def _find(conn: Connection, where: ColumnElement[bool]) -> Version | None:
 
 
 def _end(conn: Connection, where: ColumnElement[bool], state: VersionState, message: str, **values: str) -> int:
-    """Compare-and-set to an end. Returns the number of rows moved."""
+    """Compare-and-set to a final state. Returns the number of rows changed."""
     allowed = versions.c.state.in_(lifecycle.version_sources_of(state))
     moved = update(versions).where(where, allowed).values(state=state, message=message, ended_at=clock.now(), **values)
     return conn.execute(moved).rowcount

@@ -1,7 +1,7 @@
 """Workloads: desired state (spec columns) and observed state (observed columns).
 
 `generation` grows when the spec or the active version changes, so that an observation of one generation is not taken for the next. A name
-belongs to its newest row: while an older one is being deleted, only the reconcilers see that one (`list_all`, by id).
+belongs to its newest row: while an older one is being deleted, only the control loops see that one (`list_all`, by id).
 """
 
 from collections.abc import Iterable
@@ -121,7 +121,7 @@ class WorkloadStore:
         return workload
 
     def mark_deleted(self, workload_id: str) -> None:
-        """Only the first call counts; `remove` deletes the row once nothing of it runs."""
+        """Only the first call has an effect. `remove` deletes the row once nothing of it runs."""
         with self._db.write() as conn:
             wanted = and_(workloads.c.id == workload_id, workloads.c.deleted_at.is_(None))
             if conn.execute(update(workloads).where(wanted).values(deleted_at=clock.now())).rowcount:
@@ -129,7 +129,7 @@ class WorkloadStore:
                 revision.bump(conn)
 
     def remove(self, workload_id: str) -> None:
-        """The row with its versions, build logs, runs and endpoints. Idempotent.
+        """Deletes the row with its versions, build logs, runs and endpoints. Idempotent.
 
         Invocations with their log lines, and `call_stats`, stay until the clean-up of history; open invocations end as cancelled. Log
         lines outside of calls are deleted first and in steps, so that other writers do not wait long.
@@ -146,7 +146,7 @@ class WorkloadStore:
                 revision.bump(conn)
 
     def set_observed(self, workload_id: str, observed: Observed) -> None:
-        """Writes nothing when only `observed_at` differs. Does nothing for an unknown id, which has been removed."""
+        """Writes nothing if only `observed_at` differs. Ignores unknown ids, whose workloads have been removed."""
         with self._db.read() as conn:
             known = find_by_id(conn, workload_id)
         if known is None or replace(known.observed, observed_at=None) == replace(observed, observed_at=None):

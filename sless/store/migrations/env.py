@@ -1,4 +1,4 @@
-"""Alembic runs this file: the migration happens on the connection and in the transaction that `sless.store.migrate` gives."""
+"""Run by Alembic: migrates on the connection, and in the transaction, that `sless.store.migrate` passes."""
 
 from alembic import context
 

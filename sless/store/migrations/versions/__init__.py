@@ -1,1 +1,1 @@
-"""The schemas, each made from the one before. File names sort in their order."""
+"""Migrations, each from the previous schema. File names sort in their order."""

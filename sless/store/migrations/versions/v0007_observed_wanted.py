@@ -1,4 +1,4 @@
-"""The generation that a workload's observed message is about."""
+"""Store the generation that a workload's observed message is about."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Demand of calls per replica of the server; how long instances stood."""
+"""Load per replica of the server; uptime of instances."""
 
 import sqlalchemy as sa
 from alembic import op
