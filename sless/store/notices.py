@@ -25,7 +25,7 @@ _DUE = (
 )
 
 
-def tell(
+def notify(
     database: Database, conn: Connection, namespace: str, event: NoticeEvent, *, once: tuple[object, ...], facts: Mapping[str, Any]
 ) -> None:
     """`once` identifies the event, which is reported only once."""
@@ -40,9 +40,9 @@ def tell(
     conn.execute(database.insert(notices).on_conflict_do_nothing(), values)
 
 
-def tell_dead(database: Database, conn: Connection, run: Run) -> None:
+def notify_dead(database: Database, conn: Connection, run: Run) -> None:
     facts = {"kind": str(run.kind), "name": run.name, "invocation": run.id, "message": run.message}
-    tell(database, conn, run.namespace, NoticeEvent.CALL_DEAD, once=(run.id, run.attempts), facts=facts)
+    notify(database, conn, run.namespace, NoticeEvent.CALL_DEAD, once=(run.id, run.attempts), facts=facts)
 
 
 def hour_of(moment: datetime) -> str:
@@ -68,7 +68,7 @@ class NoticeStore:
     def add(self, namespace: str, event: NoticeEvent, *, once: tuple[object, ...], facts: Mapping[str, Any]) -> None:
         """In a transaction of its own."""
         with self._db.write() as conn:
-            tell(self._db, conn, namespace, event, once=once, facts=facts)
+            notify(self._db, conn, namespace, event, once=once, facts=facts)
 
     def list_in(self, namespace: str) -> list[Notice]:
         """Newest first."""

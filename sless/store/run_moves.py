@@ -133,7 +133,7 @@ class RunMoves:
         if run.callback_url is not None:
             self._conn.execute(callbacks.insert(), _callback_values_of(run, run.callback_url))
         if status is CallStatus.DEAD:
-            notices.tell_dead(self._db, self._conn, run)
+            notices.notify_dead(self._db, self._conn, run)
         if run.trigger_id is not None:
             note_end(self._conn, run.trigger_id, run.due_at, status)
         return True

@@ -115,17 +115,17 @@ class TriggerStore:
         values = {"observed_message": message, "observed_active": active, "last_status": last_status}
         with self._db.write() as conn:
             if last_status == CallStatus.DEAD:
-                self._tell_dead(conn, trigger_id)
+                self._notify_dead(conn, trigger_id)
             conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
 
-    def _tell_dead(self, conn: Connection, trigger_id: str) -> None:
+    def _notify_dead(self, conn: Connection, trigger_id: str) -> None:
         """Notifies the tenant that a message went to the dead letter queue, at most once per hour."""
         known = conn.execute(select(triggers).where(triggers.c.id == trigger_id)).mappings().one_or_none()
         if known is None or known["last_status"] == CallStatus.DEAD:
             return
         facts = {"kind": "trigger", "name": known["name"], "message": "a message was moved to the dead letter queue"}
         once = (trigger_id, notices.hour_of(clock.now()))
-        notices.tell(self._db, conn, known["namespace"], NoticeEvent.CALL_DEAD, once=once, facts=facts)
+        notices.notify(self._db, conn, known["namespace"], NoticeEvent.CALL_DEAD, once=once, facts=facts)
 
     def _all(self, query: Select[Any]) -> list[Trigger]:
         with self._db.read() as conn:

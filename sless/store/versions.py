@@ -125,7 +125,9 @@ class VersionStore:
             metering.count_build(self._db, conn, workload.namespace, version.started_at, clock.now())
             if state is VersionState.FAILED:
                 facts = {"kind": str(workload.kind), "name": workload.name, "version": version.number, "message": message}
-                notices.tell(self._db, conn, workload.namespace, NoticeEvent.BUILD_FAILED, once=(version_id, version.attempts), facts=facts)
+                notices.notify(
+                    self._db, conn, workload.namespace, NoticeEvent.BUILD_FAILED, once=(version_id, version.attempts), facts=facts
+                )
             # Read again under the lock: a roll-back may have happened in between.
             version = _find(conn, versions.c.id == version_id)
             if version and state is VersionState.READY and version.auto_activate and version.number > (workload.active_version or 0):

@@ -156,7 +156,7 @@ class WorkloadStore:
                 if observed.failing and not known.observed.failing:
                     facts = {"kind": str(known.kind), "name": known.name, "version": known.active_version, "message": observed.message}
                     once = (workload_id, known.generation, notices.hour_of(clock.now()))
-                    notices.tell(self._db, conn, known.namespace, NoticeEvent.FUNCTION_FAILED, once=once, facts=facts)
+                    notices.notify(self._db, conn, known.namespace, NoticeEvent.FUNCTION_FAILED, once=once, facts=facts)
                 revision.bump(conn)
 
     def _find_named(self, namespace: str, scope: str, name: str) -> Workload | None:
