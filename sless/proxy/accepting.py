@@ -1,7 +1,7 @@
 """Asynchronous calls: `Prefer: respond-async` is answered with 202 once the call is durable.
 
-A durable write costs one flush of the disk, however many calls it carries. So all calls that arrive during one write go into the next
-write together; a busy server writes hardly more often than an idle one.
+A durable write costs one flush of the disk, however many calls it includes. So all calls that arrive during one write share the next one;
+a busy server hardly writes more often than an idle one.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Acceptor:
     def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
         self.waiting: list[tuple[Run, asyncio.Future[None]]] = []
-        """Not part of a write yet."""
+        """Calls that are not part of a write yet."""
         self._writer: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accept")
 
@@ -83,7 +83,7 @@ class Acceptor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncSettings:
-    """`allowed`: ranges in addition to the public ones that callbacks may reach. `body_limit`: of the requests, which are stored."""
+    """`allowed`: non-public ranges that callbacks may reach. `body_limit` applies to the requests, which are stored."""
 
     allowed: tuple[Allowed, ...]
     body_limit: BodyLimit
@@ -101,7 +101,7 @@ def wants_async(request: Request) -> bool:
 
 
 def run_of(call: CallRecord, request: Request, body: bytes, options: AsyncOptions, *, keep_request: bool) -> Run:
-    """`keep_request`: the call came over /fn, so its handler gets the request as it was sent. Raises SlessError INVALID_JSON."""
+    """`keep_request`: the call came over /fn, so its handler gets the request as sent. Raises SlessError INVALID_JSON."""
     route = call.route
     event = event_of(request.text(b"content-type"), request.query.decode("latin-1"), body)
     stored = _stored_of(request, body).text() if keep_request else None

@@ -1,6 +1,6 @@
-"""Bytes of bodies that the server holds in memory or on disk at one moment, in all and per owner.
+"""Limits the bytes of bodies that the server holds in memory or on disk at a time, in total and per owner.
 
-An owner is a client's address or a tenant. Bodies that stream to an instance are not counted: little of them is held at a time.
+An owner is a client's address or a tenant. Bodies streamed to an instance do not count, because little of them is held at a time.
 """
 
 import ipaddress
@@ -11,25 +11,25 @@ from sless.errors import Code, SlessError
 
 RETRY_AFTER_SEC = 2
 OWNERS_SHARE = 4
-"""An owner may hold this part of all, 1/n, so that a single one cannot keep the others out."""
+"""A single owner may hold 1/n of the total, so that it cannot keep others out."""
 
 
 class Bodies:
-    """Used on the event loop only. `what` names them in refusals, `setting` is the limit of all."""
+    """Used on the event loop only. `what` names the bodies in refusals, `setting` the setting of the total limit."""
 
     def __init__(self, max_bytes: int, *, what: str, setting: str) -> None:
         self.max_bytes = max_bytes
         self.what = what
         self.setting = setting
         self.held: Counter[str] = Counter()
-        """Bytes by owner; "" is all of them."""
+        """Bytes by owner; "" is the total."""
 
     def hold(self, *owners: str) -> "HeldBody":
         return HeldBody(self, owners)
 
 
 class HeldBody:
-    """One body; what it holds is free again after the block."""
+    """One body, as a context manager that releases its bytes at the end."""
 
     __slots__ = ("_bodies", "_owners", "size_bytes")
 
@@ -67,7 +67,7 @@ class HeldBody:
 
 
 def group_of(address: str) -> str:
-    """One IPv6 client has at least 2**64 addresses."""
+    """The owner for an address. IPv6 addresses count by /64, because each client has at least 2**64 of them."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

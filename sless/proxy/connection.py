@@ -17,7 +17,7 @@ from sless.proxy.request import Headers
 _FRESH_SEC = 0.002
 MAX_HEAD_BYTES = 64 * 1024
 MAX_FIELDS = 100
-"""The limits of request heads (`server.head`) hold for answers as well: code of tenants writes them."""
+"""The limits on request heads (`server.head`) also apply to answers, since tenants' code writes them."""
 _HEAD_TOO_LARGE = f"the head is over the limit of {MAX_HEAD_BYTES} bytes or {MAX_FIELDS} fields"
 
 
@@ -34,7 +34,7 @@ class Receiver(Protocol):
     def answer_end(self) -> None: ...
 
     def answer_whole(self, known: KnownAnswer, body: bytes) -> None:
-        """Instead of the four others."""
+        """Called instead of the four other methods if the whole answer is known."""
 
     def answer_broken(self, reason: str) -> None: ...
 
@@ -57,7 +57,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._framed = False
         self._ended = False
         self._unparsed = True
-        """Nothing of the answer has been parsed yet."""
+        """No part of the answer has been parsed yet."""
         self._transport: asyncio.Transport | None = None
         self._poll = select.poll()
         self._idle_since = 0.0
@@ -73,8 +73,8 @@ class UpstreamConnection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def is_stale(self) -> bool:
-        """The instance has closed it or sent unexpected data, and the event loop has not noticed yet. Not checked for a connection that
-        was busy a moment ago, which saves a system call per request under load."""
+        """The instance has closed it or sent unexpected data, and the event loop has not noticed yet. Skipped for a connection that
+        was busy a moment ago, to save a system call per request under load."""
         return self.closed or (monotonic() - self._idle_since > _FRESH_SEC and bool(self._poll.poll(0)))
 
     def begin(self, receiver: Receiver, *, head_only: bool) -> None:
@@ -205,7 +205,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._head_only:
             self._ended = True
             self.reusable = self._parser.should_keep_alive()
-            # The old parser waits for a body that never comes.
+            # The old parser waits for a body that will not arrive.
             self._parser = httptools.HttpResponseParser(self)
 
     def on_body(self, data: bytes) -> None:

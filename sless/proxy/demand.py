@@ -1,6 +1,6 @@
-"""How many calls of each workload wait and run in this process, for the rule that scales instances.
+"""Measures the load of each workload in this process, by which its instances are scaled.
 
-Looked at SAMPLE_SEC apart, and immediately when a call finds no free instance. Counting costs nothing per call on the fast path.
+Sampled every SAMPLE_SEC, and immediately when a call finds no free instance. Costs nothing per call on the fast path.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ SAMPLE_SEC = 0.25
 _KEPT_SEC = 5.0
 """How long a workload without calls is still reported, so that every reader learns of its last call."""
 _TOLD_SEC = 0.1
-"""Between two reports of waiting calls of a workload that has instances; calls that wait for the first one are reported at once."""
+"""Minimum time between two reports for a workload with instances; calls that wait for a first instance are reported immediately."""
 
 
 class DemandMeter:
-    """Used on the event loop; `loads` may be read from any thread. `changed` is called when calls ask for more instances."""
+    """Used on the event loop; `loads` may be called from any thread. Calls `changed` when a workload needs more instances."""
 
     def __init__(self, live_routes: Callable[[], Iterable[LiveRoute]], changed: Callable[[], None]) -> None:
         self._live_routes = live_routes
@@ -37,7 +37,7 @@ class DemandMeter:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def loads(self) -> Mapping[str, Load]:
-        """Of workloads with a call now or a moment ago, by id."""
+        """Loads of workloads that have calls now or had some a moment ago, by id."""
         now, numbers = monotonic(), self._loads
         return {
             workload_id: Load(waiting=waiting, in_flight=running, idle_sec=now - self._called_at.get(workload_id, now))
@@ -45,7 +45,7 @@ class DemandMeter:
         }
 
     def waits(self, live: LiveRoute) -> None:
-        """A call of this workload begins to wait."""
+        """Called when a call of this workload begins to wait."""
         now, workload_id = monotonic(), live.route.workload_id
         told_at, told = self._told.get(workload_id, (0.0, 0))
         if now - told_at < _TOLD_SEC and (live.instances or live.waiting < 2 * told):

@@ -1,4 +1,4 @@
-"""The answer of one call as it arrives, for a coroutine to read."""
+"""Lets a coroutine read the answer to one call as it arrives."""
 
 import asyncio
 from time import monotonic
@@ -22,7 +22,8 @@ class OverTime(Exception):
 
 
 def broken_at(deadline: float, reason: str) -> BrokenOff | OverTime:
-    """The meaning of a connection that ends now. The runtime aborts a call at its deadline too; if it is first, that is a time-out."""
+    """The error for a connection that closes now. The runtime also aborts calls at their deadline; if it does so first, that is a time-out
+    as well."""
     return OverTime() if monotonic() >= deadline - _CLOCKS_APART_SEC else BrokenOff(reason)
 
 
@@ -74,7 +75,7 @@ class Exchange:
 
     @property
     def waiting(self) -> bool:
-        """There are bytes to take."""
+        """Whether there are bytes to take."""
         return bool(self._chunks)
 
     async def writable(self) -> None:

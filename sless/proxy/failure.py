@@ -14,7 +14,7 @@ from sless.proxy.suspects import Suspects
 from sless.proxy.sweep import Sweep
 
 _PAUSES_SEC = (0.0, 0.02, 0.05, 0.1, 0.13)
-"""Before each query for the reason, 300 ms in all: a dying process closes its socket before its parent is notified."""
+"""Pauses before each query for the reason, 300 ms in all: a dying process closes its socket before its parent is notified."""
 
 _THREADS = 4
 
@@ -48,18 +48,18 @@ class InstanceFailures:
         return SlessError(Code.TIMEOUT, f'{route.kind} "{route.name}" did not answer within {timeout_sec:g} s')
 
     async def report(self, instance: LiveEndpoint) -> None:
-        """The backend checks the instance and replaces it if need be. Also for one that cannot be reached, alive or not."""
+        """Has the backend check the instance, and replace it if necessary. Also for one that cannot be reached, alive or not."""
         await self._share("report", instance, self._report)
 
     async def stop(self) -> None:
         await self._suspects.stop()
 
     def close(self) -> None:
-        """After the last call has ended. Blocks."""
+        """Call this after the last call has ended. Blocks."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def _broken_off(self, route: Route, instance: LiveEndpoint, error: BrokenOff) -> SlessError:
-        """502 with the backend's reason, else with what was observed on the connection."""
+        """502 with the backend's reason; without one, with what happened to the connection."""
         if not instance.end_reason:
             await self._share("reason", instance, self._find_reason)
         if instance.end_reason:

@@ -1,4 +1,4 @@
-"""Short requests of sless itself to an instance: control requests, and calls for the reconcilers. Answers are read into memory."""
+"""Short requests that sless itself sends to an instance: control requests, and calls for the control loops. Reads answers into memory."""
 
 from dataclasses import dataclass
 

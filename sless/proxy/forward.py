@@ -53,7 +53,7 @@ class Forwarder:
 
     async def forward(self, forwarding: Forwarding) -> None:
         forwarding.live.tenant.body_limit.check(forwarding.request.length)
-        # Before taking a slot, so that a caller that sends slowly holds none.
+        # This comes before taking a slot, so that a caller that sends slowly holds none.
         await forwarding.upload.prefetch()
         instance, connection = await self._reach(forwarding)
         one = _OneExchange(self, forwarding, instance, connection)
@@ -74,7 +74,7 @@ class Forwarder:
             forwarding.live.release(instance)
 
     async def _reach(self, forwarding: Forwarding) -> tuple[LiveEndpoint, UpstreamConnection]:
-        """A slot and a connection. Tries again after an instance that cannot be reached: nothing has been sent to it."""
+        """A slot and a connection. If an instance cannot be reached, tries another one, since nothing has been sent yet."""
         live, call = forwarding.live, forwarding.call
         deadline = monotonic() + self.options.instance_wait_sec
         call.cold = not live.instances
@@ -136,7 +136,7 @@ class _OneExchange:
         self._pump: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """The sweep calls this for a call that takes a while. As long as the body is being read, that read notices a caller who leaves."""
+        """Called by the sweep for a call that takes a while. While the body is being read, that read notices if the caller leaves."""
         if self._pump is None:
             self.forwarding.upload.watch(self.exchange.caller_gone)
 
@@ -155,7 +155,7 @@ class _OneExchange:
         request, call = self.forwarding.request, self.forwarding.call
         head = request_head(call, request, self.timeout_sec, self._forwarder.options.trust)
         if not request.has_body:
-            # An announced empty body stays announced: some servers answer 411 to a POST without content-length.
+            # Keep the length of an empty body: some servers answer 411 to a POST without content-length.
             self._connection.write(head + (b"content-length: 0\r\n\r\n" if request.method not in ("GET", "HEAD") else b"\r\n"))
             return
         call.request_bytes = len(data)

@@ -39,7 +39,7 @@ class Trust:
 
 
 class CallIdentity(Protocol):
-    """What the handler gets to identify a call."""
+    """Identifies a call to its handler."""
 
     @property
     def id(self) -> str: ...
@@ -66,7 +66,7 @@ def request_head(call: CallIdentity, request: Request, timeout_sec: int, trust: 
 
 
 class RequestFrame(NamedTuple):
-    """What is the same for every call with this request: the head before and after the call's own lines."""
+    """Parts of the head shared by all calls with this request: `before` and `after` the lines of the single call."""
 
     before: bytes
     after: bytes
@@ -135,7 +135,7 @@ def answer_of(status: int, headers: Headers, request_id: bytes) -> Answer:
 
 
 def kept_of(status: int, headers: Headers) -> Answer:
-    """What is the same for every call with this answer: drops headers that a function may not set and the length of a 204; translates
+    """The part of the answer shared by all calls that get it. Drops headers that a function may not set and the length of a 204; translates
     X-Sless-Fault and X-Sless-Error-Message."""
     named = named_by_connection(headers)
     kept, fault, error = [], None, None

@@ -1,7 +1,7 @@
 """The recorder's link to a child process that writes history (`store.history_process`).
 
-Batches go through a pipe to its stdin and its answers come from its stdout, as numbered messages. A child that ends is replaced, and its
-successor gets everything that was not acknowledged.
+Batches go to its stdin and answers come from its stdout, as numbered messages. A child that exits is replaced; the new one gets all batches
+that were not acknowledged.
 """
 
 import fcntl
@@ -24,12 +24,12 @@ _READ_BYTES = 2**16
 _FIRST_REST_SEC = 0.05
 _MOST_REST_SEC = 5.0
 _WELL_SEC = 10.0
-"""A child that lived this long is replaced without a rest."""
+"""A child that lived this long is replaced without a pause."""
 _END_SEC = 1.0
 
 
 def link_to_child(command: Sequence[str], order: bytes, environ: dict[str, str]) -> MakeLink:
-    """`order` is the child's first message, which is not visible to other processes as its arguments and variables might be."""
+    """`order` is the child's first message; unlike arguments and environment variables, other processes cannot see it."""
     return lambda sender: ChildLink(command, order, environ, sender)
 
 
@@ -69,7 +69,7 @@ class ChildLink:
         try:
             os.write(self._waker, b"x")
         except BlockingIOError:
-            pass  # it has been woken often enough
+            pass  # the pipe is full of wake-ups already
 
     def finish(self, timeout_sec: float) -> None:
         deadline = monotonic() + timeout_sec
@@ -102,7 +102,7 @@ class ChildLink:
                 except BlockingIOError:
                     return False
                 except BrokenPipeError:
-                    return True  # the end of its answers says so as well
+                    return True  # `_receive` notices that the child has exited
             sealed = self._sender.take()
             if sealed is None:
                 return True
@@ -133,15 +133,15 @@ class ChildLink:
 class _Child:
     def __init__(self, command: Sequence[str], environ: dict[str, str]) -> None:
         self.started = monotonic()
-        # A group of its own: signals of a terminal end the server, which then ends this process.
+        # In a process group of its own, because a terminal's signals should only reach the server, which then ends this process.
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, process_group=0)
         self.batches, self.answers = cast(IO[bytes], self.process.stdin).fileno(), cast(IO[bytes], self.process.stdout).fileno()
         os.set_blocking(self.batches, False)
         try:
-            # What is in the pipe survives the end of this process.
+            # A large pipe, since its content survives the end of this process.
             fcntl.fcntl(self.batches, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         except PermissionError:
-            pass  # this user has many large pipes already
+            pass  # this user already has many large pipes
         self.unsent = memoryview(b"")
         self.received = bytearray()
 
@@ -149,7 +149,7 @@ class _Child:
         self.unsent = memoryview(message_of(number, data))
 
     def end(self, timeout_sec: float) -> int:
-        """Closes its stdin, which ends it; kills it after that time."""
+        """Closes its stdin, which makes it exit; kills it after that time."""
         cast(IO[bytes], self.process.stdin).close()
         try:
             return self.process.wait(timeout_sec)

@@ -1,4 +1,4 @@
-"""Writes history in the recorder's own thread: for `sless dev`, and wherever history is not a database."""
+"""Writes history in the recorder's own thread: for `sless dev`, and wherever history is not stored in a database."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ def link_to(sink: HistorySink) -> MakeLink:
 
 
 class SinkLink:
-    """recorder.HistoryLink. A batch that the sink refuses is tried again."""
+    """recorder.HistoryLink. Retries a batch that the sink refuses."""
 
     def __init__(self, sink: HistorySink, sender: Sender) -> None:
         self._sink = sink

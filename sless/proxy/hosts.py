@@ -1,5 +1,5 @@
-"""Hosts of functions: a request to `{name}-{namespace}.{domain}` is a call of `/fn/{namespace}/{name}`, and where functions have hosts of
-their own, neither they nor the console answer on the other's."""
+"""Hosts of functions: a request to `{name}-{namespace}.{domain}` is a call of `/fn/{namespace}/{name}`. If functions have separate hosts,
+these do not serve the console, and the console's host does not serve functions."""
 
 import re
 
@@ -11,7 +11,7 @@ from sless.proxy.request import Headers
 _LABEL = re.compile(rb"([a-z](?:[-a-z0-9]{0,38}[a-z0-9])?)-(sless-[0-9a-f]{16})")
 _CALL = b"/fn/"
 _EVERYWHERE = frozenset({b"/healthz", b"/health", b"/readyz"})
-"""Load balancers ask for these on each host."""
+"""Load balancers request these on each host."""
 
 
 class FunctionHosts:
@@ -44,6 +44,6 @@ class FunctionHosts:
 
 
 def function_hosts_of(settings: Settings) -> FunctionHosts | None:
-    """None: all hosts serve everything. Raises ConfigError."""
+    """None if all hosts serve everything. Raises ConfigError."""
     urls = function_urls_of(settings)
     return FunctionHosts(urls) if urls.domain or urls.shared_host else None

@@ -1,4 +1,4 @@
-"""A call from its route to its record, for /fn and …/invoke."""
+"""Serves a call from its route to its record, for /fn and …/invoke."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ _REFUSAL_PAUSE_SEC = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class IncomingCall:
-    """A call as it arrived. `kind` None: over /fn; else over …/{kind}s/{name}/invoke, with the token checked."""
+    """A call as it arrived: over /fn if `kind` is None, else over …/{kind}s/{name}/invoke, with the token checked."""
 
     namespace: str
     name: str
@@ -57,7 +57,7 @@ class Invocations:
         self._parts = parts
 
     async def invoke(self, incoming: IncomingCall) -> int:
-        """Answers the call in every case; returns the status that was sent (499: the caller left first)."""
+        """Always answers the call; returns the status that was sent (499: the caller left first)."""
         try:
             live = self._live(incoming)
             extra = cors_headers(live, incoming)
@@ -74,7 +74,7 @@ class Invocations:
 
     @staticmethod
     async def _admit(live: LiveRoute) -> None:
-        """Raises TOO_MANY_REQUESTS over the tenant's limit, after a pause: refusing a flood as fast as it comes would slow down others."""
+        """Raises TOO_MANY_REQUESTS over the tenant's limit, after a pause, since refusing a flood at full speed would slow down others."""
         if not live.tenant.admit():
             await asyncio.sleep(_REFUSAL_PAUSE_SEC)
             raise live.tenant.refusal()
@@ -117,7 +117,7 @@ class Invocations:
 
     async def _serve(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> None:
         if live.route.blocked is not None:
-            # The table may be older than the "Ready" that the caller has just read.
+            # The table may be older than the phase Ready that the caller has just read.
             await self._parts.table.synced(_SYNC_SEC)
         if live.route.wants_instances:
             forwarding = Forwarding(live=live, call=call, request=incoming.request, caller=incoming.caller, extra_headers=extra)
@@ -135,7 +135,7 @@ class Invocations:
             await self._run_held(live, call, incoming, held, extra)
 
     def _held(self, live: LiveRoute, incoming: IncomingCall) -> HeldBody:
-        """For a body that is read whole."""
+        """Accounts for a body that is read into memory as a whole."""
         client = client_of(incoming.request, self._parts.forwarder.options.trust)
         return self._parts.bodies.hold(group_of(client), live.route.namespace)
 
@@ -166,7 +166,7 @@ class Invocations:
         call.finish_answered()
 
     async def _accept(self, live: LiveRoute, call: CallRecord, incoming: IncomingCall, extra: Headers) -> int:
-        """Answers 202 once the call is durable. A workload that cannot be called now may be later; only a suspended one takes no calls."""
+        """Answers 202 once the call is durable. Also accepts calls of a workload that cannot be called yet, unless it is suspended."""
         if live.route.blocked is not None and live.route.blocked[0] is Code.SUSPENDED:
             live.check_served()
         options = self._parts.async_settings.options(incoming.request)
@@ -219,7 +219,7 @@ async def check_trigger(live: LiveRoute, incoming: IncomingCall) -> None:
 
 
 def no_url(name: str) -> SlessError:
-    """The same whether it does not exist or is hidden: a stranger learns nothing."""
+    """The same error for a missing and for a hidden function, so that strangers learn nothing."""
     return SlessError(
         Code.NOT_FOUND, f'function "{name[:80]}" not found, or it has no http trigger and so no URL; its owner may use …/invoke'
     )
@@ -247,6 +247,6 @@ def cors_headers(live: LiveRoute, incoming: IncomingCall) -> Headers | None:
 
 
 def extra_of(incoming: IncomingCall, table: RouteTable) -> Headers:
-    """CORS headers for an error: without them a browser does not let its page read it."""
+    """CORS headers for an error, which a browser's page could not read otherwise."""
     live = table.find(incoming.namespace, incoming.name)
     return (cors_headers(live, incoming) if live else None) or []

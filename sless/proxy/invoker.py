@@ -1,6 +1,6 @@
-"""domain.ports.Invoker: calls for the reconcilers (asynchronous calls, cron), made on the event loop.
+"""domain.ports.Invoker: calls for the control loops (asynchronous calls, cron), made on the event loop.
 
-Nothing is recorded here: the run's row belongs to the reconciler.
+It records nothing: the control loops write the rows of their runs.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class LoopInvoker:
         self._stopping = False
 
     def stop(self) -> None:
-        """Reports no result any more, so that the next server process repeats the runs."""
+        """Stops reporting results, so that the next server process repeats the runs."""
         self._stopping = True
 
     def begin(self, run: Run, timeout_sec: float, done: Callable[[ObservedRun], None]) -> Callable[[], None]:
@@ -166,7 +166,7 @@ def _observed(run: Run, fetched: Fetched, started_at: datetime) -> ObservedRun:
 
 
 def _too_large(run: Run, status: int, max_bytes: int, started_at: datetime) -> ObservedRun:
-    """With an outcome, so that it is not retried: the result would be as large again."""
+    """Has an outcome, so that the run is not retried: its result would be just as large."""
     message = f"the result is over the limit of {max_bytes} bytes (max_result_bytes)"
     outcome = Outcome(ok=False, error=message, error_type=None, status=status, headers=(), body=b"")
     return replace(_ended(run, CallStatus.FAILED, message, started_at), outcome=outcome)

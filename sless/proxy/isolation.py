@@ -1,4 +1,4 @@
-"""Keeps functions' pages away from the console where both are on one host: same origin means that browsers do not separate them."""
+"""Isolates pages of functions from the console if both share a host, since browsers do not separate pages of the same origin."""
 
 from sless.config import CONSOLE_COOKIE_PREFIX
 from sless.errors import Code, SlessError

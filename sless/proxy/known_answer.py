@@ -1,8 +1,8 @@
-"""Answer heads that an instance has sent before: their bytes need no second parsing, and what the caller gets for them is kept.
+"""Cache of answer heads: an instance's answer with a known head need not be parsed, nor its head rewritten for the caller.
 
-Instances repeat themselves: except for lengths, the answers of a function mostly have the same head. Only heads that the parser has
-accepted are known, only those of answers that were framed by a length, arrived in one packet and left the connection open; so the same
-bytes at the same place mean the same. Memory is bounded by instance.
+Except for lengths, answers of a function mostly have the same head. The cache only holds heads that the parser has accepted, of answers
+that were framed by a length, arrived in one packet and left the connection open; so the same bytes at the same position mean the same.
+Memory is bounded per instance.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ END = b"\r\n\r\n"
 
 
 class Prepared(NamedTuple):
-    """What a caller gets: `head` is status line and headers, without X-Request-Id and the end."""
+    """The head for callers: status line and headers, without X-Request-Id and the final empty line."""
 
     head: bytes
     fault: str | None
@@ -34,7 +34,7 @@ class KnownAnswer:
 
 
 class KnownAnswers:
-    """Of one instance."""
+    """Known answers of one instance."""
 
     __slots__ = ("_by_head",)
 

@@ -1,5 +1,5 @@
 """Makes the event of a run from a request body, in a child process if the body is large: parsing 30 MB of JSON holds the interpreter
-lock for most of a second, and the event loop would stand still.
+lock for most of a second, which would block the event loop.
 
 The child's `main` reads a line of JSON (content type, query) and then the body. It writes `=` and the event, or `!` and the reason why
 the body is not valid JSON.

@@ -1,4 +1,4 @@
-"""One instance as the proxy uses it: how many calls it has, and its idle connections."""
+"""One instance in the proxy: its number of calls and its idle connections."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,26 +21,26 @@ class LiveEndpoint:
         self.calls = 0
         """Calls so far; the log puller compares it."""
         self.counted = 0
-        """`calls` at the last look of the demand meter."""
+        """`calls` at the last sample of the demand meter."""
         self.gone = False
-        """Not in the table any more, or draining: gets no new call, and connections are closed once idle."""
+        """Draining, or no longer in the table: it gets no new calls, and its connections are closed once idle."""
         self.suspect = False
         """A call timed out here, and the instance has not answered a health check since (`suspects`)."""
         self.end_reason = ""
-        """Why it ended, once the backend has said so (`failure`)."""
+        """Why it ended, once known from the backend (`failure`)."""
         self._known = KnownAnswers()
         self._idle: list[UpstreamConnection] = []
         self._suspended_until = 0.0
 
     def suspended(self, now: float) -> bool:
-        """It could not be reached a moment ago, or is suspect."""
+        """Whether it gets no calls for now: it is suspect, or could not be reached a moment ago."""
         return self.suspect or now < self._suspended_until
 
     def suspend(self, now: float) -> None:
         self._suspended_until = now + _SUSPENDED_SEC
 
     def find_idle(self) -> UpstreamConnection | None:
-        """An open idle connection; closes stale ones on the way."""
+        """An open idle connection; closes stale ones that it finds first."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_stale():
@@ -54,7 +54,7 @@ class LiveEndpoint:
 
     def give_back(self, connection: UpstreamConnection) -> None:
         if connection.reusable and not self.gone and not connection.closed:
-            # The last packet may have filled the caller's buffer and paused reading, which does not concern the next call.
+            # The last packet may have filled the buffer of the previous caller and paused reading.
             connection.resume_reading()
             self._idle.append(connection)
         else:

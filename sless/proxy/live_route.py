@@ -29,7 +29,7 @@ class Leased(NamedTuple):
 
 
 class LiveRoute:
-    """A call that ends passes its slot to the call that has waited longest; new calls never overtake."""
+    """When a call ends, its slot goes to the call that has waited longest. New calls never overtake waiting ones."""
 
     def __init__(self, route: Route, queue: WaitQueue, tenant: LiveTenant, waits: Callable[["LiveRoute"], None]) -> None:
         """`waits` is called when a call begins to wait."""
@@ -41,10 +41,10 @@ class LiveRoute:
         self.instances: list[LiveEndpoint] = []
         self.removed = False
         self.direct = False
-        """Calls may go straight to an instance: neither the trigger nor the state of the workload needs a check."""
+        """Whether calls may go straight to an instance, without checking trigger and state of the workload."""
         self._by_id: dict[str, LiveEndpoint] = {}
         self._waiters: list[tuple[int, _Waiter]] = []
-        """By ticket: a call keeps its place when it was woken in vain."""
+        """Sorted by ticket: a call that was woken in vain keeps its position."""
         self._tickets = count()
         self._turn = 0
 
@@ -60,11 +60,11 @@ class LiveRoute:
 
     @property
     def slots(self) -> int:
-        """Number of calls that these instances take at once."""
+        """Number of concurrent calls that these instances take."""
         return sum(instance.slots for instance in self.instances)
 
     def count_calls(self) -> bool:
-        """Whether there was a call since the last time this was asked."""
+        """Whether there were calls since this was last called."""
         fresh = False
         for instance in self.instances:
             if instance.counted != instance.calls:
@@ -183,13 +183,13 @@ class LiveRoute:
         instance.active -= 1
 
     def release_unreachable(self, instance: LiveEndpoint) -> None:
-        """Releases a slot on an instance that could not be reached, which gets no call for a moment."""
+        """Releases a slot on an instance that could not be reached; it gets no calls for a moment."""
         instance.suspend(monotonic())
         instance.active -= 1
         self._wake_all()
 
     def trust(self, instance: LiveEndpoint) -> None:
-        """The instance has answered: it gets calls again."""
+        """Lets an instance that has answered get calls again."""
         instance.suspect = False
         self._wake_all()
 
@@ -212,7 +212,7 @@ class LiveRoute:
 
     @staticmethod
     def _result_of(waiter: _Waiter) -> LiveEndpoint | None:
-        """Releases a slot that was passed on just as the waiting ended for another reason."""
+        """Releases a slot that arrived just as the wait ended for another reason."""
         return waiter.result() if waiter.done() and not waiter.cancelled() else None
 
     def _least_busy(self, now: float) -> LiveEndpoint | None:

@@ -20,7 +20,7 @@ from sless.proxy.sweep import Sweep
 _log = logging.getLogger(__name__)
 _TICK_SEC = 0.2
 _LINGER_SEC = 3.0
-"""How long after its last call an instance is still polled: threads that a call left behind may print."""
+"""How long an instance is still polled after its last call, since threads that a call left behind may print."""
 _REST_SEC = 30.0
 FRESH_SEC = 0.4
 """Maximum age of the lines for a reader."""

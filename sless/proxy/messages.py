@@ -30,7 +30,7 @@ class MessageCalls:
         self._recorder = recorder
 
     async def deliver(self, call: MessageCall) -> MessageOutcome:
-        """An attempt that did not reach an instance leaves no record."""
+        """Records the attempt only if it reaches an instance."""
         live = self._table.find_by_id(call.workload_id)
         if live is None:
             return _unserved("the function does not exist")
@@ -83,7 +83,7 @@ class _MessageRequest(Request):
 
 
 class _MessageRecord(CallRecord):
-    """Only a 2xx is a success; a failure on the last attempt is `dead`. `recorder` gets it when it begins."""
+    """Only a 2xx is a success; a failure on the last attempt is `dead`. The `recorder` gets it at its beginning, too."""
 
     __slots__ = ("attempts", "last", "recorder")
 
@@ -96,7 +96,7 @@ class _MessageRecord(CallRecord):
         self.recorder: Recorder | None = None
 
     def begin(self, version: int) -> None:
-        """Messages may take long, so they are shown from the start."""
+        """Records that the call has begun, since messages may take long."""
         super().begin(version)
         if self.recorder is not None:
             self.recorder.add(self, CallStatus.RUNNING)

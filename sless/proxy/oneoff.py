@@ -1,4 +1,4 @@
-"""One run per call, for workloads without instances."""
+"""One-off runs: one process per call, for workloads without instances."""
 
 import asyncio
 from collections.abc import Callable

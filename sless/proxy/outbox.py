@@ -13,7 +13,8 @@ class Sealed(NamedTuple):
 
 
 class Outbox:
-    """A writer takes the batches in order and acknowledges them by number. What it has taken stays here until then, for another writer."""
+    """A writer takes the batches in order and acknowledges them by number. Batches stay here until then, in case another writer has to take
+    them."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -32,7 +33,7 @@ class Outbox:
 
     @property
     def written(self) -> int:
-        """All batches up to this number are written or dropped."""
+        """The number up to which all batches are written or dropped."""
         first = self._taken or self._waiting
         return first[0].number - 1 if first else self.last
 
@@ -49,17 +50,17 @@ class Outbox:
         return self._taken[-1]
 
     def acknowledge(self, number: int) -> None:
-        """The batches up to this one are written."""
+        """Removes the batches up to this number, which are written."""
         while self._taken and self._taken[0].number <= number:
             self.size_bytes -= len(self._taken.popleft().data)
 
     def take_back(self) -> None:
-        """The writer has gone: what it has not acknowledged is due again."""
+        """Call this when the writer has exited: batches that it did not acknowledge are due again."""
         self._waiting.extendleft(reversed(self._taken))
         self._taken.clear()
 
     def drop_one(self) -> Sealed | None:
-        """Removes the oldest batch that no writer has taken, if there are more bytes than allowed."""
+        """Removes the oldest batch that no writer has taken, if the bytes exceed the limit."""
         if self.size_bytes <= self._max_bytes or not self._waiting:
             return None
         dropped = self._waiting.popleft()

@@ -36,7 +36,7 @@ from sless.proxy.sweep import Sweep
 from sless.proxy.wait_queue import WaitQueue
 
 FRESH_LOGS_SEC = 1.0
-"""How long a reader of logs waits for the newest lines of the instances."""
+"""How long a reader of logs waits for the newest lines from the instances."""
 
 
 class PlaneBackend(RunBackend, Protocol):
@@ -66,7 +66,7 @@ class DataPlane:
 
     def __init__(self, settings: Settings, parts: PlaneParts) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
-        """None before the start."""
+        """None until `start`."""
         self.sweep = Sweep()
         self.recorder = Recorder(parts.history, observer=_count)
         self.demand = DemandMeter(lambda: self.routes.live_routes(), parts.demand_changed)
@@ -104,9 +104,9 @@ class DataPlane:
         await self.routes.start()
 
     async def stop(self) -> None:
-        """Call it after the last call has ended: fetches the last log lines and writes the rest of the history. A step that fails does not
-        skip the others; its error is raised at the end."""
-        async with contextlib.AsyncExitStack() as stack:  # the last one that was pushed runs first
+        """Call this after the last call has ended: fetches the last log lines and writes the rest of the history. All steps run even if one
+        fails; its error is raised at the end."""
+        async with contextlib.AsyncExitStack() as stack:  # runs in reverse order
             for close in (self.recorder.stop, self.oneoff.close, self.events.close, self.acceptor.close, self.forwarder.failures.close):
                 stack.push_async_callback(asyncio.to_thread, close)
             stack.push_async_callback(self._end_explanations)
@@ -129,8 +129,8 @@ class DataPlane:
         return LogPuller(self.routes.instances, self.recorder.add_lines, self.sweep, namespace_of=namespace_of)
 
     def freshen_logs(self, workload_id: str, max_age_sec: float = FRESH_SEC) -> None:
-        """From any other thread: fetches log lines of a workload into the history unless that was done `max_age_sec` ago or later, if its
-        instances answer soon."""
+        """Fetches log lines of a workload into the history, unless that was done within `max_age_sec`. Gives up if its instances do not
+        answer soon. Called from any thread but the loop's."""
         if self.logs is None or self.loop is None or not self.loop.is_running():
             return
         with contextlib.suppress(TimeoutError, CancelledError):
@@ -163,6 +163,6 @@ def _async_settings(settings: Settings) -> AsyncSettings:
 
 
 def _count(outcomes: Outcomes) -> None:
-    """Metrics of a written batch."""
+    """Counts a written batch in the metrics."""
     metrics.CALLS.add_latency(LATENCY_BOUNDS_MS, outcomes.histogram, outcomes.duration_ms)
     metrics.CALLS.add_outcomes(outcomes.calls)

@@ -12,7 +12,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Headers, Request
 
 TokenCheck = Callable[[str | None], Awaitable[None]]
-"""Checks the Authorization header and removes it from the request. Raises SlessError when it does not open this namespace."""
+"""Checks the Authorization header and removes it from the request. Raises SlessError if it does not grant access to this namespace."""
 
 
 class MethodNotAllowed(SlessError):
@@ -29,7 +29,7 @@ class Policy:
         self.cors = Cors(http.cors) if http.cors else None
         self._bucket = Bucket(http.rate_limit) if http.rate_limit else None
         self.open = not (http.methods or http.auth != "none" or http.cors or http.rate_limit) and http.enabled
-        """Admits every call."""
+        """Whether it admits every call."""
 
     async def check(self, request: Request, token_check: TokenCheck) -> None:
         """Raises SlessError for a call that is not admitted. Preflights have been answered before."""
@@ -49,14 +49,14 @@ class Policy:
         if key is None:
             raise SlessError(Code.UNAUTHORIZED, "this function requires an API key in the header X-Sless-Key; none was sent")
         digest = hashlib.sha256(key).hexdigest()
-        # Compares all of them, so that timing does not reveal which one is close.
+        # Compare with all keys, so that timing does not reveal a close match.
         matches = [hmac.compare_digest(digest, known) for known in self.http.key_hashes]
         if not any(matches):
             raise SlessError(Code.UNAUTHORIZED, "this function does not accept the API key in the header X-Sless-Key")
 
 
 class Bucket:
-    """A token bucket, refilled at `per_minute` per minute. It holds `burst` tokens, by default those of a minute."""
+    """A token bucket with `per_minute` new tokens per minute. It holds up to `burst` tokens, by default those of a minute."""
 
     def __init__(self, per_minute: int, burst: int | None = None) -> None:
         self._per_minute = per_minute
@@ -65,7 +65,7 @@ class Bucket:
         self._at = 0.0
 
     def spend(self, now: float) -> bool:
-        """Takes one token, if there is one."""
+        """Takes a token; False if there is none."""
         left = self._left
         if self._at:
             left = min(self._burst, left + (now - self._at) * self._per_minute / 60)
@@ -75,11 +75,11 @@ class Bucket:
 
     @property
     def wait_sec(self) -> int:
-        """Until there is a token, after `spend` found none."""
+        """Time until there is a token, after `spend` found none."""
         return max(1, ceil((1 - self._left) * 60 / self._per_minute - 1e-6))
 
     def take(self, now: float) -> None:
-        """Raises TOO_MANY_REQUESTS without a token."""
+        """Takes a token. Raises TOO_MANY_REQUESTS if there is none."""
         if not self.spend(now):
             raise SlessError(
                 Code.TOO_MANY_REQUESTS, f"over the limit of {self._per_minute} calls per minute; try again in {self.wait_sec} s",
@@ -102,7 +102,7 @@ class Cors:
         return request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None
 
     def preflight(self, request: Request, methods: tuple[str, ...]) -> Headers:
-        """Headers of the 204. What the trigger does not restrict is granted as requested."""
+        """Headers of the 204. Requested methods and headers are granted unless the trigger restricts them."""
         headers = self.answer_headers(request)
         if headers:
             asked = request.text(b"access-control-request-method")
@@ -115,13 +115,13 @@ class Cors:
         return headers or [(b"vary", b"Origin")]
 
     def answer_headers(self, request: Request) -> Headers:
-        """Headers to add to an answer; none without an origin and for one that is not allowed."""
+        """Headers to add to an answer; none if the request's origin is missing or not allowed."""
         origin = request.header(b"origin")
         if origin is None:
             return []
         if "*" not in self._origins and origin.decode("latin-1") not in self._origins:
             return []
-        # A wildcard is not valid together with credentials; then the origin itself is named.
+        # A wildcard is invalid with credentials, so name the origin instead.
         anyone = "*" in self._origins and not self._credentials
         headers = [(b"access-control-allow-origin", b"*" if anyone else origin)]
         if not anyone:

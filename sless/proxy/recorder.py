@@ -1,8 +1,8 @@
-"""History of calls, collected in memory and handed to a writer in batches: 0.2 s after the first entry, or as soon as a batch is large.
+"""Collects the history of calls in memory and hands it to a writer in batches: 0.2 s after the first entry, or once a batch is large.
 
-The calls' own process only makes compact records, because each microsecond of Python delays other calls. The writer (`history_child`: a
-process with an interpreter of its own; `history_sink`: the thread of the recorder) acknowledges by number. At most 64 MB wait for it;
-after that, rows of the oldest batches are dropped and counted (`sless_history_dropped_total`); their sums are always kept.
+The process that serves calls only makes compact records, because each microsecond of Python delays other calls. The writer
+(`history_child`: a process with its own interpreter; `history_sink`: the recorder's thread) acknowledges batches by number. At most 64 MB
+wait for it; beyond that, rows of the oldest batches are dropped and counted (`sless_history_dropped_total`); their sums are always kept.
 """
 
 import logging
@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 QUICK_SEC = 0.2
 BATCH_CALLS = 512
 _BATCH_CHARS = 256 * 1024
-"""Of log text."""
+"""Limit on log text."""
 _SHARE_CHARS = 32 * 1024
-"""Of one workload per batch, while a writer is behind: a flood then loses its own lines, and not those of others."""
+"""Limit per workload and batch while the writer is behind, so that a flood loses its own lines instead of those of others."""
 MAX_BYTES = 64 * 2**20
 STOP_SEC = 5.0
 _FLUSH_SEC = 1.0
@@ -34,7 +34,7 @@ _IDLE_SEC = 60.0
 
 
 class Written(NamedTuple):
-    """A writer's answer: the batches up to `number` are in the database; without the rows of `dropped` calls and lines."""
+    """A writer's answer: the batches up to `number` are in the database, except the rows of `dropped` calls and lines."""
 
     number: int
     outcomes: Outcomes
@@ -46,17 +46,17 @@ class HistoryLink(Protocol):
     """The recorder's side of a writer, used by the recorder's thread. `wake` may come from any thread."""
 
     def pump(self, timeout_sec: float) -> None:
-        """Sends batches and takes answers; returns after an answer, a `wake` or that time."""
+        """Sends batches and receives answers; returns after an answer, a `wake` or this time."""
 
     def wake(self) -> None:
         """Makes `pump` return."""
 
     def finish(self, timeout_sec: float) -> None:
-        """Sends all batches and waits for their answers, but not longer than this; then ends the writer."""
+        """Sends all batches and waits for their answers, for at most this time; then ends the writer."""
 
 
 class Sender(Protocol):
-    """The writer's side of the recorder."""
+    """The recorder as seen by the writer."""
 
     def take(self) -> Sealed | None: ...
 
@@ -80,17 +80,17 @@ class Recorder:
         self._outbox = Outbox(max_bytes)
         self._routes: list[tuple[str, str, str, str, int, bool]] = []
         self._route_index: dict[int, tuple[int, Route]] = {}
-        """By the id of the Route, which lives as long as its entry here."""
+        """By `id()` of the Route, which is kept alive by its entry here."""
         self._calls: list[PlainCall] = []
         self._lines: list[PlainLine] = []
         self._chars = 0
         self._chars_of: Counter[str] = Counter()
-        """By workload, in the batch that is not sealed yet."""
+        """Size of log text by workload, in the current batch."""
         self._crowded_bytes = max_bytes // 4
         self._sums: dict[SumsKey, CallSums] = {}
-        """Of calls whose rows were dropped."""
+        """Sums of calls whose rows were dropped."""
         self._due_at: float | None = None
-        """When the batch is sealed; None: it is empty."""
+        """When to seal the current batch; None if it is empty."""
         self._dropped = [0, 0]
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -109,7 +109,7 @@ class Recorder:
         self._report_lost()
 
     def add(self, call: CallRecord, status: CallStatus | None = None) -> None:
-        """`status` RUNNING: the call has begun and will be added again; only calls that take a queue's message are."""
+        """Adds an ended call. With `status` RUNNING, the call has only begun and will be added again; this is for calls with a message."""
         shown = (status or call.status or CallStatus.FAILED).value
         with self._lock:
             known = self._route_index.get(id(call.route))
@@ -126,7 +126,7 @@ class Recorder:
                 self._arm()
 
     def add_lines(self, lines: Iterable[LogLine]) -> None:
-        """Lines that are passed together are written together."""
+        """Lines passed together are written together."""
         plain = [(line.workload_id, plain_line_of(line)) for line in lines]
         with self._lock:
             crowded = self._outbox.size_bytes > self._crowded_bytes
@@ -143,7 +143,7 @@ class Recorder:
                 self._arm()
 
     def flush(self, timeout_sec: float = _FLUSH_SEC) -> bool:
-        """Waits until everything that was added is written. False if that takes longer."""
+        """Waits until everything added so far is written. False if that takes longer."""
         with self._lock:
             self._seal()
             last = self._outbox.last
@@ -191,7 +191,7 @@ class Recorder:
         return index
 
     def _seal(self) -> None:
-        """Makes a batch of what was added, and drops the rows of the oldest batches beyond the bound."""
+        """Seals the current batch, and drops rows of the oldest batches beyond the limit."""
         self._due_at = None
         if not (self._calls or self._lines or self._sums):
             return

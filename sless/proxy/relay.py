@@ -1,8 +1,8 @@
-"""The fast path: a small call with its body read, to an instance with a free slot and an idle connection, without a task or coroutine.
+"""The fast path, without a task or coroutine: a small call, whose body has arrived, to an instance with a free slot and an idle connection.
 
-Packets of the instance go straight into the caller's socket. `Relays.begin` takes a call or declines it before anything has happened;
-declined calls take the slow path (`invoke`, `forward`). Both paths share the table, the slots, the header rules, the sweep and the
-record, and run through the same tests.
+The instance's packets go straight to the caller's socket. `Relays.begin` either takes a call or declines it before anything has happened;
+declined calls take the slow path (`invoke`, `forward`). Both paths share the table, the slots, the header rules, the sweep, the record and
+the tests.
 """
 
 import asyncio
@@ -49,13 +49,13 @@ class Relays:
         self.explaining: set[asyncio.Task[None]] = set()
 
     def waits_for_body(self, path: bytes) -> bool:
-        """Whether `begin` should be asked once the body has arrived. Otherwise a call may be refused by its head alone."""
+        """Whether to call `begin` once the body has arrived. Otherwise the call may be refused because of its head."""
         end = _prefix_end(path)
         live = self._table.find_by_prefix(path if end < 0 else path[:end])
         return live is not None and live.direct
 
     def begin(self, request: Request, body: bytes, caller: CallerSocket) -> "Relay | None":
-        """`request.full_path` starts with /fn/. None: the call takes the slow path."""
+        """`request.full_path` must start with /fn/. Returns None if the call has to take the slow path."""
         path = request.full_path
         end = _prefix_end(path)
         live = self._table.find_by_prefix(path if end < 0 else path[:end])
@@ -78,12 +78,12 @@ class Relays:
 
 
 def _prefix_end(path: bytes) -> int:
-    """The end of /fn/{namespace}/{name}; -1: the whole path."""
+    """Where /fn/{namespace}/{name} ends; -1 if it is the whole path."""
     return path.find(b"/", path.find(b"/", 4) + 1)
 
 
 def _frame_of(request: Request, route: Route, trust: Trust) -> RequestFrame:
-    """Made once for a request that a connection repeats, as long as the route stays the same."""
+    """Cached for a request that is repeated on a connection, as long as the route stays the same."""
     framed = request.framed
     if framed is not None and framed[0] is route:
         frame: RequestFrame = framed[1]
@@ -117,7 +117,7 @@ class Relay:
         self._caller = caller
         self._started = False
         self._pieces: list[bytes] = []
-        """Of the packet being parsed: one system call per packet instead of one per piece."""
+        """Parts of the packet being parsed: collected to make one system call per packet instead of one per part."""
         self._chunked = False
         self._head_only = request.method == "HEAD"
         self._own_host = request.on_own_host
@@ -232,7 +232,7 @@ class Relay:
         task.add_done_callback(self._relays.explaining.discard)
 
     async def _explain(self, error: Exception) -> None:
-        """Answers with the reason if nothing has been sent yet, and records it."""
+        """Records the reason, and answers with it if nothing has been sent yet."""
         explained = await self._relays.forwarder.failures.explain(self.call.route, self._instance, error, self._timeout_sec)
         self.call.finish(status_of(explained), explained.message)
         if self._started:
@@ -252,7 +252,7 @@ class Relay:
         self._caller.relay_write(b"".join([STATUS_LINES[error.status], *lines, end, b"" if self._head_only else body]))
 
     def _leave(self) -> None:
-        """Releases slot and connection; the connection belongs to another call from here on."""
+        """Releases slot and connection, which another call may use from now on."""
         self.over = True
         self._relays.forwarder.sweep.discard(self)
         self._instance.give_back(self._connection)

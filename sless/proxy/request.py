@@ -20,7 +20,7 @@ class CallerGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """Of a request body. `setting` is named in the error."""
+    """Limit on a request body. `setting` is named in the error."""
 
     max_bytes: int
     setting: str
@@ -55,12 +55,12 @@ class Request:
         self.method = method
         self.full_path = full_path
         self.shown_path = full_path
-        """The path that the caller sent: without /fn/… on a host of a function."""
+        """The path as sent by the caller, which has no /fn/… on a function's own host."""
         self.query = query
         self.headers = headers
         self.target = b"/"
         self.framed: tuple[Route, Any] | None = None
-        """For the relay: what it made of this request for that route."""
+        """The relay's cached result for this request."""
         self.client = ""
         self.scheme = "http"
         self.request_id: str | None = None
@@ -101,10 +101,10 @@ class CallerStream(Protocol):
     """The caller's side of one call."""
 
     async def read(self) -> tuple[bytes, bool]:
-        """The next piece of the body, and whether more follows. Raises CallerGone, and SlessError when none comes in time."""
+        """The next part of the body, and whether more follows. Raises CallerGone, and SlessError if none arrives in time."""
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Calls `gone` when the caller leaves. Only after the whole body has been read."""
+        """Calls `gone` when the caller leaves. Use it only after the whole body has been read."""
 
     async def start(self, status: int, headers: Headers) -> None: ...
 
@@ -145,7 +145,7 @@ class CallRecord:
         self.response_bytes = 0
 
     def begin(self, version: int) -> None:
-        """The call has an instance."""
+        """Call this when the call gets an instance."""
         self.version = version
 
     def finish(self, status: CallStatus, error: str | None = None) -> None:
@@ -163,6 +163,6 @@ class CallRecord:
         self.refused = fault is not None
 
     def finish_answered(self) -> None:
-        """Ends the record by the answer that was sent: a function's own 4xx is a success; its 5xx and a refusal by the runtime, before the
+        """Ends the record according to the answer: a function's own 4xx is a success; its 5xx, and a refusal by the runtime before the
         handler ran, are failures."""
         self.finish(CallStatus.FAILED if self.refused or (self.http_status or 0) >= 500 else CallStatus.SUCCEEDED)

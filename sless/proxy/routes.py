@@ -1,4 +1,4 @@
-"""The table of routes: the last snapshot, polled each second and immediately on a wake."""
+"""The table of routes, built from the last snapshot; polls each second, and immediately when woken."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 _FIRST_SEC = 5.0
 _STARVED_SEC = 0.25
 _REST_SEC = 0.005
-"""Between two polls, so that concurrent wakes share one."""
+"""Minimum time between two polls, so that concurrent wakes share one."""
 
 
 class RouteTable:
@@ -46,15 +46,15 @@ class RouteTable:
         self._turn = threading.Condition()
         self._begun = 0
         self._taken = 0
-        """Numbers of polls: the newest started, and the newest that is in the table."""
+        """Numbers of the newest poll started, and of the newest one applied to the table."""
         self._awaited: dict[asyncio.Future[None], int] = {}
-        """Calls on the loop that wait for this poll or a later one."""
+        """Calls on the loop that wait for a poll with this number or a higher one."""
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.revision = -1
-        """Of the snapshot in the table."""
+        """Revision of the snapshot in the table."""
         self.loaded = False
-        """The first snapshot has been applied."""
+        """Whether the first snapshot has been applied."""
         self._first = asyncio.Event()
 
     async def start(self) -> None:
@@ -62,7 +62,7 @@ class RouteTable:
         self._stopping = False
         self._thread = threading.Thread(target=self._poll, args=(loop,), name="routes", daemon=True)
         self._thread.start()
-        # So that the first call does not meet an empty table. With a slow database, early calls get NOT_READY (`find_loaded`).
+        # Wait, so that the first call does not find an empty table. If the database is slow, early calls get NOT_READY (`find_loaded`).
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_SEC):
                 await self._first.wait()
@@ -79,19 +79,19 @@ class RouteTable:
         self._by_prefix = {}
 
     def wake(self) -> None:
-        """From any thread: polls immediately."""
+        """Polls immediately. May be called from any thread."""
         self._wake.set()
 
     def sync(self, timeout_sec: float) -> bool:
-        """From any other thread: waits until the table includes all writes so far, so that a user can call right after creating a trigger.
-        False when that takes too long; the table then follows a moment later."""
+        """Waits until the table includes all writes so far, so that a user can call a function right after creating its trigger. False if
+        that takes too long. Called from any thread but the loop's."""
         with self._turn:
             wanted = self._begun + 1
             self._wake.set()
             return self._turn.wait_for(lambda: self._taken >= wanted or self._stopping, timeout_sec)
 
     async def synced(self, timeout_sec: float) -> bool:
-        """`sync` for the event loop: takes no thread, however many calls wait."""
+        """Like `sync`, on the event loop: needs no threads, however many calls wait."""
         awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._turn:
             self._awaited[awaited] = self._begun + 1
@@ -143,7 +143,7 @@ class RouteTable:
         self._first.set()
 
     def most_runs(self, namespace: str) -> int | None:
-        """The tenant's limit of concurrent runs; None for one without routes."""
+        """The tenant's limit on concurrent runs; None for a namespace without routes."""
         tenant = self._tenants.get(namespace)
         return tenant.limits[LimitName.RUNS_AT_ONCE] if tenant else None
 
@@ -170,7 +170,7 @@ class RouteTable:
             time.sleep(_REST_SEC)
 
     def _pause_sec(self) -> float:
-        """Shorter while calls wait for a first instance, which the leader may start on another replica."""
+        """Shorter while calls wait for a first instance, since another replica may be the leader that starts it."""
         starved = any(live.waiting and not live.instances for live in list(self._live_routes.values()))
         return min(self._poll_sec, _STARVED_SEC) if starved else self._poll_sec
 

@@ -1,7 +1,7 @@
-"""Instances on which a call timed out: they get no other call until they answer a health check.
+"""Suspects: instances on which a call timed out. They get no other calls until they answer a health check.
 
-If only the call is slow, the runtime answers within milliseconds. An instance that is stopped, or whose only thread spins, does not
-answer, and one whose event loop is blocked says so: new calls wait for it or its replacement, instead of timing out one after another.
+If only the call is slow, the runtime answers the check within milliseconds. An instance that is stopped, or whose only thread is busy, does
+not answer, and one whose event loop is blocked reports that. New calls wait for it or its replacement, instead of timing out one by one.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Suspects:
         self._checks: set[asyncio.Task[None]] = set()
 
     def add(self, live: LiveRoute, instance: LiveEndpoint) -> None:
-        """Call this before the call releases its slot, or the next call gets it."""
+        """Call this before the call releases its slot, or else the next call gets the instance."""
         if instance.suspect or instance.gone:
             return
         instance.suspect = True
@@ -53,7 +53,7 @@ class Suspects:
 
 
 def _is_blocked(health: bytes) -> bool:
-    """Whether the runtime says that it cannot run further calls; an answer that is not its own says nothing."""
+    """Whether the runtime reports that it cannot run further calls. False for answers that are not the runtime's own."""
     try:
         found = json.loads(health)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The clock of all running calls: time-outs, and watching for callers that leave, without a timer per call."""
+"""The clock of all running calls: enforces time-outs and starts to watch for callers who leave, without a timer per call."""
 
 import asyncio
 from time import monotonic
@@ -19,11 +19,11 @@ class Swept(Protocol):
 
 class Watched(Protocol):
     def watch(self) -> None:
-        """The call takes a while: start watching for a caller who leaves."""
+        """Called once the call takes a while: start watching for a caller who leaves."""
 
 
 class Sweep:
-    """A call costs one `add` and one `discard`. `watch` is called once for each call older than 100 ms."""
+    """Each call costs one `add` and one `discard`. Calls `watch` once for each call older than 100 ms."""
 
     def __init__(self) -> None:
         self._calls: dict[Swept, tuple[float, Watched | None]] = {}

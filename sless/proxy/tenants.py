@@ -1,4 +1,4 @@
-"""What the proxy knows about a tenant: the limits of its calls."""
+"""Limits on the calls of a tenant."""
 
 from collections.abc import Mapping
 from time import monotonic
@@ -10,7 +10,7 @@ from sless.proxy.request import BodyLimit
 
 _SMALL_BURST = 100
 _BURST_PER_MINUTE = 30
-"""At once a tenant may use what it gets in 2 s: with all of a minute, a flood could take the whole server for seconds."""
+"""A burst may use the calls of 2 s (1/30 of a minute): with those of a whole minute, a flood could occupy the server for seconds."""
 
 
 class LiveTenant:

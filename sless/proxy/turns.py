@@ -1,4 +1,4 @@
-"""Work that takes long: a few at a time, shared fairly between tenants (`domain.slots`). Those that wait hold no thread."""
+"""Limits concurrency of long work and shares it fairly between tenants (`domain.slots`). Waiting takes no thread."""
 
 import asyncio
 from collections import deque
@@ -25,11 +25,11 @@ class Turns:
         self._most_waiting = waiting_per_owner
         self._wait_sec = wait_sec
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By owner; the owner whose turn was longest ago comes first."""
+        """Waiters by owner, in which the owner whose last turn was longest ago comes first."""
 
     @asynccontextmanager
     async def turn(self, owner: str) -> AsyncIterator[None]:
-        """Raises TOO_MANY_REQUESTS when too many of the owner wait already, or for too long."""
+        """Raises TOO_MANY_REQUESTS if too many tasks of the owner are waiting, or this one has waited too long."""
         if owner in self._waiting or not self._slots.take(owner, self._per_owner):
             await self._wait(owner)
         try:

@@ -1,4 +1,4 @@
-"""The request body on its way to an instance. While the call waits for a slot, it is read ahead, so that a caller who leaves is noticed."""
+"""Reads the request body for an instance. While the call waits for a slot, reads ahead to notice a caller who leaves."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,19 +18,19 @@ class Upload:
         self._on_gone: Callable[[], None] = _ignore
 
     async def prefetch(self) -> None:
-        """Reads the first piece. Raises as `read` does."""
+        """Reads the first part. Raises as `read` does."""
         if self.more:
             await self._fetch()
 
     async def read(self) -> bytes:
-        """What has been read ahead, else the next piece. Raises CallerGone, and SlessError when none comes in time."""
+        """What has been read ahead, else the next part. Raises CallerGone, and SlessError if none arrives in time."""
         if not self._ahead and self.more:
             await self._fetch()
         data, self._ahead = b"".join(self._ahead), []
         return data
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Calls `gone`, and not the function of an earlier `watch`, when the caller leaves. Only when there is no `more`."""
+        """Calls `gone` when the caller leaves; replaces the function of an earlier `watch`. Use it only when there is no `more`."""
         self._on_gone = gone
         self._caller.watch(self._caller_gone)
 

@@ -1,4 +1,4 @@
-"""How many calls may wait for an instance or a run slot. Used on the event loop only."""
+"""Limits how many calls may wait for an instance or a run slot. Used on the event loop only."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class WaitQueue:
 
     @contextmanager
     def place(self, workload: Route | Revision) -> Iterator[None]:
-        """A place in the queue. Raises SlessError OVERLOADED when there is none."""
+        """Occupies a place in the queue during the block. Raises SlessError OVERLOADED if there is none."""
         workload_id = workload.workload_id
         if self._waiting[workload_id] >= self._per_workload:
             raise _overloaded("workload", f'{self._per_workload} calls of {workload.kind} "{workload.name}" are waiting already')
