@@ -1,8 +1,8 @@
 """Proxy: a call from its accepted request to an instance and back, without ASGI or Flask.
 
 Table: `routes` the in-memory table · `live_route` one workload in it: slots, waiting calls · `wait_queue` limits of waiting calls, `demand`
-counts them · `live_endpoint` one instance: slots, idle connections · `policy` rules of an http trigger · `tenants` limits of calls · `hosts` of
-functions
+counts them · `live_endpoint` one instance: slots, idle connections · `policy` rules of an http trigger · `tenants` limits of calls ·
+`hosts` of functions
 Kinds of calls: `relay` the fast path for small calls · `invoke` the start of the slow path, shared by /fn and …/invoke · `forward` one
 exchange with an instance, `upload` the body for it · `oneoff` one run per call, `large_event` its event · `accepting` asynchronous calls ·
 `invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record · `refuse` errors as answers

@@ -13,7 +13,7 @@ from sless.proxy.live_route import LiveRoute
 SAMPLE_SEC = 0.25
 _KEPT_SEC = 5.0
 """How long a workload without calls is still reported, so that every reader learns of its last call."""
-_TOLD_SEC = 0.1
+_REPORT_SEC = 0.1
 """Minimum time between two reports for a workload with instances; calls that wait for a first instance are reported immediately."""
 
 
@@ -24,7 +24,7 @@ class DemandMeter:
         self._live_routes = live_routes
         self._changed = changed
         self._called_at: dict[str, float] = {}
-        self._told: dict[str, tuple[float, int]] = {}
+        self._reported: dict[str, tuple[float, int]] = {}
         self._loads: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -47,10 +47,10 @@ class DemandMeter:
     def waits(self, live: LiveRoute) -> None:
         """Called when a call of this workload begins to wait."""
         now, workload_id = monotonic(), live.route.workload_id
-        told_at, told = self._told.get(workload_id, (0.0, 0))
-        if now - told_at < _TOLD_SEC and (live.instances or live.waiting < 2 * told):
+        reported_at, reported = self._reported.get(workload_id, (0.0, 0))
+        if now - reported_at < _REPORT_SEC and (live.instances or live.waiting < 2 * reported):
             return
-        self._told[workload_id] = (now, live.waiting)
+        self._reported[workload_id] = (now, live.waiting)
         self._called_at[workload_id] = now
         self._loads = {**self._loads, workload_id: (live.waiting, live.in_flight)}
         self._changed()
@@ -68,7 +68,7 @@ class DemandMeter:
             urgent = urgent or waiting > 0 or (running > 1 and running > TARGET * live.slots)
         self._loads = loads
         self._called_at = {key: at for key, at in self._called_at.items() if key in loads}
-        self._told = {key: told for key, told in self._told.items() if key in loads}
+        self._reported = {key: report for key, report in self._reported.items() if key in loads}
         if urgent:
             self._changed()
 
