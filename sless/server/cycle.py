@@ -1,4 +1,4 @@
-"""One request and its answer; adds to uvicorn's answers to HTTP/1.0, and JSON when the application fails."""
+"""One request and its answer: uvicorn's, with support for HTTP/1.0, and a JSON error if the application fails."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -17,7 +17,7 @@ class Cycle(RequestResponseCycle):
     _until_close = False
 
     async def run_asgi(self, app: Any) -> None:
-        """As uvicorn's, but an incomplete answer is not logged as an error of the application; it closes the connection."""
+        """Like uvicorn's, but closes the connection after an incomplete answer instead of logging an error of the application."""
         try:
             await app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
@@ -40,7 +40,8 @@ class Cycle(RequestResponseCycle):
         await super().send(message)  # type: ignore[arg-type]  # as above
 
     async def _send_to_1_0(self, message: MutableMapping[str, Any]) -> bool:
-        """HTTP/1.0 has no chunks: an answer without a length ends with the connection. False: the answer needs nothing special."""
+        """Handles answers without a length, which end with the connection, as HTTP/1.0 has no chunks. False if the answer needs no special
+        treatment."""
         if message["type"] == "http.response.start":
             headers = message.get("headers", [])
             known = any(name == b"content-length" for name, _ in headers)
@@ -70,7 +71,7 @@ class Cycle(RequestResponseCycle):
         if self.disconnected or self.response_complete:
             return
         if self.response_started:
-            # Abort, not close: if the connection's end ends the answer, only a reset shows that it is incomplete.
+            # Abort rather than close: if the answer ends with the connection, only a reset shows that it is incomplete.
             self.transport.abort()
             return
         headers, body = error_answer(error, new_call_id())

@@ -18,7 +18,7 @@ _LAST_REQUEST_SEC = 2.0
 """How long an idle connection waits for one more request while the server stops."""
 _MOST_PIPELINED = 100
 _CALL = b"/fn/"
-# `prefer` may request an asynchronous call, `service-worker` is checked there.
+# The slow path handles asynchronous calls (`prefer`) and refuses service workers.
 _SLOW_PATH_FIELDS = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"prefer", b"service-worker"})
 
 
@@ -33,7 +33,7 @@ class Relay(Protocol):
 
 
 class FastCall:
-    """One call on the fast path. Takes the place of a Cycle and has the attributes that uvicorn uses."""
+    """One call on the fast path. Replaces a Cycle and has the attributes that uvicorn uses."""
 
     __slots__ = (
         "_door", "_timer", "body", "disconnected", "keep_alive", "message_event", "more_body", "relay", "request", "response_complete",
@@ -52,7 +52,7 @@ class FastCall:
         self.relay: Relay | None = None
 
     def set(self) -> None:
-        """Of `message_event`: not awaited on the fast path."""
+        """Stands in for `message_event`, which the fast path does not await."""
 
     def wait_for_body(self) -> None:
         self._timer = self._door.loop.call_later(self._door.durations.body_sec, self._door.body_is_late)
@@ -90,9 +90,9 @@ class FrontDoor(LimitedProtocol):
         """The prefix put before the request's path on a host of a function."""
         self._misdirected: SlessError | None = None
         self._last = False
-        """The server is stopping: the next request on this connection is the last."""
+        """Whether the next request on this connection is the last, as the server is stopping."""
         self._running: Cycle | FastCall | None = None
-        """The request whose answer is due first."""
+        """The request whose answer is due next."""
         self._repeated: Repeated | None = None
         """The last request, if the parser was at a boundary before and after it."""
 
@@ -116,8 +116,8 @@ class FrontDoor(LimitedProtocol):
             begin_shutdown()
         self._last = True
         if self.is_idle():
-            # A request may be on the way and would be lost. A proxy in front keeps connections open and does not repeat a POST; it gets
-            # one more answer on each, which says that the connection ends.
+            # Closing now would lose a request on its way. A proxy in front keeps connections open and does not retry a POST; its next
+            # answer on this connection tells it that the connection closes.
             self.loop.call_later(_LAST_REQUEST_SEC, self._close_if_idle)
         else:
             self.cycle.keep_alive = False
@@ -147,7 +147,7 @@ class FrontDoor(LimitedProtocol):
         if cycle is not running:
             self.pipeline.popleft()
             return
-        # To the call this looks like a caller who left. A part of the answer that was sent cannot be taken back.
+        # End the call as if its caller had left: the part of the answer that was sent cannot be undone.
         begun = type(cycle) is Cycle and cycle.response_started
         cycle.disconnected = True
         cycle.response_complete = True
@@ -282,7 +282,7 @@ class FrontDoor(LimitedProtocol):
             self._start_asgi_task(cycle, self.app)
 
     def body_is_late(self) -> None:
-        """Of a fast-path call: it has not started, so it is refused."""
+        """Refuses a call whose body is late; it has not started."""
         if not self._refused:
             self.refuse(SlessError(Code.REQUEST_TIMEOUT, f"the request body was not complete within {self.durations.body_sec:g} s"))
 

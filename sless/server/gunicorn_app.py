@@ -29,7 +29,7 @@ class Serving:
 
 
 class OneWorkerArbiter(Arbiter):
-    """Never runs two workers, not even while it replaces one."""
+    """Never runs two workers, even while it replaces one."""
 
     def reload(self) -> None:
         self._stats["reloads"] += 1
@@ -79,7 +79,7 @@ class GunicornApp(BaseApplication):
                 self.cfg.set(name, value)
 
     def load(self) -> object:
-        """In the worker, after the fork. Invalid settings end the server with their text instead of a traceback."""
+        """Called in the worker, after the fork. Invalid settings stop the server with their message instead of a traceback."""
         try:
             return self._serving.factory(self._serving.settings)
         except ConfigError as error:

@@ -40,7 +40,7 @@ def check_head(method: bytes, version: str, headers: Headers) -> None:
 
 
 def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Headers) -> bytes:
-    """The head with the upgrade removed from Connection, so that the parser reads the body. The Upgrade header itself stays."""
+    """The head with the upgrade removed from Connection, so that the parser reads the body. Keeps the Upgrade header itself."""
     lines = [b"%b %b HTTP/%b" % (method, url, version.encode())]
     for name, value in headers:
         if name == b"connection":

@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with limits; answers requests that are not accepted.
+"""uvicorn's HTTP protocol with limits. It refuses invalid requests itself.
 
-`front_door` serves the others: it implements `serve_head` and the callbacks of the body.
+`front_door` serves valid ones: it implements `serve_head` and the callbacks of the body.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from sless.server.head import (
 
 _DURATIONS = Durations()
 LEAST_READ_BYTES = 64 * 1024
-"""What a slow reader must have taken in `write_sec`."""
+"""Minimum that a slow reader must take within `write_sec`."""
 _LINGER_SEC = 2.0
 _RETRY_AFTER_SEC = 5
 _MOST_IGNORED_BYTES = 64 * 2**20
-"""Of an unread body, to keep the connection for its next request."""
+"""Bytes of an unread body to read and drop, in order to keep the connection for its next request."""
 
 
 class _Refused(Exception):
@@ -53,15 +53,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._leave_peers: Callable[[], None] = _nothing
 
     def serve_head(self, method: bytes, version: str) -> None:
-        """A complete head has been accepted."""
+        """Called when a complete head has been accepted."""
         raise NotImplementedError
 
     def is_idle(self) -> bool:
-        """No answer is due."""
+        """Whether no answer is due."""
         raise NotImplementedError
 
     def drop_unfinished(self) -> None:
-        """The rest of the current request will not be read: no answer to it is due any more."""
+        """Called when the rest of the current request will not be read, so its answer is no longer due."""
         raise NotImplementedError
 
     # --- the connection ---
@@ -103,7 +103,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._write_timer = None
 
     def _look_at_reader(self, before_bytes: int) -> None:
-        """Aborts an answer whose caller hardly takes it: it would hold memory for hours."""
+        """Aborts an answer that its caller reads too slowly, since it would hold memory for hours."""
         if before_bytes - self.transport.get_write_buffer_size() < LEAST_READ_BYTES:
             self.transport.abort()
         else:
@@ -166,13 +166,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self.serve_head(method, version)
 
     def ignore_body(self, size: int) -> None:
-        """A piece of a body arrived after the answer."""
+        """Called when a part of a body arrives after the answer."""
         self._ignored_bytes += size
         if self._ignored_bytes > _MOST_IGNORED_BYTES:
             self.transport.close()
 
     def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """An upgrade is an offer that may be ignored. The parser would skip the body, so the head is parsed again without the upgrade."""
+        """Ignores an upgrade, which is only an offer. Parses the head again without it, as the parser would skip the body otherwise."""
         head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -185,7 +185,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._idle_since = None
 
     def wait_for_next(self) -> None:
-        """An answer has ended and no other is due."""
+        """Called when an answer has ended and no other is due."""
         self._ignored_bytes = 0
         if self._refusal is not None:
             self._answer_refusal(self._refusal)

@@ -1,4 +1,4 @@
-"""A request that a connection sends again, byte by byte: its head needs no second parsing."""
+"""A request that a connection repeats byte by byte, whose head need not be parsed again."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Repeated:
 
 
 def find_repeated(packet: bytes, request: Request) -> Repeated | None:
-    """None unless the packet is this request, whole and nothing else."""
+    """The request as one to recognise again, if the packet consists of exactly this request; else None."""
     head_bytes = packet.find(_END) + len(_END)
     if head_bytes > _MOST_BYTES or len(packet) != head_bytes + request.length:
         return None

@@ -15,12 +15,13 @@ from sless.errors import ConfigError
 from sless.server.gunicorn_app import GunicornApp, Serving
 
 STATE_FILE = "server.json"
-"""In the data folder while the server runs: {"pid", "host", "port", "url"}. Written when the port is open, before `/readyz` answers 200."""
+"""File in the data folder while the server runs: {"pid", "host", "port", "url"}. Written once the port is open, before `/readyz` returns
+200."""
 
 
 def serve(settings: Settings, application_factory: Callable[[Settings], object], on_listening: Callable[[int], None] | None = None) -> None:
-    """Blocks; ends by SystemExit. `application_factory` is called in the worker, with the bound port in `settings`; `on_listening` in this
-    process, once connections are accepted. Raises ConfigError when the port cannot be bound."""
+    """Blocks, and ends with SystemExit. Calls `application_factory` in the worker, with the bound port in `settings`, and `on_listening` in
+    this process once connections are accepted. Raises ConfigError if the port cannot be bound."""
     if settings.backend == "local":
         hide_from_children()  # functions run as the same user and would find secrets of all tenants
     raise_descriptor_limit()
@@ -42,8 +43,8 @@ def serve(settings: Settings, application_factory: Callable[[Settings], object],
 
 
 def find_running(data_dir: Path) -> str | None:
-    """The URL, for browsers on this machine, of the server that runs with this data folder; None if there is none, or it listens on an
-    address other than loopback only."""
+    """URL, for browsers on this machine, of the server that uses this data folder; None if no server runs, or it does not listen on a
+    loopback address."""
     try:
         state = json.loads((data_dir / STATE_FILE).read_text())
         os.kill(int(state["pid"]), 0)
@@ -75,7 +76,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def raise_descriptor_limit() -> int:
-    """Each connection takes a descriptor, each call one more. Raises the soft limit as far as it goes; returns it."""
+    """Raises the soft limit on descriptors as far as possible and returns it. Each connection takes one, and each call another."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -21,11 +21,11 @@ _YOUNG_OBJECTS = 20_000
 """Between garbage collections. Call records live until they are written; scanning them every 700 objects is wasteful."""
 _LOOK_SEC = 0.5
 _SHUTDOWN_MARGIN_SEC = 5
-"""Part of the graceful time-out reserved for what follows the last call: history, schedulers, instances."""
+"""Part of the graceful time-out reserved for the steps after the last call: history, schedulers, instances."""
 
 
 class FrontWorker(UvicornWorker):
-    CONFIG_KWARGS: dict[str, Any] = {  # noqa: RUF012 - the base class says how it is named
+    CONFIG_KWARGS: dict[str, Any] = {  # noqa: RUF012 - the base class requires this name
         "loop": "uvloop",
         "http": FrontDoor,
         "ws": "none",
@@ -49,8 +49,8 @@ class FrontWorker(UvicornWorker):
         super().init_process()
 
     def _install_sigquit_handler(self) -> None:
-        """The master passes SIGINT on as SIGQUIT. The base class sets a flag that uvicorn never reads, so the worker would be killed at the
-        end of the graceful time-out."""
+        """Stops on SIGQUIT, which the master sends for SIGINT. The base class only sets a flag that uvicorn never reads, so the worker
+        would be killed at the end of the graceful time-out."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGQUIT, os.kill, os.getpid(), signal.SIGTERM)
 
     def _leave_without_master(self) -> None:
