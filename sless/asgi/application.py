@@ -1,4 +1,4 @@
-"""Dispatch and lifespan."""
+"""The ASGI application: dispatch of requests, and lifespan."""
 
 import asyncio
 import logging
@@ -35,10 +35,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationParts:
-    """What `app` injects. `start`, `drain` and `stop` (schedulers, backend, store) run in a thread: `start` before the first call; `drain`
-    when the server starts to stop, to end whatever makes calls by itself; `stop` after the last call, when the history is written.
-    `afterwards` runs in a thread of its own once the server is ready.
-    `find_unready`: why the server is not ready, or None. `find_context` None: builders do not fetch contexts from this server."""
+    """Dependencies that `app` injects. `start`, `drain` and `stop` (of schedulers, backend, store) run in a thread: `start` before the
+    first call; `drain` when the server begins to stop, to end loops that make calls; `stop` after the last call, when the history is
+    written. `afterwards` runs in a separate thread once the server is ready. `find_unready` returns why the server is not ready, or None.
+    `find_context` is None if builders do not fetch contexts from this server."""
 
     plane: DataPlane
     verifier: Verifier
@@ -53,7 +53,7 @@ class ApplicationParts:
     find_context: FindContext | None = None
     durations: Durations = field(default_factory=Durations)
     read_overview: ReadOverview | None = None
-    """None: there is no list to follow."""
+    """None if lists cannot be followed."""
 
 
 class Application:
@@ -62,17 +62,17 @@ class Application:
     def __init__(self, settings: Settings, parts: ApplicationParts) -> None:
         self.plane = parts.plane
         self.relays: Relays | None = parts.plane.relays
-        """The fast path of calls, used by the server's protocol directly. None: all calls come through ASGI."""
+        """The fast path of calls, used directly by the server's protocol. None if all calls take the slow path."""
         self.peers = Peers(settings.max_connections_per_client, Trust(settings.trusted_proxies))
-        """For the server's protocol, which limits connections."""
+        """Connections per client, limited by the server's protocol."""
         self.hosts = function_hosts_of(settings)
-        """Hosts of functions, for the server's protocol."""
+        """Hosts of functions, used by the server's protocol."""
         self.durations = parts.durations
-        """Of requests, for the server's protocol."""
+        """Limits of requests, used by the server's protocol."""
         self._parts = parts
         self._stopping = asyncio.Event()
         self._draining: asyncio.Future[None] | None = None
-        # A pool per concern: slow key sets must not delay readiness, nor the other way round.
+        # Separate pools, so that slow key sets and readiness do not delay each other.
         self._token_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="tokens")
         self._ready_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readiness")
         self._calls = Calls(parts.plane.invocations, self._verify, parts.durations.body_sec)
@@ -94,7 +94,7 @@ class Application:
                 await send({"type": "websocket.close", "code": 1003})
 
     def begin_shutdown(self) -> None:
-        """The server no longer accepts connections: ends the streams, which never end by themselves."""
+        """Called when the server stops accepting connections: ends the streams, which would never end by themselves."""
         self._stopping.set()
         self._drain()
 
@@ -145,7 +145,7 @@ class Application:
         return await self._mount(scope, receive, send)
 
     async def _failed(self, scope: Scope, send: Send, error: Exception, *, begun: bool) -> int:
-        """Answers with an error. If an answer has begun, it stays incomplete, and the server closes the connection."""
+        """Answers with an error. If an answer has begun, leaves it incomplete, and the server closes the connection."""
         if not isinstance(error, SlessError):
             _log.error("%s %s failed", scope["method"], scope["raw_path"].decode("latin-1"), exc_info=error)
             error = SlessError(Code.INTERNAL, "internal error; see the server's log")

@@ -1,4 +1,4 @@
-"""/fn and …/invoke: an ASGI request as a call of the proxy."""
+"""/fn and …/invoke: passes an ASGI request to the proxy as a call."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from sless.proxy.request import CallerGone, Headers, Request
 
 
 class AsgiCaller:
-    """proxy.request.CallerStream over ASGI. `body_sec`: how long the caller may be silent within its body. One reader of `receive` at a
-    time: `read` until the body ends, then the watcher."""
+    """proxy.request.CallerStream over ASGI. `body_sec`: how long the caller may be silent within its body. `receive` has one
+    reader at a time: `read` until the body ends, then the watcher."""
 
     def __init__(self, receive: Receive, send: Send, body_sec: float) -> None:
         self._body_sec = body_sec
@@ -41,7 +41,7 @@ class AsgiCaller:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     def abort(self) -> None:
-        """Nothing to do: the server closes the connection of an incomplete answer."""
+        """Does nothing, because the server closes the connection after an incomplete answer."""
 
     def close(self) -> None:
         if self._watcher is not None:
@@ -68,7 +68,7 @@ class Calls:
         async def check_token(authorization: str | None) -> None:
             caller = await self._verify(authorization)
             caller.check(namespace)
-            # The token is for sless only: with an operator's token the tenant's code could do whatever the operator can.
+            # The token is for sless only: with an operator's token, the tenant's code could do everything that the operator can.
             request.headers = [pair for pair in request.headers if pair[0] != b"authorization"]
 
         if found.kind is not None:

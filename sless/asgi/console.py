@@ -1,7 +1,7 @@
-"""The REST interface for the console's scripts: `/funcs/-/v1/…` is `/v1/…` with the token of the console's cookie.
+"""The REST interface for the console's scripts: serves `/funcs/-/v1/…` as `/v1/…` with the token from the console's cookie.
 
-The cookie is limited to /funcs, so functions below /fn never get it. A request must also carry the key of the session: the pages contain
-it, and other pages can neither read nor compute it, not even those of functions on the same host (see `sless.http.console`).
+The cookie is limited to /funcs, so functions below /fn never get it. A request must also have the session's key, which is in the console's
+pages. Other pages can neither read nor compute it, not even those of functions on the same host (see `sless.http.console`).
 """
 
 from sless.asgi.types import Scope
@@ -20,7 +20,7 @@ def is_console_call(scope: Scope) -> bool:
 
 
 def rest_scope_of(scope: Scope) -> Scope:
-    """The request as a client with a token would have sent it. Raises TOKEN_MISSING without a cookie; FORBIDDEN for other sites, and for a
+    """The request as a client with a token would send it. Raises TOKEN_MISSING without a cookie; FORBIDDEN for other sites, and for a
     missing or wrong key."""
     headers: Headers = scope["headers"]
     site = _header(headers, b"sec-fetch-site")
@@ -40,7 +40,7 @@ def rest_scope_of(scope: Scope) -> Scope:
 
 
 def _token_of(headers: Headers) -> str:
-    """Empty without the cookie."""
+    """The token in the cookie, "" without one."""
     for name, value in headers:
         if name == b"cookie":
             for pair in value.decode("latin-1").split(";"):

@@ -1,4 +1,4 @@
-"""Build contexts for builder pods: `/internal/contexts/{id}` with a signature in the URL. Streamed from disk."""
+"""Serves build contexts to builder pods: `/internal/contexts/{id}` with a signature in the URL, streamed from disk."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Liveness (the event loop runs), with the version, and readiness (as `app` sees it)."""
+"""Liveness (the event loop runs), with the version, and readiness (as `app` determines it)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

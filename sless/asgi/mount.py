@@ -1,4 +1,4 @@
-"""Flask behind a2wsgi. The request body is read whole, within its limit, before Flask gets the request: that holds no thread."""
+"""Flask behind a2wsgi. The request body is read completely, within its limit, before Flask gets the request, so it occupies no thread."""
 
 import asyncio
 import tempfile
@@ -22,11 +22,11 @@ from sless.proxy.turns import Turns
 
 _THREADS = 10
 _LONG_AT_ONCE = 3
-"""Uploads and downloads of code, which take seconds: one of a tenant, in threads of their own."""
+"""Concurrent uploads and downloads of code, which take seconds: one per tenant, in separate threads."""
 _ANSWERS_BYTES = 256 * 2**20
-"""Answers on their way to callers, which may read slowly."""
+"""Limit on answers held for callers, which may read slowly."""
 _SOURCE_BYTES = 8 * 2**20
-"""What a download of code counts as until its size is known."""
+"""Size assumed for a download of code until it is known."""
 _LARGE_ANSWER_BYTES = 256 * 1024
 _IN_MEMORY_BYTES = 1 * 2**20
 _IDLE_SEC = 60.0
@@ -35,7 +35,7 @@ _BODY = "sless.body"
 
 
 class Mount:
-    """`verify` checks a token before a byte of a body is kept."""
+    """`verify` checks the token before any byte of a body is stored."""
 
     def __init__(self, app: WSGIApplication, settings: Settings, bodies: Bodies, verify: VerifyToken) -> None:
         self._settings = settings
@@ -48,7 +48,7 @@ class Mount:
         self._turns = Turns("uploads and downloads of code", at_once=_LONG_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Returns the status of Flask's answer. Raises SlessError before Flask gets the request, CallerGone when the body breaks off."""
+        """Returns the status of Flask's answer. Raises SlessError before Flask gets the request, CallerGone if the body breaks off."""
         request_id = request_id_of(scope["headers"]) or new_call_id()
         status = 0
 
@@ -59,7 +59,7 @@ class Mount:
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                await turn.aclose()  # the work is done; a caller that reads slowly must not hold the turn
+                await turn.aclose()  # the work is done; a slow reader must not keep the turn
                 answer.add(max(0, _length_of(message["headers"]) - answer.size_bytes))
                 status = message["status"]
                 if not any(name == b"x-request-id" for name, _ in message["headers"]):
@@ -71,7 +71,7 @@ class Mount:
             inner = {**scope, "headers": flask_headers(scope["headers"], request_id), "client": client, _BODY: body}
             if _is_long(scope):
                 if scope["method"] == "GET":
-                    # Before the work: callers that do not read their answers would otherwise have it done for nothing.
+                    # Account for the answer first, so that callers who do not read their answers cause no work.
                     answer.add(_SOURCE_BYTES)
                 async with turn:
                     await turn.enter_async_context(self._turns.turn(owner))
@@ -81,7 +81,7 @@ class Mount:
         return status
 
     async def _owner(self, scope: Scope) -> str:
-        """The namespace, or the client's address. Raises SlessError for a body, or long work, without a token that opens the namespace."""
+        """The namespace, or else the client's address. A body, or long work, requires a token for the namespace. Raises SlessError."""
         parts = scope["raw_path"].split(b"/", 4)
         if len(parts) < 2 or parts[1] != b"v1":
             return group_of(client_address(scope, self._trust))
@@ -131,7 +131,7 @@ class Mount:
 
 
 def _mounted(app: WSGIApplication, threads: int) -> Any:
-    """The queue of answers has no limit, so a slow reader holds no thread; their size is limited before they begin."""
+    """An unlimited queue of answers keeps slow readers from occupying threads; the size of answers is limited before they begin."""
     return WSGIMiddleware(_with_body(app), workers=threads, send_queue_size=0)  # type: ignore[arg-type]  # its own WSGI types
 
 
@@ -141,7 +141,7 @@ def _is_long(scope: Scope) -> bool:
 
 
 def _length_of(headers: Headers) -> int:
-    """Of a large answer; small ones are not worth counting."""
+    """The length of a large answer; 0 for small ones, which are not worth counting."""
     length = next((int(value) for name, value in headers if name == b"content-length"), 0)
     return length if length > _LARGE_ANSWER_BYTES else 0
 
@@ -161,7 +161,7 @@ async def _pieces(receive: Receive) -> Any:
 
 
 def flask_headers(headers: Headers, request_id: str) -> Headers:
-    """Drops names with "_", which WSGI confuses with others; joins cookies into one header; sets the request id."""
+    """Drops names with "_", which WSGI confuses with "-"; joins cookies into one header; sets the request id."""
     kept = [
         (name, value)
         for name, value in headers
@@ -175,7 +175,7 @@ def flask_headers(headers: Headers, request_id: str) -> Headers:
 
 
 def _with_body(app: WSGIApplication) -> WSGIApplication:
-    """Passes the body to Flask with its length, also when it was chunked."""
+    """Passes the body to Flask with its length, even if it was sent in chunks."""
 
     def call(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         body: IO[bytes] = environ["asgi.scope"][_BODY]

@@ -1,7 +1,7 @@
 """A namespace's list as a stream of changes, for open consoles.
 
-One reader serves all streams: it reads each namespace that somebody follows, once for all of its followers, and rests ten times as long as
-a read took. So open consoles take at most a tenth of one thread, however many there are; with very many namespaces, news come later.
+One reader serves all streams: it reads each followed namespace once for all of its followers, then pauses for ten times as long as the read
+took. So open consoles take at most a tenth of one thread, however many there are; with very many namespaces, changes arrive later.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ _log = logging.getLogger(__name__)
 
 MOST_FOLLOWERS = 2000
 PERIOD_SEC = 1.0
-"""How often a namespace is read at most."""
+"""Minimum time between two reads of a namespace."""
 REST_SHARE = 10
 CHECK_SEC = 15.0
-"""How often a stream checks its token again, which may have been revoked."""
+"""How often a stream checks its token again, since it may have been revoked."""
 _QUEUED = 20
-"""Changes that wait for a slow client; then its stream ends, and it reads the list anew."""
+"""Changes queued for a slow client. Beyond that its stream ends, and it reads the list again."""
 
 Check = Callable[[], Awaitable[float]]
-"""The seconds until the token expires. Raises SlessError when it is no longer valid."""
+"""Returns the seconds until the token expires. Raises SlessError if it is no longer valid."""
 ReadOverview = Callable[[str], dict[str, str]]
 """The items of a namespace as JSON text, by kind and name. Called in a thread. Raises SlessError."""
 
@@ -46,7 +46,7 @@ class _Follower:
 
 
 class _Watched:
-    """A namespace with followers. `items` None: not read yet."""
+    """A namespace with followers. `items` is None until the first read."""
 
     def __init__(self) -> None:
         self.items: dict[str, str] | None = None
@@ -104,12 +104,12 @@ class Overviews:
             del self._watched[namespace]
 
     async def _serve(self) -> None:
-        """Ends when nobody follows any more."""
+        """Ends when there are no more followers."""
         while self._watched and not self._stopping.is_set():
             namespace, watched = min(self._watched.items(), key=lambda item: item[1].read_at)
             wait_sec = watched.read_at + PERIOD_SEC - time.monotonic()
             if wait_sec > 0:
-                await asyncio.sleep(min(wait_sec, 0.1))  # a namespace that is new must not wait for the others
+                await asyncio.sleep(min(wait_sec, 0.1))  # a new namespace must not wait for the others
                 continue
             watched.read_at = time.monotonic()
             await self._update(namespace, watched)
@@ -132,7 +132,7 @@ class Overviews:
 
 
 def _changes(before: dict[str, str], now: dict[str, str]) -> bytes:
-    """Events for new, changed and removed items. An empty list is sent too, so that the client knows it is complete."""
+    """Events for new, changed and removed items. Includes an empty list, so that the client knows that it is complete."""
     changed = [text for key, text in now.items() if before.get(key) != text]
     gone = [key for key in before if key not in now]
     event = f"event: items\ndata: [{','.join(changed)}]\n\n"
@@ -140,7 +140,7 @@ def _changes(before: dict[str, str], now: dict[str, str]) -> bytes:
 
 
 async def _stream(receive: Receive, send: Send, follower: _Follower, check: Check, stopping: asyncio.Event) -> None:
-    """Until the client leaves or is too slow, its token no longer opens the namespace, or the server stops."""
+    """Ends when the client leaves or is too slow, its token is no longer valid for the namespace, or the server stops."""
     headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     loop = asyncio.get_running_loop()
@@ -158,7 +158,7 @@ async def _stream(receive: Receive, send: Send, follower: _Follower, check: Chec
 
 
 async def _until_checked(send: Send, follower: _Follower, ends: "set[asyncio.Task[Any]]", until: float) -> bool:
-    """Sends news until that time of the loop, and a comment at the end, by which a dead connection is noticed. False: the stream ends."""
+    """Sends changes until this time of the loop, then a comment, which detects a dead connection. False if the stream has to end."""
     loop = asyncio.get_running_loop()
     while loop.time() < until:
         news = loop.create_task(follower.queue.get())

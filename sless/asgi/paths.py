@@ -1,4 +1,4 @@
-"""The kinds of paths. Works on the raw path: percent-encoding is kept."""
+"""Tells the kinds of paths apart. Works on the raw path, with its percent-encoding."""
 
 import re
 from dataclasses import dataclass

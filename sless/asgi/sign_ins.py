@@ -1,7 +1,7 @@
-"""Failed sign-ins: counted by client address, and answered more and more slowly.
+"""Counts failed sign-ins by client address, and answers them more and more slowly.
 
-Only failures are delayed: a valid token is never refused because of others behind the same address. The answer waits on the event loop and
-holds no thread.
+Only failures are delayed, so valid tokens are accepted whatever other clients behind the same address do. A delayed answer waits on the
+event loop and occupies no thread.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from sless.proxy.request import Request
 _log = logging.getLogger(__name__)
 
 FREE_FAILURES = 10
-"""Failures of an address that are answered at once."""
+"""Failures per address that are answered at once."""
 FIRST_PAUSE_SEC = 0.25
 LONGEST_PAUSE_SEC = 8.0
 FORGET_SEC = 300.0
-"""An address without a failure for this long starts anew."""
+"""The count of an address is reset after this time without a failure."""
 ADDRESSES = 10_000
 WAITING = 500
-"""Answers that wait at the same time; more are sent at once, so that failures cannot fill the memory."""
+"""Maximum number of delayed answers; further ones are sent at once, so that failures cannot fill the memory."""
 FAILED = frozenset({Code.UNAUTHORIZED, Code.TOKEN_MALFORMED, Code.TOKEN_EXPIRED, Code.TOKEN_BAD_SIGNATURE, Code.TOKEN_REVOKED})
-"""A request without any token is no attempt to sign in."""
+"""A request without a token is not an attempt to sign in."""
 
 
 class SignIns:
@@ -67,7 +67,7 @@ class SignIns:
 
 
 def client_address(scope: Scope, trust: Trust) -> str:
-    """Of the client, behind trusted proxies; "" if unknown."""
+    """Address of the client, behind trusted proxies; "" if unknown."""
     request = Request(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"])
     client = scope.get("client")
     request.client = client[0] if client else ""
@@ -75,7 +75,8 @@ def client_address(scope: Scope, trust: Trust) -> str:
 
 
 def is_refusal(message: Message) -> bool:
-    """Whether this is the head of a 401 for a token that was sent. Only for answers of sless itself: a function may answer the same."""
+    """Whether this is the head of a 401 for a token that was sent. Only for answers of sless itself, since a function's may look the
+    same."""
     if message["type"] != "http.response.start" or message["status"] != 401:
         return False
     return any(name.lower() == b"www-authenticate" and b"invalid_token" in value for name, value in message["headers"])

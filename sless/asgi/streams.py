@@ -1,4 +1,4 @@
-"""Followed logs, of a workload or a build. Plain text, or server-sent events for `Accept: text/event-stream`."""
+"""Streams the logs of a workload or a build, as plain text, or as server-sent events for `Accept: text/event-stream`."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from sless.errors import Code, SlessError
 from sless.proxy.request import Headers
 
 MOST_PER_NAMESPACE = 20
-"""Logs followed concurrently. All namespaces share the reader threads, so none may occupy them all."""
+"""Maximum number of followed logs. All namespaces share the reader threads, so none may occupy them all."""
 _RETRY_SEC = 5
 _POLL_SEC = 0.5
 _ALIVE_SEC = 15.0
@@ -40,7 +40,7 @@ class Streams:
         self._open = {PathKind.LOGS: follow_logs, PathKind.BUILD: follow_build}
         self._stopping = stopping
         self._followed = Counter[str]()
-        # Separate threads: followers waiting for the database must not delay other work.
+        # Separate threads, so that followers waiting for the database do not delay other work.
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="follow")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, found: FoundPath) -> int:
@@ -89,7 +89,7 @@ class Streams:
                 await send({"type": "http.response.body", "body": data.encode(), "more_body": True})
             if page.ended is not None:
                 break
-            # After a page with lines more may be ready already: pages are bounded.
+            # Pages are bounded, so more lines may be ready at once.
             done, _ = await asyncio.wait(ends, timeout=0 if page.lines else _POLL_SEC, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 break
@@ -104,7 +104,7 @@ def _event_text(page: FollowPage) -> str:
     lines = [_LINE_END.sub("\ndata: ", line) for line in page.lines]
     text = "".join(f"data: {line}\n\n" for line in lines[:-1])
     if lines:
-        # Only the last line of a page has an id: a caller that reconnects gets the rest of a page again instead of losing it.
+        # Only the last line of a page has an id, so a caller that reconnects within a page gets it again instead of losing the rest.
         text += f"id: {page.after}\ndata: {lines[-1]}\n\n"
     if page.ended is not None:
         text += f"event: end\ndata: {json.dumps({'state': page.ended})}\n\n"

@@ -12,10 +12,10 @@ Send = Callable[[Message], Awaitable[None]]
 class NamespaceChecker(Protocol):
     @property
     def expires_at(self) -> float:
-        """Of the token, in seconds since 1970."""
+        """When the token expires, in seconds since 1970."""
 
     def check(self, namespace: str) -> None:
-        """Raises SlessError FORBIDDEN for a namespace that the token does not open."""
+        """Raises SlessError FORBIDDEN if the token does not grant access to the namespace."""
 
 
 VerifyToken = Callable[[str | None], Awaitable[NamespaceChecker]]
