@@ -1,10 +1,9 @@
 """The Kubernetes API, object names, and the parts of pods; shared by `backend` and `builder`.
 
 `client` is the only module that imports the `kubernetes` library (0.7 s and 40 MB, so only inside `Kube.connect`), `kinds` the kinds in
-use, `errors` API errors, `names` labels and object names, `pods` pure builders of pod parts, `pod_state` what a pod's status means to a
-user, `tenant` the contents of a tenant's namespace, `code_map` small code in a ConfigMap, `stamp` hashes that avoid needless writes,
-`edits` whether another client has changed an object, `log_tail` the log of a container in pieces, `watching` changes of a kind
-as they happen.
+use, `errors` API errors, `names` labels and object names, `pods` pure builders of pod parts, `pod_state` explains a pod's status to users,
+`tenant` the objects in a tenant's namespace, `code_map` small code in a ConfigMap, `stamp` hashes that avoid needless writes, `edits`
+detects changes by other clients, `log_tail` reads the log of a container in parts, `watching` watches the objects of a kind.
 
 Decision: manifests are plain dicts, sent as server-side apply with the field manager `sless`. Model classes would cost a copy of each
 object per list, reject fields of newer clusters, and make tests compare classes instead of what is sent.

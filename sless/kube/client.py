@@ -27,7 +27,7 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, a
 _METADATA_EVENTS = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 PAGE_ITEMS = 500
 CONNECTIONS = 32
-"""Kept open; a watch has one of its own."""
+"""Connections kept open; each watch has its own."""
 
 Manifest = dict[str, Any]
 Manifests = list[Manifest]  # inside the class below, `list` is a method
@@ -76,7 +76,7 @@ class Kube:
 
     def _apply(self, manifest: Manifest) -> Manifest:
         kind, name, namespace = _target_of(manifest)
-        # An apply may create, so the API requires both rights.
+        # An apply may create the object, so the API requires both rights.
         self._used(kind, "create", namespace)
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._json("PATCH", kind.path(namespace, name), Use(verb="patch", group=kind.group, resource=kind.plural,
@@ -117,7 +117,7 @@ class Kube:
     def list_versioned(
         self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = "", metadata_only: bool = False
     ) -> tuple[Manifests, str]:
-        """The same, and the version from which to watch."""
+        """Like `list`, with the version from which to watch."""
         target = kind_of(kind)
         use = Use(verb="list", group=target.group, resource=target.plural, namespace=namespace or "")
         query = {"limit": str(PAGE_ITEMS), "labelSelector": selector, "fieldSelector": fields}
@@ -133,7 +133,7 @@ class Kube:
     def open_watch(
         self, kind: str, *, selector: str, metadata_only: bool, version: str, timeout_sec: float, silent_sec: float
     ) -> Any:  # fmt: skip
-        """The open answer of a watch (`kube.watching`); reading it fails after `silent_sec` without data."""
+        """The unread answer of a watch (`kube.watching`); reading it fails after `silent_sec` without data."""
         target = kind_of(kind)
         use = Use(verb="watch", group=target.group, resource=target.plural)
         query = {
@@ -144,7 +144,7 @@ class Kube:
         return self._send("GET", target.path(None), use, query=query, accept=accept, stream=True, read_sec=silent_sec)
 
     def check_alive(self) -> None:
-        """Raises KubeError when the API does not answer."""
+        """Raises KubeError if the API does not respond."""
         self._send("GET", "/version", None)
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "Background",

@@ -1,4 +1,4 @@
-"""Small code: packed as tar.gz in an immutable ConfigMap, which the runtime image unpacks at start."""
+"""Small code, stored as tar.gz in an immutable ConfigMap, which the runtime image unpacks at start."""
 
 import base64
 import hashlib
@@ -14,12 +14,12 @@ MAX_ARCHIVE_BYTES = 700 * 1024
 
 
 def code_map_name_of(archive: bytes) -> str:
-    """Named by content: it never changes, and equal code shares one object."""
+    """Derived from the content, so that the object never changes, and equal code shares one."""
     return code_map_of(hashlib.sha256(archive).hexdigest()[:20])
 
 
 def code_map_manifest(installation: str, namespace: str, workload_id: str, archive: bytes) -> dict[str, Any]:
-    """`namespace`: the tenant's in the cluster; `workload_id`: the first workload with this code."""
+    """`namespace` is the tenant's in the cluster, `workload_id` the first workload with this code."""
     return stamped(
         {
             "apiVersion": "v1",

@@ -1,7 +1,7 @@
-"""Whether another client has changed one of our objects, from the API server's record of field owners (managedFields): pure.
+"""Detects changes of our objects by other clients, from the API server's record of field owners (managedFields). Pure.
 
-A change or removal of a field that we applied takes it out of our entry; an added field (a variable, a rule, a key) is in the entry of the
-client that added it. Metadata that others add, and `status`, which controllers write, belong to them.
+When another client changes or removes a field that we applied, the field leaves our entry; a field that it adds (a variable, a rule, a key)
+is in its own entry. Metadata that others add, and `status`, which controllers write, belong to them.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _THEIRS = ("f:metadata", "f:status")
 
 
 def mark_of(item: Json) -> str:
-    """Changes when another client changes, adds or removes a field that our apply controls."""
+    """A hash that changes when another client changes, adds or removes a field that our apply controls."""
     mine, others = _parted(item)
     return hash_of([mine.get("fieldsV1"), [fields for entry in others if (fields := _without_metadata(entry["fieldsV1"]))]])
 
@@ -48,7 +48,7 @@ def _parted(item: Json) -> tuple[Json, list[Json]]:
 
 
 def _without_metadata(fields: Json) -> Json:
-    """Also without the metadata of a pod template, where `kubectl rollout restart` sets an annotation."""
+    """Also drops the metadata of a pod template, where `kubectl rollout restart` sets an annotation."""
     kept = {name: _without_metadata(inner) for name, inner in fields.items() if name not in _THEIRS}
     return {name: inner for name, inner in kept.items() if inner or not fields[name]}
 

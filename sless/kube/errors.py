@@ -1,4 +1,4 @@
-"""Errors of the Kubernetes API, in words for users."""
+"""Errors of the Kubernetes API, worded for users."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _UNITS = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2.0
 
 
 class KubeError(Exception):
-    """Any error. `status` is the HTTP status (0: no answer), `reason` the API's CamelCase reason, `message` a sentence."""
+    """Base class. `status` is the HTTP status (0: no answer), `reason` the API's CamelCase reason, `message` a sentence."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -34,11 +34,11 @@ class Refused(KubeError):
 
 
 class Unavailable(KubeError):
-    """No answer, a 5xx, a 429, or credentials that are not accepted: so the state of the cluster is unknown."""
+    """No answer, a 5xx, a 429, or rejected credentials, so the state of the cluster is unknown."""
 
 
 def error_of(status: int, body: bytes) -> KubeError:
-    """The error that an answer with this status and this body (a `Status` object, if the API server made it) means."""
+    """The error for an answer with this status and body (a `Status` object if the API server sent it)."""
     said = _status_of(body)
     reason = str(said.get("reason") or "")
     message = plain(str(said.get("message") or body[:300].decode(errors="replace").strip() or f"the API answered {status}"))
@@ -52,7 +52,7 @@ def error_of(status: int, body: bytes) -> KubeError:
 
 
 def is_quota_used_up(message: str) -> bool:
-    """Whether a quota refuses something that fits once other objects are gone."""
+    """Whether a quota refuses something that would fit if other objects were gone."""
     if not (quota := _QUOTA.search(message)):
         return False
     asked, limited = _by_resource(quota["requested"]), _by_resource(quota["limited"])
@@ -60,7 +60,7 @@ def is_quota_used_up(message: str) -> bool:
 
 
 def plain(message: str) -> str:
-    """The API's message for users: quota refusals say what was requested, used and allowed; `x "y" is forbidden:` is dropped."""
+    """The API's message for users: words quota refusals as requested, used and allowed, and drops `x "y" is forbidden:`."""
     if quota := _QUOTA.search(message):
         asked, used, limited = (_by_resource(quota[part]) for part in ("requested", "used", "limited"))
         parts = [f"{name}: {value} more asked, {used.get(name, '?')} of {limited.get(name, '?')} in use" for name, value in asked.items()]
@@ -77,7 +77,7 @@ def _by_resource(text: str) -> dict[str, str]:
 
 
 def _number_of(quantity: str) -> float:
-    """Of `128Mi`, `500m`, `3`; infinite for anything else, which is then no limit."""
+    """The number of `128Mi`, `500m` or `3`; infinite, that is no limit, for anything else."""
     found = _QUANTITY.match(quantity)
     return float(found[1]) * _UNITS[found[2]] if found else float("inf")
 

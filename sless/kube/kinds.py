@@ -53,7 +53,7 @@ EARLIER = {
     f"Earlier{kind}": KindOf(api_version="sless.kube5s.ru/v1alpha1", plural=plural)
     for kind, plural in {"Function": "functions", "Service": "services", "FunctionJob": "functionjobs", "Trigger": "triggers"}.items()
 }
-"""Of an earlier operator, whose objects can be imported."""
+"""Kinds of the earlier operator, whose objects can be imported."""
 
 
 def kind_of(kind: str) -> KindOf:

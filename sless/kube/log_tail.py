@@ -1,4 +1,4 @@
-"""Follows the log of a container in pieces, without reading again what was read before."""
+"""Reads the log of a container in parts, each line once."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from sless.kube.client import Kube
 
 @dataclass(slots=True, kw_only=True)
 class LogTail:
-    """Each line has the time at which the node received it. The API may round the time from which it sends lines down to whole seconds, so
-    lines that were read come again and are dropped."""
+    """Each line has the time at which the node received it. The API may round the start time of a request down to whole seconds, so it
+    repeats lines, which are dropped."""
 
     kube: Kube
     namespace: str
@@ -20,7 +20,7 @@ class LogTail:
     """How many lines with that time have been read."""
 
     def read(self, *, ended: bool = False) -> list[bytes]:
-        """The lines that are new; the last one, if it is incomplete, only once the container has ended. Raises KubeError."""
+        """New lines; an incomplete last line only once the container has ended. Raises KubeError."""
         text = self.kube.pod_logs(self.namespace, self.pod, container=self.container, since_time=self._last or None, timestamps=True)
         raw = text.encode().split(b"\n")
         if not (ended and raw[-1]):

@@ -1,4 +1,4 @@
-"""Labels and names of all objects that sless creates in a cluster. They are found by labels and installation id, never only by name."""
+"""Labels and names of all objects that sless creates in a cluster. It finds them by labels and installation id, never by name alone."""
 
 from collections.abc import Mapping
 
@@ -12,16 +12,16 @@ VERSION = "sless.dev/version"
 RUN = "sless.dev/run"
 BUILD = "sless.dev/build"
 ROLE = "sless.dev/role"
-"""What an object is for: one of the ROLE_ values."""
+"""Label with the purpose of an object: one of the ROLE_ values."""
 
 ROLE_TENANT = "tenant"
 ROLE_INSTANCE = "instance"
 ROLE_RUN = "run"
 ROLE_STUCK = "stuck"
-"""An instance in which calls hang: its ReplicaSet no longer selects it and has created another one."""
+"""An unresponsive instance: its ReplicaSet no longer selects it and has created another one."""
 ROLE_BUILD = "build"
 ROLE_CODE = "code"
-"""A ConfigMap with small code; equal code of a namespace is one object."""
+"""A ConfigMap with small code; equal code within a namespace shares one object."""
 CODE_MAP_ARTIFACT = "configmap:"
 """Prefix of artifacts whose code is in a ConfigMap of the tenant's namespace and runs on the runtime image. Any other artifact is an image
 reference."""
@@ -29,10 +29,10 @@ reference."""
 HASH = "sless.dev/hash"
 """Annotation: hash of the manifest as sent; if equal, there is nothing to do."""
 GENERATION = "sless.dev/generation"
-"""Annotation of a Deployment: the workload's generation that it was written for."""
+"""Annotation of a Deployment: the generation of the workload for which it was written."""
 
 SERVER_LABEL = "sless.dev/component"
-"""Pods of sless itself have it with the value `server`: only they may call functions (NetworkPolicy)."""
+"""Label of sless's own pods, with the value `server`: only they may call functions (NetworkPolicy)."""
 
 MAIN_CONTAINER = "function"
 PULL_SECRET = "sless-pull"
@@ -41,7 +41,8 @@ TENANT_PREFIX = "sless-fn-"
 
 
 def namespace_of(namespace: str) -> str:
-    """The cluster's namespace for a tenant's: `sless-<16 hex>` → `sless-fn-<16 hex>`; any other is appended whole (63 characters)."""
+    """The cluster's namespace for that of a tenant: `sless-<16 hex>` → `sless-fn-<16 hex>`; other names are appended as a whole (at most 63
+    characters in all)."""
     return (TENANT_PREFIX + namespace.removeprefix("sless-"))[:63].rstrip("-")
 
 

@@ -1,4 +1,4 @@
-"""The state of a pod, a Deployment or a Job in words for users: pure. Functions, runs and builds share it."""
+"""Explains the state of a pod, a Deployment or a Job to users, for functions, runs and builds. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from sless.kube.names import MAIN_CONTAINER
 Json = dict[str, Any]
 
 UNSCHEDULABLE_AFTER = timedelta(seconds=5)
-"""Schedulers need a moment even when there is room."""
+"""Time for the scheduler, which needs a moment even if there is room."""
 _SIGNALS_FROM = 128
 _PULL = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable"})
 _CREATE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError"})
@@ -23,8 +23,8 @@ _MAX_CHARS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTrouble:
-    """Why a pod does not serve. `rank`: of several problems, the highest is reported. `crashed`: the container ended by itself, so its last
-    log lines belong to the message. `final`: waiting does not help; `quota`: waiting helps once other pods have ended."""
+    """Why a pod does not serve. Of several problems, the one with the highest `rank` is reported. `crashed`: the container ended by itself,
+    so the message should include its last log lines. `final`: waiting does not help; `quota`: it may start once other pods have ended."""
 
     text: str
     rank: int = 0
@@ -60,7 +60,7 @@ def end_words_of(terminated: Json, memory_mb: str) -> str:
 
 
 def exit_code_of(terminated: Json) -> int:
-    """Negative for a signal, as everywhere in sless; containers report it as 128 + signal."""
+    """Negative for a signal, as everywhere in sless; containers report signals as 128 + number."""
     code = int(terminated.get("exitCode") or 0)
     if terminated.get("signal"):
         return -int(terminated["signal"])
@@ -73,7 +73,7 @@ def start_failure_of(terminated: Json) -> str:
 
 
 def waiting_trouble_of(status: Json, image: str = "?") -> PodTrouble | None:
-    """Of one container's status: its image cannot be pulled, or the container cannot be created."""
+    """The problem of one container by its status: its image cannot be pulled, or the container cannot be created."""
     waiting = (status.get("state") or {}).get("waiting") or {}
     reason = waiting.get("reason", "")
     detail = _short(waiting.get("message") or reason)
@@ -107,7 +107,7 @@ def trouble_of_pod(pod: Json, now: datetime) -> PodTrouble | None:
 
 
 def trouble_of_deployment(deployment: Json) -> PodTrouble | None:
-    """Pods cannot be created: the quota is used up, or a policy of the cluster refuses them."""
+    """Why pods cannot be created: the quota is used up, or a policy of the cluster refuses them."""
     for condition in deployment.get("status", {}).get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
             return refusal_of(condition.get("message") or condition.get("reason", ""))

@@ -1,4 +1,4 @@
-"""Parts of pods as plain dicts, shared by function pods and builder pods: pure."""
+"""Parts of pods as plain dicts, shared by function pods and builder pods. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,18 +12,18 @@ from sless.kube.names import MAIN_CONTAINER, PULL_SECRET, SERVICE_ACCOUNT
 UID = 65532
 PORT = 8080
 LEAST_MEMORY_MIB = 32
-"""With less, a container does not even start: the container runtime needs some memory itself."""
+"""Minimum memory of a container; with less it does not start, because the container runtime itself needs some."""
 TMP_SIZE = "256Mi"
 CODE_SIZE = "512Mi"
 DISK_SIZE = "1Gi"
 DISK_REQUEST = "64Mi"
-"""Limits for /tmp, for unpacked small code with files written there, and for all with logs, so that a function cannot fill its node."""
+"""Limits on /tmp, on unpacked small code including files written there, and on both with logs, so that a function cannot fill its node."""
 
 CODE_DIR = "/app/function"
 ARCHIVE_DIR = "/app/archive"
 ARCHIVE_KEY = "code.tar.gz"
 ARCHIVE_ENV = "SLESS_CODE_ARCHIVE"
-"""Small code: if this variable is set, the runtime image unpacks that tar.gz into SLESS_CODE_DIR before it starts."""
+"""Variable with the path of small code as tar.gz, which the runtime image unpacks into SLESS_CODE_DIR before it starts."""
 
 Json = dict[str, Any]
 
@@ -126,7 +126,8 @@ def container_of(container: Container, placement: Placement) -> Json:
 
 
 def env_of(values: Mapping[str, str]) -> list[Json]:
-    """Sorted, so that equal variables result in an equal pod template. Escaped, so that Kubernetes does not expand `$(NAME)` in values."""
+    """Sorts variables, so that equal ones result in an equal pod template, and escapes values, so that Kubernetes does not expand
+    `$(NAME)`."""
     return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(values.items())]
 
 
@@ -147,7 +148,7 @@ def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
         "serviceAccountName": SERVICE_ACCOUNT,
-        # Makes the pause container process 1: it reaps what handlers leave behind, and signals that a handler sends itself have an effect.
+        # The pause container becomes process 1: it reaps processes that handlers leave behind, and a handler can send itself signals.
         "shareProcessNamespace": True,
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": TMP_SIZE}}, *volumes],
     }
@@ -163,7 +164,7 @@ def pod_spec_of(container: Json, placement: Placement, *, volumes: Iterable[Json
 
 
 def pull_policy_of(image: str) -> str:
-    """Always for moving tags; digests and fixed tags do not change."""
+    """Always for tags that move; digests and fixed tags do not change."""
     last = image.rsplit("/", 1)[-1]
     return "Always" if "@" not in image and (":" not in last or last.endswith(":latest")) else "IfNotPresent"
 

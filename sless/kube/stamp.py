@@ -1,4 +1,4 @@
-"""Hashes that avoid needless writes: an annotation of the live object is compared with the hash of what would be sent."""
+"""Hashes that avoid needless writes: an object is only written if its annotation differs from the hash of the new manifest."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ _CHARS = 20
 
 
 def hash_of(value: Any) -> str:
-    """Of any JSON value; the order of keys does not matter."""
+    """Hash of any JSON value, regardless of the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_CHARS]
 

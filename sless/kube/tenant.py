@@ -1,4 +1,4 @@
-"""The objects of a tenant's namespace in the cluster. Pure except for `ensure_tenant` and `check_owner`."""
+"""The objects in a tenant's namespace in the cluster. Pure except for `ensure_tenant` and `check_owner`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def tenant_policy_of(settings: Settings, installation: str) -> TenantPolicy:
 
 
 def tenant_manifests(policy: TenantPolicy, namespace: str) -> list[Json]:
-    """All but the pull secret, in the order of applying. `namespace`: as users see it."""
+    """All but the pull secret, in the order in which to apply them. `namespace` is the one that users see."""
     return [stamped(item) for item in (_namespace(policy, namespace), *_inside(policy, namespace))]
 
 
@@ -80,7 +80,7 @@ def _namespace(policy: TenantPolicy, namespace: str) -> Json:
 
 
 def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
-    # CPU by requests, not limits: with a limit of 1 each, four functions would use it up.
+    # The quota limits CPU requests, not CPU limits: with a limit of 1 each, four functions would use it up.
     hard = {"limits.memory": policy.memory, "pods": str(policy.pods), "requests.cpu": policy.cpu}
     yield {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(policy, namespace, QUOTA), "spec": {"hard": hard}}
     limits = {
@@ -104,7 +104,7 @@ def _inside(policy: TenantPolicy, namespace: str) -> Iterable[Json]:
 
 
 def _isolation(policy: TenantPolicy) -> Json:
-    """For every pod, in both directions: whatever is not listed here is blocked."""
+    """Blocks all traffic from and to every pod, except what is listed here."""
     server = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": policy.pod_namespace}},
         "podSelector": {"matchLabels": {SERVER_LABEL: "server"}},
@@ -146,8 +146,8 @@ def ensure_tenant(kube: Kube, policy: TenantPolicy, namespace: str) -> None:
 
 
 def check_owner(kube: Kube, name: str, installation: str) -> None:
-    """Raises Refused when the namespace belongs to another installation of sless. A tenant has the same namespace in each installation, so
-    one would overwrite the objects of the other, and delete them with its tenant."""
+    """Raises Refused if the namespace belongs to another installation of sless. A tenant has the same namespace in each installation, so
+    one would overwrite the other's objects, and delete them together with its own tenant."""
     for item in kube.list("Namespace", fields=f"metadata.name={name}", metadata_only=True):
         owner = (item["metadata"].get("labels") or {}).get(INSTALLATION, installation)
         if owner != installation:

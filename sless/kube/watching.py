@@ -1,4 +1,4 @@
-"""Following changes of one kind over the API: a list, then events from its version on."""
+"""Watches the objects of one kind: events from the version of a list on."""
 
 import json
 import threading
@@ -12,14 +12,14 @@ from sless.kube.client import Kube
 from sless.kube.errors import Unavailable, error_of
 
 SILENT_SEC = 300.0
-"""A stream that says nothing for this long has broken: servers send bookmarks about once a minute."""
+"""A stream without data for this long is broken, since servers send bookmarks about once a minute."""
 BOOKMARK = "BOOKMARK"
 DELETED = "DELETED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The objects of a kind that a label selector matches, in all namespaces. `metadata_only`: without their content."""
+    """Objects of a kind that match a label selector, in all namespaces. `metadata_only`: without their content."""
 
     kind: str
     selector: str
@@ -51,7 +51,7 @@ class Stream:
         )  # fmt: skip
 
     def __iter__(self) -> Iterator[Event]:
-        """Ends with the stream. Raises KubeError if that is no proper end."""
+        """Ends with the stream. Raises KubeError if the stream ends with an error."""
         rest = b""
         try:
             for chunk in self._response.stream(1 << 16, decode_content=False):
