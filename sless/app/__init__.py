@@ -1,9 +1,9 @@
-"""The composition root: the only part that knows the concrete parts.
+"""The composition root: the only package that chooses implementations.
 
 `assembly` creates and connects the parts of one worker process, `adapters` fit them to each other's protocols, `database` finds, migrates
 and claims the database, `encryption` finds and creates its keys, `rotation` replaces them, `history` starts the process that writes
-history, `backup` writes and restores backups, `shutdown` ends the parts one by one, `later` makes
-what a ready server does not need yet.
+history, `backup` writes and restores backups, `gc` deletes what is left over, `earlier` reads objects of the earlier operator, `shutdown`
+ends the parts one by one, `later` creates an application after the server is ready.
 """
 
 from sless.app.assembly import Assembly, MakeBackend
@@ -16,5 +16,5 @@ __all__ = ["build", "claim", "database_url_of", "migrate"]
 
 
 def build(settings: Settings, make_backend: MakeBackend | None = None, durations: Durations | None = None) -> Application:
-    """The ASGI application of one worker process, made after the fork. Nothing runs before its lifespan starts."""
+    """The ASGI application of one worker process, created after the fork. Nothing runs before its lifespan starts."""
     return Assembly(settings, make_backend, durations or Durations()).application()

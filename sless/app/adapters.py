@@ -1,4 +1,4 @@
-"""Adapters from one package to a protocol that another one expects."""
+"""Adapters from one package to a protocol of another."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def scaler_of(settings: Settings, durations: Durations) -> Scaler:
-    """On this machine instances share its memory; those of a cluster are on other machines."""
+    """Local instances share the memory of this machine; those in a cluster are on other machines."""
     memory_mb = None if settings.backend == "kubernetes" else settings.max_memory_mb or machine_memory_mb() * 4 // 5
     return Scaler(durations=durations, most=settings.max_instances, memory_mb=memory_mb, limits=defaults_of(settings))
 
 
 @dataclass(frozen=True, slots=True)
 class RunQueue:
-    """ports.AsyncQueue over the runs table, with limits of what may wait there."""
+    """ports.AsyncQueue over the table of runs, with limits on waiting calls."""
 
     store: Store
     wake: Callable[[str], None]
     limits: Mapping[str, int]
-    """The defaults of tenants."""
+    """Default limits of tenants."""
 
     def accept_all(self, runs: Sequence[Run]) -> Sequence[SlessError | None]:
         own = self.store.tenants.set_limits_of_all()
@@ -48,7 +48,7 @@ class RunQueue:
 
 
 def connect_kube(settings: Settings) -> "Kube":
-    # Imported here: a server without a cluster starts faster without it.
+    # Imported here, because a server without a cluster starts faster without it.
     from sless.kube import Kube
 
     return Kube.connect(settings)
@@ -56,7 +56,7 @@ def connect_kube(settings: Settings) -> "Kube":
 
 def overview_reader(usecases: Usecases, settings: Settings) -> ReadOverview:
     def read(namespace: str) -> dict[str, str]:
-        # Calls do not need Flask, which this imports.
+        # Imported here, because it imports Flask, which calls do not need.
         from sless.http.overview import overview_texts
 
         return overview_texts(usecases, settings, namespace)

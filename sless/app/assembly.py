@@ -1,4 +1,4 @@
-"""Creates and connects all parts of one worker process. Wiring only; rules live elsewhere."""
+"""Creates and connects all parts of one worker process. Wiring only; rules are elsewhere."""
 
 import logging
 import os
@@ -51,12 +51,12 @@ from sless.validators import make_validator
 _log = logging.getLogger(__name__)
 
 MakeBackend = Callable[[Callable[[], None]], Backend]
-"""Takes `changed`, which the backend calls when it has news."""
+"""Takes `changed`, which the backend calls when its observations change."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RequestWaker:
-    """ports.Waker of the use cases: after the response to a new trigger, its URL can be called."""
+    """ports.Waker of the use cases. Makes sure that the URL of a new trigger works once the request that creates it is answered."""
 
     assembly: "Assembly"
 
@@ -68,8 +68,8 @@ class _RequestWaker:
 
 
 class Assembly:
-    """All parts of one worker. They refer to each other in a circle (the backend wakes the loops, which drive the backend); methods of this
-    object close it, and are only called when everything exists."""
+    """All parts of one worker. They refer to each other in a circle (the backend wakes the loops, which drive the backend), which the
+    methods of this object close. They are only called once all parts exist."""
 
     def __init__(self, settings: Settings, make_backend: MakeBackend | None, durations: Durations) -> None:
         self.settings = settings
@@ -93,7 +93,7 @@ class Assembly:
                 queue=RunQueue(self.store, self.wake, defaults_of(settings)),
                 backend=self.backend,
                 demand_changed=lambda: self.demand.changed(),
-                pull_logs=self.kube is not None,  # locally, pipes of the children carry all lines
+                pull_logs=self.kube is not None,  # the local backend gets all lines through pipes
             ),
         )
         self.validator = make_validator(settings, self.store.verdicts)
@@ -147,7 +147,7 @@ class Assembly:
     def _make_builder(self) -> Builder:
         if self.kube is None or self.contexts is None:
             return make_local_builder(self.settings, self.material, durations=self.durations)
-        # Imports an HTTP client that a server without a cluster does not need.
+        # Imported here, because it imports an HTTP client that a server without a cluster does not need.
         from sless.builder.kubernetes import make_kubernetes_builder
 
         return make_kubernetes_builder(
@@ -276,7 +276,7 @@ class Assembly:
         self.signals.start()
 
     def _drain(self) -> None:
-        """Messages that are not handled in time are requeued; the next leader starts asynchronous calls again."""
+        """Waits for messages and runs. Messages that are not done in time are requeued; the next leader restarts asynchronous calls."""
         deadline = monotonic() + max(1.0, self.settings.graceful_timeout_sec - self.durations.drain_margin_sec)
         run_steps(
             self.runs.begin_no_more,
@@ -294,7 +294,7 @@ class Assembly:
 
 
 def _make_flask(usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> WSGIApplication:
-    # Calls do not need it: a server is ready 0.3 s sooner if it is imported afterwards.
+    # Imported after the server is ready, which saves 0.3 s, because calls do not need it.
     from sless.http import create_app
 
     return create_app(usecases, verifier, settings)

@@ -1,4 +1,4 @@
-"""Backup and restore of the installation that the settings describe."""
+"""Backs up and restores the installation that the settings describe."""
 
 import os
 import tempfile
@@ -53,8 +53,8 @@ def stream_backup(settings: Settings, target: BinaryIO, tell: Tell, *, compresse
 
 
 def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: bool) -> Restored:
-    """The caller has locked the data folder. A source that cannot seek is copied into it first. Without a key file yet, only a backup
-    without encrypted secrets can be restored; the server's first start encrypts them."""
+    """The caller must have locked the data folder. A source that cannot seek is copied into it first. If there is no key file yet, only a
+    backup without encrypted secrets can be restored; the server's first start encrypts them."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     keys = key_source_of(settings)
     has_keys = not isinstance(keys, KeyFile) or keys.exists()
@@ -80,8 +80,8 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """Whether the artifact of a version can be used here. Installed dependencies are in the data folder of one machine and not in backups;
-    images are still in their registry, and a missing ConfigMap of small code is created again."""
+    """Whether the artifact of a version can be used on this machine. Installed dependencies are in the data folder of one machine and not
+    in backups; images are still in their registry, and a missing ConfigMap with small code is created again."""
 
     settings: Settings
 

@@ -1,4 +1,4 @@
-"""Finds and migrates the database; with a local backend, claims it for this server."""
+"""Finds and migrates the database, and claims it for this server with a local backend."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ def database_url_of(settings: Settings) -> str:
 
 
 def open_encrypted(settings: Settings, *, holder: str | None = None) -> Store:
-    """The store with its keys. Raises ConfigError when they are missing."""
+    """Opens the store with its keys. Raises ConfigError if they are missing."""
     return open_store(database_url_of(settings), holder=holder, keyring=Keyring(key_source_of(settings)))
 
 
@@ -43,15 +43,15 @@ def check_locale(folder: Path) -> None:
 
 
 def migrate(settings: Settings) -> None:
-    """Brings the database to this version's schema and encrypts secrets that are stored plain; creates the encryption key on first start.
-    Raises ConfigError when the schema is newer, the key is missing or wrong, or the database cannot be reached."""
+    """Brings the database to this version's schema and encrypts secrets stored in plain text; creates the encryption key on first start.
+    Raises ConfigError if the schema is newer, the key is missing or wrong, or the database cannot be reached."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = open_store(database_url_of(settings))
     try:
         store.migrate()
         source = ensure_keys(settings, store)
     except SlessError as error:
-        # The operator may see the reason, which API errors omit.
+        # Include the reason, which API errors omit: operators may see it.
         reason = str(error.__cause__ or "no reason given").splitlines()[0]
         raise ConfigError(f"SLESS_DATABASE_URL: {error.message}: {reason}") from error
     finally:
@@ -76,8 +76,8 @@ def find_only_sub(settings: Settings) -> str | None:
 
 
 def claim(settings: Settings, durations: Durations | None = None) -> None:
-    """With a local backend, functions run on this machine out of this data folder, so only one server may use the database. Waits for the
-    lease of a killed server to expire. Raises ConfigError when another server is alive."""
+    """Ensures that no other server uses the database with a local backend, which runs functions on this machine from this data folder.
+    Waits for the lease of a killed server to expire. Raises ConfigError if another server is alive."""
     if settings.backend != "local":
         return
     store, holder = open_store(database_url_of(settings)), holder_of(settings.data_dir)
@@ -98,7 +98,7 @@ def claim(settings: Settings, durations: Durations | None = None) -> None:
 
 
 def holder_of(data_dir: Path) -> str:
-    """The name of this data folder among replicas, created once: see `reconcile.leader`."""
+    """The name of this data folder among replicas, created once (see `reconcile.leader`)."""
     path = data_dir / HOLDER_FILE
     if path.exists() and (known := path.read_text().strip()):
         return known

@@ -13,7 +13,7 @@ from sless.kube.kinds import EARLIER
 
 
 def read_plans(settings: Settings, kubeconfig: Path) -> list[ImportPlan]:
-    """In the order in which they are made. A kind that the cluster does not know has no objects. Raises ConfigError."""
+    """Plans in the order in which to execute them. Skips kinds that the cluster does not know. Raises ConfigError."""
     kube = Kube.connect(replace(settings, kubeconfig=kubeconfig))
     try:
         return sorted((plan_of(item) for kind in EARLIER for item in _objects(kube, kind)), key=order_of)
@@ -41,5 +41,5 @@ def _objects(kube: Kube, kind: str) -> Iterator[dict[str, object]]:
             return
         raise
     for item in found:
-        # Items of a list have no kind of their own.
+        # Items of a list do not have their kind.
         yield {"kind": kind.removeprefix("Earlier"), **item} | {"kind": kind.removeprefix("Earlier")}

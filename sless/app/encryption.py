@@ -1,4 +1,4 @@
-"""The keys that encrypt secrets in the database: from SLESS_ENCRYPTION_KEYS, or a file of the data folder that the first start creates."""
+"""The keys that encrypt secrets in the database: from SLESS_ENCRYPTION_KEYS, or a file in the data folder that the first start creates."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ KEY_FILE = "encryption-keys"
 
 
 class KeyFile:
-    """One key per line, newest first; mode 0600. Servers notice a new key when they next encrypt or meet a value of it."""
+    """One key per line, newest first; mode 0600. Servers notice a new key when they next encrypt, or read a value encrypted with it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class KeyFile:
         return keys
 
     def changed(self) -> bool:
-        """Also False when the file is gone: the keys in memory still work."""
+        """Also False if the file is gone, since the keys in memory still work."""
         try:
             return self.path.stat().st_mtime_ns != self._read_at
         except OSError:
@@ -52,7 +52,7 @@ class KeyFile:
             self._write([new_key(), *self.read()])
 
     def _write(self, keys: Sequence[str]) -> None:
-        """Only under the lock, and on the disk before anything is encrypted with a new key."""
+        """Call this under the lock. Returns once the file is on disk, so that nothing is encrypted with a key that may be lost."""
         part = self.path.with_name(f".{self.path.name}.new")
         part.unlink(missing_ok=True)
         with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
@@ -65,7 +65,7 @@ class KeyFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Two writers would each lose the other's key, and with it what was encrypted by it."""
+        """Keeps two writers from overwriting each other's key, and losing what was encrypted with it."""
         with _directory(self.path.parent) as folder:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield
@@ -81,7 +81,7 @@ def _directory(path: Path) -> Iterator[int]:
 
 
 def key_source_of(settings: Settings) -> FixedKeys | KeyFile:
-    """Raises ConfigError in a cluster without keys: the pod's data folder may end with it."""
+    """Raises ConfigError in a cluster without keys, because the data folder may not outlive the pod."""
     if keys := [key for item in settings.encryption_keys for key in item.split()]:
         return FixedKeys(keys)
     if settings.backend == "kubernetes" and settings.auth_mode != "local":
@@ -93,12 +93,13 @@ def key_source_of(settings: Settings) -> FixedKeys | KeyFile:
 
 
 def place_of(source: KeySource) -> str:
-    """Where the keys are, for users."""
+    """Location of the keys, for messages."""
     return str(source.path) if isinstance(source, KeyFile) else "SLESS_ENCRYPTION_KEYS"
 
 
 def ensure_keys(settings: Settings, bare: Store) -> KeySource:
-    """Creates the key file on first start, unless the database (`bare`: opened without keys) already needs a key that is lost."""
+    """Creates the key file on first start. `bare` is the database opened without keys. Raises ConfigError if it needs a key that is
+    lost."""
     source = key_source_of(settings)
     if isinstance(source, KeyFile) and not source.exists():
         bare.sealed.check(place_of(source))

@@ -1,7 +1,8 @@
-"""What `sless gc` removes: things of this installation that nothing refers to any more.
+"""`sless gc`: removes code, build contexts and artifacts of this installation that are no longer referenced.
 
-A running server removes most of them by itself (`reconcile.collect`). A crash between storing code and its version, or a registry that did
-not answer, leaves some behind. Only what carries this installation's id is touched, so several may share a bucket and a registry.
+A running server removes most of them by itself (`reconcile.collect`). Some are left after a crash between storing code and its version, or
+when a registry did not respond. Only objects with this installation's id are removed, so several installations may share a bucket and a
+registry.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from sless.host.material import Material
 from sless.store import Store
 
 YOUNG = timedelta(hours=1)
-"""Younger code may belong to an upload that is about to become a version."""
+"""Younger code is kept, as it may belong to an upload that is about to become a version."""
 _ALL = 100_000
 
 
@@ -38,7 +39,7 @@ class Garbage:
 
 
 def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG) -> list[Garbage]:
-    """What was removed, or would be. Raises SlessError, ConfigError."""
+    """Removes the garbage, unless `dry_run`, and returns it. Raises SlessError, ConfigError."""
     store = open_encrypted(settings)
     builder: Builder | None = None
     try:
@@ -58,7 +59,7 @@ def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG) -> l
 def _code(settings: Settings, store: Store, installation: str, young: timedelta) -> Iterator[Garbage]:
     code = open_code_store(settings)
     blobs = list(code.list_blobs())
-    # Read last: a version whose code is in the list was stored before that, or its code is young.
+    # Read the versions last: the version of a listed blob is either stored by now, or the blob is young.
     used = {version.code_key for version in store.versions.list_kept()}
     shared = not isinstance(code, FolderCodeStore)
     oldest = clock.now() - young

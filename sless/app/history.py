@@ -1,4 +1,4 @@
-"""The process that writes history: its command, and what it must know."""
+"""Starts the process that writes history, with its settings."""
 
 import json
 
@@ -10,7 +10,7 @@ from sless.proxy.history_child import link_to_child
 from sless.proxy.recorder import MakeLink
 
 _PASSED_ON = ("HOME", "LANG", "LC_*", "LD_LIBRARY_PATH", "PG*", "SSL_*", "TMPDIR", "TZ")
-"""Variables that Python, SQLite and PostgreSQL's library read."""
+"""Variables read by Python, SQLite and PostgreSQL's library."""
 
 
 def history_link(settings: Settings, holder: str) -> MakeLink:

@@ -1,4 +1,4 @@
-"""A WSGI application that is made after the server is ready, or by the first request if that is sooner."""
+"""A WSGI application that is created after the server is ready, or by the first request if that comes sooner."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -6,7 +6,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 
 class Later:
-    """Thread-safe. What a failed `make` raises, each request that needs the application raises, too."""
+    """Thread-safe. If `make` fails, each request that needs the application raises its error."""
 
     def __init__(self, make: Callable[[], WSGIApplication]) -> None:
         self._make = make

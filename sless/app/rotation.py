@@ -22,7 +22,7 @@ def rotate(settings: Settings, tell: Tell) -> None:
         done = 0
         while True:
             done += store.sealed.rotate(lambda at, total: tell(f"{at} of {total} values"))
-            # A server may just have stored another value with an older key.
+            # A server may have stored another value with an older key in the meantime.
             if store.sealed.is_rotated():
                 break
         tell(f"Encrypted {done} values with key {store.sealed.newest_id}; older keys are only needed for backups made before")
