@@ -1,4 +1,4 @@
-"""What to start, and a child that was started. `process` starts and serves them."""
+"""A description of a child to start, and a started child. `process` starts and serves them."""
 
 import contextlib
 import os
@@ -14,10 +14,11 @@ from sless.host.sandbox import Access, code_of_sandboxed, inner_processes_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start. `on_lines(stream, lines)` and `on_exit(returncode)` are called from the one thread and must return quickly.
+    """A child to start. `on_lines(stream, lines)` and `on_exit(returncode)` are called from the thread of all children and must return
+    fast.
 
-    `access` is only used with a sandbox, and then required. `returncode` is negative for a signal. By the time of `on_exit` all lines have
-    been delivered and the whole group is dead.
+    `access` is required with a sandbox and unused without one. `returncode` is negative for a signal. When `on_exit` is called, all lines
+    have been delivered and the whole group is dead.
     """
 
     argv: tuple[str, ...]
@@ -26,7 +27,7 @@ class Launch:
     on_lines: Callable[[str, Sequence[bytes]], None]
     on_exit: Callable[[int], None]
     owner: str = ""
-    """Whose output it is (a namespace): all children of one owner share OUTPUT_BYTES_PER_SEC."""
+    """The namespace that owns the child: children of one owner share OUTPUT_BYTES_PER_SEC."""
     access: Access | None = None
 
 
@@ -39,7 +40,7 @@ class Child:
     """Open pipe descriptors → "stdout" or "stderr"."""
     partial: dict[str, bytes] = field(default_factory=dict)
     resting: set[int] = field(default_factory=set)
-    """Descriptors that are not read at the moment."""
+    """Descriptors that are paused: not read at the moment."""
     pidfd: int = -1
     sandboxed: bool = False
     reaped: bool = False
@@ -51,7 +52,7 @@ class Child:
             if self.reaped:
                 return
             if self.sandboxed and number != signal.SIGKILL and (inner := inner_processes_of(self.pid)):
-                # The sandbox itself would end at once, and everything in it with it.
+                # A signal to the sandbox itself would end it at once, with everything in it.
                 for pid in inner:
                     os.kill(pid, number)
             else:

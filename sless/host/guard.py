@@ -1,6 +1,6 @@
-"""Ends the children of a server that was killed. A separate process: `guard.main` waits on standard input, which ends with the server, then
-kills the processes that the server's folder (argv[1]) still names. Runtimes end by themselves, but commands of a build do not, nor do
-children that are stopped or busy."""
+"""Ends the children of a server that was killed. A separate process: `guard.main` waits for the end of standard input, which comes when the
+server ends, then kills the processes still recorded in the server's folder (argv[1]). Runtimes end by themselves, but commands of a build
+do not, nor do children that are stopped or busy."""
 
 import subprocess
 import sys

@@ -14,7 +14,7 @@ below. The sum still fits 32 bits."""
 TAIL_LINES = 20
 _MAX_TAIL_CHARS = 2_000
 _CRASHES = ("panic: ", "fatal error: ", "Fatal Python error: ", "FATAL ERROR: ")
-"""How the runtimes of Go, Python and Node begin a report of what ends the process. They print it past sless's own runtime."""
+"""First words of the crash reports of Go, Python and Node.js, which bypass sless's runtime."""
 _MAX_CRASH_CHARS = 300
 
 Sink = Callable[[list[LogLine]], None]
@@ -31,7 +31,7 @@ class LineReader:
         self._outside = OUTSIDE_SEQ
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.crash = ""
-        """The first line of the report of what ended the process (`panic: …`), "" without one."""
+        """The first line of the crash report (`panic: …`), "" without one."""
 
     def take(self, stream: str, raw_lines: Sequence[bytes]) -> None:
         lines = [line for raw in raw_lines if (line := self._line_of(stream, raw)) is not None]

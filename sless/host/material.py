@@ -1,6 +1,6 @@
 """Unpacked code and installed dependencies on disk: `data_dir/versions/<hash>/function`, `data_dir/deps/<hash>`.
 
-Both are built in a temporary folder and renamed, so no reader sees half of one and concurrent builders do not disturb each other.
+Both are built in a temporary folder and renamed, so readers never see an incomplete one and concurrent builders do not interfere.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from sless.host.rundir import remove_tree
 from sless.ids import new_id
 
 PROGRAM = "program"
-"""Name of the compiled program in the folder made by a build of a compiled language."""
+"""Name of the program in the folder that a build of a compiled language creates."""
 _YOUNG_SEC = 3600.0
 """Younger folders are never collected: a build creates them before the store knows about them."""
 
@@ -46,10 +46,10 @@ class Unpacked:
     deps_dir: Path | None
     program: Path | None = None
     installed: Path | None = None
-    """The folder with what a build made, in any language."""
+    """The folder that a build created, in any language."""
 
     def reads(self) -> tuple[Path, ...]:
-        """What a child that runs this must be able to read."""
+        """Paths that a child must be able to read to run this."""
         return (self.code_dir, *((self.installed,) if self.installed is not None else ()))
 
 
@@ -79,7 +79,7 @@ class Material:
         return self._deps / artifact
 
     def keep_deps(self, made: Path, artifact: str) -> None:
-        """Moves `made`, a folder inside `staging`, to the dependency folder of this name, unless another server was faster."""
+        """Moves `made`, a folder in `staging`, to the dependency folder of this name, unless another server was faster."""
         _rename_unless_there(made, self.deps_dir(artifact))
 
     def unpack_into(self, code_key: str, folder: Path) -> None:
@@ -107,12 +107,12 @@ class Material:
             remove_tree(folder)
 
     def lock_of(self, name: str) -> threading.Lock:
-        """The lock for building the thing of this name; kept as long as somebody uses it."""
+        """The lock for building the folder of this name. It exists as long as it is in use."""
         with self._locks_lock:
             return self._locks.setdefault(name, threading.Lock())
 
     def collect(self, keep: set[MaterialKey], *, young_sec: float = _YOUNG_SEC) -> int:
-        """Removes folders of versions and dependencies not named in `keep`, which must include running instances. Returns how many."""
+        """Removes folders of versions and dependencies not in `keep`, which must include running instances. Returns their number."""
         names = {_folder_name_of(key) for key in keep}
         artifacts = {key.artifact for key in keep}
         removed = 0
@@ -143,12 +143,12 @@ class Material:
 
 
 class MaterialLost(Exception):
-    """The result of a build is no longer on this disk. The text is for the user."""
+    """The result of a build is no longer on this disk. The text is for users."""
 
 
 def _folder_name_of(key: MaterialKey) -> str:
-    """Only Node's folder depends on what was installed (node_modules is a link). A Python version has the same folder before and after its
-    build, so builder and backend share it."""
+    """Name of the folder of unpacked code. Only for Node.js does it depend on the installed dependencies (node_modules is a link). A Python
+    version has the same folder before and after its build, so builder and backend share it."""
     artifact = key.artifact if RUNTIMES[key.runtime].language == "node" else ""
     return hashlib.sha256("\0".join((key.runtime, key.code_key, artifact)).encode()).hexdigest()[:24]
 

@@ -1,4 +1,4 @@
-"""How much output is read of each owner: token buckets, by owner. Pure."""
+"""Rate limits of output, as one token bucket per owner. Pure."""
 
 from collections import OrderedDict
 
@@ -10,10 +10,10 @@ class OutputRates:
         self._bytes_per_sec = bytes_per_sec
         self._burst_bytes = burst_bytes
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """owner → bytes left, and when that was; full buckets may be missing."""
+        """owner → bytes left, and the time of that number; full buckets may be missing."""
 
     def spend(self, owner: str, size_bytes: int, now: float) -> float:
-        """Takes bytes that were read; returns the seconds for which nothing more should be read, 0 if reading may go on."""
+        """Takes bytes that were read; returns for how many seconds to pause reading, 0 to continue."""
         left, at = self._left.pop(owner, (self._burst_bytes, now))
         left = min(self._burst_bytes, left + (now - at) * self._bytes_per_sec) - size_bytes
         self._left[owner] = left, now

@@ -28,8 +28,8 @@ _MAX_LINE_BYTES = 128 * 1024
 _LAST_WORDS_BYTES = 4 * 1024 * 1024
 OUTPUT_BYTES_PER_SEC = 2 * 2**20
 OUTPUT_BURST_BYTES = 8 * 2**20
-"""What is read of one owner's output. Beyond that its pipes stay full for a moment, so its processes wait when they print, and the thread
-that reads for all, and the interpreter lock, are left to others."""
+"""Rate at which one owner's output is read. Beyond that its pipes stay full for a moment and its processes wait when they print, so that
+the shared thread and the interpreter lock remain available to others."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,7 +60,7 @@ class Processes:
         if self._closing:
             raise OSError("the server is stopping")
         self._ensure_guard()
-        # Reopened for each child: flags such as O_NONBLOCK, which Node sets, would otherwise affect all children.
+        # Reopen it for each child, because flags such as O_NONBLOCK, which Node.js sets, would affect all children otherwise.
         lifeline = os.open(f"/proc/self/fd/{self._lifeline_read}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             popen = subprocess.Popen(
@@ -80,7 +80,7 @@ class Processes:
             _take_pipes(popen, child.streams)
             child.pidfd = os.pidfd_open(popen.pid)
             self._run_dir.note_pid(popen.pid)
-        except OSError:  # out of descriptors, or the disk is full: it must not run unwatched
+        except OSError:  # out of descriptors, or the disk is full: a child must not run unwatched
             child.reap()
             for descriptor in child.streams:
                 os.close(descriptor)
@@ -102,7 +102,7 @@ class Processes:
         return self._sandbox.command_of(launch.argv, launch.cwd, launch.access)
 
     def call_later(self, delay_sec: float, call: Callable[[], None]) -> None:
-        """Calls it once, from the one thread. Cannot be cancelled: the callee checks whether it is still needed."""
+        """Calls it once, from the thread of all children. Cannot be cancelled, so the callee has to check whether it is still needed."""
         with self._timers_lock:
             heapq.heappush(self._timers, (time.monotonic() + delay_sec, next(self._order), call))
         self._wake()
@@ -227,7 +227,7 @@ class Processes:
 
 
 def _take_pipes(popen: "subprocess.Popen[bytes]", streams: dict[int, str]) -> None:
-    """Replaces Popen's pipe objects, which buffer and warn when not closed, by plain descriptors."""
+    """Replaces Popen's pipe objects, which buffer and warn when not closed, with plain descriptors."""
     for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
         assert pipe is not None
         with pipe:
@@ -237,6 +237,6 @@ def _take_pipes(popen: "subprocess.Popen[bytes]", streams: dict[int, str]) -> No
 
 
 def _offer_to_oom_killer(pid: int) -> None:
-    """Out of memory, the kernel should kill a function, not the server."""
+    """Makes the kernel kill a function rather than the server when memory runs out."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("700")

@@ -20,7 +20,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class RuntimeMissing(Exception):
-    """This machine cannot run the runtime. The text tells the user what is missing."""
+    """This machine cannot run the runtime. The text tells users what is missing."""
 
 
 class Commands:
@@ -34,7 +34,7 @@ class Commands:
         known = RUNTIMES.get(runtime)
         match known.language if known else None:
             case "python":
-                # No environment, user site or site-packages: hides the libraries of the server and of the machine.
+                # No environment, user site or site-packages, to hide the libraries of the server and the machine.
                 return (sys.executable, "-E", "-s", "-S", self._script(runtime, "runtime.py"))
             case "node":
                 return (node_path(), self._script(runtime, "runtime.mjs"))
@@ -45,7 +45,7 @@ class Commands:
         raise RuntimeMissing(f"runtime {runtime} is not available on this machine")
 
     def reads_of(self, argv: Sequence[str]) -> tuple[Path, ...]:
-        """Folders of the runtime that this command needs; a compiled program has its runtime inside."""
+        """Folders of the runtime that this command needs; a compiled program includes its runtime."""
         folder = (self._folder or assets.runtimes_dir()).absolute()
         return tuple(folder / name for name in RUNTIMES if any(text.startswith(f"{folder / name}{os.sep}") for text in argv))
 
@@ -57,7 +57,7 @@ class Commands:
 
 
 def node_path() -> str:
-    """Absolute path of Node on the server's PATH. Raises RuntimeMissing, also when it is too old."""
+    """Absolute path of Node.js on the server's PATH. Raises RuntimeMissing if it is missing or too old."""
     path = shutil.which("node", path=config.passed_on(("PATH",)).get("PATH", _PATH))
     if path is None:
         raise RuntimeMissing(f'{_NO_NODE}: expected Node.js {LEAST_NODE} or newer, found no "node" on the PATH')
@@ -69,7 +69,7 @@ def node_path() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _node_version(path: str, _changed_at: int) -> int:
-    """The major version; read again when the file changes."""
+    """The major version. Cached until the file changes."""
     try:
         answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -101,7 +101,7 @@ def runtime_environment_of(revision: Revision | BuildSpec, home: Home, code_dir:
 
 
 def _heap_at_limit_of(revision: Revision | BuildSpec) -> Mapping[str, str]:
-    """Memory limit for the language's garbage collector. By default V8 lets garbage grow to gigabytes and Go to twice the live heap, and
+    """Memory limit for the language's garbage collector. By default, V8 lets garbage grow to gigabytes and Go to twice the live heap, so
     the memory watch would kill functions that only produce garbage."""
     known = RUNTIMES.get(revision.runtime)
     match known.language if known else None:

@@ -48,7 +48,7 @@ class RunDir:
             (self.path / part).mkdir(mode=0o700)
 
     def socket_path(self, name: str) -> Path:
-        """In a folder of its own, so that a sandbox can show it and no other."""
+        """Path of the instance's socket, in a separate folder, so that a sandbox can give access to it alone."""
         return self.path / f"{name[:8]}.d" / "s"
 
     def make_home(self, name: str) -> Home:
@@ -62,14 +62,14 @@ class RunDir:
         return self.path / "homes" / name
 
     def note_pid(self, pid: int) -> None:
-        """Records a group leader, so that it can be killed should this server die."""
+        """Records a group leader, so that it can be killed if this server dies."""
         (self.path / "pids" / str(pid)).write_text(str(start_ticks_of(pid) or 0))
 
     def forget_pid(self, pid: int) -> None:
         (self.path / "pids" / str(pid)).unlink(missing_ok=True)
 
     def is_alive(self, owner: str) -> bool:
-        """Whether the server that owns this folder still runs."""
+        """Whether the server that owns this folder is still running."""
         if owner == self.owner:
             return True
         lock = _try_lock(self._base / owner)
@@ -79,7 +79,7 @@ class RunDir:
         return False
 
     def clean_leftovers(self) -> int:
-        """Kills the children of dead servers and removes their folders. Returns how many processes were killed."""
+        """Kills the children of dead servers and removes their folders. Returns the number of processes killed."""
         ended = 0
         for folder in self._base.iterdir():
             if folder.name == self.owner or not folder.is_dir():
@@ -95,7 +95,7 @@ class RunDir:
         return ended
 
     def end_strays(self) -> int:
-        """Kills processes that left their group and outlived it: their home is gone. Returns how many."""
+        """Kills processes that left their group and outlived it, so that their home is gone. Returns their number."""
         homes = self.path / "homes"
         return _end_marked(homes, lambda name: not (homes / name).exists())
 
@@ -142,7 +142,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def end_left_behind(folder: Path) -> int:
-    """Kills the children of a dead server, given its folder. Returns how many processes were ended."""
+    """Kills the children of a dead server, given its folder. Returns the number of processes ended."""
     return _end_noted(folder / "pids") + _end_marked(folder / "homes")
 
 
@@ -154,7 +154,7 @@ def _check_length(base: Path) -> None:
 
 
 def _ensure_private(base: Path) -> None:
-    """In /tmp others could create the folder first: it must belong to us only."""
+    """Ensures that only we own the folder, since in /tmp others could create it first."""
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = os.lstat(base)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

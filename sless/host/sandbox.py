@@ -1,8 +1,8 @@
-"""Bubblewrap: a child sees a read-only system and the folders it was given, and no process but its own.
+"""Runs a child in bubblewrap: it sees a read-only system, the folders given to it, and only its own processes.
 
-Own mount, pid, ipc and uts namespaces, no capabilities, no terminal. The network is the server's, because functions are called by unix
-sockets and call whom they like. The child keeps the process group that it is started in, so that it can be signalled and its memory
-counted from outside; the group also has two small processes of bubblewrap.
+The child has its own mount, pid, ipc and uts namespaces, no capabilities and no terminal. It shares the server's network, because functions
+may connect to any address. It keeps the process group in which it is started, so that it can be signalled, and its memory measured, from
+outside; the group also has two small processes of bubblewrap.
 """
 
 import functools
@@ -26,9 +26,9 @@ _ETC = (
     "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "npmrc", "nsswitch.conf", "passwd", "pip.conf", "pki", "protocols",
     "resolv.conf", "services", "ssl", "timezone",
 )  # fmt: skip
-"""What programs read of /etc; the rest, such as /etc/shadow, is not there."""
+"""Files of /etc that programs read; the rest, such as /etc/shadow, is missing."""
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-# In the shell, as the score is inherited only by processes that are started later.
+# A shell sets the score, which only processes started afterwards inherit.
 _OFFERED_TO_OOM_KILLER = 'echo 700 >/proc/self/oom_score_adj; exec "$@"'
 _PROBE_SEC = 10.0
 _FATAL = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGKILL", "SIGSEGV", "SIGSYS", "SIGTERM", "SIGTRAP", "SIGXCPU", "SIGXFSZ"})
@@ -36,7 +36,7 @@ _FATAL = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGKILL", "SIGSEGV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What a child may see besides the system. `tmp` is its /tmp. Paths are the same inside."""
+    """Folders that a child may access besides the system. `tmp` is its /tmp. Other paths are the same inside."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
@@ -44,7 +44,7 @@ class Access:
 
 
 class Sandbox:
-    """Makes the command that starts another one in bubblewrap. `program` is its path, `shown` are further folders to read."""
+    """Wraps commands in bubblewrap. `program` is its path, `shown` are further folders that children may read."""
 
     def __init__(self, program: str, shown: Sequence[Path] = ()) -> None:
         self._program = program
@@ -62,7 +62,7 @@ class Sandbox:
 
 
 def sandbox_of(mode: str, shown: Sequence[str] = ()) -> Sandbox | None:
-    """`mode` is SLESS_LOCAL_SANDBOX, `shown` SLESS_LOCAL_SANDBOX_READ. Raises ConfigError when bubblewrap is wanted and does not work."""
+    """`mode` is SLESS_LOCAL_SANDBOX, `shown` SLESS_LOCAL_SANDBOX_READ. Raises ConfigError if bubblewrap is required and does not work."""
     if mode == "none":
         return None
     program, reason = find_bubblewrap()
@@ -74,7 +74,7 @@ def sandbox_of(mode: str, shown: Sequence[str] = ()) -> Sandbox | None:
 
 
 def sandbox_text_of(mode: str) -> str:
-    """Which sandbox is used, for people."""
+    """Describes the sandbox that is used, for messages."""
     if mode == "none":
         return "none (SLESS_LOCAL_SANDBOX=none)"
     program, reason = find_bubblewrap()
@@ -83,11 +83,11 @@ def sandbox_text_of(mode: str) -> str:
 
 @functools.cache
 def find_bubblewrap() -> tuple[str | None, str]:
-    """Its path, or the reason why it cannot be used. Tried once per process."""
+    """The path of bubblewrap, or the reason why it cannot be used. Tried once per process."""
     program = shutil.which("bwrap")
     if program is None:
         return None, "bubblewrap is not installed"
-    # A container often has no user namespaces, or no proc of its own.
+    # Try it, because containers often lack user namespaces, or may not mount /proc.
     command = Sandbox(program).command_of(("/bin/true",), Path("/"), Access())
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PROBE_SEC, check=False, env={})
@@ -99,7 +99,7 @@ def find_bubblewrap() -> tuple[str | None, str]:
 
 
 def warn_without_sandbox(mode: str) -> None:
-    """Once per server: which sandbox is used, and without one the reason and what it means."""
+    """Logs which sandbox is used; without one, warns of the reason and the consequence. Call it once per server."""
     text = sandbox_text_of(mode)
     if text == "bubblewrap":
         _log.info("functions and builds run in a sandbox: %s", text)
@@ -116,7 +116,7 @@ def code_of_sandboxed(code: int) -> int:
 
 
 def inner_processes_of(outer: int) -> list[int]:
-    """The processes of the group that run what was asked for, without bubblewrap's own: `outer`, and the first of the namespace."""
+    """The processes of the group without bubblewrap's own two, `outer` and the first one of the namespace."""
     found = [(pid, parent) for pid, parent, group in _processes() if group == outer and pid != outer]
     return [pid for pid, parent in found if parent != outer]
 
@@ -134,7 +134,8 @@ def _processes() -> Iterator[tuple[int, int, int]]:
 
 
 def _system() -> Iterator[str]:
-    """Where the server is root, so are its children, without capabilities: files of /proc that root may write without any are read-only."""
+    """Options for the system's folders. If the server is root, so are its children (without capabilities), so files of /proc that root may
+    write without a capability are read-only."""
     yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/dev/null", "/dev/tty")
     yield from ("--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/fs", "/proc/fs")
     if os.path.exists("/proc/sysrq-trigger"):
@@ -150,7 +151,7 @@ def _system() -> Iterator[str]:
 
 
 def _interpreter() -> list[Path]:
-    """The folder of Python, which runs functions and pip."""
+    """The folder of the Python that runs functions and pip, unless it is part of the system."""
     return [] if sys.base_prefix == "/usr" else [Path(sys.base_prefix)]
 
 

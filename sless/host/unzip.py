@@ -1,5 +1,5 @@
-"""Unpacks a normalised zip into an empty folder. Also a standalone program, `python unzip.py ZIP FOLDER`, standard library only:
-inflating a large upload holds the GIL, which must not be the server's.
+"""Unpacks a normalised zip into an empty folder. Also a standalone program, `python unzip.py ZIP FOLDER`, which uses only the standard
+library: inflating a large upload holds the interpreter lock, which must not be the server's.
 """
 
 import os
@@ -10,7 +10,7 @@ import zipfile
 
 LARGE_BYTES = 512 * 1024
 LARGE_FILES = 100
-"""Above either, unpacking belongs into a child (measured: below it takes under 20 ms)."""
+"""Limits above which a child should unpack it (measured: below, unpacking takes less than 20 ms)."""
 
 
 def is_large(path: str) -> bool:
