@@ -29,9 +29,9 @@ _ERRORS = (
     zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, IndexError, OverflowError, OSError,
     struct.error, zlib.error, lzma.LZMAError,
 )  # fmt: skip
-"""What zipfile raises for damaged archives."""
+"""Errors that zipfile raises for damaged archives."""
 _SEEK_ERRNOS = (errno.EINVAL, errno.EOVERFLOW)
-"""Of an offset outside the file; every other errno is a failure of this machine."""
+"""Error numbers caused by an offset outside the file; every other one is a failure of this machine."""
 
 
 class Archive(Protocol):
@@ -47,7 +47,7 @@ class ZipArchive:
     code_hash: str | None = None
 
     def __init__(self, path: Path, limits: PackageLimits) -> None:
-        """Raises Invalid for anything but a zip, TOO_LARGE when its directory lists far too many files."""
+        """Raises Invalid for anything but a zip, TOO_LARGE if its directory lists far too many files."""
         with path.open("rb") as file:
             head = file.read(4)
             if _count_of(file) > limits.files * 2:
@@ -174,13 +174,13 @@ def _link_of(name: str, target: bytes) -> str:
 
 
 def _check_machine(error: Exception) -> None:
-    """Raises the error again when the disk failed and not the archive."""
+    """Re-raises the error if the disk failed rather than the archive."""
     if isinstance(error, OSError) and error.errno and error.errno not in _SEEK_ERRNOS:
         raise error
 
 
 def _count_of(file: BinaryIO) -> int:
-    """The number of entries according to the end record, 0 without one. Not trustworthy: only for refusing early."""
+    """The number of entries according to the end record, 0 without one. It cannot be trusted, and only serves to refuse early."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - 65_557))
     tail = file.read()

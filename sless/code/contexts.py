@@ -37,7 +37,7 @@ def internal_url_of(settings: "Settings") -> str:
 
 
 class FolderContextStore:
-    """The signing key is in the data folder, so that URLs stay valid after a restart, as the builder's Job does."""
+    """The signing key is in the data folder, so that URLs stay valid after a restart of the server, which a builder's Job survives."""
 
     def __init__(self, data_dir: Path, internal_url: str) -> None:
         self._folder = data_dir / "contexts"
@@ -84,7 +84,7 @@ class FolderContextStore:
 
 
 def _ensure_key(path: Path) -> bytes:
-    """Creates the key once, 0600. When two processes do so at the same time, both use the key of the first."""
+    """Creates the key once, with mode 0600. If two processes do so at the same time, both use the first one."""
     if not path.exists():
         staged = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
         staged.touch(mode=0o600)

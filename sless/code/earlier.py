@@ -1,4 +1,4 @@
-"""Code of the earlier operator: a build context (tar.gz) or a plain zip, as a zip of the user's own files."""
+"""Converts code of the earlier operator, a build context (tar.gz) or a plain zip, to a zip of the user's own files."""
 
 import io
 import tarfile
@@ -9,7 +9,7 @@ from sless.errors import Code, SlessError
 
 MAX_BYTES = 256 * 2**20
 _ADDED = frozenset({"Dockerfile", "server.py", "server.js", "server.mjs", "server.go"})
-"""Files that the operator put beside the user's, at the top of the context."""
+"""Files that the operator added at the top of the context."""
 
 
 def zip_of_context(content: bytes) -> bytes:

@@ -25,7 +25,7 @@ def new_code_key(namespace: str, workload_id: str, sha256: str, installation: st
 
 
 def is_owned(key: str, installation: str) -> bool:
-    """Whether this installation made the key. Keys of older versions name none: they belong to nobody."""
+    """Whether this installation created the key. False for keys of older versions, which do not name their installation."""
     upload = key.rpartition("-")[2].removesuffix(".zip")
     return len(upload) == INSTALLATION_CHARS + 8 and upload.startswith(installation)
 
@@ -42,7 +42,7 @@ def check_key(key: str) -> str:
 
 
 class FolderCodeStore:
-    """Readers see a complete file or none. `put` returns when the data is on disk."""
+    """Readers see complete files only. `put` returns once the data is on disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

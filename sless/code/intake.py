@@ -1,4 +1,4 @@
-"""Turns an upload on disk into a normalised zip with its content hash, or explains why not. The parent's side of `intake_child`."""
+"""Turns an upload on disk into a normalised zip with its content hash, or explains why it is refused. Runs `intake_child`."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedUpload:
-    """`path` is the normalised zip, which exists as long as its staging folder."""
+    """`path` is the normalised zip, which exists only as long as its staging folder."""
 
     path: Path
     sha256: str
@@ -43,7 +43,7 @@ class CheckedUpload:
 
 class Intake:
     def __init__(self, staging: Path, limits: PackageLimits) -> None:
-        """Creates `staging` and removes old leftovers of earlier processes from it."""
+        """Creates `staging`, and removes old leftovers of earlier processes from it."""
         self.limits = limits
         self._staging = staging
         self._slots = threading.BoundedSemaphore(AT_ONCE)

@@ -74,7 +74,7 @@ class S3CodeStore:
         return cast(BinaryIO, file)
 
     def list_blobs(self) -> Iterator[StoredBlob]:
-        """Of all installations that share the bucket."""
+        """Blobs of all installations that share the bucket."""
         with _failures("read"):
             for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):
                 for item in page.get("Contents") or ():
@@ -119,7 +119,7 @@ class S3ContextStore:
 
 
 def read_object(settings: Settings, bucket: str, key: str) -> bytes:
-    """Of any bucket and name. Raises NOT_FOUND, TOO_LARGE, UNAVAILABLE."""
+    """Reads an object of any bucket. Raises NOT_FOUND, TOO_LARGE, UNAVAILABLE."""
     with _failures("read"):
         answer = _client_of(settings).get_object(Bucket=bucket, Key=key)
         if answer["ContentLength"] > settings.max_unpacked_bytes:

@@ -69,7 +69,7 @@ def python_mistakes(archive: zipfile.ZipFile, paths: Iterable[str]) -> Iterator[
             yield SyntaxMistake(path=path, line=None, message="is nested too deeply to be compiled")
 
 
-# One process for all files, as each `node --check` takes 40 to 130 ms. Distinguishes modules as `node --check` does.
+# One process for all files, because each `node --check` takes 40 to 130 ms. It recognises modules in the same way as `node --check`.
 _NODE_CHECK = r"""
 const fs = require('fs'), path = require('path'), vm = require('vm'), { wrap } = require('module');
 const typeOf = (folder) => {
@@ -97,7 +97,7 @@ process.stdout.write(JSON.stringify(mistakes));
 
 
 def node_mistakes(archive: zipfile.ZipFile, paths: Iterable[str]) -> Iterator[SyntaxMistake]:
-    """Checks nothing when this machine has no node; the import at the end of the build then finds the errors."""
+    """Checks nothing if this machine has no Node.js; then the trial import at the end of the build finds the errors."""
     node = shutil.which("node")
     sources = [path for path in paths if path.endswith((".js", ".mjs", ".cjs"))][:MAX_NODE_FILES]
     sources = [path for path in sources if archive.getinfo(path).file_size <= MAX_SOURCE_BYTES]
