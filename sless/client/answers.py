@@ -27,7 +27,7 @@ class CallAnswer:
 
     @property
     def refusal(self) -> ClientError:
-        """The error in an answer that sless gave itself."""
+        """The error in an answer by sless itself."""
         try:
             parsed = json.loads(self.body)
         except ValueError:

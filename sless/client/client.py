@@ -70,14 +70,14 @@ class Client:
         return self.transport.content("/v1/operator/usage", params=params, headers={"Accept": "text/csv"})
 
     def notifications(self) -> Json:
-        """{"notify_url"}: where failures of the namespace are reported."""
+        """{"notify_url"}: URL that receives notices of failures in the namespace."""
         return self.transport.json("GET", f"{self.path}/notifications")
 
     def set_notify_url(self, url: str | None) -> Json:
         return self.transport.json("PUT", f"{self.path}/notifications", json={"notify_url": url})
 
     def import_run(self, job: str, run_id: int, result: str | None) -> Json:
-        """Notes a run of a job that was made elsewhere; for operators."""
+        """Records a run of a job that took place elsewhere; for operators."""
         path = f"/v1/operator/tenants/{self.namespace}/jobs/{quote(job, safe='')}/imported-run"
         return self.transport.json("POST", path, json={"run_id": run_id, "result": result})
 
@@ -90,11 +90,11 @@ class Client:
 
     @cached_property
     def _call_url(self) -> str:
-        # Servers that do not tell have functions below their own URL.
+        # Servers that do not report it serve functions below their own URL.
         return str(self.whoami().get("function_url") or f"{self.transport.url}/fn/{{namespace}}/{{name}}")
 
     def call_url(self, namespace: str, name: str) -> str:
-        """Where a function or service is called, also if it does not exist yet."""
+        """The URL to call a function or service, which need not exist yet."""
         return self._call_url.replace("{namespace}", namespace).replace("{name}", name)
 
     def runtimes(self) -> list[Json]:
@@ -119,11 +119,11 @@ class Client:
         return self.transport.pages(f"{self.path}/audit", _given(filters))
 
     def limits(self) -> Json:
-        """Of the namespace; for operators."""
+        """Limits of the namespace; for operators."""
         return self.transport.json("GET", self._limits_path)
 
     def set_limits(self, limits: Json) -> Json:
-        """Replaces the limits set for the namespace: a missing or null one has its default again. For operators."""
+        """Replaces the limits set for the namespace; missing or null ones return to their defaults. For operators."""
         return self.transport.json("PUT", self._limits_path, json=limits)
 
     @property

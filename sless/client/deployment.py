@@ -111,7 +111,7 @@ def get_workload(client: Client, name: str, kind: str | None = None) -> tuple[Wo
 
 
 def find_resources(client: Client, name: str, candidates: Sequence[Resources]) -> tuple[Resources, Json] | None:
-    """The first of `candidates` that has this name, and what it has there. Functions and services never share a name."""
+    """The first of `candidates` that has a resource of this name, and the resource. Functions and services never share a name."""
     for resources in candidates:
         try:
             return resources, resources.get(name)
@@ -174,8 +174,8 @@ def ensure_http_trigger(client: Client, name: str, report: Report) -> None:
 
 
 def delete_refused(resources: Resources, name: str, refusal: ClientError) -> bool:
-    """Deletes a new resource whose code was refused, as it would wait for code for ever. Returns False if it is kept: an upload whose
-    answer was lost, or a concurrent one, may have been accepted."""
+    """Deletes a new resource whose code was refused, as it would wait for code for ever. Returns False if it is kept, because an upload
+    whose answer was lost, or a concurrent one, may have been accepted."""
     if not 400 <= refusal.status < 500:
         return False
     try:
@@ -225,7 +225,7 @@ def _upload_text(packed: PackedFolder, uploaded: Json, old: Json | None) -> str:
 
 
 def _wait_built(workloads: Workloads, name: str, number: int, deadline: float, shown: set[str]) -> None:
-    """Raises DeployFailed with the reason, without the lines that the build log has already shown."""
+    """Raises DeployFailed with the reason, without lines that the build log has already shown."""
 
     def ended() -> Json | None:
         version = workloads.version(name, number)
@@ -244,7 +244,7 @@ def _serves(resource: Json, number: int) -> bool:
 
 
 def _activate_again(workloads: Workloads, name: str, number: int) -> None:
-    """An upload equal to the newest version builds nothing, so after a roll-back the newest must be activated."""
+    """Activates the version after a roll-back, because an upload equal to the newest version builds nothing."""
     if workloads.get(name).get("active_version") != number:
         workloads.activate(name, number)
 

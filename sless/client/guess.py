@@ -1,4 +1,4 @@
-"""Guess the runtime of a folder and check its entrypoint before the upload."""
+"""Guesses the runtime of a folder and checks its entrypoint before the upload."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ DEFAULT_MODULES = {"python3.11": ("handler.py", "handler/__init__.py"), "nodejs2
 
 
 def guess_runtime(folder: Path) -> str:
-    """Uses the files at the top of the folder. Raises PackingError if they fit no runtime or several."""
+    """Guesses by the files at the top of the folder. Raises PackingError if they fit no runtime or several."""
     found = {runtime: mark for runtime, marks in MARKS.items() if (mark := _first_present(folder, marks))}
     if len(found) == 1:
         return next(iter(found))
@@ -34,8 +34,8 @@ def check_entrypoint(folder: Path, runtime: str) -> None:
 
 
 def check_named_entrypoint(files: Sequence[str], runtime: str, entrypoint: str) -> None:
-    """Raises PackingError if none of `files` (paths in the zip) contains it. The server would refuse the upload only after the new
-    entrypoint or runtime has been stored. Invalid runtimes and entrypoints are left to the server."""
+    """Raises PackingError if none of `files` (paths in the zip) contains it, because the server would only refuse the upload after it has
+    stored the new entrypoint or runtime. Leaves invalid runtimes and entrypoints to the server."""
     if runtime not in RUNTIMES or not entrypoint.rpartition(".")[0]:
         return
     unwrapped = [path.partition("/")[2] for path in files]

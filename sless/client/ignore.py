@@ -2,9 +2,9 @@
 
 FILE_NAME = ".slessignore"
 SECRETS = ".env"
-"""Usually has passwords for local use. Left out with a notice, as some code expects it."""
+"""Usually contains passwords for local use. Left out with a notice, because some code expects it."""
 TERRAFORM = (".terraform/", ".terraform.lock.hcl", "*.tf", "*.tfvars", "*.tfstate", "*.tfstate.*")
-"""Terraform files next to the code: the state has secrets and changes with each apply."""
+"""Terraform's files next to the code: the state contains secrets and changes with each apply."""
 BUILT_IN = (".git/", ".hg/", ".svn/", ".venv/", "__pycache__/", "node_modules/", ".DS_Store", "*.pyc", SECRETS, *TERRAFORM, FILE_NAME)
 """A negated pattern in .slessignore (`!node_modules/`) overrides one of these."""
 

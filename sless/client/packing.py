@@ -1,4 +1,4 @@
-"""Pack a folder as a reproducible zip: file times and order on disk do not matter."""
+"""Packs a folder as a reproducible zip: file times and order on disk do not matter."""
 
 import io
 import os
@@ -11,7 +11,7 @@ from sless.client.ignore import FILE_NAME, SECRETS, IgnoreRules
 
 MAX_FILES = 100_000
 MAX_BYTES = 2**30
-"""Far above the server's limits, which have their own errors; these stop an accidental walk through a home folder."""
+"""These are far above the server's limits, which have their own errors; they stop an accidental walk through a home folder."""
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -25,11 +25,11 @@ class PackedFolder:
     files: tuple[str, ...]
     """Paths in the zip, sorted."""
     notice: str = ""
-    """What was left out and may be missed, or ""."""
+    """Notice of files left out that the code may need, or ""."""
 
 
 def pack_folder(folder: Path, *, compress: bool = True) -> PackedFolder:
-    """Raises PackingError: not a folder, empty, a link that leaves it, or an unreadable file."""
+    """Raises PackingError if it is not a folder or empty, or has a link that leaves it or an unreadable file."""
     paths = list_files(folder)
     try:
         data = _zip_of(folder.resolve(), paths, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
@@ -88,7 +88,7 @@ def _files_of(root: Path, rules: IgnoreRules) -> Iterator[str]:
 
 
 def _check_file(root: Path, path: str) -> None:
-    """Only plain files, and links to files inside the folder, can be sent."""
+    """Raises PackingError unless it is a plain file, or a link to a file inside the folder."""
     real = (root / path).resolve()
     if not real.is_relative_to(root):
         raise PackingError(f"{path}: a link out of the folder ({os.readlink(root / path)}) cannot be sent; copy the file or ignore it")

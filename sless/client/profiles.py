@@ -1,4 +1,4 @@
-"""The server's URL and the token: from options, then the environment, then the profile file.
+"""Determines the server's URL and the token: from options, then the environment, then the profile file.
 
 The file is TOML with mode 0600:
 
@@ -77,7 +77,7 @@ def save_profile(path: Path, name: str, profile: Profile) -> None:
 
 
 def resolve(given: Profile, profile_name: str, environ: Mapping[str, str]) -> Profile:
-    """`given` has the options, empty if not given. A profile selected by name must exist."""
+    """`given` holds the options, empty if not given. A profile selected by name must exist."""
     path = file_of(environ)
     name = profile_name or environ.get("SLESS_PROFILE", "")
     stored = read_file(path)

@@ -1,4 +1,4 @@
-"""Write the source of a version to disk."""
+"""Writes the source of a version to disk."""
 
 import io
 import stat

@@ -47,7 +47,7 @@ class Transport:
         return CallAnswer(status=response.status_code, headers=response.headers, body=response.content)
 
     def fetch(self, path: str) -> tuple[Any, str]:
-        """The JSON value and its ETag, or ""."""
+        """The JSON value, and its ETag or ""."""
         response = self._checked("GET", path, {})
         return _json_of(response), response.headers.get("ETag", "")
 
