@@ -28,7 +28,7 @@ def listens(path: Path) -> bool:
 
 
 def find_instance_health(path: Path, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
-    """None without a valid answer in time."""
+    """The health of an instance; None without a valid answer in time."""
     connection = _UnixConnection(path, timeout_sec)
     try:
         connection.request("GET", "/_sless/health", headers={"X-Sless-Control": "1", "Connection": "close"})

@@ -24,7 +24,7 @@ REASONS_KEPT = 2_000
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Instance:
-    """`child` is None while it is being started. `end_reason` is set before sless kills it and explains the exit. `end_expected`: the
+    """`child` is None while it is being started. `end_reason` explains the exit and is set before sless kills it. `end_expected`: the
     exit is not a crash."""
 
     id: str
@@ -42,7 +42,7 @@ class Instance:
     overdue_since: float | None = None
     unresponsive_since: float | None = None
     watched: bool = False
-    """A call hung in it, so its health is checked every second."""
+    """A call hung in the instance, so its health is checked every second."""
     asking: bool = False
     probe_sec: float = _FIRST_PROBE_SEC
     probe_at: float = 0.0
@@ -81,7 +81,7 @@ class Instance:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class InstanceGroup:
-    """The instances of one workload. `desired` None: the workload is being removed."""
+    """The instances of one workload. `desired` is None while the workload is being removed."""
 
     workload_id: str
     durations: Durations
@@ -91,7 +91,7 @@ class InstanceGroup:
     not_before: float = 0.0
     message: str = ""
     could_not_start: bool = False
-    """The last crash happened before it became ready."""
+    """Whether the last crash happened before the instance became ready."""
     generation: int = 0
     due: float = 0.0
 
@@ -104,7 +104,7 @@ class InstanceGroup:
         return DesiredInstances(revision=self.desired.revision, replicas=self.desired.replicas, not_before=self.not_before)
 
     def set_desired(self, desired: Deployment) -> None:
-        """A new revision does not inherit the back-off of the old one."""
+        """Sets the desired state. A new revision does not inherit the back-off of the old one."""
         if self.desired is None or self.desired.revision != desired.revision:
             self.restarts = Restarts(durations=self.durations)
             self.not_before, self.message, self.could_not_start = 0.0, "", False
@@ -123,7 +123,7 @@ class InstanceGroup:
         ]
 
     def _endpoints(self, *, rolled_out: bool) -> Iterator[Endpoint]:
-        """Once the new revision is rolled out, proxies must not choose instances of an older one, even before those start to drain."""
+        """Endpoints for proxies. Those of older revisions are draining once the new one is rolled out, even before the instances drain."""
         for one in self.instances.values():
             if one.state in (State.READY, State.DRAINING):
                 old = rolled_out and self.desired is not None and one.revision != self.desired.revision
@@ -148,14 +148,14 @@ class InstanceGroup:
 
 
 def ended_words_of(instance: Instance, code: int) -> str:
-    """Why it ended: what sless did, or its exit code and the panic or fatal error that it reported."""
+    """Why the instance ended: the action of sless, or the exit code with the panic or fatal error that it reported."""
     if instance.end_reason:
         return instance.end_reason
     return reported(exit_words_of(code), instance.reader.crash)
 
 
 class Reasons:
-    """Why the most recent instances ended."""
+    """Remembers why the most recent instances ended."""
 
     def __init__(self) -> None:
         self._by_id: OrderedDict[str, str] = OrderedDict()

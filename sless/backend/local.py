@@ -54,7 +54,7 @@ class LocalBackend:
         self._supervisor.remove(workload_id)
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:
-        """Nothing on this machine belongs to a namespace as such."""
+        """Does nothing, because no local resource belongs to a namespace as such."""
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
         self._runs.start(run, done)

@@ -26,7 +26,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class ResultTooLarge(Exception):
-    """The text is for the user."""
+    """The result exceeds a limit. The text is for users."""
 
 
 class NoOutcome(Exception):
@@ -82,7 +82,7 @@ def _check_size(head: dict[str, Any], limit_bytes: int) -> None:
 
 
 def _outcome_of(head: dict[str, Any], body: bytes) -> Outcome:
-    """By the same rules as an instance's answer."""
+    """The outcome, by the same rules as an instance's answer."""
     status = _status_of(head["status"])
     own_failure = own_failure_of(status, body)
     return Outcome(
@@ -102,7 +102,7 @@ def _status_of(value: Any) -> int:
 
 
 def _header_of(name: Any, value: Any) -> tuple[str, str]:
-    """Refuses line breaks: they would let a function set headers reserved for sless."""
+    """Refuses line breaks, with which a function could set headers reserved for sless."""
     if not (isinstance(name, str) and _NAME.fullmatch(name) and isinstance(value, str) and _VALUE.fullmatch(value)):
         raise ValueError("headers: expected pairs of a name and a value without control characters")
     return name, value

@@ -1,4 +1,4 @@
-"""What to do next for one group of instances: pure rules, evaluated after every event."""
+"""Rules for the next actions in an instance group, evaluated after every event. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from sless.domain.durations import Durations
 from sless.domain.ports import Revision
 
 RESTARTS_PER_WINDOW = 20
-"""How many instances of a group that had served are replaced without waiting, per `Durations.restart_window_sec`."""
+"""Instances of a group that may be replaced without waiting after they have served calls, per `Durations.restart_window_sec`."""
 
 
 class State(StrEnum):
@@ -31,8 +31,8 @@ class DesiredInstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceView:
-    """`since`: when it entered its state. `active`: calls it last reported as running, None before the first report. `overdue_since`: since
-    when calls have been over their time; `unresponsive_since`: since when health checks have failed."""
+    """`since`: when it entered its state. `active`: number of running calls in its last report, None before the first one.
+    `overdue_since`: since when calls have been over their time limit; `unresponsive_since`: since when health checks have failed."""
 
     id: str
     revision: Revision
@@ -41,7 +41,7 @@ class InstanceView:
     healthy: bool = False
     active: int | None = None
     used_mb: int | None = None
-    """Set once it uses more memory than it may."""
+    """Reason to end it, set once it exceeds its memory limit."""
     overdue_since: float | None = None
     unresponsive_since: float | None = None
 
@@ -72,7 +72,7 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """`crash`: counts towards the back-off."""
+    """`crash`: whether it counts towards the back-off."""
 
     id: str
     reason: str
@@ -90,7 +90,7 @@ class Rules:
     durations: Durations = field(default_factory=Durations)
 
     def decide(self, desired: DesiredInstances | None, instances: list[InstanceView]) -> list[Action]:
-        """`desired` None: no instance should run."""
+        """The next actions. No instance should run if `desired` is None."""
         actions: list[Action] = []
         living: list[InstanceView] = []
         for instance in instances:
@@ -105,7 +105,7 @@ class Rules:
         return actions + self._scale(desired, current) + self._replace(desired, living, current)
 
     def _own_action_of(self, instance: InstanceView, *, kept: bool) -> Action | None:
-        """What the instance needs regardless of the others. `kept`: its workload is not being removed."""
+        """The action for an instance regardless of the others. `kept`: its workload is not being removed."""
         waited, limits = self.now - instance.since, self.durations
         if instance.used_mb is not None:
             return Kill(id=instance.id, reason=f"out of memory: used {instance.used_mb} of {instance.revision.memory_mb} MB", crash=True)
@@ -130,7 +130,7 @@ class Rules:
         return []
 
     def _replace(self, desired: DesiredInstances, living: list[InstanceView], current: list[InstanceView]) -> list[Action]:
-        """Instances of other revisions, and stuck ones, leave one by one as new ones become ready, so that the number of ready instances
+        """Drains instances of other revisions, and stuck ones, one by one as new ones become ready, so that the number of ready instances
         never drops below the desired one."""
         others = [one for one in living if one not in current]
         ready = sum(one.is_ready for one in current)
@@ -150,28 +150,28 @@ class Rules:
         return instance.unresponsive_since is not None and self.now - instance.unresponsive_since >= self.durations.unresponsive_grace_sec
 
     def _is_stuck(self, instance: InstanceView) -> bool:
-        """Its calls hang, or it does not even answer health checks."""
+        """Whether its calls hang, or it does not even answer health checks."""
         overdue = instance.overdue_since is not None and self.now - instance.overdue_since >= self.durations.overdue_grace_sec
         return overdue or self._is_unresponsive(instance)
 
     def _drain_sec_of(self, instance: InstanceView, kept: bool) -> float:
-        """Calls without a time limit have longer if only fewer instances are needed than if nothing of the workload shall run."""
+        """Time for running calls to end. Without a time limit, calls get longer if fewer instances are needed than if none should run."""
         unlimited_sec = self.durations.unlimited_call_sec if kept else self.durations.unlimited_drain_sec
         return self.durations.settle_sec + (instance.revision.timeout_sec or unlimited_sec)
 
 
 @dataclass(slots=True, kw_only=True)
 class Restarts:
-    """When a group may start an instance after one has crashed. An instance that had served is replaced at once, so that one call that ends
-    its process does not delay the next, but at most RESTARTS_PER_WINDOW times per window. One that never became ready waits longer with
-    each failed start."""
+    """When a group may start an instance after a crash. An instance that has served calls is replaced at once, at most RESTARTS_PER_WINDOW
+    times per window, so that a call that ends its process does not delay the next one. If it never became ready, the wait grows with each
+    failed start."""
 
     durations: Durations
     failed_starts: int = 0
     _served: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_PER_WINDOW))
 
     def next_start_at(self, now: float, chance: float, *, had_served: bool) -> float:
-        """To be called once per crash. `chance` is in [0, 1)."""
+        """Call this once per crash. `chance` is in [0, 1)."""
         if not had_served:
             self.failed_starts += 1
             return now + back_off_sec_of(self.failed_starts, chance, self.durations.max_back_off_sec)

@@ -1,4 +1,4 @@
-"""`data_dir/runs/<id>/`: input and output of a run, so that its outcome survives this process.
+"""Folder of a run, `data_dir/runs/<id>/`, with its input and output, so that its outcome survives this process.
 
 `spec.json` (without environment, so without secrets), `event.json`, `out/result.json` (written by the runtime), `log` (raw stdout lines),
 `end.json` (how it ended, written by the server).
@@ -29,7 +29,7 @@ class RunRecord:
 
     @property
     def out(self) -> Path:
-        """The only folder of the record that the run itself may write to."""
+        """The only folder of the record to which the run itself may write."""
         return self.path / "out"
 
     @property
@@ -41,7 +41,7 @@ class RunRecord:
         return self.path / "event.json"
 
     def create(self, run: RunSpec, owner: str, source: str) -> datetime:
-        """`source` tells the log lines of this attempt from those of others. Raises FileExistsError when the run is known."""
+        """`source` tells the log lines of this attempt from those of others. Raises FileExistsError if the run is known."""
         self.path.mkdir(mode=0o700)
         self.out.mkdir(mode=0o700)
         started_at = clock.now()
@@ -56,7 +56,7 @@ class RunRecord:
         return started_at
 
     def append_log(self, lines: Sequence[bytes]) -> None:
-        # The run was removed, or the disk is full. This log matters only if the server dies before the run ends.
+        # The run was removed, or the disk is full. The log only matters if the server dies before the run ends.
         with contextlib.suppress(OSError), (self.path / "log").open("ab") as log:
             log.write(b"".join(line + b"\n" for line in lines))
 
@@ -77,7 +77,7 @@ class RunRecord:
         return str((_read(self.path / "spec.json") or {}).get("owner", ""))
 
     def observe(self, limits: RunLimits, *, owner_lives: bool) -> ObservedRun | None:
-        """What the folder shows. None: the run was interrupted when its server stopped, and has no outcome."""
+        """The run as recorded in the folder. None if it was interrupted when its server stopped, and has no outcome."""
         spec, end = _read(self.path / "spec.json"), _read(self.path / "end.json")
         if spec is None:
             return None
@@ -103,15 +103,15 @@ class RunRecord:
         return replace(running, status=status_of(outcome.ok), outcome=outcome, message=outcome.error or "", ended_at=self._written_at())
 
     def _written_at(self) -> datetime:
-        """When the run left its outcome: nobody may have watched it end."""
+        """When the run wrote its outcome, since no server may have seen it end."""
         try:
             return datetime.fromtimestamp(self.result.stat().st_mtime, UTC)
         except FileNotFoundError:
             return clock.now()
 
     def replay_log(self, sink: Sink) -> None:
-        """Delivers the log lines again: the last ones may not have been stored when the server stopped; stored ones are recognised by their
-        number."""
+        """Delivers the log lines again, because the last ones may not have been stored when the server stopped. Stored ones are recognised
+        by their number."""
         spec = _read(self.path / "spec.json") or {}
         log = self.path / "log"
         if spec and log.exists():

@@ -39,16 +39,16 @@ class _Run:
     record: RunRecord
     reader: LineReader
     home: str
-    """Name of its home folder and source of its log lines. Not the run's id: a retry may start while this attempt is being cleaned up, and
-    its lines are numbered from the start again."""
+    """Name of its home folder and source of its log lines. It differs from the run's id, because a retry may start while this attempt is
+    being cleaned up, and the numbers of its lines start from the beginning."""
     started_at: datetime = field(default_factory=clock.now)
     child: Child | None = None
     ended: ObservedRun | None = None
     forced: tuple[CallStatus, str] | None = None
-    """Why sless ended it; takes precedence over the process's result."""
+    """Why sless ended the run; takes precedence over the result of the process."""
     removed: bool = False
     interrupted: bool = False
-    """The server is stopping: nothing is kept, and the next server starts the run again."""
+    """Whether the server is stopping: then no outcome is kept, and the next server starts the run again."""
 
 
 class LocalRuns:
@@ -102,7 +102,7 @@ class LocalRuns:
         return known
 
     def _observe_foreign(self, record: RunRecord) -> ObservedRun | None:
-        """A run of another server. An interrupted one is removed and not reported, so that it is started again."""
+        """Observes a run of another server. Removes an interrupted one without reporting it, so that it is started again."""
         run_id = record.path.name
         if run_id not in self._foreign:
             owner = record.owner()
@@ -143,7 +143,7 @@ class LocalRuns:
     # --- one run --------------------------------------------------------------------------------------------------------------------
 
     def _guard(self, run: _Run, step: Callable[[_Run], None]) -> None:
-        """Top of a pool thread: any error ends the run with a message."""
+        """Top of a pool thread. Any error ends the run with a message."""
         try:
             step(run)
         except Exception as error:
@@ -262,7 +262,7 @@ class LocalRuns:
         try:
             if run.record.path.is_dir():
                 run.record.write_end(end)
-        except OSError as error:  # the caller is still notified; after a restart the run would start again
+        except OSError as error:  # the caller is still notified; a restarted server would start the run again
             _log.warning("cannot record the end of run %s: %s", run.spec.id, error)
 
     def _set_aside(self, record: RunRecord) -> None:

@@ -1,5 +1,5 @@
 """Splits a large result file. A standalone program, `python split_result.py RESULT FOLDER`, standard library only: parsing 32 MB of JSON
-holds the GIL for a quarter of a second, which the server cannot afford.
+holds the interpreter lock for a quarter of a second, which would block the server.
 
 Writes to FOLDER: `head.json` (the outcome with the body's size in bytes instead of the body) and `body` (raw bytes).
 """

@@ -16,7 +16,7 @@ from sless.ids import new_id
 
 
 class Starter:
-    """What instances and runs need to start; `sink` receives their log lines."""
+    """Starts instances, and holds what runs need, too. `sink` receives log lines."""
 
     def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink, sandbox: Sandbox | None = None) -> None:
         self.material = material
@@ -36,7 +36,7 @@ class Starter:
         )
 
     def launch(self, instance: Instance, on_exit: Callable[[Instance, int], None], on_over: Callable[[Instance, int], None]) -> None:
-        """Raises errors that `reason_of` explains."""
+        """Starts the instance. Raises errors that `reason_of` explains."""
         revision = instance.revision
         unpacked = self.material.ensure(material_key_of(revision))
         argv = self.commands.command_of(revision.runtime, unpacked.program)
@@ -62,14 +62,14 @@ class Starter:
             self.memory.remove(child.pid)
 
     def clean(self, instance: Instance) -> None:
-        """Removes what `launch` made."""
+        """Removes what `launch` created."""
         if instance.child is not None:
             self.memory.remove(instance.child.pid)
         remove_tree(instance.socket.parent)
         remove_tree(self.run_dir.home_root(instance.id))
 
     def reason_of(self, error: Exception) -> str:
-        """Why a start failed, for the user; internal errors are named only by type."""
+        """Why a start failed, for users; names internal errors only by type."""
         match error:
             case RuntimeMissing() | MaterialLost():
                 return str(error)
@@ -82,7 +82,7 @@ class Starter:
         return f"function could not be started: internal error ({type(error).__name__})"
 
     def message_of(self, instance: Instance, reason: str) -> str:
-        """The reason, followed by the last log lines if it never became ready: they explain the error in the code."""
+        """The reason, followed by the last log lines if the instance never became ready, since they explain the error in the code."""
         tail = instance.reader.tail() if instance.ready_since is None else []
         return "\n".join([reason, *tail])
 

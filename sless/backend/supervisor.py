@@ -36,7 +36,7 @@ class Supervisor:
         self._poked = False
         self._news = False
         self._closing = False
-        # Two pools: an unresponsive instance occupies a thread for a second, which must not delay the start of others.
+        # Separate pools, because an unresponsive instance occupies a thread for a second, which must not delay the start of others.
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-instances")
         self._asking = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-health")
         self._thread = threading.Thread(target=self._serve, name="sless-supervisor", daemon=True)
@@ -69,7 +69,7 @@ class Supervisor:
             code = instance.child.find_exit() if instance and instance.child else None
             if instance is not None and code is None:
                 return None
-            # Its last lines arrive before `_on_exit`; a child that holds its pipes open may delay that.
+            # The last lines arrive before `_on_exit`, which a child that keeps its pipes open may delay.
             self._wakeup.wait_for(lambda: self._find(instance_id) is None, _LAST_LINES_SEC)
             return self._reasons.find(instance_id) or (ended_words_of(instance, code) if instance and code is not None else None)
 
@@ -143,7 +143,7 @@ class Supervisor:
         return min(due, group.not_before) if group.not_before > now else due
 
     def _probe(self, instance: Instance, now: float) -> None:
-        """Checks its health when due: while it starts, drains or is suspect."""
+        """Checks the health of an instance that starts, drains or is suspect, when that is due."""
         if now < instance.probe_at:
             return
         match instance.state:

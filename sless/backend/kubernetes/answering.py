@@ -1,6 +1,6 @@
-"""Asks new pods for their health as soon as they have an address: the kubelet's probes are a second apart, and report late.
+"""Checks the health of new pods as soon as they have an address, because the kubelet's probes are a second apart and report late.
 
-What answers takes calls until the kubelet has found it ready once; from then on the kubelet decides.
+An instance that answers gets calls at once; as soon as the kubelet has found it ready, the kubelet decides.
 """
 
 import threading
@@ -18,21 +18,21 @@ Json = dict[str, Any]
 _ASK_SEC = 0.03
 _TIMEOUT_SEC = 0.3
 _REST_SEC = 1.0
-"""Before a pod that did not even refuse the connection is asked again, so that it does not delay the others."""
+"""Pause before the next check of a pod that did not even refuse the connection, so that it does not delay the others."""
 
 
 class Answering:
-    """`changed` is called, in this object's thread, when another pod answers."""
+    """Calls `changed`, in its own thread, when another pod answers."""
 
     def __init__(self, changed: Callable[[], None], address_of: Callable[[Json], str | None] = address_of) -> None:
         self._changed = changed
         self._address_of = address_of
         self._lock = threading.Condition()
         self._asked: dict[str, tuple[str, float]] = {}
-        """Address and the earliest next time, by instance."""
+        """Address and the earliest time of the next check, by instance."""
         self._answered: frozenset[str] = frozenset()
         self._ready: frozenset[str] = frozenset()
-        """What the kubelet has found ready."""
+        """Instances that the kubelet has found ready."""
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -40,7 +40,7 @@ class Answering:
         return instance_id in self._answered
 
     def on_view(self, view: View) -> None:
-        """Called in the looking thread."""
+        """Called in the thread of `Look`."""
         pods = {instance_id_of(pod): pod for group in view.pods.values() for pod in group}
         self._ready = (self._ready & pods.keys()) | {key for key, pod in pods.items() if container_status_of(pod).get("ready")}
         unready = {key: address for key, pod in pods.items() if key not in self._ready and (address := self._address_of_running(pod))}

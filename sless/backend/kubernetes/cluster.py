@@ -30,10 +30,10 @@ from sless.kube.tenant import tenant_policy_of
 _log = logging.getLogger(__name__)
 
 SOURCE_ROUNDS = 4
-"""The pull secret, which is not watched, is read in every fourth round of the clean-up."""
+"""The pull secret is not watched, but read in every fourth round of the clean-up."""
 WHY_AGE_SEC = 0.1
 WHY_WAIT_SEC = 2.0
-"""How long a broken call waits for an explanation by the cluster; the kubelet needs about a second."""
+"""How long a failed call waits for the cluster's reason; the kubelet needs about a second."""
 CRASH_LOG_SEC = 0.5
 CRASH_LOOK_SEC = 0.02
 
@@ -55,7 +55,7 @@ class KubernetesBackend:
     """See ports.Backend. Each replica has one; only the leader calls `observe`, `apply`, `remove` and `keep_namespaces`."""
 
     def __init__(self, given: ClusterParts) -> None:
-        """Raises ConfigError. Makes no API call until something is asked of it."""
+        """Raises ConfigError. Makes no API request until a method needs one."""
         kube = given.kube
         self._changed_outside = given.changed
         cache, durations = ObjectCache(given.installation), given.durations
@@ -98,7 +98,7 @@ class KubernetesBackend:
         self._in_use = frozenset(in_use)
 
     def ensure_namespace(self, namespace: str) -> None:
-        """Of a tenant, for the builder. Makes no request if all of it is there. Raises KubeError."""
+        """Ensures a tenant's namespace, for the builder. Makes no request if it is complete. Raises KubeError."""
         self._tenants.ensure_present(namespace)
 
     def start_run(self, run: RunSpec, done: Callable[[ObservedRun], None]) -> None:
@@ -120,7 +120,7 @@ class KubernetesBackend:
         return self._instances.reasons.get(endpoint_id)
 
     def _await_crash_log(self, endpoint_id: str) -> None:
-        """An exit code alone does not name a panic; the log does, and is read a moment later."""
+        """Waits for the log, which is read a moment later, because an exit code alone does not name a panic."""
         end = time.monotonic() + CRASH_LOG_SEC
         while self._instances.reasons.get(endpoint_id, "").startswith("function ") and endpoint_id not in self._instances.tails:
             if time.monotonic() >= end:
@@ -128,11 +128,11 @@ class KubernetesBackend:
             time.sleep(CRASH_LOOK_SEC)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
-        """Called on any replica, including those that do not list the cluster otherwise."""
+        """Called on any replica, including those that do not observe the cluster otherwise."""
         self._stuck.report(endpoint_id, lambda: self._find_pod(endpoint_id))
 
     def close(self) -> None:
-        """Pods keep running; the next server finds them."""
+        """Leaves pods running, which the next server finds."""
         if self._closed:
             return
         self._closed = True
@@ -155,7 +155,7 @@ class KubernetesBackend:
             return None
 
     def _wrote(self) -> None:
-        """Lists again after a write or a refusal."""
+        """Evaluates the cluster again after a write or a refusal."""
         self._look.active()
 
     def _replaced(self, instance_id: str, reason: str) -> None:
@@ -177,7 +177,7 @@ class KubernetesBackend:
             self._changed_outside()
 
     def _on_cache(self, view: View) -> None:
-        """Clean-up by the leader."""
+        """Cleans up, on the leader."""
         self._rounds += 1
         if self._rounds % SOURCE_ROUNDS == 1:
             self._tenants.read_source()

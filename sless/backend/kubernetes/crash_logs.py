@@ -1,4 +1,4 @@
-"""Logs of ended containers: the last lines go into the message, all of them into history."""
+"""Reads the logs of ended containers: the last lines for the message, all of them for the history."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ THREADS = 2
 
 
 class CrashLogs:
-    """Reads each ended container's log once. `changed` is called after each."""
+    """Reads each ended container's log once. Calls `changed` after each."""
 
     def __init__(self, kube: Kube, instances: Instances, sink: Sink, changed: Callable[[], None]) -> None:
         self._kube = kube
@@ -50,7 +50,7 @@ class CrashLogs:
 
     def _read(self, instance: str, pod: Json) -> None:
         """Top of a pool thread."""
-        # If the container runs again or waits to, the ended one is the previous one.
+        # If the container runs again, or waits to, the ended one is its previous run.
         previous = "terminated" not in (container_status_of(pod).get("state") or {})
         try:
             text = self._kube.pod_logs(

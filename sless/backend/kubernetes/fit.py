@@ -10,12 +10,12 @@ from sless.kube.pods import Placement, placement_of
 from sless.kube.stamp import hash_of
 
 FORMAT = 1
-"""Increase it to have all objects rewritten although no setting changed."""
+"""Increase it to rewrite all objects although no setting has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngressFit:
-    """Ingresses live in the namespace of sless's own Service, since an Ingress reaches only Services of its namespace."""
+    """Ingresses are in the namespace of sless's own Service, because an Ingress can only refer to Services of its namespace."""
 
     host: str
     class_name: str
@@ -35,7 +35,7 @@ class Fit:
     ingress: IngressFit | None = None
     address: str = ""
     template_hash: str = field(init=False)
-    """Changes when the same function would result in different objects."""
+    """Hash that changes when the same function would result in different objects."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "template_hash", "")

@@ -1,4 +1,4 @@
-"""Deployments of functions and services: writes, removes and observes them."""
+"""Writes, removes and observes the Deployments of functions and services."""
 
 import threading
 import time
@@ -43,12 +43,12 @@ Json = dict[str, Any]
 
 KEPT_REASONS = 2_000
 CODE_ORPHAN_AFTER = timedelta(minutes=15)
-"""A ConfigMap with code is created before anything uses it, and again when it is missing."""
+"""Age at which an unused ConfigMap with code is deleted: it is created before anything refers to it, and again if it is missing."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Objects:
-    """Shared by writing instances and runs."""
+    """Writes objects, for instances and runs."""
 
     kube: Kube
     fit: Fit
@@ -70,12 +70,12 @@ class Objects:
             write()
 
     def apply(self, manifest: Json) -> None:
-        """Does nothing if the object is up to date."""
+        """Applies the object unless it is up to date."""
         if not self.cache.holds(manifest):
             self.cache.put(manifest["kind"], self.kube.apply(manifest))
 
     def ensure_code(self, revision: Revision, code_map: str | None) -> None:
-        """Creates the ConfigMap of small code. Raises KubeError, NotFound when the code is gone, SlessError for a version built for another
+        """Creates the ConfigMap of small code. Raises KubeError, NotFound if the code is gone, SlessError for a version built for another
         backend."""
         if not revision.artifact:
             compiled = RUNTIMES[revision.runtime].language == "go"
@@ -92,7 +92,7 @@ class Objects:
             made = self.kube.create(manifest)
         except Exists:
             if not (ours := self._listed(manifest)):
-                # Its labels were removed by hand, so replace it; pods that have mounted it keep its content.
+                # Its labels were removed by hand, so replace it; pods that have mounted it keep their copy.
                 self.kube.delete("ConfigMap", code_map, namespace)
                 ours = [self.kube.create(manifest)]
             made = ours[0]
@@ -129,7 +129,7 @@ class Instances:
     """Generation of that Deployment."""
     _known: set[str] = field(default_factory=set)
     _loose_since: dict[str, float] = field(default_factory=dict)
-    """When each object that nothing needs was first found so, by key: monotonic seconds."""
+    """Time at which each unneeded object was first found unneeded, by key: monotonic seconds."""
     _served: dict[str, None] = field(default_factory=dict)
     """Ids of the most recent instances that were ready."""
     _restarts: dict[str, Restarts] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Instances:
         if all(cache.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
             return
         if self._tried.get(workload_id) != stamp_of(wanted.deployment):
-            # Differs from the one that was refused.
+            # It differs from the refused one.
             self._tried[workload_id] = stamp_of(wanted.deployment)
             self._wanted[workload_id] = desired.generation
             self.writer.drop(workload_id)
@@ -169,13 +169,13 @@ class Instances:
                 )
 
     def replace_crashed(self, view: View) -> None:
-        """Deletes pods that had served and wait for the kubelet's back-off: their ReplicaSet creates others at once. As on the local
-        backend, only so many per minute (`plan.Restarts`)."""
+        """Deletes pods that have served and wait for the kubelet's back-off, so that their ReplicaSet replaces them at once. As on the
+        local backend, their number per minute is limited (`plan.Restarts`)."""
         self._restarts = {key: restarts for key, restarts in self._restarts.items() if key in view.pods}
         for workload_id, pods in view.pods.items():
             for pod in pods:
                 instance, now = backed_off_instance_of(pod), time.monotonic()
-                # Once its log has been read, which goes with the pod.
+                # Wait until its log has been read, which is deleted with the pod.
                 if instance is None or instance not in self._served or instance not in self.tails:
                     continue
                 del self._served[instance]
@@ -202,7 +202,7 @@ class Instances:
         return changed
 
     def orphans(self, view: View) -> list[CachedObject]:
-        """Objects that no Deployment needs (gone, or written by other settings), and code that no pod, Deployment or Job names."""
+        """Objects that no Deployment needs (any more, or with the current settings), and code that no pod, Deployment or Job refers to."""
         now, used = clock.now(), _code_in_use(view)
         needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
         loose, unused = [], []
@@ -211,7 +211,8 @@ class Instances:
             role = cached.labels.get(ROLE)
             if cached.deleting or cached.kind == "Deployment":
                 continue
-            # Annotations removed by hand are back a moment later. An Ingress is the one object that settings can make superfluous.
+            # Keep objects whose Deployment exists, since annotations removed by hand are restored a moment later. Only Ingresses can become
+            # superfluous through settings.
             loses_owner = cached.labels.get(WORKLOAD) not in view.deployments or cached.kind == "Ingress"
             if self.writer.is_busy(cached.labels.get(WORKLOAD, "")):
                 continue
@@ -222,7 +223,7 @@ class Instances:
         return self._loose_for_long(loose) + unused
 
     def _loose_for_long(self, loose: list[CachedObject]) -> list[CachedObject]:
-        """Without those of a Deployment that is missing only for now, such as one whose labels were removed by hand."""
+        """Leaves out objects whose Deployment may only be missing temporarily, such as one whose labels were removed by hand."""
         now = monotonic()
         self._loose_since = {cached.key: self._loose_since.get(cached.key, now) for cached in loose}
         return [cached for cached in loose if now - self._loose_since[cached.key] > self.objects.durations.orphan_sec]
@@ -241,7 +242,7 @@ class Instances:
         self.objects.in_tenant(desired.revision.namespace, write)
 
     def _delete(self, live: Json) -> None:
-        """Terminating pods still take calls for a moment, but no longer need the other objects."""
+        """Also deletes the other objects, which terminating pods no longer need, although they still take calls for a moment."""
         self.objects.delete(object_key_of({**live, "kind": "Deployment"}))
         for key in needs_of(live):
             if not key.startswith("ConfigMap/"):
@@ -251,7 +252,7 @@ class Instances:
         for pod in pods:
             self.objects.kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_sec=grace_sec)
 
-    # --- observing, in the looking thread ---
+    # --- observing, in the thread of `Look` ---
 
     def _reach(self, workload_id: str, deployment: Json | None, view: View) -> int:
         """The newest generation that became ready; 0 if something is missing or was edited, so that it is applied again."""
@@ -264,7 +265,7 @@ class Instances:
         return self._reached.get(workload_id, 0)
 
     def _is_off(self, workload_id: str, deployment: Json) -> bool:
-        """It was edited by hand, or the last write failed."""
+        """Whether it was edited by hand, or the last write failed."""
         failure = self.writer.find_failure(workload_id)
         return self.objects.cache.is_edited(object_key_of({**deployment, "kind": "Deployment"})) or (
             failure is not None and not failure.message

@@ -1,4 +1,4 @@
-"""The thread that passes views of the cluster on: when something has changed, and now and then because time has passed."""
+"""The thread that passes views of the cluster on, after changes and at intervals."""
 
 import logging
 import threading
@@ -15,24 +15,24 @@ _log = logging.getLogger(__name__)
 
 MAX_BACK_OFF_SEC = 5.0
 ACTIVE_SEC = 15.0
-"""How long after a change views are passed on at the faster rate."""
+"""How long views are passed on at the faster rate after a change."""
 WANTED_SEC = 30.0
-"""How long after the last request the cluster is observed: replicas other than the leader ask only while they have runs."""
+"""How long the cluster is observed after the last request: replicas other than the leader make requests only while they have runs."""
 QUIET_SEC = 60.0
 ACTIVE_QUIET_SEC = 3.0
-"""How long the API may say nothing until it is asked whether it is there: usually, and while something changes."""
+"""How long the API may be silent before it is probed: usually, and during changes."""
 ANSWER_SEC = 5.0
-"""How long it may take to answer until it counts as frozen. It may still answer later, and then nothing needs to be listed anew."""
+"""How long it may take to answer before it counts as frozen. If it answers later, nothing has to be listed again."""
 GATHER_SEC = 0.05
 MOST_GATHER_SEC = 0.5
-"""Changes within this time are passed on together; longer where judging a view takes long."""
+"""Changes within this time are passed on together; the time grows with the time it takes to evaluate a view."""
 SETTLE_SEC = 15.0
-"""How long after an outage (at most as long as the outage) elapsed time is ignored."""
+"""How long elapsed time is ignored after an outage (at most as long as the outage took)."""
 FIRST_SEC = 2.0
 
 
 class Look:
-    """Calls `on_view` and, on the leader only, `on_cache` in its thread. They may raise KubeError, which counts as a failed look."""
+    """Calls `on_view` and, on the leader only, `on_cache` in its thread. If they raise KubeError, the observation counts as failed."""
 
     def __init__(
         self, kube: Kube, cache: ObjectCache, durations: Durations, *, on_view: Callable[[View], None], on_cache: Callable[[View], None]
@@ -46,7 +46,7 @@ class Look:
         self._view: View | None = None
         self._error = "the cluster has not been listed yet"
         self._looked_at = float("-inf")
-        """Of the last list or change."""
+        """Time of the last list or change."""
         self._asking_since: float | None = None
         self._list_wanted = False
         self._took_sec = 0.0
@@ -72,11 +72,11 @@ class Look:
             self._thread.join(timeout=10)
 
     def view(self, *, leading: bool = False) -> View:
-        """The last view. `leading`: the leader asks, so all kinds are observed. Raises BackendUnavailable when something cannot be observed
-        or the API does not answer."""
+        """The last view. `leading`: the caller is the leader, so all kinds are observed. Raises BackendUnavailable if something cannot be
+        observed or the API does not respond."""
         self.want(leading=leading)
         if not self._asked:
-            # A new server waits a moment for its first look instead of failing.
+            # A new server waits a moment for its first observation instead of failing.
             self._asked = True
             self.refresh(0.0, FIRST_SEC)
         asking_since = self._asking_since
@@ -97,18 +97,18 @@ class Look:
             self._leading_until = now + WANTED_SEC
 
     def active(self) -> None:
-        """Something changes: look now, and often."""
+        """Call this before or after a change: observes now, and often for a while."""
         self._active_until = time.monotonic() + ACTIVE_SEC
         self.want()
         self._wake.set()
 
     def active_soon(self) -> None:
-        """The same, called from the looking thread itself."""
+        """Like `active`, called from the thread itself."""
         self._active_until = time.monotonic() + ACTIVE_SEC
         self.want()
 
     def refresh(self, max_age_sec: float, timeout_sec: float) -> None:
-        """Waits for a list at most `max_age_sec` old. Must not be called from the looking thread."""
+        """Waits for a list at most `max_age_sec` old. Must not be called from the thread itself."""
         self._list_wanted = True
         self.active()
         deadline = time.monotonic() + timeout_sec
@@ -128,13 +128,13 @@ class Look:
 
     def _pause_sec(self) -> float:
         if self._failed:
-            # Callers waiting for a failing API would wake the thread constantly, so it sleeps.
+            # Sleep, because callers waiting for a failing API would wake the thread constantly.
             time.sleep(min(MAX_BACK_OFF_SEC, 0.25 * 2.0**self._failed))
             return 0.0
         return self._durations.busy_look_sec if time.monotonic() < self._active_until else self._durations.idle_look_sec
 
     def _look(self) -> None:
-        """Edge of the thread's loop."""
+        """Body of the thread's loop."""
         began = time.monotonic()
         try:
             self._mirror.start(leading=self.is_leading())
@@ -160,7 +160,7 @@ class Look:
             self._turn.notify_all()
 
     def _prove(self, now: float) -> None:
-        """Makes sure that the API is there: silence may mean that nothing changes, or that it is frozen. Raises KubeError."""
+        """Probes a silent API, since silence may mean that nothing changes or that the API is frozen. Raises KubeError."""
         quiet_sec = ACTIVE_QUIET_SEC if now < self._active_until else QUIET_SEC
         try:
             if self._list_wanted or not self._mirror.has_listed():

@@ -1,4 +1,4 @@
-"""Desired instances → Kubernetes objects: pure."""
+"""Desired instances → Kubernetes objects. Pure."""
 
 import base64
 import json
@@ -30,11 +30,11 @@ Json = dict[str, Any]
 NEEDS = "sless.dev/needs"
 """Annotation of a Deployment: JSON of the other objects it needs, `Kind/namespace/name` → hash."""
 TEMPLATE = "sless.dev/template"
-"""Annotation of a Deployment: `Fit.template_hash` when it was written."""
+"""Annotation of a Deployment: `Fit.template_hash` at the time of writing."""
 ENV_HASH = "sless.dev/env-hash"
 
 PRE_STOP_SEC = 5
-"""How long a terminating pod still takes calls: until every proxy has read that it is leaving."""
+"""How long a terminating pod still takes calls, until every proxy knows that it is draining."""
 START_SEC = 60
 UNLIMITED_GRACE_SEC = 60
 """Time for running calls to end when the revision has no time limit."""
@@ -44,8 +44,8 @@ HEALTH = {"path": "/_sless/health", "port": PORT, "httpHeaders": [{"name": "X-Sl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """`before` is applied before the Deployment, `after` after it. `code_map` names the ConfigMap of small code, whose content is read only
-    when it is missing."""
+    """Objects applied `before` and `after` the Deployment. `code_map` names the ConfigMap with small code, whose content is only read if
+    it is missing."""
 
     deployment: Json
     before: tuple[Json, ...]
@@ -77,7 +77,7 @@ def labels_of_revision(fit: Fit, revision: Revision, role: str) -> dict[str, str
 
 
 def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[str, str] | None = None) -> Json:
-    """All of `env`: secret_env and env_vars are not distinguished, so that no secret can end up in a pod spec."""
+    """Contains all of `env`, without distinguishing secret_env and env_vars, so that no secret can end up in a pod spec."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -87,13 +87,13 @@ def env_secret(fit: Fit, revision: Revision, name: str, role: str, more: dict[st
             "labels": dict(sorted({**labels_of_revision(fit, revision, role), **(more or {})}.items())),
         },
         "type": "Opaque",
-        # Not stringData: server-side apply would never remove a key of it.
+        # Not stringData, because server-side apply would never remove its keys.
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in sorted(revision.env.items())},
     }
 
 
 def pod_environment_of(revision: Revision) -> dict[str, str]:
-    """Variables visible to everyone who can read the pod. The user's take precedence, except over those the runtime reads."""
+    """Variables visible to everyone who can read the pod. The user's take precedence, except over those that the runtime reads."""
     ours = {
         "SLESS_ENTRYPOINT": revision.entrypoint,
         "SLESS_CODE_DIR": CODE_DIR,
@@ -161,7 +161,7 @@ def _pod_spec(fit: Fit, revision: Revision, secret: str) -> Json:
     more = {
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "startupProbe": {"httpGet": HEALTH, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": START_SEC},
-        # Generous: a handler that uses all of the CPU is slow, not unhealthy.
+        # A generous time-out, because a handler that uses all of the CPU is slow, not unhealthy.
         "readinessProbe": {"httpGet": HEALTH, "periodSeconds": 5, "timeoutSeconds": 3, "failureThreshold": 6},
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SEC}}},
     }
@@ -180,7 +180,7 @@ def _pod_spec(fit: Fit, revision: Revision, secret: str) -> Json:
 
 
 def _service(fit: Fit, revision: Revision) -> Json:
-    """The proxy calls pods directly; the Service is for other tools of a provider: meshes, metrics, kubectl."""
+    """A Service for other tools of a provider, such as meshes, metrics and kubectl. The proxy itself calls pods directly."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -212,7 +212,7 @@ def _ingress(fit: Fit, revision: Revision, ingress: IngressFit) -> Json:
             "name": f"fn-{label}"[:253],
             "namespace": ingress.namespace,
             "labels": labels_of_revision(fit, revision, ROLE_INSTANCE),
-            # Calls may take 900 s and carry 32 MB. Only ingress-nginx reads these annotations.
+            # Calls may take 900 s and have bodies of 32 MB. Only ingress-nginx reads these annotations.
             "annotations": {
                 "nginx.ingress.kubernetes.io/proxy-body-size": "0",
                 "nginx.ingress.kubernetes.io/proxy-buffering": "off",
@@ -226,7 +226,7 @@ def _ingress(fit: Fit, revision: Revision, ingress: IngressFit) -> Json:
 
 
 def _heap_below_limit_of(revision: Revision) -> dict[str, str]:
-    """Memory limit for the language's garbage collector, leaving room for the interpreter below the cgroup limit."""
+    """Memory limit for the language's garbage collector, which leaves room for the interpreter below the cgroup limit."""
     known = RUNTIMES.get(revision.runtime)
     match known.language if known else None:
         case "node":

@@ -1,4 +1,4 @@
-"""The cluster's objects in memory: each kind listed once, then watched, and listed again now and then to prove the view."""
+"""The cluster's objects in memory: lists each kind once, then watches it, and lists it again at intervals to verify the view."""
 
 import logging
 import random
@@ -16,13 +16,13 @@ Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 PROOF_SEC = 600.0
-"""Between two lists of a kind."""
+"""Time between two lists of a kind."""
 JITTER = 0.2
 _FIRST_REST_SEC = 0.5
 _MOST_REST_SEC = 5.0
 _WELL_SEC = 10.0
 SEEN_KINDS = ("Deployment", "Job", "Pod")
-"""Observed whole; in this order they are listed, because a Deployment that is ready must not be observed with pods that are not yet."""
+"""Kinds observed with their content. They are listed in this order, so that a ready Deployment is never observed with older pods."""
 
 
 def subjects_of(installation: str) -> dict[str, Subject]:
@@ -36,7 +36,7 @@ def subjects_of(installation: str) -> dict[str, Subject]:
 
 
 class Mirror:
-    """`changed` is called from the threads that watch, for each change and when a kind can no longer be observed."""
+    """Calls `changed` from the watching threads, for each change and when a kind can no longer be observed."""
 
     def __init__(self, kube: Kube, cache: ObjectCache, changed: Callable[[], None]) -> None:
         self._kube = kube
@@ -49,7 +49,7 @@ class Mirror:
         self._subjects = subjects_of(cache.installation)
         self._watches: dict[str, _Watch] = {}
         self.heard_at = float("-inf")
-        """When the API was last heard of: monotonic seconds."""
+        """Time of the API's last sign of life: monotonic seconds."""
 
     def start(self, *, leading: bool) -> None:
         """Observes the kinds that a replica needs, or all of them for the leader."""
@@ -64,11 +64,11 @@ class Mirror:
         self._listed.clear()
 
     def distrust(self) -> None:
-        """The API was away: what it says now may not continue what it said before, so all kinds are listed anew."""
+        """Drops everything after an outage of the API, so that all kinds are listed again: events may have been lost."""
         self.stop()
 
     def list_now(self) -> None:
-        """Lists what is observed whole. Raises KubeError."""
+        """Lists the kinds observed with their content. Raises KubeError."""
         for kind in SEEN_KINDS:
             self.list_kind(self._subjects[kind])
 
@@ -87,7 +87,7 @@ class Mirror:
         return version
 
     def take(self, kind: str, event: Event) -> None:
-        """From the thread that watches the kind."""
+        """Applies an event, in the thread that watches the kind."""
         self.heard_at = time.monotonic()
         if event.type == BOOKMARK:
             return
@@ -99,7 +99,7 @@ class Mirror:
         self._changed()
 
     def trouble(self) -> str:
-        """Why the view is not complete, "" if it is."""
+        """Why there is no complete view, "" if there is one."""
         for watch in list(self._watches.values()):
             if watch.error:
                 return watch.error
@@ -109,7 +109,7 @@ class Mirror:
         return all(kind in self._listed for kind in SEEN_KINDS)
 
     def is_complete(self) -> bool:
-        """Every kind that the leader needs has been listed and is followed."""
+        """Whether every kind that the leader needs has been listed and is watched."""
         return all(kind in self._listed and kind in self._watches for kind in CACHED_KINDS)
 
     def view(self) -> View:
@@ -121,7 +121,7 @@ class Mirror:
         return view_of(deployments, pods, jobs)
 
     def lost(self) -> None:
-        """A kind can no longer be observed, or can be again."""
+        """Called when a kind can no longer be observed, or can be again."""
         self._changed()
 
     def _take_whole(self, kind: str, event: Event) -> None:
@@ -136,7 +136,7 @@ class Mirror:
 
 
 class _Watch:
-    """Observes one kind in a thread of its own until it is closed. `error`: why it cannot, "" while it does."""
+    """Observes one kind in its own thread until it is closed. `error` says why it cannot, "" while it can."""
 
     def __init__(self, mirror: Mirror, kube: Kube, subject: Subject) -> None:
         self.error = ""
@@ -158,13 +158,13 @@ class _Watch:
         while not self._closed.is_set():
             began = time.monotonic()
             if self._list_and_follow():
-                # A stream that breaks costs one more list, immediately: perhaps the API is away. What fails again and again rests.
+                # List again immediately after a broken stream, in case the API is away; back off after repeated failures.
                 rest_sec = 0.0 if time.monotonic() - began > _WELL_SEC else rest_sec
                 self._closed.wait(rest_sec + random.uniform(0, JITTER))
                 rest_sec = min(_MOST_REST_SEC, max(_FIRST_REST_SEC, rest_sec * 2))
 
     def _list_and_follow(self) -> bool:
-        """False: the list is to be proved now."""
+        """False if it is time to list again."""
         try:
             version = self._mirror.list_kind(self._subject)
         except KubeError as error:
@@ -185,7 +185,7 @@ class _Watch:
         return False
 
     def _follow(self, version: str) -> None:
-        """Until the list is to be proved. Raises KubeError."""
+        """Follows events until it is time to list again. Raises KubeError."""
         until = time.monotonic() + PROOF_SEC * random.uniform(1 - JITTER, 1)
         while not self._closed.is_set() and (left_sec := until - time.monotonic()) > 0:
             self._stream = stream = Stream(self._kube, self._subject, version, left_sec)
@@ -205,5 +205,5 @@ def _version_of(item: Json) -> str:
 
 
 def _slim(item: Json) -> Json:
-    """Without the half of it that only tells who wrote what; the cache has used it."""
+    """Drops managedFields, half of the object, which the cache has already evaluated."""
     return {**item, "metadata": {name: value for name, value in item["metadata"].items() if name != "managedFields"}}

@@ -1,4 +1,4 @@
-"""The log of a run's pod → its lines and its outcome. The outcome is the marked last line (runtimes/README.md, "Job mode")."""
+"""Reads the log of a run's pod: its lines, and the outcome, which is the marked last line (runtimes/README.md, "Job mode")."""
 
 import logging
 import tempfile
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 
 MARK = b'{"sless_outcome":'
 KEPT_BYTES = 10 * 2**20
-"""Default size of a container's log on a node; a longer outcome loses its beginning."""
+"""Default size of a container's log on a node; the beginning of a longer outcome is lost."""
 CALL_RESULT_BYTES = 4 * 2**20
-"""Limit for a one-off call: the log holds result and body, both as JSON."""
+"""Limit for a one-off run, whose log contains result and body, both as JSON."""
 LIVE_SEC = 2.0
 """How often log lines of a running run are fetched."""
 RETRY_SEC = 1.0
@@ -46,7 +46,7 @@ class _LiveLog:
 
 
 class RunLogs:
-    """`conclude` calls back unless the server stops; `follow` is cheap to call at every look."""
+    """`conclude` calls back unless the server stops; `follow` is cheap enough to call with every view."""
 
     def __init__(self, kube: Kube, limits: RunLimits, sink: Sink) -> None:
         self._kube = kube
@@ -82,8 +82,7 @@ class RunLogs:
             self._pool.submit(work)
 
     def _live(self, run_id: str, pod: Json) -> None:
-        """Top of a pool thread. The end of the run reads the whole log once more; lines that were delivered are recognised by their
-        number."""
+        """Top of a pool thread. At the end of the run the whole log is read again; delivered lines are recognised by their number."""
         try:
             metadata = pod["metadata"]
             live = self._live_logs.get(run_id)
@@ -95,7 +94,7 @@ class RunLogs:
             _log.debug("no log lines of run %s: %s", run_id, error)
         finally:
             self._reading.discard(run_id)
-            if run_id not in self._read_at:  # forgotten meanwhile
+            if run_id not in self._read_at:  # forgotten in the meantime
                 self._live_logs.pop(run_id, None)
 
     def _conclude(self, job: Json, pod: Json | None, state: RunState, ended: Callable[[ObservedRun], None]) -> None:
@@ -106,7 +105,7 @@ class RunLogs:
                 return
             ended(self._outcome(job, pod, state, raw))
             if state.end_it:
-                # End the Job in the cluster too, so that it does not show as running.
+                # End the Job in the cluster, too, so that it does not appear to be running.
                 age_sec = int((clock.now() - created_at_of(job)).total_seconds())
                 self._kube.patch("Job", job["metadata"]["name"], job["metadata"]["namespace"], end_of_job(age_sec))
         except KubeError as error:
@@ -135,8 +134,8 @@ class RunLogs:
         return _observed(job, state, outcome, "" if outcome.ok else "\n".join([outcome.error or "", *said]))
 
     def _last_raw(self, pod: Json) -> bytes | None:
-        """The whole log of an ended container; b"" when it is gone. Waits while the API is away; None when this server stops first, and
-        the next one reads it."""
+        """The whole log of an ended container; b"" if it is gone. Waits while the API is away. None if this server stops first; then the
+        next one reads it."""
         while True:
             try:
                 return self._raw(pod)
@@ -152,7 +151,7 @@ class RunLogs:
         return self._kube.pod_logs(pod["metadata"]["namespace"], pod["metadata"]["name"], container=MAIN_CONTAINER).encode()
 
     def _reader(self, item: Json) -> LineReader:
-        """For a Job or its pod. Lines are numbered per Job: a retry has its own Job, and its lines start from 1."""
+        """The reader for a Job or its pod. Lines are numbered per Job, and a retry has its own Job."""
         metadata = item["metadata"]
         owners = metadata.get("ownerReferences") or ()
         source = next((str(owner["uid"]) for owner in owners if owner.get("kind") == "Job"), str(metadata.get("uid") or ""))
@@ -160,7 +159,7 @@ class RunLogs:
 
 
 def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
-    """From the marked line, through a file, since a large outcome is split by a child process. Raises NoOutcome, ResultTooLarge."""
+    """Reads the marked line through a file, because a child process splits large outcomes. Raises NoOutcome, ResultTooLarge."""
     marked = next((line for line in reversed(lines) if line.startswith(MARK)), None)
     if marked is None:
         raise NoOutcome("no marked line in the log")
@@ -171,7 +170,7 @@ def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:
 
 
 def _non_retryable(observed: ObservedRun) -> ObservedRun:
-    """A retry would produce a result of the same size."""
+    """Marks the run as non-retryable, because a retry would produce a result of the same size."""
     return replace(observed, non_retryable=True)
 
 

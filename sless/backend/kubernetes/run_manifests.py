@@ -1,4 +1,4 @@
-"""One run → a Job and Secrets with its event and environment: pure."""
+"""One run → a Job and Secrets with its event and environment. Pure."""
 
 import base64
 from typing import Any
@@ -16,13 +16,13 @@ MAX_EVENT_BYTES = 700 * 1024
 EVENT_DIR = "/app/event"
 EVENT_KEY = "event.json"
 START_SEC = 120
-"""Time for a Job to start (schedule, pull) in addition to its own, in case no server watches it."""
+"""Time for a Job to start (scheduling, pulling) in addition to its own, in case no server watches it."""
 KEPT_SEC = 24 * 3600
 """How long an ended Job is kept for a server to fetch its outcome."""
 END_GRACE_SEC = 2
 TIMEOUT = "sless.dev/timeout-sec"
 MEMORY = "sless.dev/memory-mb"
-"""Annotations of a Job: used in messages, also by servers that did not start it."""
+"""Annotations of a Job, used in messages, even by servers that did not start it."""
 ATTEMPT = "sless.dev/attempt"
 """Annotation of a Job: the attempt that created it."""
 
@@ -75,5 +75,5 @@ def job_of(fit: Fit, run: RunSpec) -> Json:
 
 
 def end_of_job(seconds: int) -> Json:
-    """A patch that makes the cluster end the Job now, so that its state says so. `seconds`: its age."""
+    """A patch that makes the cluster end the Job now. `seconds` is the age of the Job."""
     return {"spec": {"activeDeadlineSeconds": max(1, seconds)}}

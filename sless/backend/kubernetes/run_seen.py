@@ -1,4 +1,4 @@
-"""Job and pod → state of the run: pure."""
+"""Job and pod → state of the run. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,8 +23,8 @@ OVERDUE = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """`read_log`: the container has ended and its log holds the outcome. `end_it`: the Job is still active and must be ended. `message`
-    says why there is no outcome, if there is none."""
+    """`read_log`: the container has ended and its log contains the outcome. `end_it`: the Job is still active and must be ended.
+    `message` says why there is no outcome, if there is none."""
 
     status: CallStatus
     message: str = ""
@@ -36,8 +36,8 @@ class RunState:
 
 
 def run_state_of(job: Json, pod: Json | None, refusal: str, now: datetime, refused_sec: float | None) -> RunState:
-    """`refusal`: the cluster's last answer to creating the pod, "" if it accepted. `refused_sec`: how long it may be kept from
-    starting; None: nothing ends because of the time that has passed."""
+    """`refusal`: why the cluster last refused to create the pod, "" if it did not. `refused_sec`: how long that may prevent the start;
+    None if no run should end because of elapsed time."""
     failed = _failed_reason(job)
     terminated = ((container_status_of(pod).get("state") or {}).get("terminated") if pod else None) or None
     if terminated:

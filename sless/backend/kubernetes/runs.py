@@ -1,4 +1,4 @@
-"""Runs as Jobs: starts, follows and ends them. Keeps only what a run's Job does not show: its callback and the outcome in its log."""
+"""Starts, follows and ends runs as Jobs. Keeps only what is not in the Job: the callback, and the outcome from its log."""
 
 import logging
 import threading
@@ -29,17 +29,17 @@ Done = Callable[[ObservedRun], None]
 _log = logging.getLogger(__name__)
 
 START_WITHIN = timedelta(seconds=25)
-"""A run whose Job cannot be created for that long has failed."""
+"""A run whose Job cannot be created within this time has failed."""
 SEEN_WITHIN = timedelta(seconds=10)
 NO_POD_AFTER = timedelta(seconds=3)
-"""A Job without a pod by then is looked up in the cluster's events."""
+"""If a Job has no pod after this time, the reason is looked up in the cluster's events."""
 ORPHAN_AFTER = timedelta(minutes=10)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Record:
-    """One run. `uid` of the Job created here (its predecessor may still be listed), "" while it is being created; None for a run that
-    another process started."""
+    """One run. `uid` is that of the Job created here (its predecessor may still be listed), "" while it is being created; None for a run
+    that another process started."""
 
     id: str
     namespace: str
@@ -48,7 +48,7 @@ class Record:
     done: Done | None = None
     since: datetime = field(default_factory=clock.now)
     attempt: str = field(default_factory=new_id)
-    """Identifies our Job even if the answer to its creation was lost, as opposed to one of an earlier attempt."""
+    """Tells our Job from that of an earlier attempt, even if the answer to its creation was lost."""
     seen: bool = False
     ending: bool = False
     ended: ObservedRun | None = None
@@ -56,7 +56,7 @@ class Record:
 
 
 class KubernetesRuns:
-    """Only `_end` sets `ended` of a record, once. `changed` is called when a run has ended."""
+    """Only `_end` sets `ended` of a record, once. Calls `changed` when a run has ended."""
 
     def __init__(self, objects: Objects, writer: Writer, logs: RunLogs, changed: Callable[[], None]) -> None:
         self._objects = objects
@@ -101,7 +101,7 @@ class KubernetesRuns:
         with self._lock:
             return any(record.ended is None or record.removing for record in self._records.values())
 
-    # --- in the looking thread ---
+    # --- in the thread of `Look` ---
 
     def on_view(self, view: View) -> None:
         now = clock.now()
@@ -157,7 +157,7 @@ class KubernetesRuns:
         self._writer.put(_key(record.id), lambda: self._create(record, spec, again=True))
 
     def _miss(self, record: Record, now: datetime) -> None:
-        """Its Job is not listed."""
+        """Called if the run's Job is not listed."""
         if record.ended is not None or record.ending or not (record.seen or now - record.since > SEEN_WITHIN):
             return
         if record.spec is None:
@@ -200,7 +200,7 @@ class KubernetesRuns:
     # --- writing, in the writer's threads ---
 
     def _create(self, record: Record, run: RunSpec, *, again: bool) -> None:
-        """`again`: remains of an earlier attempt are deleted first. Raises KubeError, SlessError."""
+        """`again`: deletes remains of an earlier attempt first. Raises KubeError, SlessError."""
         if len(run.event.encode()) > MAX_EVENT_BYTES:
             text = f"event is {len(run.event.encode())} bytes, over the limit of {MAX_EVENT_BYTES} for a run without instances"
             raise SlessError(Code.TOO_LARGE, text + "; an http trigger gives the function instances")

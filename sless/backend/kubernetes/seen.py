@@ -1,4 +1,4 @@
-"""Objects of the cluster → values of ports.Backend: pure."""
+"""Objects of the cluster → values of ports.Backend. Pure."""
 
 import json
 from collections.abc import Callable, Container, Mapping
@@ -25,13 +25,13 @@ from sless.kube.pods import PORT
 Json = dict[str, Any]
 
 FindStamp = Callable[[str], str | None]
-"""Hash in the annotation of an object (`Kind/namespace/name`), None if it does not exist."""
+"""Returns the hash in the annotation of an object (`Kind/namespace/name`), None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """State of a workload that the lists do not show. `reached`: the newest generation that became ready; `tails`: last log lines of ended
-    containers, by instance id; `failure`: why the last write was refused, which was of generation `refused`."""
+    """State of a workload that is not in its objects. `reached`: the newest generation that became ready; `tails`: last log lines of ended
+    containers, by instance id; `failure`: why the last write, of generation `refused`, was refused."""
 
     reached: int = 0
     refused: int = 0
@@ -44,7 +44,7 @@ class Memory:
 def observed_deployment(
     workload_id: str, deployment: Json | None, pods: list[Json], memory: Memory, now: datetime
 ) -> ObservedDeployment | None:
-    """`generation` is taken from `memory.reached`. None: nothing of it exists and nothing was refused."""
+    """`generation` is taken from `memory.reached`. None if no object exists and no write was refused."""
     if deployment is None and not pods and not memory.failure:
         return None
     living = deployment is not None and not deployment["metadata"].get("deletionTimestamp")
@@ -71,7 +71,7 @@ def is_complete(deployment: Json, template_hash: str, stamp_of: FindStamp) -> bo
 
 
 def _matches(found: str | None, wanted: str) -> bool:
-    """A need without a hash only has to exist: its name identifies its content."""
+    """An object without a hash only has to exist, because its name identifies its content."""
     return found is not None and (not wanted or found == wanted)
 
 
@@ -93,7 +93,7 @@ def replaced_pods(deployment: Json | None, pods: list[Json]) -> list[Json]:
 
 
 def is_current(pod: Json, deployment: Json) -> bool:
-    """Whether the pod was made from the Deployment's template as it is now, and not from an earlier one."""
+    """Whether the pod was created from the Deployment's current template."""
     template = deployment["spec"].get("template")
     if template is None:
         return True
@@ -112,7 +112,7 @@ def generation_of(deployment: Json) -> int:
 
 
 def is_rolled_out(deployment: Json) -> bool:
-    """All replicas have the newest template and are available, and no older one is left."""
+    """Whether all replicas have the newest template and are available, and no older one is left."""
     status, wanted = deployment.get("status") or {}, int(deployment["spec"].get("replicas", 1))
     current = int(status.get("observedGeneration") or 0) >= int(deployment["metadata"].get("generation") or 0)
     counts = [int(status.get(name) or 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
@@ -120,8 +120,8 @@ def is_rolled_out(deployment: Json) -> bool:
 
 
 def shows_pods(deployment: Json, pods: list[Json]) -> bool:
-    """Whether as many of its pods take calls as it wants. News of a Deployment may come before those of its pods, and older pods may still
-    seem to be there: only those with the labels and annotations of its template count."""
+    """Whether the desired number of its pods take calls. Only pods with the labels and annotations of the template count, because events of
+    a Deployment may arrive before those of its pods."""
     template = deployment["spec"].get("template", {}).get("metadata") or {}
     marks = [("labels", template.get("labels") or {}), ("annotations", template.get("annotations") or {})]
     fit = [pod for pod in pods if all(wanted.items() <= (pod["metadata"].get(name) or {}).items() for name, wanted in marks)]
@@ -131,7 +131,7 @@ def shows_pods(deployment: Json, pods: list[Json]) -> bool:
 
 def endpoint_of(pod: Json, answering: Container[str] = ()) -> Endpoint | None:
     """The endpoint of a pod that takes calls; a terminating pod is draining while its container runs. `answering`: instances that answer
-    although the kubelet has not reported them ready yet."""
+    before the kubelet has reported them ready."""
     status = container_status_of(pod)
     address = address_of(pod)
     leaving = bool(pod["metadata"].get("deletionTimestamp"))
@@ -157,12 +157,12 @@ def address_of(pod: Json) -> str | None:
 
 
 def instance_id_of(pod: Json, restarts: int | None = None) -> str:
-    """A restarted container is another instance: its log lines are numbered from 1 again."""
+    """A restarted container is another instance, whose log lines are numbered from 1 again."""
     return f"{pod['metadata']['uid']}-{restarts_of(pod) if restarts is None else restarts}"
 
 
 def backed_off_instance_of(pod: Json) -> str | None:
-    """The ended instance whose successor the kubelet starts only after a pause: 10 s, 20 s, 40 s …"""
+    """The ended instance that the kubelet restarts only after a pause: 10 s, 20 s, 40 s …"""
     waiting = (container_status_of(pod).get("state") or {}).get("waiting") or {}
     return instance_id_of(pod) if waiting.get("reason") == "CrashLoopBackOff" and not pod["metadata"].get("deletionTimestamp") else None
 
@@ -176,14 +176,14 @@ def ended_instances_of(pod: Json) -> dict[str, str]:
     if ended:
         found[instance_id_of(pod, restarts)] = end_words_of(ended, memory_mb_of(pod))
     if before:
-        # The count rises at the next start; while the container waits for it, the ended one still has this number.
+        # The count rises at the next start; until then, the ended container has this number.
         waiting = "waiting" in (status.get("state") or {})
         found[instance_id_of(pod, restarts if waiting else restarts - 1)] = end_words_of(before, memory_mb_of(pod))
     return found
 
 
 def _worst(deployment: Json | None, pods: list[Json], memory: Memory, now: datetime) -> PodTrouble | None:
-    # A crash is reported only once its log was read; otherwise users would see a message without its traceback.
+    # Report a crash only once its log has been read, so that users do not see a message without its traceback.
     troubles = [
         trouble
         for pod in pods

@@ -1,6 +1,6 @@
-"""Checks the health of instances in which a call timed out, and replaces them when calls hang or they do not answer.
+"""Checks the health of instances in which a call timed out, and replaces those in which calls hang or which do not answer.
 
-A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created immediately; it is deleted when the replacement is
+A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created immediately; it is deleted once the replacement is
 ready (see `seen.replaced_pods`).
 """
 
@@ -40,7 +40,7 @@ class Stuck:
         self._stopping = threading.Event()
 
     def report(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
-        """`find_pod` may block: it is called in a thread of this object."""
+        """`find_pod` may block, as it is called in a thread of this object."""
         with self._lock:
             if instance_id in self._looking or self._stopping.is_set():
                 return
@@ -68,7 +68,7 @@ class Stuck:
                 self._looking.discard(instance_id)
 
     def _find_reason(self, address: str) -> str | None:
-        """None: it answers and no call hangs."""
+        """Why the instance has to be replaced; None if it answers and no call hangs."""
         overdue_since = unresponsive_since = None
         while not self._stopping.wait(ASK_EVERY_SEC):
             now = time.monotonic()
@@ -85,7 +85,7 @@ class Stuck:
 
 
 def find_pod_health(address: str, timeout_sec: float = TIMEOUT_SEC) -> Health | None:
-    """None without a valid answer in time. `address` is `host:port`."""
+    """The health of an instance; None without a valid answer in time. `address` is `host:port`."""
     connection = http.client.HTTPConnection(address, timeout=timeout_sec)
     try:
         connection.request("GET", "/_sless/health", headers={"X-Sless-Control": "1", "Connection": "close"})

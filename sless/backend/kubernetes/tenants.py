@@ -1,4 +1,4 @@
-"""Tenant namespaces: created when first needed, repaired when something is missing, deleted after they have been empty for a while."""
+"""Tenant namespaces: creates them when first needed, repairs them, and deletes them after they have been empty for a while."""
 
 import logging
 import threading
@@ -24,7 +24,7 @@ class TenantNamespaces:
         self._cache = cache
         self._empty_sec = empty_sec
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
-        """By tenant, as long as somebody uses them."""
+        """Locks by tenant, as long as they are in use."""
         self._lock = threading.Lock()
         self._ensured: set[str] = set()
         self._empty_since: dict[str, float] = {}
@@ -43,22 +43,22 @@ class TenantNamespaces:
                 self._ensured.add(namespace)
 
     def ensure_present(self, namespace: str) -> None:
-        """The same, also for a namespace that was deleted by hand since."""
+        """Like `ensure`, but also creates a namespace again that was deleted by hand."""
         if self._cache.find(f"Namespace//{namespace_of(namespace)}") is None:
             self.forget_gone(namespace)
         self.ensure(namespace)
 
     def forget(self, namespace: str) -> None:
-        """An object of it was found missing."""
+        """Call this if an object of the namespace is missing, so that `ensure` repairs it."""
         self._ensured.discard(namespace)
 
     def forget_gone(self, namespace: str) -> None:
-        """The API reports that the namespace does not exist, so its objects do not either."""
+        """Call this if the namespace does not exist. Also drops its objects from the cache."""
         self.forget(namespace)
         self._cache.drop_namespace(namespace_of(namespace))
 
     def repair(self, namespace: str) -> None:
-        """Applies missing and outdated objects. Raises KubeError, also when the namespace belongs to another installation."""
+        """Applies missing and outdated objects. Raises KubeError, also if the namespace belongs to another installation."""
         home = namespace_of(namespace)
         if self._cache.find(f"Namespace//{home}") is None:
             check_owner(self._kube, home, self._policy.installation)
@@ -85,7 +85,7 @@ class TenantNamespaces:
         return found
 
     def unused(self, in_use: Collection[str], holds: Callable[[str], bool]) -> list[CachedObject]:
-        """Our namespaces that can be deleted: no workload of the tenant for `empty_sec`, and nothing runs in them (`holds`)."""
+        """Our namespaces that can be deleted: the tenant has had no workload for `empty_sec`, and nothing runs there (`holds`)."""
         now = time.monotonic()
         empty = {
             cached.name: cached

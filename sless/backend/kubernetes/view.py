@@ -1,4 +1,4 @@
-"""The cluster as last observed: per kind, over all namespaces, selected by labels."""
+"""A view of the cluster as last observed: per kind, over all namespaces, selected by labels."""
 
 import threading
 import time
@@ -39,8 +39,8 @@ class CachedObject:
 
 @dataclass(slots=True, kw_only=True)
 class View:
-    """`deployments` and `pods` of instances by workload id, `jobs` and `run_pods` by run id. `settled`: the API was not away a moment ago.
-    After an outage, pods may still show their old state, because nodes report late."""
+    """`deployments` and `pods` of instances by workload id, `jobs` and `run_pods` by run id. `settled` is False shortly after an outage of
+    the API, when pods may still have their old state, because nodes report late."""
 
     deployments: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, list[Json]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def object_key_of(item: Json) -> str:
 
 
 def is_older(version: str, than: str) -> bool:
-    """Versions are numbers that grow with every change in the cluster."""
+    """Compares versions, which are numbers that grow with every change in the cluster."""
     return version.isdigit() and than.isdigit() and int(version) < int(than)
 
 
@@ -82,33 +82,33 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
         run_id = label_of(pod, RUN)
         if not run_id:
             view.pods.setdefault(label_of(pod, WORKLOAD), []).append(pod)
-        # A retried run reuses the name of its predecessor, whose pod may still exist.
+        # A retry reuses the name of the previous attempt, whose pod may still exist.
         elif owner.get(run_id) in [one.get("uid") for one in pod["metadata"].get("ownerReferences") or ()]:
             view.run_pods[run_id] = pod
     return view
 
 
 class ObjectCache:
-    """All other objects of this installation, by `CachedObject.key`. Writes of this process count at once: a list that began before a write
-    does not undo it. Any thread may call."""
+    """All other objects of this installation, by `CachedObject.key`. Includes writes of this process at once; a list that began before a
+    write does not undo it. Thread-safe."""
 
     def __init__(self, installation: str) -> None:
         self.installation = installation
         self._lock = threading.Lock()
         self._objects: dict[str, CachedObject] = {}
         self._written: dict[str, float] = {}
-        """When this process last wrote or deleted an object."""
+        """Time at which this process last wrote or deleted an object."""
         self._marks: dict[str, str] = {}
-        """Marks of objects this process wrote, as the API returned them."""
+        """Marks of objects that this process wrote, as returned by the API."""
         self._dropped: dict[str, str] = {}
-        """The version at which this process deleted an object: older news of it does not bring it back."""
+        """Version at which this process deleted an object, so that older events do not bring it back."""
 
     def find(self, key: str) -> CachedObject | None:
         cached = self._objects.get(key)
         return cached if cached is not None and not cached.deleting else None
 
     def holds(self, manifest: Json) -> bool:
-        """Whether the object is in the cluster exactly as this process wrote it, so that nothing needs to be done."""
+        """Whether the object in the cluster is exactly as this process wrote it, so that it need not be written."""
         cached = self.find(object_key_of(manifest))
         return cached is not None and cached.stamp == stamp_of(manifest) and self._marks.get(cached.key) == cached.mark
 
@@ -118,7 +118,7 @@ class ObjectCache:
         return cached is not None and self._marks.get(key, cached.mark) != cached.mark
 
     def find_stamp(self, key: str) -> str | None:
-        """Hash of what it was made from; "" once another client has edited it, None if it does not exist."""
+        """Hash of the manifest that it was written from; "" if another client has edited it, None if it does not exist."""
         cached = self.find(key)
         return None if cached is None else "" if self.is_edited(key) else cached.stamp
 
@@ -145,7 +145,7 @@ class ObjectCache:
                 self.drop(cached.key)
 
     def tidy(self) -> None:
-        """Forgets what only matters for a moment."""
+        """Drops entries that only matter for a moment."""
         horizon = time.monotonic() - 60
         with self._lock:
             self._written = {key: at for key, at in self._written.items() if at > horizon}
@@ -153,7 +153,7 @@ class ObjectCache:
             self._marks = {key: mark for key, mark in self._marks.items() if key in self._objects}
 
     def see(self, kind: str, item: Json) -> None:
-        """Takes over one object that has changed."""
+        """Stores an object that has changed."""
         key = object_key_of({**item, "kind": kind})
         cached = cached_object_of(kind, item, self._objects.get(key))
         with self._lock:
@@ -163,7 +163,7 @@ class ObjectCache:
                 self._objects[key] = cached
 
     def lose(self, kind: str, item: Json) -> None:
-        """Takes over that an object is gone."""
+        """Removes an object that is gone."""
         key = object_key_of({**item, "kind": kind})
         with self._lock:
             known = self._objects.get(key)
@@ -171,7 +171,7 @@ class ObjectCache:
                 del self._objects[key]
 
     def merge(self, kind: str, items: Iterable[Json], began: float) -> None:
-        """Takes over all objects of one kind from a list that began at `began` (monotonic)."""
+        """Stores all objects of one kind from a list that began at `began` (monotonic)."""
         known = self._objects
         listed = [cached_object_of(kind, item, known.get(object_key_of({**item, "kind": kind}))) for item in items]
         with self._lock:

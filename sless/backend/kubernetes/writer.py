@@ -1,4 +1,4 @@
-"""Background writes to the cluster by a small pool: one at a time per key, the newest replaces those that wait."""
+"""Writes to the cluster in the background, by a small pool: one write at a time per key, of which the newest replaces waiting ones."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ Work = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """`until`: end of the back-off (monotonic). `message` is for the user; "" when the API was only unavailable."""
+    """`until`: end of the back-off (monotonic). `message` is for users; "" if the API was only unavailable."""
 
     message: str
     attempts: int
@@ -74,7 +74,7 @@ class Writer:
             return dict(self._failures)
 
     def close(self) -> None:
-        """Blocks until every write that began within `flush_sec` has ended. The rest is dropped: the next server will find it missing."""
+        """Blocks until every write that began within `flush_sec` has ended. Drops the rest, which the next server finds missing."""
         with self._lock:
             self._closed = True
             self._until = time.monotonic() + self._flush_sec
@@ -114,13 +114,13 @@ class Writer:
         with self._lock:
             known = self._failures.get(key)
             attempts = (known.attempts if known else 0) + 1
-            # The second attempt follows soon: a conflict is over quickly.
+            # The second attempt follows soon, since conflicts are brief.
             wait_sec = backoff_sec(attempts, first_sec=1.0, max_sec=MAX_BACK_OFF_SEC) if attempts > 1 else 0.5
             self._failures[key] = Failure(message=message, attempts=attempts, until=time.monotonic() + wait_sec, final=final)
 
 
 def words_of(error: KubeError) -> str:
-    """For the user; "" for errors that pass by themselves: no answer, or a concurrent change."""
+    """The message for users; "" for temporary errors: no answer, or a concurrent change."""
     if isinstance(error, Unavailable | Conflict):
         return ""
     if "because it is being terminated" in error.message:
