@@ -1,11 +1,12 @@
-"""Reconcilers: control loops that read desired state, observe the backend, act on the difference and record the result.
+"""Control loops: each reads desired state, observes the backend, acts on the difference and records the result.
 
-`loop` ticks and wakes · `backoff` per object · `failure` what is noted of errors · `decide`, `decide_runs` pure rules · `instances`,
-`builds`, `runs` (with `run_plans` and `instance_calls`), `collect` the loops that apply them · `callbacks` POST to tenants what is in an
-`outbox` · `cron` with `timetable` · `events` starts listeners (`listens`, pure), one `listener` per trigger, a `consumer` per channel,
-`attempts` rules for one message · `leader` election · `scaling` how many instances (pure) · `scaler` applies it · `demand` of all
-replicas · `uptime` of instances.
+`loop` ticks and wakes · `backoff` per object · `failure` counts and notes errors · `decide`, `decide_runs` pure rules · `instances`,
+`builds`, `runs` (with `run_plans` and `instance_calls`), `collect` the loops that apply them · `callbacks` delivers callbacks and notices
+from an `outbox` · `cron` with `timetable` · `events` starts listeners (`listens`, pure), one `listener` per trigger, a `consumer` per
+channel, `attempts` rules for one message · `leader` election · `scaling` the desired number of instances (pure), which `scaler` computes
+for all workloads · `demand` of all replicas · `uptime` of instances.
 
-Rules: observe before reading desired state, which can then only be newer than the observation; "cannot see" ends the tick and changes
-nothing; one failing object never stops the others; `wake` only makes a tick sooner, as each tick works from the whole state.
+Rules: observe before reading desired state, which can then only be newer than the observation; if the state cannot be observed, the tick
+ends without changes; one failing object never stops the others; `wake` only makes a tick run sooner, since each tick works from the whole
+state.
 """

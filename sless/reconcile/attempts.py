@@ -1,7 +1,7 @@
-"""Rules for one message and its attempts, pure: what it is, what the end of an attempt means, and the copy that is published then.
+"""Rules for the attempts of one message: reads the attempt from a message, and decides what follows it. Pure.
 
-Between two attempts a message waits in `{queue}.retry.{n}s`: the copy is published there and confirmed before the original is acknowledged,
-so a crash in between can duplicate it but never lose it. One header of the copy holds its origin and its number of attempts.
+Between two attempts a message waits in `{queue}.retry.{n}s`: a copy is published there and confirmed before the original is acknowledged,
+so a crash in between can duplicate the message but never lose it. A header of the copy holds its origin and its number of attempts.
 """
 
 import base64
@@ -18,7 +18,7 @@ from sless.ids import valid_request_id
 
 RETRY_HEADER = "x-sless-retry"
 MAX_SHOWN_BYTES = 16 * 1024
-"""Limit of `context.message`, which is sent to the instance in a header. Above it, the message's own headers are left out."""
+"""Limit of `context.message`, which is sent to the instance in a header. If it is exceeded, the message's own headers are left out."""
 MAX_REASON_CHARS = 1000
 _NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
 """CC and BCC would send the copy to further queues."""
@@ -26,9 +26,9 @@ _NOT_COPIED = frozenset({RETRY_HEADER, "cc", "bcc"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAttempt:
-    """The next attempt, counted from 1. `message` is as its sender published it; `due_ms` since the epoch. `chain` is an id that copies
-    share, "" before the first attempt has ended. `request_id` is the same for all attempts. `quarantined`: an instance crashed while it had
-    this message, which may be the cause."""
+    """The next attempt, counted from 1. `message` is as published by its sender; `due_ms` is since the epoch. `chain` is an id shared by
+    all copies, "" before the first attempt has ended. `request_id` is the same for all attempts. `quarantined`: an instance crashed while
+    it was processing this message, which may be the cause."""
 
     message: Message
     number: int = 1
@@ -39,12 +39,13 @@ class MessageAttempt:
 
     @property
     def name(self) -> str:
-        """The same for all copies that mean this attempt: one whose confirmation was lost is published again. "" for a first attempt."""
+        """The same for all copies of this attempt, since a copy whose confirmation was lost is published again. "" for a first attempt."""
         return f"{self.chain}.{self.number}" if self.chain else ""
 
 
 def attempt_of(message: Message) -> MessageAttempt:
-    """From a message of the queue or of one of its retry queues. Anybody may publish the header, so invalid values are ignored."""
+    """The attempt of a message of the queue or one of its retry queues. Any client may publish the header, so invalid values are
+    ignored."""
     note = message.headers.get(RETRY_HEADER)
     if not isinstance(note, Mapping):
         return MessageAttempt(message=message, request_id=valid_request_id(message.message_id or ""))
@@ -73,7 +74,7 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """`queue` is created when missing; messages wait `delay_sec` in it."""
+    """`queue` is created if missing; messages wait `delay_sec` in it."""
 
     queue: str
     delay_sec: int
@@ -88,7 +89,7 @@ class Bury:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The function cannot be called: the message stays unacknowledged."""
+    """Keeps the message unacknowledged, because the function cannot be called."""
 
     reason: str
 
@@ -98,7 +99,7 @@ Verdict = Acknowledge | Retry | Bury | Hold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSource:
-    """Where messages come from; written into the headers of copies."""
+    """Source of messages, which is written into the headers of copies."""
 
     queue: str
     trigger: str
@@ -107,7 +108,7 @@ class MessageSource:
 
 
 def verdict_of(attempt: MessageAttempt, outcome: MessageOutcome, source: MessageSource, *, now: datetime, chain: str) -> Verdict:
-    """`chain` is the one of the attempt, or a new one after a first attempt."""
+    """The action after an attempt. `chain` is that of the attempt, or a new one after a first attempt."""
     if not outcome.served:
         return Hold(reason=outcome.error)
     if outcome.ok:
@@ -148,7 +149,7 @@ def _copied(headers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wait_sec_of(attempt: MessageAttempt, delay_sec: int, now: datetime) -> float:
-    """How long a message of a retry queue still has to wait; at most the delay of its queue, even when clocks differ."""
+    """How much longer a message of a retry queue has to wait; at most the delay of its queue, even if clocks differ."""
     return min(float(delay_sec), max(0.0, attempt.due_ms / 1000 - now.timestamp()))
 
 

@@ -1,4 +1,4 @@
-"""Back-off per object, so that a failing one is not retried in a tight loop and does not delay the others."""
+"""Back-off per object, so that a failing one is not retried constantly and does not delay the others."""
 
 import random
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ MAX_SEC = 300.0
 
 
 class Backoff:
-    """After n failures in a row a key rests min(300, 2**n) seconds, ± 20 %."""
+    """After n failures in a row, a key is not retried for min(300, 2**n) seconds, ± 20 %."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()

@@ -29,9 +29,9 @@ class BuildsLoop:
     holder: str
     at_once: int
     limits: Mapping[str, int]
-    """The defaults of tenants."""
+    """Default limits of tenants."""
     imports_at_once: int = IMPORTS_AT_ONCE
-    """Trial imports, which are short, do not wait for builds, which are long."""
+    """Slots for trial imports, which are short and therefore do not wait for builds."""
     backoff: Backoff = field(default_factory=Backoff)
     _started: set[str] = field(default_factory=set)
     _importing: set[str] = field(default_factory=set)
@@ -39,7 +39,7 @@ class BuildsLoop:
     _turns: Iterator[int] = field(default_factory=lambda: count(1))
 
     def changed(self) -> None:
-        """Called by the builder when it has news, from any thread."""
+        """Called by the builder when a build has changed, from any thread."""
         self.waker.wake("builds")
 
     def tick(self) -> None:
@@ -75,7 +75,7 @@ class BuildsLoop:
                     self._alone(version.id, partial(self._end, version, state, message), version.workload_id)
 
     def _alone(self, version_id: str, work: Callable[[], None], workload_id: str = "") -> None:
-        """An error in one build is retried later and does not delay the others."""
+        """Isolates an error in one build, which is retried later and does not delay the others."""
         now = clock.now()
         if self.backoff.rests(version_id, now):
             return
@@ -117,7 +117,7 @@ class BuildsLoop:
             self._finish(version, BuildStatus(ready=False, message=f"the build could not start: {error}"))
 
     def _was_built(self, version: Version) -> bool:
-        """Whether an older ready version has the same code, runtime and entrypoint: then this is a `rebuild`."""
+        """Whether an older ready version has the same code, runtime and entrypoint, so that this is a `rebuild`."""
         return any(
             older.number < version.number
             and (older.code_key, older.runtime, older.entrypoint) == (version.code_key, version.runtime, version.entrypoint)
@@ -127,7 +127,7 @@ class BuildsLoop:
 
     def _poll(self, version: Version) -> None:
         status = self.builder.poll(version.id)
-        if status is None:  # The builder lost it; the next tick starts it again.
+        if status is None:  # The builder no longer knows the build; the next tick starts it again.
             self._started.discard(version.id)
             self._importing.discard(version.id)
             return

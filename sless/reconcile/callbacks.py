@@ -1,8 +1,8 @@
-"""Delivers callbacks (the end of an asynchronous call) and notices: a POST to a URL of the tenant. At least once, signed, given up after
-MAX_ATTEMPTS. What is sent comes from an `outbox`.
+"""Delivers callbacks (the end of an asynchronous call) and notices from an `outbox`: signed POST requests to a URL of the tenant, at least
+once, up to MAX_ATTEMPTS.
 
-The address is resolved, checked and connected to here, once per attempt (`sless.outbound`); TLS checks the certificate against the name in
-the URL. Redirects are not followed, as their targets have not been checked.
+Each attempt resolves and checks the address once, and connects to exactly that one (`sless.outbound`); TLS checks the certificate against
+the name in the URL. Redirects are not followed, as their targets have not been checked.
 """
 
 import logging
@@ -59,14 +59,14 @@ class DeliveryResult:
 
 @dataclass(slots=True, kw_only=True)
 class CallbacksLoop:
-    """`tls` None: the machine's certificates are trusted. `whole_sec` limits the time from the first byte sent to the head of the
+    """Trusts the machine's certificates if `tls` is None. `whole_sec` limits the time from the first byte sent to the head of the
     response."""
 
     store: Store
     outbound: Outbound
     waker: Waker
     outbox: Outbox | None = None
-    """None: callbacks."""
+    """Callbacks if None."""
     tls: SSLContext | None = None
     whole_sec: float = 15.0
     connect_sec: float = 5.0
@@ -74,7 +74,7 @@ class CallbacksLoop:
     _outbox: Outbox = field(init=False)
     _pool: ThreadPoolExecutor = field(init=False)
     _going: dict[str, str] = field(default_factory=dict)
-    """Key → namespace, of what is in flight."""
+    """Key → namespace of items in flight."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class CallbacksLoop:
                 self._pool.submit(self._send, due)
 
     def stop(self) -> None:
-        """What was not sent is left to the next leader."""
+        """Leaves unsent items to the next leader."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, due: Any) -> bool:
@@ -106,7 +106,7 @@ class CallbacksLoop:
                 self._note(due, self._tell(due, message))
             freed = True
         except Exception as error:
-            # No wake: after an internal error the loop's interval is the pause.
+            # Do not wake the loop, whose interval is the pause after an internal error.
             note_failure(self.store, self._outbox.topic, error)
             _log.exception("%s: %s could not be sent or recorded; it is retried", self._outbox.topic, due.key)
         finally:
@@ -158,7 +158,7 @@ class CallbacksLoop:
 
 
 def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> DeliveryResult:
-    """One POST. The body of the response is not read."""
+    """Sends one POST. Does not read the body of the response."""
     guard = threading.Timer(whole_sec, lambda: _break_off(connection))
     try:
         connection.connect()
@@ -175,7 +175,7 @@ def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: di
 
 
 def _break_off(connection: HTTPConnection) -> None:
-    """Ends a blocked read on the socket, whichever thread waits in it."""
+    """Ends a blocked read on the socket, in whichever thread."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):
@@ -187,7 +187,7 @@ def _retry_after_of(answer: BaseHTTPResponse) -> str:
 
 
 def _words_of(error: Exception) -> str:
-    """Without the object that urllib3 puts in front; a response that is not HTTP is named as such."""
+    """The error's text without the object that urllib3 puts in front; names a response that is not HTTP."""
     if type(error) is BadStatusLine:
         return "the response is not HTTP"
     text = str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Clean-up of old history, versions beyond the limit, unreferenced code and folders. In small batches, so that nothing waits for it."""
+"""Cleans up old history, versions beyond the limit, unreferenced code and folders, in small batches, so that nothing waits for it."""
 
 import logging
 import time
@@ -16,15 +16,15 @@ from sless.store import Store
 _log = logging.getLogger(__name__)
 
 PAUSE_SEC = 0.05
-"""Between two batches: writers of calls have priority."""
+"""Pause between two batches, because writers of calls have priority."""
 DISCARDS_AT_ONCE = 50
 YOUNG_SEC = 3600.0
-"""Younger artifacts without a version are kept: a build creates them before the store knows."""
+"""Younger artifacts without a version are kept, because a build creates them before they are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector:
-    """`sweep` gets the versions that are kept and drops what was unpacked on this machine for others; the builder drops what it stored
+    """`sweep` gets the versions to keep and drops what was unpacked on this machine for others; the builder drops what it stored
     elsewhere."""
 
     store: Store
@@ -61,14 +61,14 @@ class Collector:
         own = self.store.tenants.set_limits_of_all()
         kept = {namespace: limits[LimitName.VERSIONS_KEPT] for namespace, limits in own.items() if LimitName.VERSIONS_KEPT in limits}
         for version in self.store.versions.prunable(self.settings.versions_kept, kept):
-            # The row first: a blob without a row only takes space, a row without a blob would be a version that cannot start.
+            # Remove the row first: a blob without a row only takes space, but a row without a blob would be a version that cannot start.
             key = self.store.versions.remove(version.id)
             if key is not None:
                 self.code.delete(key)
             _log.info("version %d of workload %s is beyond the number kept: removed", version.number, version.workload_id)
 
     def _built(self) -> None:
-        """A registry or cluster that does not answer is tried again at the next tick; the discards stay recorded until then."""
+        """Discards artifacts of removed versions. If a registry or cluster does not respond, they stay recorded for the next tick."""
         for step in (self._discard, lambda: self.builder.collect(self.store.versions.list_kept, YOUNG_SEC)):
             try:
                 step()
@@ -79,7 +79,7 @@ class Collector:
         for artifact in self.store.discards.list(DISCARDS_AT_ONCE):
             if self.stopping():
                 return
-            # Checked again: the same code may just have been uploaded, and its build have reused the image.
+            # Check again, because the same code may have been uploaded in the meantime, and its build have reused the image.
             if not self.store.discards.is_used(artifact):
                 self.builder.discard(artifact)
             self.store.discards.remove(artifact)

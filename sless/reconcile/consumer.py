@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 SETTLED_KEPT = 10_000
 MAX_HOLD_SEC = 15.0
 RETURN_SEC = 600
-"""A message in a retry queue without a consumer (the trigger is gone) returns to its queue this long after it was due."""
+"""A message in a retry queue without a consumer (because the trigger is gone) returns to its queue this long after it was due."""
 
 
 class Settled:
-    """Names of the newest settled attempts. An acknowledgement in flight is lost when a connection breaks, and a killed broker forgets
-    those that it has not written; their messages are delivered again, not even marked as redelivered. A first attempt has no name and may
-    be made twice."""
+    """Names of the newest settled attempts, to recognise messages that are delivered again: an acknowledgement in flight is lost when a
+    connection breaks, and a killed broker loses those that it has not written, without marking the messages as redelivered. A first attempt
+    has no name and may be made twice."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -57,7 +57,7 @@ class Settled:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerParts:
     """Shared by the consumers of one listener. `on_settled` gets the status of each settled message, `on_held` the reason why the function
-    cannot be called, "" when it can again. A quarantined message holds `quarantine`: if all messages of a crashed instance were retried
+    cannot be called, "" once it can again. A quarantined message locks `quarantine`: if all messages of a crashed instance were retried
     together, the one that crashes instances would fail the others each time, and all would end as dead."""
 
     source: MessageSource
@@ -78,7 +78,7 @@ class QueueConsumer:
     parts: ConsumerParts
     tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
     _waiting: "dict[asyncio.Task[None], int]" = field(default_factory=dict)
-    """Tasks whose message has not reached the function yet, with the delivery tag."""
+    """Tasks whose message has not reached the function yet, with their delivery tags."""
     _quiet: bool = False
     _names: set[str] = field(default_factory=set)
     """Names of attempts that wait or run."""
@@ -126,7 +126,7 @@ class QueueConsumer:
 
     async def _consume(self, queue: str, delay_sec: int) -> None:
         def take(delivery: Delivery) -> None:
-            # Arrived after `quiet` had requeued the waiting messages.
+            # It arrived after `quiet` requeued the waiting messages.
             work = self._give_back(delivery.tag) if self._quiet else self._handle(delivery, delay_sec)
             task = asyncio.get_running_loop().create_task(work)
             self.tasks.add(task)
@@ -156,7 +156,7 @@ class QueueConsumer:
     async def _attempt(self, delivery: Delivery, delay_sec: int) -> None:
         attempt = attempt_of(delivery.message)
         name = attempt.name
-        # A duplicate whose confirmation was lost. The other one on this channel is not acknowledged yet, so nothing can be lost.
+        # A duplicate whose confirmation was lost. Nothing can be lost, as the other copy on this channel is not acknowledged yet.
         if name in self.parts.settled or name in self._names:
             await self.channel.ack(delivery.tag)
             return
@@ -181,7 +181,7 @@ class QueueConsumer:
             await self._settle(tag, attempt, outcome)
 
     async def _served(self, attempt: MessageAttempt, task: "asyncio.Task[None]", tag: int) -> MessageOutcome | None:
-        """Tries until the function can be called; between tries the message counts as waiting. None: the consumer was stopped."""
+        """Retries until the function can be called; between attempts the message counts as waiting. None if the consumer was stopped."""
         call = _call_of(attempt, self.parts)
         for failures in itertools.count(1):
             outcome = await self.parts.invoker.deliver(call)
@@ -196,7 +196,7 @@ class QueueConsumer:
                 raise BrokerError("connection lost")
             await asyncio.sleep(backoff_sec(failures, first_sec=1.0, max_sec=MAX_HOLD_SEC))
             self._waiting.pop(task, None)
-        raise AssertionError  # the count has no end
+        raise AssertionError  # unreachable: the count is endless
 
     async def _settle(self, tag: int, attempt: MessageAttempt, outcome: MessageOutcome) -> None:
         """Publishes a copy first and acknowledges last. After a BrokerError the message is delivered again."""

@@ -1,7 +1,7 @@
-"""Cron: claims a run for each due instant, which the runs loop carries out; around it, the target may be kept warm.
+"""Cron: claims a run for each due instant, which the runs loop executes, and keeps the target warm around it if desired.
 
-Plans are kept in memory and only read again for triggers that have changed, so idle triggers cost nothing. The claims of one second are
-written in few transactions. Work is split into short pieces with pauses in between, as calls through the proxy have priority.
+Plans are kept in memory and only read again for triggers that have changed, so idle triggers cost nothing. The claims of one second take
+few transactions. Work is split into short parts with pauses in between, because calls through the proxy have priority.
 """
 
 import logging
@@ -24,12 +24,12 @@ _T = TypeVar("_T")
 
 TICK_SEC = 1.0
 PIECE = 100
-"""Triggers whose next times are computed in one piece, which takes some milliseconds."""
+"""Triggers whose next times are computed at once, which takes a few milliseconds."""
 PAUSE_SEC = 0.002
 READ_AT_ONCE = 250
 CLAIM_AT_ONCE = 500
 ABSENT_AFTER = timedelta(seconds=10)
-"""After a pause this long between ticks another leader may have fired: the plans are read again."""
+"""Plans are read again after a pause this long between ticks, since another leader may have fired."""
 
 _RESULTS = {CallStatus.QUEUED: "fired", CallStatus.SKIPPED: "skipped", CallStatus.MISSED: "missed"}
 
@@ -51,7 +51,7 @@ class CronLoop:
             self._refresh()
             self._attend()
         except Exception:
-            # Plans that were taken from the table may be unfinished; the database has the truth.
+            # Plans taken from the table may be half-done, so read all of them again.
             self._forget()
             raise
         self._ticked_at = self.now()
@@ -74,7 +74,7 @@ class CronLoop:
         self._table.drop(gone)
         for part in _pieces(sorted(stale), READ_AT_ONCE):
             found = self.store.firings.list_enabled(part)
-            # Triggers that have been disabled since are not among them.
+            # This leaves out triggers that have been disabled in the meantime.
             self._table.drop(set(part) - {trigger.id for trigger in found})
             for piece in _pieces(found):
                 for trigger in piece:
@@ -140,7 +140,7 @@ class CronLoop:
 
 
 def _pieces(items: Sequence[_T], size: int = PIECE) -> Iterator[Sequence[_T]]:
-    """With a pause after each piece, so that other threads get the interpreter."""
+    """Yields parts, with a pause after each one, so that other threads get the interpreter."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
         time.sleep(PAUSE_SEC)

@@ -1,4 +1,4 @@
-"""Rules of the reconcilers, pure: (desired state, observed state, now) → actions."""
+"""Rules of the control loops: (desired state, observed state, now) → actions. Pure."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ INTERRUPTED_ATTEMPTS = 3
 
 
 def job_revision_of(job: Workload, target: Workload, version: Version) -> Revision:
-    """The revision of a job that refers to a function: the function's, with the job's environment, memory and time-out over it."""
+    """The revision of a job that refers to a function: the function's, overridden by the job's environment, memory and time-out."""
     revision = revision_of(target, version)
     given = job.spec.set_fields
     return replace(
@@ -47,7 +47,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """Deleted and nothing of it runs: remove the row."""
+    """Removes the row of a deleted workload of which nothing runs."""
 
     workload_id: str
 
@@ -57,7 +57,7 @@ InstanceAction = Apply | Remove | Forget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleTarget:
-    """A workload that may have instances. `warm`: one has to stand because a firing is due soon."""
+    """A workload that may have instances. `warm`: it needs one because a firing is due soon."""
 
     workload: Workload
     revision: Revision
@@ -68,7 +68,7 @@ class ScaleTarget:
 
 
 def scale_target_of(workload: Workload, active: Version | None, triggers: Sequence[Trigger]) -> ScaleTarget | None:
-    """None for a workload that has no instances, whatever its calls, or cannot have any before a build has ended."""
+    """None for a workload that never has instances, or cannot have any before a build has ended."""
     if workload.deleted_at or active is None or active.state is not VersionState.READY:
         return None
     if workload.suspended is not None or workload.kind is Kind.JOB or not wants_instances(workload.kind, triggers):
@@ -80,7 +80,8 @@ def scale_target_of(workload: Workload, active: Version | None, triggers: Sequen
 
 
 def is_proven(workload: Workload) -> bool:
-    """Whether an instance of what is active now has become ready. It may have ended since, for lack of calls."""
+    """Whether an instance with the active version and the current settings has ever been ready, even if it was stopped because it was
+    idle."""
     observed = workload.observed
     return observed.generation == workload.generation and observed.version == workload.active_version is not None
 
@@ -93,9 +94,9 @@ def decide_instances(
     applied: Mapping[str, int],
     busy: Iterable[str] = (),
 ) -> list[InstanceAction]:
-    """`applied` are the numbers of instances that this server has applied since it leads: each workload is applied once, as its objects
-    may have been edited by hand before. `busy` are ids of workloads that runs or builds still use; they are not forgotten yet. Observed
-    deployments without a workload are orphans and are removed."""
+    """`applied` are the numbers of instances that this server has applied since it became the leader: each workload is applied once, as its
+    objects may have been edited by hand before. `busy` are ids of workloads that runs or builds still use, which are not forgotten yet.
+    Observed deployments without a workload are orphans and are removed."""
     actions: list[InstanceAction] = []
     held = set(busy)
     for workload_id, workload in workloads.items():
@@ -111,8 +112,8 @@ def decide_instances(
 
 
 def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDeployment | None, note: str = "") -> Observed:
-    """The observed columns of a workload. `note`: why it gets no further instances. Once an instance was ready, a workload is up to date
-    even with none, until a start fails: then the next one has to prove again that it works."""
+    """The observed columns of a workload. `note` says why it gets no further instances. Once an instance has been ready, a workload is up
+    to date even without any, until a start fails; then the next one has to prove again that it works."""
     if wanted is None:
         return Observed()
     current = [item for item in seen.endpoints if not item.draining and item.version == wanted.revision.version] if seen else []
@@ -157,8 +158,8 @@ IMPORTS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildTurns:
-    """How many builds run at once, in all and of one tenant, and which tenants had their turn: namespace → number, higher is later.
-    `importing`: ids of builds that only import the entrypoint any more; these have slots of their own."""
+    """Limits of concurrent builds, in all and per tenant, and the tenants' last turns (namespace → number, higher is later). `importing`
+    are ids of builds whose only remaining step is the trial import, for which there are separate slots."""
 
     at_once: int
     most_of: Callable[[str], int]
@@ -172,9 +173,9 @@ def decide_builds(
 ) -> list[BuildAction]:
     """`versions` are the open ones, oldest first; `started` the ids that the builder of this process works on.
 
-    The newest upload of a workload wins: older open ones end, unless they are built once more after a restore, without becoming active. A
-    version in state building that this process does not know was interrupted by a stop of the server: it starts again,
-    INTERRUPTED_ATTEMPTS times at most.
+    The newest upload of a workload wins: builds of older ones end, unless they are rebuilt after a restore, without becoming active. A
+    version in state building that this process does not know was interrupted when a server stopped: it starts again, at most
+    INTERRUPTED_ATTEMPTS times.
     """
     open_versions = list(versions)
     newest: dict[str, int] = {}
@@ -201,13 +202,13 @@ def decide_builds(
     imports = Counter(workloads[item.workload_id].namespace for item in here if item.id in turns.importing)
     if imports.total() >= turns.imports_at_once:
         return actions
-    # One tenant whose imports hang leaves half of these slots to the others.
+    # A tenant whose imports hang leaves half of these slots to others.
     waiting = [item for item in waiting if imports[workloads[item.workload_id].namespace] < max(1, turns.imports_at_once // 2)]
     return actions + [StartBuild(version=version) for version in _next_builds(waiting, workloads, going, turns)]
 
 
 def _next_builds(waiting: list[Version], workloads: Mapping[str, Workload], going: Counter[str], turns: BuildTurns) -> Iterator[Version]:
-    """Tenants take turns, one build each: the one that had its turn longest ago comes first. Slots are shared as those of runs."""
+    """Tenants take turns, one build each: the one whose last turn was longest ago comes first. Slots are shared like those of runs."""
     slots = Slots(free=turns.at_once - going.total(), taken=going)
     queues: dict[str, deque[Version]] = {}
     for version in waiting:

@@ -1,4 +1,4 @@
-"""Rules of runs, pure: which one starts next, and what the end of an attempt means."""
+"""Rules of runs: the order in which they start, and what follows an attempt. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ _CALLS = frozenset({CallTrigger.INVOKE, CallTrigger.HTTP})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRun:
-    """`attempt` is how the last attempt ended, when it differs from `status`. `ended_at` None: now. `ran_ms` is how long it used its
-    memory; None: from its claim to its end."""
+    """`attempt` is how the last attempt ended, if it differs from `status`. `ended_at` is now if None. `ran_ms` is how long it used its
+    memory; from claim to end if None."""
 
     status: CallStatus
     message: str
@@ -32,8 +32,8 @@ class FinishRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRun:
-    """`quarantined`: an instance ended during this call, which may be the cause. If all calls of that instance were retried together, the
-    one that ends instances would fail the others each time, and all would end as dead."""
+    """`quarantined`: an instance crashed during this call, which may be the cause. If all calls of that instance were retried together, the
+    one that crashes instances would fail the others each time, and all would end as dead."""
 
     not_before: datetime
     message: str
@@ -48,8 +48,8 @@ RunVerdict = FinishRun | RetryRun
 
 
 def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
-    """`due` in the order in which runs start: tenants with the fewest active runs first, then workloads with the fewest, then the oldest.
-    Each workload gets at most `most` including those in `going`, and at most one quarantined run."""
+    """Sorts `due` in the order in which runs start: tenants with the fewest active runs first, then workloads with the fewest, then the
+    oldest. Each workload gets at most `most` runs, including those in `going`, and at most one quarantined run."""
     on = list(going)
     suspects = {run.workload_id for run in on if run.quarantined}
     of_workload, of_tenant = Counter(run.workload_id for run in on), Counter(run.namespace for run in on)
@@ -70,7 +70,7 @@ def in_turn(due: Iterable[Run], going: Iterable[Run], most: int) -> list[Run]:
 
 
 def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
-    """Turns a success whose result is over the limit into a failure that says so; the HTTP status stays."""
+    """Turns a success whose result exceeds the limit into a failure that says so; keeps the HTTP status."""
     outcome = observed.outcome
     if outcome is None or not outcome.ok or len(outcome.body) <= most_bytes:
         return observed
@@ -80,14 +80,14 @@ def bounded(observed: ObservedRun, most_bytes: int) -> ObservedRun:
 
 
 def verdict_of(run: Run, observed: ObservedRun, now: datetime, jitter: float = 0.0) -> RunVerdict:
-    """What the end of an attempt means. Only calls are retried, and only after 429, 5xx and platform errors; a job's failure is final. A
-    call that has used up its attempts is dead. `jitter` is from -1 to 1."""
+    """The action after an attempt. Only calls are retried, and only after 429, 5xx and platform errors; a job's failure is final. A call
+    that has used up its attempts is dead. `jitter` is from -1 to 1."""
     outcome = observed.outcome
     http_status = outcome.status if outcome else None
     refused = observed.status is not CallStatus.SUCCEEDED if http_status is None else http_status >= 500 or http_status in RETRY_STATUS
     if run.trigger is CallTrigger.JOB or observed.status is CallStatus.CANCELLED or observed.non_retryable or not refused:
         return _end_of(run, observed, observed.status, now)
-    # The function itself answered 429: its code did not fail, but the call was not served.
+    # The function itself answered 429: its code did not fail, but it did not process the call.
     attempt = CallStatus.FAILED if observed.status is CallStatus.SUCCEEDED else observed.status
     message = observed.message or f"status {http_status}"
     tried = run.attempts - run.attempts_before
@@ -123,8 +123,8 @@ def _end_of(run: Run, observed: ObservedRun, status: CallStatus, now: datetime) 
 
 
 def _ended_at_of(run: Run, observed: ObservedRun, now: datetime) -> datetime:
-    """When the run ended, which may be long before a server notices. Clocks of other machines may differ: never before it began, nor later
-    than now."""
+    """When the run ended, which may be long before a server notices. Never before its start or after now, since clocks of other machines
+    may differ."""
     ended_at = min(observed.ended_at or now, now)
     return max(ended_at, run.started_at) if run.started_at is not None else ended_at
 
@@ -136,8 +136,8 @@ def _ran_ms_of(run: Run, observed: ObservedRun, now: datetime) -> float:
 
 
 def stop_of(workload: Workload | None, target: Workload | None, now: datetime) -> RunVerdict | None:
-    """What becomes of a run that is active while its workload is deleted or suspended; None: it goes on. `target` is the function whose
-    code a job runs. A suspended one keeps its runs: they start again when it is resumed."""
+    """How to stop an active run whose workload is deleted or suspended; None if it continues. `target` is the function whose code a job
+    runs. A suspended workload keeps its runs, which start again when it is resumed."""
     if workload is None or workload.deleted_at is not None:
         return FinishRun(status=CallStatus.CANCELLED, message="cancelled: the workload was deleted")
     if workload.suspended is not None or (target is not None and target.suspended is not None):
@@ -146,12 +146,12 @@ def stop_of(workload: Workload | None, target: Workload | None, now: datetime) -
 
 
 def verdict_of_lost(run: Run, now: datetime) -> RunVerdict:
-    """The server stopped during the run and no outcome is left. Delivery is at least once, so it starts again."""
+    """The action if the server stopped during the run and there is no outcome: delivery is at least once, so the run starts again."""
     tried = run.attempts - run.attempts_before
     if tried < max(INTERRUPTED_ATTEMPTS, run.max_attempts):
         return RetryRun(not_before=now, message="interrupted by a stop of the server; started again", quarantined=run.quarantined)
     status = CallStatus.FAILED if run.trigger is CallTrigger.JOB else CallStatus.DEAD
-    # Nobody knows how long it ran, so nothing is billed.
+    # It is unknown how long it ran, so it is not billed.
     return FinishRun(
         status=status, message=f"interrupted by a stop of the server {tried} times", attempt=CallStatus.FAILED, ran_ms=0.0
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What calls ask for, on all replicas of the server: a replica reports its own, the leader adds them up."""
+"""Collects the load on all replicas of the server: each replica reports its own, the leader adds them up."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class DemandLoop:
         return total_of([self.own(), self._others])
 
     def changed(self) -> None:
-        """Calls of this process wait for instances. From any thread."""
+        """Called from any thread when calls of this process wait for instances."""
         self.waker.wake("instances" if self.is_leader() else "demand")
 
     def tick(self) -> None:

@@ -1,8 +1,8 @@
 """The loop of event triggers: the leader runs one listener per trigger on the event loop of the data plane; the tick's thread reads desired
 state and writes the observed status.
 
-Decision: listeners run on the data plane's own event loop, not on a separate thread and loop. So a message needs no hop between
-threads, calls use the proxy's connections directly, and two busy threads do not compete for the interpreter.
+Decision: listeners run on the data plane's event loop, not in a thread with its own loop. So a message is not passed between threads, calls
+use the proxy's connections directly, and two busy threads do not compete for the interpreter.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from sless.reconcile.listener import Listener
 
 CHANGE_GRACE_SEC = 3700.0
-"""Running calls of a changed or disabled trigger may finish; no time-out is longer than an hour."""
+"""How long running calls of a changed or disabled trigger may continue; no time-out is longer than an hour."""
 FULL_TICK_SEC = 30.0
 STOP_MARGIN_SEC = 5.0
 
 
 def client_library() -> tuple[ModuleType, ModuleType]:
-    """`broker` and `listener`. Importing them takes 0.1 s, so only a server with event triggers does it."""
+    """The modules `broker` and `listener`, imported here because it takes 0.1 s and only servers with event triggers need them."""
     from sless import broker
     from sless.reconcile import listener
 
@@ -59,7 +59,7 @@ class Listeners:
                     self._start(listen)
 
     def statuses(self) -> dict[str, ListenerStatus]:
-        """By trigger id."""
+        """Statuses by trigger id."""
         return {key: item.status for key, item in list(self._running.items())}
 
     async def stop(self, grace_sec: float) -> None:
@@ -86,8 +86,8 @@ class Listeners:
 
 @dataclass(slots=True, kw_only=True)
 class EventsLoop:
-    """`tick` runs on every replica: one that no longer leads has listeners to stop. `loop` returns the event loop of the data plane, None
-    before it runs."""
+    """`tick` runs on every replica, because one that no longer leads has to stop its listeners. `loop` returns the event loop of the data
+    plane, None before it runs."""
 
     store: Store
     settings: Settings
@@ -115,7 +115,7 @@ class EventsLoop:
             self._show()
 
     def stop(self, grace_sec: float) -> None:
-        """Stops all listeners; blocks until their calls have ended or `grace_sec` is over. From any thread but the event loop's."""
+        """Stops all listeners; blocks until their calls have ended or `grace_sec` is over. Called from any thread but the event loop's."""
         loop = self.loop()
         if loop is not None and not loop.is_closed():
             asyncio.run_coroutine_threadsafe(self.listeners.stop(grace_sec), loop).result(grace_sec + STOP_MARGIN_SEC)
@@ -126,7 +126,7 @@ class EventsLoop:
         if revision == self._revision and now < self._full_at:
             return
         if self._revision == -1:
-            # Only the leader consumes, and this server has just become it: what still shows as running belongs to one that was killed.
+            # This server has just become the leader, and only leaders consume, so calls marked as running belong to a killed server.
             self.store.history.end_running_messages()
         triggers = self.store.triggers.list_all(TriggerType.EVENT)
         workloads = self.store.workloads.list_all((Kind.FUNCTION, Kind.SERVICE)) if triggers else []

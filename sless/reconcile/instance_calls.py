@@ -1,4 +1,4 @@
-"""Asynchronous calls that run on instances. They are tracked here because no backend observes them."""
+"""Tracks asynchronous calls on instances, which no backend observes."""
 
 import threading
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class InstanceCalls:
             return set(self._calls)
 
     def begin(self, run: Run, timeout_sec: float) -> None:
-        """Raises SlessError when the call cannot be started; then it is not tracked."""
+        """Raises SlessError if the call cannot be started; it is then not tracked."""
         going = _Going()
         with self._lock:
             self._calls[run.id] = going
@@ -43,13 +43,13 @@ class InstanceCalls:
             raise
 
     def find_end(self, run_id: str) -> ObservedRun | None:
-        """None while the call runs, or when it is unknown."""
+        """How the call ended; None while it runs, or if it is unknown."""
         with self._lock:
             going = self._calls.get(run_id)
             return going.end if going else None
 
     def drop(self, run_id: str) -> bool:
-        """Stops the call if it is running and forgets it. False when it is unknown."""
+        """Stops the call if it is running, and forgets it. False if it is unknown."""
         with self._lock:
             going = self._calls.pop(run_id, None)
             self._lock.notify_all()

@@ -1,5 +1,5 @@
-"""Instances: of services, and of functions with an enabled http or event trigger or an upcoming cron firing. Their number follows the
-calls (`scaling`)."""
+"""Instances of services, and of functions with an enabled http or event trigger or an upcoming cron firing. Their number follows the calls
+(`scaling`)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ FULL_TICK_SEC = 10
 
 @dataclass(slots=True, kw_only=True)
 class InstancesLoop:
-    """`held` returns ids of workloads that builds or runs still use, `loads` what the calls of each workload ask for."""
+    """`held` returns ids of workloads that builds or runs still use, `loads` the load of each workload."""
 
     store: Store
     backend: Backend
@@ -53,12 +53,12 @@ class InstancesLoop:
         self._uptime = UptimeMeter(store=self.store)
 
     def changed(self) -> None:
-        """Called by the backend when it has news, from any thread."""
+        """Called by the backend when its observations change, from any thread."""
         self._changed = True
         self.waker.wake("instances")
 
     def lead(self) -> None:
-        """This server begins to lead: another one may have changed anything."""
+        """Called when this server becomes the leader, since another one may have changed anything."""
         self._applied = {}
         self._revision = -1
         self.scaler.forget()

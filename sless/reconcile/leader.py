@@ -1,7 +1,7 @@
 """Leader election among the replicas: a lease row with an expiry.
 
-The holder's name is kept in the data folder, which one process at a time may own. A server that comes back after kill -9 still holds its
-lease and continues immediately; another replica waits for the expiry.
+The holder's name is kept in the data folder, which only one process at a time may use. A server restarted after kill -9 still holds its
+lease and continues immediately; another replica waits until it expires.
 """
 
 import logging
@@ -30,17 +30,17 @@ class Leader:
         self._lock = threading.Lock()
 
     def is_leader(self) -> bool:
-        """False as soon as the lease could have expired by our own clock, whatever the database says."""
+        """False as soon as the lease may have expired by our own clock, regardless of the database."""
         return self._monotonic() < self._until
 
     def keep(self) -> bool:
-        """Renews the lease when it is time, takes a free one. Called each `lease_look_sec`. True when leadership began with this call."""
+        """Renews the lease when due, or takes a free one. Called each `lease_look_sec`. True if leadership began with this call."""
         if self.is_leader():
             return self.renew() if self._monotonic() >= self._renew_at else False
         return self.renew() if self._store.leases.holder(LEASE) in (None, self._holder) else False
 
     def renew(self) -> bool:
-        """Takes or renews the lease. True when leadership began with this call."""
+        """Takes or renews the lease. True if leadership began with this call."""
         with self._lock:
             asked_at = self._monotonic()
             before = asked_at < self._until

@@ -1,4 +1,4 @@
-"""The listener of one trigger: one channel at a time, reopened with back-off when it ends. On the event loop of the data plane."""
+"""The listener of one trigger: one channel at a time, reopened with back-off when it ends. Runs on the event loop of the data plane."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from sless.reconcile.listens import Listen, ListenerStatus
 _log = logging.getLogger(__name__)
 MAX_PAUSE_SEC = 15.0
 STEADY_SEC = 30.0
-"""When a channel that lived this long ends, that counts as a first failure."""
+"""The end of a channel that lived this long counts as a first failure."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Listener:
             await self.pool.leave(link)
 
     async def _listen(self, link: Link, parts: ConsumerParts) -> str:
-        """Returns why the channel ended."""
+        """Listens on one channel; returns why it ended."""
         try:
             connection = await self.pool.connection(link)
             consumer = QueueConsumer(connection, await connection.channel(), parts)

@@ -1,4 +1,4 @@
-"""Which event triggers should consume which queue, pure: (triggers, functions, settings) → a listener, or why there is none."""
+"""Desired listeners of event triggers: (triggers, functions, settings) → a listener, or why there is none. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ DesiredListener = Listen | Idle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatus:
-    """What a trigger shows: `active` when its queue is consumed; `last_status` of the newest settled message."""
+    """Observed status of a trigger: `active` while its queue is consumed; `last_status` of the newest settled message."""
 
     message: str
     active: bool
@@ -49,7 +49,7 @@ class ListenerStatus:
 
 
 def desired_listeners_of(triggers: Iterable[Trigger], workloads: Iterable[Workload], settings: Settings) -> dict[str, DesiredListener]:
-    """By trigger id. A disabled trigger has none."""
+    """Desired listeners by trigger id. A disabled trigger has none."""
     targets = {(item.namespace, item.name): item for item in workloads if item.kind is not Kind.JOB and item.deleted_at is None}
     wanted = [item for item in triggers if item.type is TriggerType.EVENT and item.enabled]
     return {item.id: _desired_listener_of(item, targets.get((item.namespace, item.function_ref)), settings) for item in wanted}

@@ -1,7 +1,7 @@
-"""Ticks: APScheduler runs each loop at its interval; `wake` runs it immediately.
+"""Runs control loops: APScheduler ticks each one at its interval, and `wake` immediately.
 
-Running and woken loops are tracked here rather than in APScheduler, which drops a job that comes due while the same one runs, and for which
-a job runs slightly longer than its last statement.
+Running and woken loops are tracked here rather than in APScheduler, which drops a job that becomes due while it runs, and considers a job
+running for slightly longer than its last statement.
 """
 
 import logging
@@ -57,7 +57,7 @@ class Loops:
     def start(self) -> None:
         now = datetime.now(UTC)
         for number, loop in enumerate(self._loops.values(), start=1):
-            # Ticks spread over the interval: when all threads wake at once, each waits for the interpreter most of the time.
+            # Spread ticks over the interval, because threads that wake at once wait for the interpreter most of the time.
             begin = now + timedelta(seconds=loop.interval_sec * number / len(self._loops))
             interval = IntervalTrigger(seconds=loop.interval_sec, start_date=begin)
             self._scheduler.add_job(self._run, interval, args=(loop,), id=loop.topic, next_run_time=now)
@@ -65,7 +65,7 @@ class Loops:
         self._scheduler.start()
 
     def stop(self) -> None:
-        """Returns when no tick is running."""
+        """Returns once no tick is running."""
         with self._lock:
             self._stopping = True
         self._stopped.set()
@@ -73,8 +73,8 @@ class Loops:
         self._pool.shutdown(wait=True)
 
     def wake(self, topic: str) -> None:
-        """Starts the loop's next tick now, or after the running one and its rest. From any thread. Does nothing before `start`, as the
-        first tick sees everything."""
+        """Starts the loop's next tick now, or after the running one and its pause. Called from any thread. Does nothing before `start`,
+        since the first tick works from the whole state."""
         loop = self._loops.get(topic)
         with self._lock:
             if loop is None or not self._started or self._stopping or topic in self._woken:

@@ -1,4 +1,4 @@
-"""What the delivery loop sends: callbacks of asynchronous calls, and notices to tenants."""
+"""Outboxes of the delivery loop: callbacks of asynchronous calls, and notices to tenants."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sless.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """`headers` are those beyond the common ones."""
+    """`headers` are in addition to the common ones."""
 
     body: bytes
     headers: dict[str, str]
@@ -29,7 +29,7 @@ class Outbox(Protocol):
     def list_due(self, now: datetime, per_namespace: int) -> Sequence[Any]: ...
 
     def find_message(self, item: Any) -> Message | None:
-        """None: there is nothing to send any more."""
+        """The message to send; None if it is no longer needed."""
 
     def delivered(self, item: Any, http_status: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Which code a run of a workload would start now, and where. Read for many workloads at once; the rule is pure."""
+"""Plans which code a run of a workload would start, and where. Reads many workloads at once; the rule is pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from sless.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """`on_instances`: the call goes to an instance; else it is a one-off run. `cold`: it starts a process or waits for one."""
+    """`on_instances`: whether the call goes to an instance or is a one-off run. `cold`: it starts a process or waits for one."""
 
     revision: Revision
     on_instances: bool
@@ -24,7 +24,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A build is running, nothing was uploaded yet, or an operator has suspended the function."""
+    """The run has to wait: a build is running, nothing has been uploaded yet, or an operator has suspended the function."""
 
 
 Plan = Ready | Waiting | FinishRun

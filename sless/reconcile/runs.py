@@ -1,4 +1,4 @@
-"""Runs: jobs, asynchronous calls and cron firings. At least once; each attempt is recorded."""
+"""Executes runs: jobs, asynchronous calls and cron firings. At least once; records each attempt."""
 
 import logging
 import random
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 ORPHAN_AFTER = timedelta(minutes=10)
 CALLS_AT_ONCE = 200
-"""Asynchronous calls on instances: each costs one connection, so they do not count as runs."""
+"""Maximum number of asynchronous calls on instances. Each takes only a connection, so they do not count as runs."""
 LONGEST_CALL_SEC = 3600.0
-"""For services without a time limit."""
+"""Time limit for services that have none."""
 REST_SEC = 0.03
-"""Pause between ticks of a busy loop; calls that end or arrive during it share the transactions of the next tick."""
+"""Pause between ticks of a busy loop, so that calls that end or arrive in the meantime share the transactions of the next tick."""
 _BATCH = 50
 _GAUGE_SEC = 1.0
 _AGAIN_AFTER = timedelta(seconds=5)
@@ -46,7 +46,7 @@ class RunsLoopLimits:
     result_bytes: int = 2**20
     calls_at_once: int = CALLS_AT_ONCE
     of_tenants: Mapping[str, int] = field(default_factory=dict)
-    """The defaults of tenants; empty: none."""
+    """Default limits of tenants; none if empty."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,12 +76,12 @@ class RunsLoop:
         return self.store.runs.running_workloads()
 
     def begin_no_more(self) -> None:
-        """The server stops: queued runs are left to the next leader."""
+        """Called when the server stops: leaves queued runs to the next leader."""
         self._stopping = True
 
     def drain(self, timeout_sec: float) -> bool:
-        """After `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are written. The next leader
-        starts the ones that take longer again."""
+        """Call this after `begin_no_more`, while the loop still ticks: waits until the calls on instances have ended and are stored. The
+        next leader restarts those that take longer."""
         return self._calls.wait_empty(timeout_sec)
 
     def tick(self) -> None:
@@ -113,7 +113,7 @@ class RunsLoop:
         return self.store.workloads.find_callable(workload.namespace, reference) if workload is not None and reference else None
 
     def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, stop: RunVerdict | None) -> RunVerdict | None:
-        """None: the run is still active. `stop`: what becomes of it if it is."""
+        """The action for a run; None if it is still active. `stop` is the action for one that is active."""
         here = run.id in self._calls
         seen = self._calls.find_end(run.id) if here else observed.get(run.id)
         goes_on = here if seen is None else seen.status is CallStatus.RUNNING
@@ -121,7 +121,7 @@ class RunsLoop:
             if isinstance(stop, RetryRun) and run.started_at is not None:
                 return replace(stop, ran_ms=max(0.0, (now - run.started_at) / timedelta(milliseconds=1)))
             return stop
-        # A run that a user cancels is no longer running in the database: this one was cancelled with the server's event loop.
+        # The server's event loop cancelled this run; one cancelled by a user would no longer be running in the database.
         if seen is None or seen.status is CallStatus.CANCELLED:
             return verdict_of_lost(run, now)
         return verdict_of(run, bounded(seen, self.limits.result_bytes), now, self.rng.uniform(-1, 1))
@@ -150,8 +150,8 @@ class RunsLoop:
             self.waker.wake("callbacks")
 
     def _stop_cancelled(self, observed: dict[str, ObservedRun], running: set[str]) -> None:
-        """Stops what is left of runs that are not running in the database: a user cancelled them (and may have restarted them since), or a
-        server was killed after it had written the outcome. Synchronous calls have no row and are not touched."""
+        """Stops processes of runs that are not running in the database, because a user cancelled them (and may have retried them), or a
+        server was killed after it had stored the outcome. Leaves synchronous calls alone, which have no row."""
         for run_id in self._calls.ids() - running:
             self._calls.drop(run_id)
         unknown = observed.keys() - running
@@ -159,7 +159,7 @@ class RunsLoop:
             self.backend.remove_run(run_id)
 
     def _drop_orphans(self, observed: dict[str, ObservedRun], running: set[str], now: datetime) -> None:
-        """Removes old outcomes that were never fetched: the caller left, or the server stopped before it removed the folder."""
+        """Removes old outcomes that were never fetched, because the caller left, or the server stopped before it removed the folder."""
         for run_id, seen in observed.items():
             if run_id not in running and seen.ended_at is not None and seen.ended_at < now - ORPHAN_AFTER:
                 self.backend.remove_run(run_id)

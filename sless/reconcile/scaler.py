@@ -1,4 +1,4 @@
-"""The rule of `scaling` applied to all workloads of this installation, on the leader."""
+"""Applies the rule of `scaling` to all workloads of this installation, on the leader."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,20 +18,20 @@ from sless.reconcile.scaling import Claim, Scale, Seen, fitted
 
 @dataclass(slots=True, kw_only=True)
 class Scaler:
-    """`most` is the server's maximum per workload. `memory_mb`: what all instances together may take; None: no limit."""
+    """`most` is the server's maximum per workload. `memory_mb` limits the memory of all instances together; None: no limit."""
 
     durations: Durations = field(default_factory=Durations)
     most: int = MOST
     memory_mb: int | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
-    """The defaults of tenants; empty: no limits."""
+    """Default limits of tenants; none if empty."""
     monotonic: Callable[[], float] = time.monotonic
     notes: dict[str, str] = field(default_factory=dict)
     """Why a workload has fewer instances than its calls need, by id."""
     _scales: dict[str, Scale] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Another server may have led meanwhile."""
+        """Call this when leadership begins, since another server may have led in the meantime."""
         self._scales.clear()
 
     def numbers_of(
@@ -41,7 +41,7 @@ class Scaler:
         loads: Mapping[str, Load],
         own_limits: Mapping[str, Mapping[str, int]],
     ) -> dict[str, int]:
-        """The desired number of instances of each workload that may have any. `own_limits`: what operators have set, by namespace."""
+        """The desired number of instances of each workload that may have any. `own_limits`: limits set by operators, by namespace."""
         now, claims = self.monotonic(), []
         for workload_id, item in targets.items():
             seen = self._seen(item, observed.get(workload_id), loads.get(workload_id, NO_LOAD))
@@ -70,7 +70,7 @@ class Scaler:
         )
 
     def _fit(self, claims: list[Claim], own: Mapping[str, Mapping[str, int]]) -> None:
-        """Lowers numbers to what the limits of the tenants and the memory of the machine allow."""
+        """Lowers numbers to the limits of the tenants and the memory of the machine."""
         self.notes = {}
         of_tenant: dict[str, list[Claim]] = {}
         for item in claims:
@@ -87,7 +87,7 @@ class Scaler:
         number, memory_mb = sum(item.number for item in claims), sum(item.number * item.memory_mb for item in claims)
         if number <= limits[LimitName.INSTANCES] and memory_mb <= limits[LimitName.MEMORY_MB]:
             return claims
-        # First those that no call needs leave, then each gets a share.
+        # First give up instances that no call needs, then share the rest.
         left = _with(claims, fitted([replace(item, memory_mb=1) for item in claims], limits[LimitName.INSTANCES]))
         left = _with(left, fitted(left, limits[LimitName.MEMORY_MB]))
         demands = [

@@ -1,11 +1,11 @@
-"""How many instances a workload should have, pure: what is observed → a desired number.
+"""The rule of scaling: observation → desired number of instances of a workload. Pure.
 
-Up in one step: calls that wait or run, divided by what an instance is meant to take, TARGET of its concurrency. Down only to the highest
-number that was needed within the stable window, so that a load that comes and goes does not start and stop instances. The last ones end
-when no call has come for the idle time.
+Scales up in one step: waiting and running calls, divided by the number that an instance should take, TARGET of its concurrency. Scales down
+only to the highest number needed within the stable window, so that a fluctuating load does not start and stop instances all the time. The
+last ones stop when there has been no call for the idle time.
 
-Decision: as long as desired instances are not ready, an instance counts with its whole concurrency, and how long calls have waited never
-counts. Consequence: a function that starts slowly gets the instances that its waiting calls need, and not more of them the longer it takes.
+Decision: as long as desired instances are not ready, an instance counts with its whole concurrency, and the waiting time of calls never
+counts. Consequence: a function that starts slowly gets the instances that its waiting calls need, but not ever more of them.
 """
 
 import math
@@ -19,8 +19,8 @@ from sless.domain.instance_bounds import InstanceBounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One workload at one moment. `ready`: instances that take calls. `needed`: one instance is needed without any call, because the
-    version has not proven yet that it works, or because a firing is due soon."""
+    """One workload at one moment. `ready`: number of instances that take calls. `needed`: one instance is needed even without calls,
+    because the version is not proven yet, or a firing is due soon."""
 
     load: Load = NO_LOAD
     bounds: InstanceBounds
@@ -32,18 +32,18 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Scale:
-    """Memory of one workload. Times are seconds of a monotonic clock."""
+    """Scaling state of one workload. Times are seconds of a monotonic clock."""
 
     stable_sec: float = 60.0
     desired: int = 0
     called_at: float = -math.inf
-    """The last moment with a call."""
+    """Time of the last call."""
     _peaks: deque[tuple[float, int]] = field(default_factory=deque)
-    """(time, wanted number) of the stable window, each higher than all later ones."""
+    """(time, needed number) within the stable window, each higher than all later ones."""
 
     @classmethod
     def resume(cls, number: int, now: float, stable_sec: float) -> "Scale":
-        """For a leader that finds instances of its predecessor: they stay as if they had been needed until now."""
+        """For a new leader that finds instances: keeps them as if they had been needed until now."""
         scale = cls(stable_sec=stable_sec, desired=number, called_at=now if number else -math.inf)
         scale._note(number, now)
         return scale
@@ -62,13 +62,13 @@ class Scale:
         return self.desired
 
     def wanted(self, seen: Seen) -> int:
-        """For this moment alone."""
+        """The number needed at this moment, without the stable window."""
         full = float(seen.concurrency)
         per_instance = full if seen.ready < self.desired or not seen.ready else max(1.0, TARGET * full)
         return math.ceil(seen.load.calls / per_instance)
 
     def rests(self, seen: Seen) -> bool:
-        """Nothing would change: `step` need not be called."""
+        """Whether nothing would change, so that `step` need not be called."""
         return not seen.load.calls and not seen.needed and self.desired == seen.bounds.least and seen.load.idle_sec >= seen.idle_sec
 
     def _note(self, wanted: int, now: float) -> None:
@@ -84,8 +84,8 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a workload would take of a machine's memory. `number`: the desired instances; `current`: those that it was given before;
-    `kept`: those that its calls and its minimum need now."""
+    """Demand of a workload for memory of the machine. `number`: desired instances; `current`: the number it had before; `kept`: the number
+    that its calls and its minimum need now."""
 
     workload_id: str
     namespace: str = ""
@@ -97,9 +97,9 @@ class Claim:
 
 
 def fitted(claims: Sequence[Claim], limit_mb: int) -> dict[str, int]:
-    """The numbers that fit into `limit_mb`, for the workloads that do not get what they asked for. Instances that no call needs leave
-    first, starting with the workload that was called longest ago. Then workloads that grow get less, the largest first: the first
-    instance of one comes before the second of another. Instances that exist and are needed stay."""
+    """Numbers that fit into `limit_mb`, for workloads that get fewer instances than they claim. First gives up instances that no call
+    needs, starting with the workload whose last call was longest ago. Then growing workloads get less, the largest first, so that the first
+    instance of one comes before the second of another. Keeps existing instances that are needed."""
     numbers = {item.workload_id: item.number for item in claims}
     over_mb = sum(item.number * item.memory_mb for item in claims) - limit_mb
     for item in sorted(claims, key=lambda item: item.called_at):

@@ -1,4 +1,4 @@
-"""Which cron trigger is due next: plans by trigger, and a heap of moments. Pure; used by the `cron` loop."""
+"""Finds the cron triggers that are due next: plans by trigger, and a heap of instants. Pure; used by the `cron` loop."""
 
 import heapq
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ class Timetable:
         self._plans: dict[str, CronPlan] = {}
         self._heap: list[tuple[datetime, int, str]] = []
         self._entry: dict[str, int] = {}
-        """The valid heap entry of each trigger; older entries are skipped when their moment comes."""
+        """The valid heap entry of each trigger; older entries are skipped when they are due."""
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Timetable:
         return stale, self._plans.keys() - generations.keys()
 
     def _tidy(self) -> None:
-        """Skipped entries would stay in the heap until their moment, which may be a year away; this bounds their number."""
+        """Limits the number of invalid entries, which stay in the heap until they are due, perhaps in a year."""
         if len(self._heap) > 2 * len(self._plans) + 1000:
             self._heap = [entry for entry in self._heap if self._entry.get(entry[2]) == entry[1]]
             heapq.heapify(self._heap)

@@ -1,4 +1,4 @@
-"""Counts how long instances stand: memory times time, written in small sums."""
+"""Counts the uptime of instances (memory × time) and stores it in small sums."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from sless.store import Store
 
 WRITE_SEC = 10.0
 _LONGEST_SEC = 5.0
-"""What counts between two looks: a server that did not lead meanwhile counts no more, as another one did."""
+"""Maximum time counted between two observations: if this server did not lead in between, another one counted."""
 MB_PER_GB = 1024
 
 
@@ -23,7 +23,7 @@ class UptimeMeter:
     _gb_ms: dict[str, float] = field(default_factory=dict)
 
     def note(self, workloads: Mapping[str, Workload], observed: Mapping[str, ObservedDeployment], now: float) -> None:
-        """`observed` is what stood since the last call; `now` is in seconds of a monotonic clock."""
+        """Counts the `observed` instances since the last call; `now` is in seconds of a monotonic clock."""
         passed_sec = 0.0 if self._seen_at is None else min(now - self._seen_at, _LONGEST_SEC)
         self._seen_at = now
         for workload_id, seen in observed.items():
