@@ -29,7 +29,7 @@ PASSED_ON = (
     "GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOFLAGS",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
-"""Variables of the server's environment that installers in a builder pod get: proxies and indexes. No paths; they do not exist there."""
+"""Variables of the server's environment for installers in a builder pod: proxies and indexes. No paths, which do not exist there."""
 URL_SPARE_SEC = 120
 
 
@@ -78,7 +78,7 @@ class Steps:
             reference = self._reference_of(spec, context)
             assert self.registry is not None
             if self.harbor is not None and self.registry.name.project:
-                # First, because Harbor answers 401 for any image of a project that does not exist.
+                # This comes first, because Harbor answers 401 for any image of a project that does not exist.
                 self.harbor.ensure_project(self.registry.name.project)
             if self.registry.find_digest(reference) is not None:
                 work.log(f"image {reference} already exists")
@@ -105,7 +105,7 @@ class Steps:
             what = f"{context.manifest} lists packages" if context.manifest else "this code has to be built into an image"
             raise BuildFailed(f"{what}, but this installation has no image registry (SLESS_REGISTRY_HOST)")
         name = self.registry.name
-        # Another installation that shares the registry must not delete this image with its own version.
+        # Name the installation, so that another one that shares the registry does not delete this image with its own version.
         recipe = {
             "installation": self.fit.installation,
             "dockerfile": context.dockerfile,
@@ -170,7 +170,7 @@ class Steps:
         raise BuildFailed(import_message_of(spec.entrypoint, work.tail() or [reason]))
 
     def _import(self, work: Work, check: Check) -> End:
-        """Raises BuildFailed when it takes too long or cannot start."""
+        """Raises BuildFailed if it takes too long or cannot start."""
         spec, fit = work.spec, self.fit
         try:
             self.kube.create(check_job_of(fit, check))
@@ -190,7 +190,7 @@ class Steps:
         return f"importing {spec.entrypoint} took more than {self.fit.durations.import_sec:.0f} s"
 
     def _ensure_namespace(self) -> None:
-        """Applied before each build: restores what was deleted by hand and copies a changed password."""
+        """Applies the objects before each build, in order to restore those deleted by hand and copy a changed password."""
         for manifest in namespace_manifests(self.fit):
             self.kube.apply(manifest)
         for setting, secret, name in (

@@ -1,4 +1,4 @@
-"""The settings that apply to builder pods and their namespace."""
+"""Settings of builder pods and their namespace."""
 
 import json
 import re
@@ -46,13 +46,13 @@ class BuilderFit:
     timeout_sec: int = 300
     egress_allow: tuple[Allowed, ...] = ()
     addresses: tuple[Allowed, ...] = ()
-    """Private addresses that the settings name: of the registry or of S3."""
+    """Private addresses of the registry or of S3 in the settings."""
     service_namespaces: tuple[str, ...] = ()
-    """Namespaces of Services that the settings name."""
+    """Namespaces of Services in the settings."""
     pod: Json = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
     placement: Placement = field(default_factory=Placement)
-    """Where the pod that imports the entrypoint runs: the same nodes as the function."""
+    """Nodes for the trial import: the same as for the function."""
 
 
 def builder_fit_of(settings: Settings, installation: str, durations: Durations | None = None) -> BuilderFit:
@@ -108,7 +108,7 @@ def _allowed_of(settings: Settings) -> tuple[Allowed, ...]:
 
 
 def _hosts_of(settings: Settings) -> set[str]:
-    """What builds connect to besides package indexes."""
+    """Hosts to which builds connect besides package indexes."""
     given = (settings.registry_host, settings.s3_endpoint, settings.harbor_url)
     return {urlsplit(text if "://" in text else f"//{text}").hostname or "" for text in given if text}
 
@@ -121,7 +121,7 @@ def _address_of(host: str) -> Allowed | None:
 
 
 def _service_namespace_of(host: str) -> str:
-    """Of `name.namespace.svc…`; else ""."""
+    """The namespace in `name.namespace.svc…`; else ""."""
     labels = host.split(".")
     return labels[1] if len(labels) >= 3 and labels[2] == "svc" else ""
 

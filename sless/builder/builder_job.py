@@ -1,12 +1,12 @@
-"""Manifests of one build: the Job, and the Secret with its build_env. Pure.
+"""Manifests of one build: the Job and the Secret with its build_env. Pure.
 
-Three containers run one after the other. The first downloads the context from a URL that expires, so no later one needs credentials for
-the store. The builder runs as root, and the Dockerfile's commands as 65532; it leaves the image as an OCI layout. The last container pushes
-that layout.
+Three containers run one after the other. The first downloads the context from a URL that expires, so the later ones need no credentials for
+the store. The builder runs as root, and the Dockerfile's commands as 65532; it writes the image as an OCI layout. The last container pushes
+the layout.
 
-Decision: credentials are mounted in the last container only. A Dockerfile's command can leave a process behind that swaps files of the
-context for links while the builder, as root, copies them; so it can read whatever the builder can. The container
-that pushes runs none of the tenant's code.
+Decision: credentials are only mounted in the last container. A Dockerfile's command can leave a process behind that swaps files of the
+context for links while the builder, as root, copies them; so it can read everything that the builder can. The last container does not run
+the tenant's code.
 """
 
 import base64
@@ -26,7 +26,7 @@ from sless.kube.pods import CONTAINER_SECURITY, UID, pull_policy_of
 Json = dict[str, Any]
 
 ARTIFACT = "sless.dev/artifact"
-"""Annotation: the image that the Job builds; read by a server that did not create the Job."""
+"""Annotation with the image that the Job builds, for a server that did not create the Job."""
 FETCHER = "fetch"
 BUILDER = "builder"
 PUSHER = "push"
@@ -37,10 +37,10 @@ PUSH_CONFIG = "/sless-registry"
 WORKSPACE_SIZE = "2Gi"
 IMAGE_SIZE = "8Gi"
 STORAGE_SIZE = "24Gi"
-"""buildah's driver vfs keeps a whole copy of the file system for each layer."""
+"""Size for buildah, whose vfs driver keeps a whole copy of the file system for each layer."""
 BACKOFF_LIMIT = 2
 KEPT_SEC = 3600
-"""How long a finished Job is kept, in case the server is down at the moment."""
+"""How long a finished Job is kept, in case the server is down."""
 _PULL_CONFIGS = {"kaniko": "/kaniko/.docker", "buildah": "/sless-pull"}
 _STORAGE = "/var/lib/containers"
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID", "SYS_CHROOT"]
@@ -83,7 +83,7 @@ def job_of(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def env_secret_of(fit: BuilderFit, build: BuildJob) -> Json:
-    """One file to be sourced by a shell."""
+    """Contains one file for a shell to source."""
     text = env_file_of(build.env)
     return {
         "apiVersion": "v1",
@@ -143,7 +143,7 @@ def _fetcher(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def _pusher(fit: BuilderFit, build: BuildJob) -> Json:
-    """As root, because the files of the layout are root's; without any capability."""
+    """Runs as root, which owns the files of the layout, but without capabilities."""
     assert fit.registry is not None
     image = fit.images["python3.11"]
     url = f"{'http' if fit.insecure_registry else 'https'}://{fit.registry.api_host}"
@@ -185,7 +185,8 @@ def _builder(fit: BuilderFit, build: BuildJob) -> Json:
 
 def _kaniko(fit: BuilderFit, build: BuildJob) -> Json:
     args = [
-        # kaniko detects a container by a service account token, which we do not mount, or by an overlay at /, which not every node has.
+        # kaniko detects that it is in a container by a service account token, which we do not mount, or an overlay at /, which some nodes
+        # lack.
         "--force",
         f"--context={WORKSPACE}",
         f"--dockerfile={WORKSPACE}/Dockerfile",

@@ -1,8 +1,7 @@
-"""Manifests of the namespace of the builder pods: pure.
+"""Manifests of the builder pods' namespace. Pure.
 
-Installers of tenants run here as an unprivileged user. The namespace also holds the push credentials, which are not mounted in
-containers that run a tenant's commands. Nothing may connect to its pods, and the only tenant secrets in it are the build_env of running
-builds.
+Installers of tenants run there as an unprivileged user. The namespace also has the push credentials, which are not mounted in containers
+that run a tenant's commands. Nothing may connect to its pods, and its only secrets of tenants are the build_env of running builds.
 """
 
 import base64
@@ -20,11 +19,11 @@ PUSH_SECRET = "sless-push"
 PULL_SECRET = "sless-base-images"
 NAME = "sless-builds"
 _SPARE_PODS = 2
-"""Beyond the number of concurrent builds: a retrying Job keeps its old pod for a moment."""
+"""Pods in addition to the number of concurrent builds, because a retrying Job keeps its old pod for a moment."""
 
 
 def namespace_manifests(fit: BuilderFit) -> list[Json]:
-    """In the order to apply them."""
+    """The objects in the order in which to apply them."""
     pods = fit.at_once + _SPARE_PODS
     hard = {"pods": str(pods), "limits.cpu": times(fit.cpu, pods), "limits.memory": times(fit.memory, pods)}
     limits = {"type": "Container", "default": {"cpu": fit.cpu, "memory": fit.memory}, "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
@@ -51,7 +50,7 @@ def secret_copy_manifest(fit: BuilderFit, name: str, source: Json) -> Json:
 
 
 def docker_config_of(secret: Json) -> str | None:
-    """The dockerconfigjson in a Secret, None when it has none."""
+    """The dockerconfigjson in a Secret, None if it has none."""
     data = secret.get("data") or {}
     if encoded := data.get(".dockerconfigjson"):
         return base64.b64decode(encoded).decode()
@@ -67,8 +66,8 @@ def _namespace_labels(fit: BuilderFit) -> dict[str, str]:
 
 
 def _isolation(fit: BuilderFit) -> Json:
-    """Denies all ingress. Egress: public addresses, the cluster's DNS, sless itself, the registry and the store of contexts, and what
-    SLESS_BUILDER_EGRESS_ALLOW names. So neither the API server nor the cloud's metadata or other private addresses."""
+    """Denies all ingress. Allows egress to public addresses, the cluster's DNS, sless itself, the registry, the store of contexts and
+    SLESS_BUILDER_EGRESS_ALLOW, but not to the API server, the cloud's metadata or other private addresses."""
     public = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(BLOCKED_4)}},
         {"ipBlock": {"cidr": "::/0", "except": list(BLOCKED_6)}},

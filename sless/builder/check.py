@@ -1,4 +1,4 @@
-"""Imports the entrypoint at the end of a local build; a version that cannot be imported never becomes ready."""
+"""Trial import of the entrypoint at the end of a local build, so that a version that cannot be imported never becomes ready."""
 
 import signal
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class ImportCheck:
     def _command_of(self, spec: BuildSpec, unpacked: Unpacked, home: Home, watch: Callable[[Child], None]) -> Command:
         environment = runtime_environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
         argv = self.commands.command_of(spec.runtime, unpacked.program)
-        # The only time that the code's own folder may be written to: Python then finds compiled modules at each start.
+        # Only the trial import may write to the code's folder: Python leaves compiled modules there for each later start.
         access = Access(reads=(*self.commands.reads_of(argv), *unpacked.reads()), writes=(home.root, unpacked.code_dir), tmp=home.tmp)
         return Command(
             argv=argv,

@@ -1,4 +1,4 @@
-"""Manifests of the Job in the tenant's namespace that imports the entrypoint at the end of a build. Pure."""
+"""Manifests of the trial import: the Job in the tenant's namespace that imports the entrypoint at the end of a build. Pure."""
 
 import base64
 import math
@@ -13,15 +13,16 @@ from sless.kube.pods import CODE_DIR, Container, container_of, pod_spec_of, smal
 Json = dict[str, Any]
 
 MEMORY_MB = 256
-"""For the import, unless the function has less: with its whole memory, a tenant near its quota could not update it."""
+"""Memory for the import, unless the function has less: with its whole memory, a tenant near its quota could not update it."""
 START_SEC = 600
-"""To start in, on top of `Durations.import_sec`: longer than a build may take, since a used-up quota may delay the pod that long."""
+"""Time to start, in addition to `Durations.import_sec`. It exceeds that of a build, since an exhausted quota may delay the pod that
+long."""
 KEPT_SEC = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`artifact` is the artifact that the version will get. `whole`: with the function's whole memory, after MEMORY_MB were too little."""
+    """`artifact` is the artifact that the version will get. `whole`: use the function's whole memory, because MEMORY_MB was too little."""
 
     spec: BuildSpec
     artifact: str

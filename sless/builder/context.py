@@ -1,9 +1,9 @@
-"""The build context for a builder in a cluster: one tar.gz with a Dockerfile and the upload in `code`.
+"""The build context for a builder in a cluster: a tar.gz with a Dockerfile and the upload in `code`.
 
-Decisions. Base images are `ARG`s, so that a mirror can serve them. Dependencies are a layer below the code, unless the installer needs to
-see the code. User 65532 executes every RUN, never root: kaniko runs commands in the container of the builder process. The values of a
-build_env are in a file that is mounted during the build (`ENV_FILE`), neither build arguments nor variables of the image, so they appear in
-no layer, no history and no log.
+Decisions. Base images are `ARG`s, so that a mirror can serve them. Dependencies are a layer below the code, unless the installer needs the
+code. User 65532 executes every RUN, never root, because kaniko runs commands in its own container. The values of a build_env are in a file
+that is mounted during the build (`ENV_FILE`) rather than in build arguments or variables of the image, so they do not appear in any layer,
+history or log.
 """
 
 import gzip
@@ -38,9 +38,9 @@ _WITH_ENV = f"if [ -f {ENV_FILE} ]; then . {ENV_FILE}; fi; "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecipe:
-    """How an upload becomes an image. `image` is the runtime image; `tool` is None when there is nothing to install; `manifests` are the
-    files that the installer reads, `folder` is theirs in the upload, "" for the top; `needs_code`: the installer needs the whole upload;
-    `vendored`: Go modules come from the upload."""
+    """How an upload becomes an image. `image` is the runtime image; `tool` is None if there is nothing to install; `manifests` are the
+    files that the installer reads, `folder` is their folder in the upload, "" for the top; `needs_code`: the installer needs the whole
+    upload; `vendored`: Go modules come from the upload."""
 
     runtime: str
     image: str

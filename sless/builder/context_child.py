@@ -1,7 +1,7 @@
 """The child process that packs a build context: `main` reads one JSON order from stdin and writes one JSON object to stdout.
 
-A child, because unzipping and packing hold the GIL for longer than calls may wait. It imports only the standard library and a few of our
-own modules.
+A child process, because unzipping and packing hold the interpreter lock for longer than calls may wait. It imports only the standard
+library and a few of our own modules.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def make_context(order: Order) -> dict[str, Any]:
-    """Leaves `context.tar.gz` in the folder. `form` of the answer is `code` (small code as it is unpacked) or `image`."""
+    """Writes `context.tar.gz` to the folder. `form` of the answer is `code` (small code, ready to unpack) or `image`."""
     folder = Path(order.folder)
     code, target = folder / "code", folder / "context.tar.gz"
     code.mkdir()
@@ -125,7 +125,7 @@ def _described(target: Path) -> dict[str, Any]:
 
 
 def _spec_of(order: Order) -> BuildSpec:
-    """A BuildSpec with the fields that `find_installation` needs here; the key of its result is not used."""
+    """A BuildSpec with only the fields that `find_installation` needs, because the key of its result is not used here."""
     return BuildSpec(
         id="", workload_id="", namespace="", name="", kind=Kind.FUNCTION, version=0, runtime=order.runtime, entrypoint=order.entrypoint,
         code_key="", build_env={}, env={}, memory_mb=0,

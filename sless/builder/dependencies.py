@@ -34,7 +34,7 @@ _HOOKS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "p
 
 
 class WrongManifest(Exception):
-    """A manifest cannot be read; the text is for the user."""
+    """A manifest cannot be read; the text is for users."""
 
 
 class Tool(StrEnum):
@@ -55,12 +55,12 @@ class Installation:
 
     @property
     def folder(self) -> str:
-        """Of the manifest in the upload, "" for the top."""
+        """The folder of the manifest in the upload, "" for the top."""
         return self.file.rpartition("/")[0]
 
 
 def find_installation(code_dir: Path, spec: BuildSpec) -> Installation | None:
-    """None when there is nothing to install. A manifest beside the entrypoint counts when the top has none. Raises WrongManifest."""
+    """None if there is nothing to install. Uses a manifest next to the entrypoint if the top has none. Raises WrongManifest."""
     match RUNTIMES[spec.runtime].language:
         case "python":
             found, manifest = _of_requirements, REQUIREMENTS
@@ -151,7 +151,7 @@ def _of_package(code_dir: Path, spec: BuildSpec) -> Installation | None:
 
 
 def _is_from_index(line: str) -> bool:
-    """Whether pip reads no file of the upload for this line. Unknown forms may name one: what pip accepts as a path changes."""
+    """Whether pip reads no file of the upload for this line. False for unknown forms, since what pip accepts as a path changes."""
     words = line.split()
     if line.startswith("-"):
         return _OPTION.fullmatch(" ".join(words)) is not None
@@ -170,7 +170,7 @@ def _is_from_index(line: str) -> bool:
 
 
 def _wants_files(package: dict[str, Any]) -> bool:
-    """Whether a dependency of any kind is a path. npm also resolves those that it does not install."""
+    """Whether a dependency of any kind is a path, since npm also resolves those that it does not install."""
     fields = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "overrides")
     wanted = [value for field in fields for value in _mapping_of(package, field).values()]
     return any(not isinstance(value, str) or _PATH.match(value) for value in wanted)
@@ -183,7 +183,7 @@ def _names_files(code_dir: Path, build_env: dict[str, str]) -> bool:
 
 
 def _key_of(spec: BuildSpec, parts: list[str], needs_code: bool) -> str:
-    """Covers everything that the installer can read: without `needs_code` it runs in a folder with only the manifests."""
+    """A hash of everything that the installer can read; without `needs_code`, it runs in a folder with only the manifests."""
     environment = json.dumps([spec.namespace, sorted(spec.build_env.items())]) if spec.build_env else ""
     scope = [environment, spec.code_key if needs_code else ""]
     return hashlib.sha256("\0".join([spec.runtime, *scope, *parts]).encode()).hexdigest()[:32]

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 LAST_LINES = 50
 MAX_MESSAGE_CHARS = 8_000
-"""For all those lines together. The message appears in lists; the version has the whole log."""
+"""Limit for all of these lines together. The message appears in lists; the version has the whole log."""
 MAX_LINE_CHARS = 16 * 1024
 TAIL_LINES = 200
-"""How much of a command's output is searched: npm ends some failures with a hundred lines of usage, which are removed."""
+"""Number of last output lines to search: npm ends some failures with a hundred lines of usage, which are removed."""
 _CULPRITS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -29,9 +29,9 @@ _CULPRITS = tuple(
 )
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.$]*(Error|Exception|Exit|Interrupt|Warning)\b")
 _RAISED_LINE = re.compile(_ERROR_LINE.pattern + r"|[A-Za-z_][\w.]*: ")
-"""The line of the exception below a Python traceback; output of the module may follow it."""
+"""The line of the exception after a Python traceback; output of the module may follow."""
 _PLACED_LINE = re.compile(r"\S+\.[cm]?js:[0-9]+: ")
-"""The first line of Node's runtime about a failed import: file, line and reason."""
+"""The first line that the Node.js runtime prints about a failed import: file, line and reason."""
 _PANIC_LINE = re.compile(r"(panic|fatal error): ")
 _CLOSING_LINE = re.compile(r"\s|[\]})]|Node\.js v|$")
 _NPM_USAGE = re.compile(r"npm error (Clean install a project|Usage:)$")
@@ -48,7 +48,7 @@ def find_culprit(lines: Iterable[str]) -> str | None:
 
 
 def install_message_of(tool: str, file: str, lines: Sequence[str], code: int, *, text: str = "") -> str:
-    """`text` is the content of the file; the message then gives the line number of the culprit."""
+    """`text` is the content of the manifest, in which the message names the line of the culprit."""
     culprit = find_culprit(lines)
     line = find_line(text, culprit) if culprit else None
     where = f"{file}, line {line}" if line else file
@@ -57,7 +57,7 @@ def install_message_of(tool: str, file: str, lines: Sequence[str], code: int, *,
 
 
 def find_line(text: str, culprit: str) -> int | None:
-    """The number of the first line with the requirement as given, else with the name of its package."""
+    """The number of the first line with the requirement as given, or else with the name of its package."""
     numbered = [(number, _plain_name_of(line)) for number, line in enumerate(text.splitlines(), 1) if not line.lstrip().startswith("#")]
     package = re.split(r"(?<=.)[@<>=!~\[;\s]", culprit, maxsplit=1)[0]
     for wanted in (culprit, package):
@@ -78,7 +78,7 @@ def _informative_of(lines: Sequence[str]) -> list[str]:
 
 
 def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
-    """Puts the error into the first line, the only one that lists show. A Python traceback ends with it; Node and Go print it first."""
+    """Puts the error into the first line, the only one that lists show. A Python traceback ends with it; Node.js and Go print it first."""
     last = next((line for line in reversed(lines) if not _CLOSING_LINE.match(line)), lines[-1].strip())
     if named := next((line for line in lines if _PANIC_LINE.match(line) or _PLACED_LINE.match(line)), None):
         last = named
@@ -103,7 +103,7 @@ def _with_last(what: str, lines: Sequence[str]) -> str:
 
 
 def plain_of(raw: bytes) -> str:
-    """A line of a tool as plain text: no colours, only the final state of a progress bar, cut to the length of a log line."""
+    """A tool's output line as plain text: without colours, with only the final state of a progress bar, cut to the length of a log line."""
     text = _ANSI.sub("", raw.decode("utf-8", "replace").replace("\0", "").rstrip("\r")).rpartition("\r")[2].rstrip()
     return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …[cut]"
 
@@ -117,7 +117,8 @@ def masking_of(build_env: dict[str, str]) -> "Masking":
 
 
 class Masking:
-    """Masks the values of build_env in log lines. Short values only as whole words: masking every `1` would make the log unreadable."""
+    """Masks the values of build_env in log lines. Masks short values only as whole words, because the log would be unreadable without each
+    `1`."""
 
     SHORT = 4
 

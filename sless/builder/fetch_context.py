@@ -30,7 +30,7 @@ def main() -> None:
     with tarfile.open(path, "r:gz") as archive:
         if hasattr(tarfile, "data_filter"):
             archive.extractall(folder, filter="data")
-        else:  # Python before 3.11.4; sless packed the archive itself
+        else:  # Python before 3.11.4; safe because sless packed the archive itself
             archive.extractall(folder)
     os.unlink(path)
 

@@ -1,6 +1,6 @@
 """Compiles an upload and the Go runtime into one program, cached by the content of both.
 
-Decisions. A copy of the upload gets a generated main that calls the entrypoint; so it may have any module path, none, or be `package main`.
+Decisions. A copy of the upload gets a generated main that calls the entrypoint, so it may have any module path, none, or be `package main`.
 The runtime is a requirement that go.mod replaces with a folder, or a vendored module when the upload has a vendor folder. There is no
 workspace, because a workspace refuses GOFLAGS=-mod=mod. We use -mod=mod so that an upload builds although a line is missing in its go.sum
 or go.mod. All tenants share the compiler's cache, whose keys are hashes of the compiled content.
@@ -77,7 +77,7 @@ class GoCompiler:
         return compilation
 
     def _access_of(self, compilation: Compilation) -> Access:
-        """Also for a user's build_env that makes the compiler start other programs."""
+        """What the compiler may access, even if a user's build_env makes it start other programs."""
         environment = compilation.environment
         caches = [Path(environment[name]) for name in ("GOCACHE", "GOMODCACHE", "GOPATH")]
         for folder in caches:
@@ -106,7 +106,7 @@ class GoCompiler:
 
 
 def go_artifact_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> str:
-    """Equal keys mean equal programs, also of different tenants. With a build_env, the key is private to the namespace."""
+    """Equal keys mean equal programs, even of different tenants. With a build_env, the key is private to the namespace."""
     content = re.search(r"[0-9a-f]{64}", spec.code_key)
     digest = hashlib.sha256()
     for part in (

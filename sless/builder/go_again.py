@@ -1,9 +1,10 @@
-"""Go: rebuild a function that was compiled a moment ago, without the go command (for `sless dev`).
+"""Rebuilds a Go function that was compiled a moment ago, without the go command (for `sless dev`).
 
-The go command spends longer on finding out what is unchanged than the compiler and the linker spend on what changed. So after a build,
-this module asks for the commands that a build would run (`go build -n`) and replays them at the next save, as long as nothing changed that
-only the go command understands. Figures (2 busy cores, seconds from save to ready, median of 5; replay, then `go build` with a warm
-cache): one small file 2.0 and 4.7; a module with net/http and an inner package 0.75 and 1.26. Above a factor of 1.5 the replay stays.
+The go command takes longer to find out what is unchanged than the compiler and the linker take for the changes. So after a build, this
+module gets the commands that a build would run (`go build -n`) and replays them at the next save, unless something changed that only the go
+command understands. Figures (2 busy cores, seconds from save to ready, median of 5; replay, then `go build` with a warm cache): one small
+file 2.0 and 4.7; a module with net/http and an inner package 0.75 and 1.26. The replay stays as long as it is faster by more than a factor
+of 1.5.
 
 Decision: slow rather than stale. A recipe is used only if, from the same sources, it made the same program as `go build` except for the
 build id. It is replayed only while the same files exist and the ones that differ are Go files it compiles, with unchanged text up to the
@@ -42,7 +43,7 @@ _OF_ONE_BUILD = frozenset({"HOME", "TMPDIR"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A recipe and the sources it is valid for. `contents`: path → digest; `heads`: compiled files up to the package clause."""
+    """A recipe and the sources for which it is valid. `contents`: path → digest; `heads`: compiled files up to the package clause."""
 
     recipe: Recipe
     setting: object
@@ -70,7 +71,7 @@ class GoAgain:
         self._learning: Work | None = None
 
     def compile(self, work: Work, compilation: Compilation) -> bool:
-        """Whether it made the program; if not, it leaves nothing behind. Raises BuildCancelled, BuildFailed (time limit exceeded)."""
+        """Whether it made the program; if not, it leaves no files. Raises BuildCancelled, BuildFailed (time limit exceeded)."""
         with self._held(work):
             began, known = time.monotonic(), self._known
             if known is None:
@@ -107,7 +108,7 @@ class GoAgain:
 
     @contextmanager
     def _held(self, work: Work) -> Iterator[None]:
-        """A save during `learn` waits for its end, which takes no longer than a concurrent build would."""
+        """Makes a save during `learn` wait until it ends, which takes no longer than a concurrent build would."""
         while not self._lock.acquire(timeout=_LOOK_SEC):
             work.check_time()
         try:
@@ -138,8 +139,8 @@ class GoAgain:
         return known if _without_id(compilation.made / PROGRAM) == _without_id(program) else None
 
     def _printed(self, work: Work, compilation: Compilation) -> str:
-        """The commands that go would run if each package of the upload had changed. With -mod=readonly it fails for a go.mod that it would
-        have to complete; such uploads have no recipe."""
+        """The commands that go would run if each package of the upload had changed. Fails (-mod=readonly) if go.mod is incomplete; such
+        uploads have no recipe."""
         printed: list[bytes] = []
         argv = [part.replace("-mod=mod", "-mod=readonly") for part in compilation.argv]
         touched = {path: path.read_bytes() for path in compilation.code.rglob(EARLY_FILE)}
@@ -151,7 +152,7 @@ class GoAgain:
         return b"\n".join([*printed, b""]).decode() if code == 0 else ""
 
     def _follow(self, work: Work, known: Known, contents: dict[str, str], compilation: Compilation) -> bool:
-        """Makes the program; after a failure, leaves none."""
+        """Makes the program; removes it after a failure."""
         program, folder = compilation.made / PROGRAM, compilation.code.parent / "again"
         steps = steps_of(known.recipe, contents, Place(code=compilation.code, work=folder, archives=self._archives, program=program))
         script = folder / "steps.sh"

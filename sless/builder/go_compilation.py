@@ -1,4 +1,4 @@
-"""One `go build` of an upload: a copy of the code, completed to a program, and the command that compiles it."""
+"""One `go build` of an upload: completes a copy of the code to a program, and has the command that compiles it."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ class GoSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
-    """A command to run in `code`, a copy of the user's code; it writes the program to `made` / PROGRAM."""
+    """A command to run in `code`, a copy of the user's code. It writes the program to `made` / PROGRAM."""
 
     source: GoSource
     toolchain: Toolchain
@@ -58,13 +58,13 @@ def make_compilation(source: GoSource, toolchain: Toolchain, folder: Path, envir
 
 
 def lower_priority(child: Child) -> None:
-    """The compiler uses every core; calls take precedence."""
+    """Lowers the priority of the compiler, which uses every core, so that calls take precedence."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PGRP, child.pid, _NICENESS)
 
 
 def _copy(code_dir: Path, copy: Path) -> None:
-    """The unpacked code is shared and may be read-only, and the build adds files to it."""
+    """Copies the unpacked code, which is shared and may be read-only, because the build adds files."""
     shutil.copytree(code_dir, copy, symlinks=True, ignore=shutil.ignore_patterns("node_modules", ".git"))
     for path in (copy, *copy.rglob("*")):
         if not path.is_symlink():

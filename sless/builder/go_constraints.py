@@ -1,4 +1,4 @@
-"""Which Go files the compiler leaves out, and why: their name, a build constraint, or C code. Pure."""
+"""Finds Go files that the compiler ignores, because of their name, a build constraint, or C code. Pure."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -30,7 +30,7 @@ GOARCH = frozenset(
     ["386", "amd64", "arm", "arm64", "loong64", "mips", "mips64", "mips64le", "mipsle", "ppc64", "ppc64le", "riscv64", "s390x", "wasm"]
 )
 _OWN = frozenset({"linux", "unix", "gc", "amd64", "arm64"})
-"""Both machines on which sless runs, so that a file for one of them is not reported."""
+"""Both architectures on which sless runs, so that a file for one of them is not reported."""
 _LANGUAGE = 23
 _CONSTRAINT = re.compile(r"^//go:build\s+(.+)$", re.MULTILINE)
 _CODE = re.compile(r"^\s*package\s", re.MULTILINE)
@@ -40,7 +40,7 @@ _SHOWN = 10
 
 
 def left_out_notes_of(code: Path, tags: str = "") -> list[str]:
-    """A line for the build log, if anything is left out. `tags` are those of GOFLAGS, separated by commas."""
+    """A line for the build log if files are ignored. `tags` are those of GOFLAGS, separated by commas."""
     given = tags.split(",")
     found = [f"{path.relative_to(code)} ({reason})" for path in _sources_of(code) if (reason := left_out_reason_of(path, given))]
     if not found:
@@ -50,7 +50,7 @@ def left_out_notes_of(code: Path, tags: str = "") -> list[str]:
 
 
 def left_out_reason_of(path: Path, tags: Collection[str] = ()) -> str:
-    """ "" if it is compiled."""
+    """Why the compiler ignores the file; "" if it compiles it."""
     parts = path.stem.split("_")[1:]
     system = parts[-2] if len(parts) > 1 and parts[-1] in GOARCH and parts[-2] in GOOS else ""
     for part in filter(None, (system, parts[-1] if parts else "")):
@@ -75,7 +75,7 @@ def _sources_of(code: Path) -> Iterator[Path]:
 
 
 def _is_met(expression: str, tags: Collection[str]) -> bool:
-    """Whether a constraint holds: `||` of `&&` of terms. One that cannot be read is left to the compiler."""
+    """Whether a constraint holds: `||` of `&&` of terms. Leaves malformed ones to the compiler."""
     tokens = _TOKEN.findall(expression)
 
     def term() -> bool:

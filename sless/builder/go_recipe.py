@@ -9,7 +9,7 @@ from pathlib import Path
 
 _WORK = "$WORK"
 _FILE = re.compile(r"^cat >(\S+) << 'EOF' # internal\n(.*?)EOF\n", re.MULTILINE | re.DOTALL)
-"""go prints a text without a final newline as it is, directly followed by the end mark."""
+"""The end mark directly follows a text without a final newline, which go prints as it is."""
 _DULL = re.compile(r"(#|mkdir -p |mv |rm -rf |cd |$)")
 
 
@@ -25,8 +25,8 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`code` is the folder that the commands name and run in. Packages follow those they import, so the main package is last. `configs`:
-    files that the commands read → content."""
+    """`code` is the folder that the commands name and run in. Packages follow those that they import, so the main package is last.
+    `configs`: files that the commands read → content."""
 
     code: str
     packages: tuple[Package, ...]
@@ -87,7 +87,7 @@ def _recipe_of(printed: str, code: Path) -> Recipe | None:
 
 def steps_of(recipe: Recipe, contents: Mapping[str, str], place: Place) -> Steps:
     """Skips packages whose archive exists. The name of an archive is a hash of its inputs: the digests of its files (from `contents`), and
-    the names of the archives it imports from the upload."""
+    the names of the archives that it imports from the upload."""
     archives: dict[str, Path] = {}
     made: dict[Path, Path] = {}
     now: dict[str, Path] = {}

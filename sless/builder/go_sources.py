@@ -1,4 +1,4 @@
-"""Completes a copy of an upload to a Go program: adds the files it needs next to the user's own."""
+"""Completes a copy of an upload to a Go program: adds the necessary files next to the user's own."""
 
 import json
 import re
@@ -120,7 +120,7 @@ def head_of(source: Path) -> str:
 
 
 def _make_importable(folder: Path, sources: list[Path]) -> None:
-    """Renames package main, which cannot be imported. Its func main is then an ordinary function."""
+    """Renames package main, which cannot be imported; its func main becomes an ordinary function."""
     for source in sources:
         if find_package_name(source) != "main":
             continue
@@ -150,7 +150,7 @@ def _packages_of(code: Path) -> list[Path]:
 
 
 def _add_early(folder: Path) -> None:
-    """Imports the runtime's package `early` in each package: Go initialises imports first, so output and environment are ready before the
+    """Imports the runtime's package `early` in each package. Go initialises imports first, so output and environment are ready before the
     user's init functions run."""
     sources = package_sources_of(folder)
     name = next((found for source in sources if (found := find_package_name(source))), None)
@@ -159,7 +159,7 @@ def _add_early(folder: Path) -> None:
 
 
 def _copy_runtime(runtime_dir: Path, folder: Path) -> None:
-    """A copy, because the program contains the path of a replaced module."""
+    """Copies the runtime, because the program contains the path of a replaced module."""
     for part in _RUNTIME_PARTS:
         (folder / part).mkdir(parents=True, exist_ok=True)
         for source in sorted((runtime_dir / part).glob("*.go")):

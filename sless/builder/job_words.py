@@ -1,4 +1,4 @@
-"""Interprets the state of a build's Jobs and their pods: pure."""
+"""Interprets the state of a build's Jobs and their pods. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _of_pod(pod: Json) -> PodTrouble | None:
 
 
 def find_ended(pod: Json, container: str) -> Ended | None:
-    """None while it has not ended."""
+    """How the container ended; None if it has not."""
     for status in _statuses_of(pod):
         ended = (status.get("state") or {}).get("terminated")
         if status.get("name") == container and ended:
@@ -62,14 +62,14 @@ def find_ended(pod: Json, container: str) -> Ended | None:
 
 
 def has_begun(pod: Json, container: str) -> bool:
-    """Whether it runs or has run, so that there may be a log."""
+    """Whether the container runs or has run, so that there may be a log."""
     return any(
         status.get("name") == container and {"running", "terminated"} & set(status.get("state") or {}) for status in _statuses_of(pod)
     )
 
 
 def find_condition(job: Json, kind: str) -> Json | None:
-    """The condition `Complete` or `Failed` of a Job if it is true."""
+    """The condition `Complete` or `Failed` of a Job, if one is true."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition.get("type") == kind and condition.get("status") == "True":
             return dict(condition)

@@ -35,8 +35,8 @@ def make_kubernetes_builder(
     settings: Settings, kube: Kube, installation: str, code: CodeStore, contexts: ContextStore, *, durations: Durations | None = None,
     ensure_namespace: Callable[[str], None] | None = None,
 ) -> "KubernetesBuilder":  # fmt: skip
-    """`ensure_namespace` creates a tenant's namespace and skips what it has written before; without it a namespace is written for every
-    build. Raises ConfigError naming the wrong setting."""
+    """`ensure_namespace` creates a tenant's namespace and skips objects that it has written before; without it, every build writes them.
+    Raises ConfigError naming the wrong setting."""
     fit = builder_fit_of(settings, installation, durations)
     policy = tenant_policy_of(settings, installation)
     if settings.registry_secret and not settings.registry_pull_secret:
@@ -68,7 +68,7 @@ def make_kubernetes_builder(
 
 
 class KubernetesBuilder:
-    """See ports.Builder. One thread per build follows its Jobs. Jobs outlive this process: starting a build again follows the existing
+    """See ports.Builder. One thread per build follows its Jobs, which outlive this process: to start a known build means to follow its
     Job."""
 
     def __init__(self, steps: Steps, timeout_sec: int) -> None:
@@ -91,7 +91,7 @@ class KubernetesBuilder:
         return work.poll() if work is not None else None
 
     def cancel(self, build_id: str) -> None:
-        """Also removes what an earlier process left of an unknown build."""
+        """Also removes what an earlier process left behind of an unknown build."""
         with self._lock:
             work = self._works.pop(build_id, None)
         if work is not None:
@@ -116,7 +116,7 @@ class KubernetesBuilder:
             objects = [(kind, item) for kind in ("Job", "Secret") for item in self._list(kind, ROLE_BUILD)]
             code_maps = self._list("ConfigMap", ROLE_CODE)
             context_ids = set(self._steps.contexts.list_ids())
-            # Last: every build whose objects are in these lists was open before they were read.
+            # Read the kept ones last: every build whose objects are in these lists was open before they were read.
             kept = list_kept()
             open_ids = {version.id for version in kept if version.state in OPEN_VERSION_STATES}
             self._collect_objects(objects, open_ids)
@@ -141,7 +141,7 @@ class KubernetesBuilder:
             thread.start()
 
     def _build_image(self, work: Work) -> None:
-        """The top of a build's thread: any error becomes the message of the version."""
+        """Top of a build's thread. Any error becomes the message of the version."""
         try:
             work.end(ready=True, artifact=self._make(work))
         except BuildCancelled:
@@ -176,7 +176,7 @@ class KubernetesBuilder:
                 raise BuildCancelled
 
     def _clear(self, build_id: str) -> None:
-        """`collect` removes later what cannot be removed now."""
+        """Removes the objects of a build. `collect` later removes those that cannot be removed now."""
         try:
             self._steps.clear(build_id)
         except (KubeError, SlessError) as error:
@@ -200,5 +200,5 @@ class KubernetesBuilder:
 
 
 def _passes(error: KubeError) -> bool:
-    """Transient: the API is unavailable, a concurrent change, or the tenant's old namespace is being deleted."""
+    """Whether the error is transient: the API is unavailable, a concurrent change, or the tenant's old namespace is being deleted."""
     return isinstance(error, Unavailable | Conflict) or error.status == 404 or "because it is being terminated" in error.message

@@ -1,4 +1,4 @@
-"""LocalBuilder: installs and checks uploads in child processes on this machine."""
+"""LocalBuilder: builds versions in child processes on this machine."""
 
 import logging
 import shutil
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 def make_local_builder(
     settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False, durations: Durations | None = None
 ) -> "LocalBuilder":
-    """`runtimes` overrides the bundled folder of runtimes. `again`: one function is built repeatedly and should be fast."""
+    """`runtimes` overrides the bundled folder of runtimes. `again`: optimise repeated builds of one function."""
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     sandbox = sandbox_of(settings.local_sandbox, settings.local_sandbox_read)
@@ -76,7 +76,7 @@ def find_artifact(material: Material, spec: BuildSpec) -> str | None:
 
 
 class LocalBuilder:
-    """See ports.Builder. One thread per build; the reconciler limits how many run concurrently."""
+    """See ports.Builder. One thread per build; the loop of builds limits their number."""
 
     def __init__(self, material: Material, run_dir: RunDir, check: ImportCheck, go: GoCompiler, timeout_sec: int) -> None:
         self._material = material
@@ -111,7 +111,7 @@ class LocalBuilder:
             work.cancel()
 
     def discard(self, artifact: str) -> None:
-        """Nothing to do: `Material` collects the folders."""
+        """Does nothing, because `Material` collects the folders."""
 
     def collect(self, list_kept: Callable[[], Collection[Version]], young_sec: float) -> None:
         """See `discard`."""
@@ -128,7 +128,7 @@ class LocalBuilder:
         self._run_dir.close()
 
     def _build_artifact(self, work: Work) -> None:
-        """The top of a build's thread: any error becomes the message of the version."""
+        """Top of a build's thread. Any error becomes the message of the version."""
         try:
             work.end(ready=True, artifact=self._make(work))
         except BuildCancelled:
@@ -176,7 +176,7 @@ class LocalBuilder:
         return installation.key
 
     def _ensure_installed(self, work: Work, installation: Installation, code_dir: Path, home: Home) -> None:
-        """Builds with equal dependencies take turns: the second finds them installed, or installs them when the first failed."""
+        """Makes builds with equal dependencies take turns: the second finds them installed, or installs them if the first failed."""
         folder = self._material.deps_dir(installation.key)
         lock = self._material.lock_of(f"deps:{installation.key}")
         work.wait_for(lock)
@@ -216,14 +216,15 @@ class LocalBuilder:
             tool, text = installation.tool.split()[0], decoded_of((code_dir / installation.file).read_bytes())
             raise BuildFailed(install_message_of(tool, installation.file, work.tail(), code, text=text))
         if installation.tool is not Tool.PIP:
-            # Including the copy of the upload when there is one: node_modules then links into it.
+            # This includes the copy of the upload, if there is one, because node_modules links into it.
             made.rmdir()
             cwd.rename(made)
         work.log(f"{installation.tool}: done in {time.monotonic() - began:.1f} s")
 
 
 def _copy_for_installer(code_dir: Path, folder: Path, *, whole: bool) -> None:
-    """npm writes next to package.json, but the unpacked code is shared. Files that are not in the key of the result are left out."""
+    """Copies the code for npm, which writes next to package.json, because the unpacked code is shared. Leaves out files that are not part
+    of the result's key."""
     if whole:
         shutil.copytree(code_dir, folder, symlinks=True)
         for path in folder.rglob("*"):

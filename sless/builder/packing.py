@@ -1,4 +1,4 @@
-"""Packs an upload from the code store into a build context on disk; the parent's side of `context_child`."""
+"""Packs an upload from the code store into a build context on disk. Runs `context_child`."""
 
 import json
 import shutil
@@ -22,8 +22,8 @@ CHILD_SEC = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A packed upload. `form` is `code` (small code: the runtime image unpacks the archive) or `image` (a build context). `tool`,
-    `manifest` and its text are for messages about a failed installer, `functions` (exported by the Go package) about a failed compiler."""
+    """A packed upload. `form` is `code` (small code, which the runtime image unpacks) or `image` (a build context). `tool`, `manifest` and
+    its text are for messages about a failed installer, `functions` (exported by the Go package) about a failed compiler."""
 
     form: str
     path: Path
@@ -36,7 +36,7 @@ class Context:
     manifest_text: str = ""
     functions: Sequence[str] = ()
     notes: Sequence[str] = ()
-    """For the build log."""
+    """Lines for the build log."""
 
 
 @contextmanager

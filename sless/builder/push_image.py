@@ -1,7 +1,7 @@
 """Pushes an OCI layout: `FOLDER REFERENCE REGISTRY_URL CONFIG KEYS`. The last container of a builder pod runs this source as `python3 -c`.
 
-A tenant's build wrote the layout, so none of it is trusted: files are opened without following links and uploaded only when they have the
-digest by which the manifest names them. A layout therefore cannot make this process publish another file of its container.
+A tenant's build wrote the layout, so it cannot be trusted: files are opened without following links, and only uploaded if they have the
+digest by which the manifest names them. Therefore a layout cannot make this process publish another file of its container.
 """
 
 import base64
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 ATTEMPTS = 4
 PERMANENT = 3
-"""Exit code: another attempt would fail too."""
+"""Exit code if another attempt would fail, too."""
 LAYOUT = "layout"
 MAX_JSON_BYTES = 4 * 2**20
 MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
@@ -31,11 +31,11 @@ _TIMEOUT_SEC = 120
 
 
 class PushFailed(Exception):
-    """Another attempt would fail too; the text says why."""
+    """A non-retryable failure; the text says why."""
 
 
 class NotNow(Exception):
-    """A failure that may pass."""
+    """A temporary failure."""
 
 
 def main() -> None:
@@ -95,7 +95,7 @@ def read_blob(folder: str, digest: str) -> bytes:
 
 
 def open_blob(folder: str, digest: str) -> BinaryIO:
-    """Raises PushFailed for a file that does not have this digest."""
+    """Raises PushFailed if the file does not have this digest."""
     name = _DIGEST.fullmatch(digest)
     if name is None:
         raise PushFailed(f"expected a sha256 digest, found {digest!r}")
@@ -199,7 +199,7 @@ class Registry:
                 return error.code, error.headers, error.read(MAX_JSON_BYTES)
 
     def _answer_to(self, challenge: str) -> str:
-        """The Authorization that the challenge of a 401 asks for."""
+        """The Authorization header for the challenge of a 401."""
         scheme, _, rest = challenge.partition(" ")
         if scheme.lower() == "basic" and self._basic:
             return self._basic

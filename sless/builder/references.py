@@ -1,4 +1,4 @@
-"""Image references: pure."""
+"""Image references. Pure."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ _DOCKER_HUB_CREDENTIALS = ("https://index.docker.io/v1/", "index.docker.io", "do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryName:
-    """`host` is `host[:port]`; `path` is the prefix of our repositories: the user of `host/user`, then the project."""
+    """`host` is `host[:port]`; `path` is the prefix of our repositories, such as the user in `host/user`, followed by the project."""
 
     host: str
     path: str
@@ -50,7 +50,7 @@ class Reference:
 
 
 def registry_of(settings: Settings) -> RegistryName | None:
-    """None when no registry is configured. Raises ConfigError naming the wrong setting."""
+    """None if no registry is configured. Raises ConfigError naming the wrong setting."""
     given = settings.registry_host.strip().removeprefix("https://").removeprefix("http://").strip("/")
     if not given:
         return None
@@ -91,7 +91,7 @@ def tag_of(spec: BuildSpec, recipe: Mapping[str, str]) -> str:
 
 
 def find_reference(artifact: str, registry: RegistryName) -> Reference | None:
-    """Parses an artifact. None when it is not an image in this registry: we never delete images elsewhere."""
+    """Parses an artifact. None if it is not an image in this registry, since we never delete images elsewhere."""
     prefix = f"{registry.host}/"
     repository, colon, tag = artifact.removeprefix(prefix).rpartition(":")
     if not artifact.startswith(prefix) or not colon or "/" in tag:

@@ -25,11 +25,12 @@ MANIFESTS = ", ".join(
 )
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _PUSH, _DELETE = "pull,push", "pull,delete"
-"""Scope `push` also for reading: some registries answer 404 for a new repository only to those who may push, and 401 to others."""
+"""Scope for reading. It includes `push`, because some registries answer 404 for a new repository only to clients that may push, and 401
+to others."""
 
 
 class RegistryFailed(Exception):
-    """The registry is unreachable or refuses. The text names the registry and its reason."""
+    """The registry is unreachable or refuses the request. The text names the registry and its reason."""
 
 
 class DeletionNotAllowed(RegistryFailed):
@@ -43,7 +44,7 @@ class Credentials:
 
 
 def find_credentials(docker_config: str, registry: RegistryName) -> Credentials | None:
-    """The credentials for this registry in a dockerconfigjson, None when it has none. Raises RegistryFailed when it is malformed."""
+    """The credentials for this registry in a dockerconfigjson, None if it has none. Raises RegistryFailed if it is malformed."""
     try:
         auths = json.loads(docker_config)["auths"]
         entries = {str(key).rstrip("/"): value for key, value in auths.items()}
@@ -60,7 +61,7 @@ def find_credentials(docker_config: str, registry: RegistryName) -> Credentials 
 
 @dataclass(slots=True, kw_only=True)
 class Registry:
-    """`read_config` returns the current dockerconfigjson (the Secret may change), None when there is none. Thread-safe."""
+    """`read_config` returns the current dockerconfigjson (the Secret may change), None if there is none. Thread-safe."""
 
     name: RegistryName
     insecure: bool
@@ -69,7 +70,7 @@ class Registry:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find_digest(self, image: Reference) -> str | None:
-        """The digest of the manifest, None when the image does not exist. Raises RegistryFailed."""
+        """The digest of the manifest, None if the image does not exist. Raises RegistryFailed."""
         answer = self._ask("HEAD", image.repository, f"manifests/{image.tag}", _PUSH)
         if answer.status_code == 404:
             return None
@@ -160,7 +161,7 @@ class Harbor:
 
 
 def make_registry(settings: Settings, read_config: Callable[[], str | None]) -> Registry | None:
-    """None when no registry is configured. Raises ConfigError."""
+    """None if no registry is configured. Raises ConfigError."""
     name = registry_of(settings)
     return Registry(name=name, insecure=settings.registry_insecure, read_config=read_config) if name else None
 
@@ -176,7 +177,7 @@ def _basic_of(credentials: Credentials) -> str:
 
 
 def _request(method: str, url: str, *, headers: Mapping[str, str], **more: Any) -> requests.Response:
-    """Follows redirects of a HEAD too. Ignores .netrc: the credentials come from the Secret."""
+    """Sends a request. Also follows redirects of a HEAD, and ignores .netrc, because the credentials come from the Secret."""
     try:
         with requests.Session() as session:
             session.trust_env = True

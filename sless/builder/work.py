@@ -1,4 +1,4 @@
-"""A running build: its log, child process, deadline and cancellation."""
+"""A running build, with its log, child process, deadline and cancellation."""
 
 import signal
 import threading
@@ -18,7 +18,7 @@ MAX_LOG_CHARS = 4 * 2**20
 """Limit of a build log, which is shown as a whole; an installer may print lines of any length."""
 MAX_LINE_CHARS = 8_000
 _MAX_TAIL_CHARS = 2_000
-"""Limit of a line in a message; the log has more."""
+"""Limit of a line in a message; the log has the whole line."""
 _TERM_SEC = 2.0
 _LOOK_SEC = 0.1
 
@@ -47,7 +47,7 @@ class Command:
 
 
 class Work:
-    """The reconciler calls `poll` and `cancel`, the build's thread the rest; output arrives on the thread of the child processes."""
+    """The loop of builds calls `poll` and `cancel`, the build's thread the rest; output arrives in the thread of the child processes."""
 
     def __init__(self, spec: BuildSpec, changed: Callable[[], None], timeout_sec: int) -> None:
         self.spec = spec
@@ -73,7 +73,7 @@ class Work:
         return BuildStatus(ready=status.ready, message=status.message, artifact=status.artifact, lines=lines, importing=importing)
 
     def begin_import(self) -> None:
-        """Only the trial import is left."""
+        """Call this when only the trial import is left."""
         with self._lock:
             self._importing = True
         self._changed()
@@ -103,7 +103,7 @@ class Work:
         self._pending.append(line)
 
     def shorten(self, folder: Path, name: str) -> None:
-        """From now on, shows the path of this folder as `name` in the log."""
+        """Shows the path of this folder as `name` in the log from now on."""
         self._shortened.append((str(folder), name))
 
     def tail(self) -> list[str]:
@@ -112,7 +112,7 @@ class Work:
             return list(self._tail)
 
     def note(self, message: str) -> None:
-        """Why the build is waiting; "" if it is not."""
+        """Stores why the build is waiting; "" if it is not."""
         with self._lock:
             self._status = BuildStatus(ready=None, message=self._masking.masked(message))
         self._changed()
@@ -165,7 +165,7 @@ class Work:
         child = processes.start(launch)
         with self._lock:
             self._child = child
-            if self._cancelled.is_set():  # cancelled just before the child was set
+            if self._cancelled.is_set():  # cancelled just before the child was stored
                 child.signal_group(signal.SIGKILL)
         command.on_started(child)
         try:
