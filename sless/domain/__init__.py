@@ -13,8 +13,8 @@ runs · `backoff` between attempts · `durations` of waits · `exits` exit codes
 those of builders.
 
 For operators, the people who run sless: `audit` entries of the audit trail, `operators` revoked tokens and reports on tenants,
-`operator_schemas` their requests and answers, `code_check` input and result of code checks, `metering` usage for billing, `notice` messages
-to tenants, `blobs` stored code, `earlier` converts objects of the earlier operator.
+`operator_schemas` their requests and answers, `code_check` input and result of code checks, `metering` usage for billing, `uptime` of
+instances, `notice` messages to tenants, `blobs` stored code, `earlier` converts objects of the earlier operator.
 For the console: `overview_schema` its answers.
 
 Between the server and the process that writes history: `history_batch` encodes records, `framing` delimits messages on a pipe, `call_sums`

@@ -1,7 +1,7 @@
 """Call statistics for charts: time slots with counts and percentiles. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sless.domain.model import CallStatus, Kind
@@ -46,24 +46,6 @@ class DayUsage:
     """Memory × duration of all calls."""
     instance_gb_seconds: float = 0.0
     """Memory × lifetime of instances, with or without calls."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uptime:
-    """Memory × time of one workload's instances since the last sum."""
-
-    workload_id: str
-    namespace: str
-    kind: Kind
-    name: str
-    gb_ms: float
-
-
-def with_uptime(days: Iterable[DayUsage], uptime: Mapping[str, float]) -> list[DayUsage]:
-    """Days with calls or instances, oldest first. `uptime`: GB-seconds by day."""
-    empty = {day: DayUsage(day=day, invocations=0, errors=0, gb_seconds=0.0) for day in uptime}
-    found = empty | {item.day: item for item in days}
-    return [replace(found[day], instance_gb_seconds=uptime.get(day, 0.0)) for day in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from time import monotonic
 
 from sless import clock, metrics
 from sless.domain.demand import Load
@@ -62,7 +61,12 @@ class InstancesLoop:
         self._applied = {}
         self._revision = -1
         self.scaler.forget()
+        self._uptime.forget()
         self.waker.wake("instances")
+
+    def stop(self) -> None:
+        """Stores what is only in memory."""
+        self._uptime.write()
 
     def tick(self) -> None:
         now = clock.now()
@@ -70,7 +74,7 @@ class InstancesLoop:
         news = self._changed or revision != self._revision or now >= self._full_at
         if news:
             self._look()
-        self._uptime.note(self._workloads, self._observed, monotonic())
+        self._uptime.note(self._workloads, self._observed, now)
         numbers = self.scaler.numbers_of(self._targets, self._observed, self.loads(), self._limits)
         if not news and numbers == self._numbers and self.scaler.notes == self._notes:
             return

@@ -1,41 +1,59 @@
 """Counts the uptime of instances (memory × time) and stores it in small sums."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
-from sless import clock
 from sless.domain.model import Workload
 from sless.domain.ports import ObservedDeployment
-from sless.domain.statistics import Uptime
+from sless.domain.uptime import Sighting
 from sless.store import Store
 
-WRITE_SEC = 10.0
-_LONGEST_SEC = 5.0
-"""Maximum time counted between two observations: if this server did not lead in between, another one counted."""
-MB_PER_GB = 1024
+WRITE_EVERY = timedelta(seconds=10)
+"""What a server that is killed loses at most, of instances that end with it."""
+WRITE_CHANGES_EVERY = timedelta(seconds=1)
+"""A new instance is stored soon, so that its time counts if this server is killed."""
+_NEVER = timedelta.max
 
 
 @dataclass(slots=True, kw_only=True)
 class UptimeMeter:
     store: Store
-    _seen_at: float | None = None
-    _written_at: float = 0.0
-    _gb_ms: dict[str, float] = field(default_factory=dict)
+    _seen: dict[str, Sighting] = field(default_factory=dict)
+    """By instance, of what has not been written; also of those that have ended since."""
+    _standing: frozenset[str] = frozenset()
+    _written_at: datetime | None = None
+    _is_changed: bool = False
 
-    def note(self, workloads: Mapping[str, Workload], observed: Mapping[str, ObservedDeployment], now: float) -> None:
-        """Counts the `observed` instances since the last call; `now` is in seconds of a monotonic clock."""
-        passed_sec = 0.0 if self._seen_at is None else min(now - self._seen_at, _LONGEST_SEC)
-        self._seen_at = now
-        for workload_id, seen in observed.items():
-            workload = workloads.get(workload_id)
-            if workload is not None and seen.endpoints:
-                gb = len(seen.endpoints) * workload.spec.memory_mb / MB_PER_GB
-                self._gb_ms[workload_id] = self._gb_ms.get(workload_id, 0.0) + gb * passed_sec * 1000
-        if self._gb_ms and now - self._written_at >= WRITE_SEC:
+    def note(self, workloads: Mapping[str, Workload], observed: Mapping[str, ObservedDeployment], now: datetime) -> None:
+        """`observed` is what stands now."""
+        standing = {
+            one.id: workloads[workload_id] for workload_id, seen in observed.items() if workload_id in workloads for one in seen.endpoints
+        }
+        self._is_changed = self._is_changed or standing.keys() != self._standing
+        self._standing = frozenset(standing)
+        for endpoint_id, workload in standing.items():
+            known = self._seen.get(endpoint_id)
+            self._seen[endpoint_id] = replace(known, until=now) if known else _sighting_of(endpoint_id, workload, now)
+        passed = _NEVER if self._written_at is None else now - self._written_at
+        if (self._is_changed and passed >= WRITE_CHANGES_EVERY) or (self._seen and passed >= WRITE_EVERY):
+            self.write()
             self._written_at = now
-            sums, self._gb_ms = self._gb_ms, {}
-            self.store.uptime.add([_uptime_of(workloads[key], gb_ms) for key, gb_ms in sums.items() if key in workloads], clock.now())
+
+    def write(self) -> None:
+        """Raises SlessError; what was to be written is kept."""
+        if self._seen or self._is_changed:
+            self.store.uptime.count(list(self._seen.values()), self._standing)
+        self._seen = {key: replace(one, since=None) for key, one in self._seen.items() if key in self._standing}
+        self._is_changed = False
+
+    def forget(self) -> None:
+        """Another server has led and counted meanwhile."""
+        self._seen, self._standing, self._is_changed = {}, frozenset(), False
 
 
-def _uptime_of(workload: Workload, gb_ms: float) -> Uptime:
-    return Uptime(workload_id=workload.id, namespace=workload.namespace, kind=workload.kind, name=workload.name, gb_ms=gb_ms)
+def _sighting_of(endpoint_id: str, workload: Workload, now: datetime) -> Sighting:
+    return Sighting(
+        endpoint_id=endpoint_id, workload_id=workload.id, namespace=workload.namespace, kind=workload.kind, name=workload.name,
+        memory_mb=workload.spec.memory_mb, since=now, until=now,
+    )  # fmt: skip

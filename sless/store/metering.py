@@ -1,7 +1,8 @@
 """Usage of tenants per UTC day, for billing. Sums are written in the transaction of the event that they count, and never derived from rows
 that the clean-up deletes.
 
-`call_stats` counts calls, GB-seconds and bytes sent; `meters` build seconds and the maximum of bytes stored.
+`call_stats` counts calls, GB-seconds and bytes sent; `instance_uptime` the uptime of instances; `meters` build seconds and the maximum of
+bytes stored.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from sless import clock
 from sless.domain.metering import UsageRow
 from sless.store.engine import Database
 from sless.store.operator_tables import meters
-from sless.store.tables import call_stats, versions, workloads
+from sless.store.tables import call_stats, instance_uptime, versions, workloads
 
 
 def count_build(database: Database, conn: Connection, namespace: str, started_at: datetime | None, ended_at: datetime) -> None:
@@ -51,16 +52,22 @@ class MeteringStore:
 
     def usage(self, first: date, last: date, namespace: str | None = None) -> list[UsageRow]:
         """From `first` to `last`, both included, by namespace and day; days without usage are left out."""
-        stats, extra = call_stats.c, meters.c
-        calls = select(
-            stats.namespace, stats.day, func.sum(stats.calls), func.sum(stats.errors), func.sum(stats.gb_ms), func.sum(stats.run_gb_ms),
-            func.sum(stats.sent_bytes),
-        ).group_by(stats.namespace, stats.day)  # fmt: skip
-        others = select(extra.namespace, extra.day, extra.build_ms, extra.stored_bytes)
+        stats, extra, stood = call_stats.c, meters.c, instance_uptime.c
+        queries: list[tuple[Any, Select[Any]]] = [
+            (stats, select(
+                stats.namespace, stats.day, func.sum(stats.calls).label("calls"), func.sum(stats.errors).label("errors"),
+                func.sum(stats.gb_ms).label("gb_ms"), func.sum(stats.run_gb_ms).label("run_gb_ms"),
+                func.sum(stats.sent_bytes).label("sent_bytes"),
+            ).group_by(stats.namespace, stats.day)),
+            (extra, select(extra.namespace, extra.day, extra.build_ms, extra.stored_bytes)),
+            (stood, select(stood.namespace, stood.day, func.sum(stood.gb_ms).label("instance_gb_ms")).group_by(stood.namespace, stood.day)),
+        ]  # fmt: skip
+        found: dict[tuple[str, str], dict[str, Any]] = {}
         with self._db.read() as conn:
-            found = {(row[0], row[1]): row for row in conn.execute(_within(calls, stats, first, last, namespace))}
-            more = {(row[0], row[1]): row for row in conn.execute(_within(others, extra, first, last, namespace))}
-        return [_row_of(key, found.get(key), more.get(key)) for key in sorted({*found, *more})]
+            for columns, query in queries:
+                for row in conn.execute(_within(query, columns, first, last, namespace)).mappings():
+                    found.setdefault((row["namespace"], row["day"]), {}).update(row)
+        return [_row_of(found[key]) for key in sorted(found)]
 
 
 def day_of(moment: datetime) -> str:
@@ -72,16 +79,21 @@ def _within(query: Select[Any], columns: Any, first: date, last: date, namespace
     return query if namespace is None else query.where(columns.namespace == namespace)
 
 
-def _row_of(key: tuple[str, str], calls: Any, more: Any) -> UsageRow:
-    sums: Mapping[int, Any] = dict(enumerate(calls)) if calls is not None else {}
+def _row_of(sums: Mapping[str, Any]) -> UsageRow:
+    """`sums` has the columns of the tables with use on that day. Rows of earlier versions have no `run_gb_ms` and `sent_bytes`."""
+
+    def seconds(name: str) -> float:
+        return float(sums.get(name) or 0) / 1000
+
     return UsageRow(
-        namespace=key[0],
-        day=key[1],
-        calls=int(sums.get(2, 0)),
-        errors=int(sums.get(3, 0)),
-        gb_seconds=float(sums.get(4, 0)) / 1000,
-        run_gb_seconds=float(sums.get(5) or 0) / 1000,
-        sent_bytes=int(sums.get(6) or 0),
-        build_seconds=float(more[2]) / 1000 if more is not None else 0.0,
-        stored_bytes=int(more[3]) if more is not None else 0,
+        namespace=sums["namespace"],
+        day=sums["day"],
+        calls=int(sums.get("calls", 0)),
+        errors=int(sums.get("errors", 0)),
+        gb_seconds=seconds("gb_ms"),
+        run_gb_seconds=seconds("run_gb_ms"),
+        instance_gb_seconds=seconds("instance_gb_ms"),
+        build_seconds=seconds("build_ms"),
+        stored_bytes=int(sums.get("stored_bytes", 0)),
+        sent_bytes=int(sums.get("sent_bytes") or 0),
     )

@@ -96,3 +96,12 @@ reconcile_errors = Table(
     Column("last_at", UtcDateTime, nullable=False),
     PrimaryKeyConstraint("loop", "workload_id"),
 )
+
+standing_instances = Table(
+    "standing_instances",
+    metadata,
+    Column("endpoint_id", KeyText, primary_key=True),
+    Column("memory_mb", Integer, nullable=False),
+    # Its time up to here is in `instance_uptime`.
+    Column("counted_until", UtcDateTime, nullable=False),
+)

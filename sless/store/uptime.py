@@ -1,12 +1,20 @@
-"""Uptime of instances, per workload and UTC day, billed separately from calls."""
+"""How long instances stood, per workload and UTC day, for billing apart from calls.
 
-from collections.abc import Iterable
+`standing_instances` says until when each instance has been counted. A server that takes over after a crash or an outage continues from
+there, so time in which an instance stood without being watched counts, and no time counts twice. An instance that ended meanwhile counts
+until it was last seen.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-from sless.domain.statistics import Uptime
+from sless.domain.uptime import MB_PER_GB, Sighting, days_between
 from sless.store.engine import Database
+from sless.store.operator_tables import standing_instances
+from sless.store.queries import in_batches
 from sless.store.tables import instance_uptime
 
 
@@ -14,22 +22,40 @@ class UptimeStore:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def add(self, uptimes: Iterable[Uptime], at: datetime) -> None:
-        """Adds to the row of the day of `at`."""
-        rows = [
-            {
-                "workload_id": item.workload_id, "day": at.date().isoformat(), "namespace": item.namespace, "kind": item.kind.value,
-                "name": item.name, "gb_ms": item.gb_ms,
-            }
-            for item in uptimes
-        ]  # fmt: skip
-        if not rows:
-            return
+    def count(self, seen: Collection[Sighting], standing: Collection[str]) -> None:
+        """Adds the time of each instance since it was last counted. `standing`: ids of those that still stand; the others end here."""
+        known, columns = standing_instances, standing_instances.c
         with self._db.write() as conn:
-            for row in sorted(rows, key=lambda row: str(row["workload_id"])):
-                added = self._db.insert(instance_uptime).values(row)
-                total = instance_uptime.c.gb_ms + added.excluded.gb_ms
-                conn.execute(added.on_conflict_do_update(index_elements=["workload_id", "day"], set_={"gb_ms": total}))
+            # One that was counted before and has no row was ended by another server: if it stands after all, it starts anew.
+            rows = [
+                {"endpoint_id": one.endpoint_id, "memory_mb": one.memory_mb, "counted_until": one.since or one.until}
+                for one in seen
+                if one.since is not None or one.endpoint_id in standing
+            ]
+            if rows:
+                conn.execute(self._db.insert(known).on_conflict_do_nothing(), rows)
+            # In one order and locked: two servers that both believe to lead count one after the other.
+            counted = {row.endpoint_id: row for row in conn.execute(select(known).order_by(columns.endpoint_id).with_for_update())}
+            times = [(one, counted[one.endpoint_id]) for one in seen if one.endpoint_id in counted]
+            self._add(conn, [(one, row.memory_mb, row.counted_until) for one, row in times])
+            if moved := [{"id": one.endpoint_id, "at": one.until} for one, row in times if one.until > row.counted_until]:
+                conn.execute(update(known).where(columns.endpoint_id == bindparam("id")).values(counted_until=bindparam("at")), moved)
+            for batch in in_batches(counted.keys() - set(standing)):
+                conn.execute(delete(known).where(columns.endpoint_id.in_(batch)))
+
+    def _add(self, conn: Connection, times: Iterable[tuple[Sighting, int, datetime]]) -> None:
+        """`times`: memory in MB, and the moment from which a sighting has not been counted."""
+        sums: dict[tuple[str, str], float] = defaultdict(float)
+        owners = {}
+        for one, memory_mb, since in times:
+            owners[one.workload_id] = {"namespace": one.namespace, "kind": one.kind.value, "name": one.name}
+            for day, passed_ms in days_between(since, one.until):
+                sums[one.workload_id, day] += memory_mb / MB_PER_GB * passed_ms
+        rows = [{"workload_id": key[0], "day": key[1], "gb_ms": gb_ms, **owners[key[0]]} for key, gb_ms in sorted(sums.items())]
+        if rows:
+            insert = self._db.insert(instance_uptime)
+            total = instance_uptime.c.gb_ms + insert.excluded.gb_ms
+            conn.execute(insert.on_conflict_do_update(index_elements=["workload_id", "day"], set_={"gb_ms": total}), rows)
 
     def by_day(self, namespace: str, since: datetime) -> dict[str, float]:
         """GB-seconds per UTC day, from the day of `since` on."""

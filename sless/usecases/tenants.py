@@ -9,7 +9,8 @@ from sless import clock
 from sless.domain.audit import AuditEntry, Note
 from sless.domain.limits import LIMITS
 from sless.domain.model import Kind, Tenant
-from sless.domain.statistics import DayUsage, with_uptime
+from sless.domain.statistics import DayUsage
+from sless.domain.uptime import with_uptime
 from sless.domain.validate import mistakes_of
 from sless.errors import Code, Detail, Invalid, NotFound, SlessError
 from sless.tokens import Caller

@@ -11,14 +11,16 @@ from sless import clock
 from sless.domain.call_sums import CallSums, RouteFacts
 from sless.domain.metering import csv_of
 from sless.domain.model import CallStatus, CallTrigger, Kind, VersionState
-from sless.domain.ports import ObservedRun
+from sless.domain.ports import ObservedDeployment, ObservedRun
 from sless.reconcile.decide_runs import FinishRun, RetryRun, verdict_of, verdict_of_lost
+from sless.reconcile.uptime import UptimeMeter
 from sless.store import Store
-from tests.builders import NAMESPACE, make_run, make_workload_spec
+from tests.builders import NAMESPACE, make_endpoint, make_run, make_workload_spec
 from tests.contract.conftest import MakeStore
 from tests.contract.rest_harness import OPERATOR, Rest
 
 MEMORY_MB = 512
+START = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
 EVER = (date(2020, 1, 1), date(2100, 1, 1))
 
 
@@ -42,12 +44,14 @@ def settle(store: Store, run_id: str, seen: ObservedRun | None, *, on_instances:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_usage_adds_up_to_what_ran(make_store: MakeStore, seed: int) -> None:
-    """Runs with several attempts, noticed late (an outage) or never (kill -9), by two servers that take turns, counted twice or not."""
+    """Runs with several attempts, noticed late (an outage) or never (kill -9), by two servers that take turns, counted twice or not;
+    and an instance beside them."""
     rng = random.Random(seed)
     stores = [make_store(), make_store()]
     stores[0].tenants.ensure(NAMESPACE, "somebody")
     workload = stores[0].workloads.insert(NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec(memory_mb=MEMORY_MB))
-    calls, ran_sec, on_instances_sec = 0, 0.0, 0.0
+    calls, ran_sec, on_instances_sec, stood_sec = 0, 0.0, 0.0, 0.0
+    meters = [UptimeMeter(store=store) for store in stores]
     for number in range(12):
         run = make_run(
             id=f"r{number}", workload_id=workload.id, namespace=NAMESPACE, name="hello", trigger=CallTrigger.INVOKE, max_attempts=3
@@ -74,11 +78,22 @@ def test_usage_adds_up_to_what_ran(make_store: MakeStore, seed: int) -> None:
                 # A stale server repeats it: nothing is counted twice.
                 assert not store.runs.finish(run.id, status=CallStatus.FAILED)
         calls += 1
+        # Its instance stands all the time. The servers watch it in turns, with outages; one of them is killed now and then.
+        turn = rng.randrange(len(stores))
+        meters[turn] = UptimeMeter(store=stores[turn]) if rng.random() < 0.3 else meters[turn]
+        stood_sec += rng.choice([0.5, 20.0, 600.0]) if number else 0.0
+        meters[turn].note({workload.id: workload}, {workload.id: standing_one(workload.id)}, START + timedelta(seconds=stood_sec))
+    meters[turn].write()
     rows = stores[1].metering.usage(*EVER, NAMESPACE)
     gb = MEMORY_MB / 1024
     assert sum(row.calls for row in rows) == calls
     assert sum(row.gb_seconds for row in rows) == pytest.approx(ran_sec * gb, rel=1e-4)
     assert sum(row.run_gb_seconds for row in rows) == pytest.approx((ran_sec - on_instances_sec) * gb, rel=1e-4)
+    assert sum(row.instance_gb_seconds for row in rows) == pytest.approx(stood_sec * gb)
+
+
+def standing_one(workload_id: str) -> ObservedDeployment:
+    return ObservedDeployment(workload_id=workload_id, generation=1, endpoints=(make_endpoint(id="i", workload_id=workload_id),))
 
 
 def claim(store: Store, run_id: str) -> None:
@@ -149,7 +164,9 @@ def test_usage_as_json_and_csv(rest: Rest) -> None:
     assert (row["namespace"], row["day"], row["calls"]) == (rest.namespace, today, 0) and row["build_seconds"] >= 0
     text = rest.get(f"/v1/operator/usage?from={today}&to={today}", sub=OPERATOR, headers={"Accept": "text/csv"})
     header, line = text.text.split("\r\n")[:2]
-    assert text.mimetype == "text/csv" and header.startswith("namespace,day,calls,errors,gb_seconds,run_gb_seconds,build_seconds")
+    assert text.mimetype == "text/csv" and header.startswith(
+        "namespace,day,calls,errors,gb_seconds,run_gb_seconds,instance_gb_seconds,build_seconds"
+    )
     assert line.startswith(f"{rest.namespace},{today},0,0,")
     assert rest.get("usage/days").json == [row]
     assert rest.get("/v1/operator/usage?from=2020-01-01&to=2020-01-02", sub=OPERATOR).json == []
