@@ -1,6 +1,6 @@
 """Checks and normalises uploads and stores them as immutable zips.
 
-`intake` and its child process `intake_child` read uploads (`archive`: the formats, `syntax`: the syntax check); `folder` and `s3` are the
+`intake` and its child process `intake_child` read uploads (`archive`: the formats, `syntax`: finds its errors); `folder` and `s3` are the
 code stores; `contexts` and `s3` keep build contexts for builders in a cluster; `earlier` converts code of the earlier operator.
 
 Decision: a child process reads every upload. Unzipping and compiling hold the GIL for longer than the proxy may wait, and compiling hostile

@@ -15,6 +15,7 @@ from typing import Any
 from sless import ids
 from sless.children import run_child, was_too_much
 from sless.code.intake_child import source_files
+from sless.domain.code_check import Finding
 from sless.domain.package import PackageLimits
 from sless.errors import FULL_ERRNOS, Code, Detail, SlessError, storage_full
 
@@ -32,13 +33,15 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedUpload:
-    """`path` is the normalised zip, which exists only as long as its staging folder."""
+    """`path` is the normalised zip, which exists as long as its staging folder. `mistakes` are errors of syntax, as the child parsed the
+    sources; the code checks decide about them."""
 
     path: Path
     sha256: str
     size_bytes: int
     files: int
     code_hash: str | None
+    mistakes: tuple[Finding, ...] = ()
 
 
 class Intake:
@@ -67,11 +70,13 @@ class Intake:
             shutil.rmtree(folder, ignore_errors=True)
 
     def check(self, upload: Path, form: Form, *, runtime: str, entrypoint: str) -> CheckedUpload:
-        """Raises Invalid (invalid_code for syntax errors), TOO_LARGE, STORAGE_FULL. Writes the zip next to the upload."""
+        """Raises Invalid, INVALID_CODE for sources that cannot be parsed within the limits, TOO_LARGE, STORAGE_FULL. Writes the zip next
+        to the upload."""
         target = upload.with_name("package.zip")
         order = {"do": "intake", "form": str(form), "source": str(upload), "target": str(target), "runtime": runtime}
         answer = self._child(order | {"entrypoint": entrypoint, "limits": asdict(self.limits)})
-        return CheckedUpload(path=target, **answer)
+        mistakes = tuple(Finding(path=path, line=line, message=message) for path, line, message in answer.pop("mistakes"))
+        return CheckedUpload(path=target, mistakes=mistakes, **answer)
 
     def source_json(self, package: Path) -> bytes:
         """{"files": …} of a stored zip. Raises TOO_LARGE."""

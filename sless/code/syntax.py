@@ -10,11 +10,11 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from sless.errors import Code, Detail, Invalid
-
 MAX_SOURCE_BYTES = 2 << 20
+MAX_MISTAKES = 20
 MAX_NODE_FILES = 500
 NODE_SEC = 30
 VENDORED = frozenset({"node_modules", "site-packages", "vendor", "venv", ".venv", "lib2to3"})
@@ -27,19 +27,18 @@ class SyntaxMistake:
     message: str
 
 
-def check_syntax(archive: zipfile.ZipFile, language: str) -> None:
-    """Raises Invalid (invalid_code) with one detail per broken file. Skips installed packages, some of which intentionally contain sources
-    for another version of the language."""
+def syntax_mistakes(archive: zipfile.ZipFile, language: str) -> list[SyntaxMistake]:
+    """One per broken file, the first MAX_MISTAKES. Skips installed packages, some of which intentionally contain sources for another
+    version of the language."""
     paths = own_sources_of(archive)
     match language:
         case "python":
-            mistakes = list(python_mistakes(archive, (path for path in paths if path.endswith(".py"))))
+            mistakes = python_mistakes(archive, (path for path in paths if path.endswith(".py")))
         case "node":
-            mistakes = list(node_mistakes(archive, paths))
+            mistakes = node_mistakes(archive, paths)
         case _:
-            mistakes = []
-    if mistakes:
-        raise Invalid(*map(_detail_of, mistakes[:20]), code=Code.INVALID_CODE)
+            mistakes = iter(())
+    return list(islice(mistakes, MAX_MISTAKES))
 
 
 def own_sources_of(archive: zipfile.ZipFile) -> list[str]:
@@ -124,8 +123,3 @@ def _hinted(message: str) -> str:
     if "outside a module" in message or "Unexpected token 'export'" in message:
         return message + ' (for import and export name the file .mjs, or set "type": "module" in package.json)'
     return message
-
-
-def _detail_of(mistake: SyntaxMistake) -> Detail:
-    where = f"line {mistake.line}: " if mistake.line is not None else ""
-    return Detail(field=mistake.path, message=where + mistake.message)

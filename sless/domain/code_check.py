@@ -5,23 +5,24 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodeToCheck:
-    """`path` is the normalised zip, whose sources have been parsed."""
-
-    path: Path
-    sha256: str
-    language: str
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """`line` counts from 1; None: the whole file."""
 
     path: str
     line: int | None
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeToCheck:
+    """`path` is the normalised zip. `mistakes` are its errors of syntax in this language."""
+
+    path: Path
+    sha256: str
+    language: str
+    namespace: str
+    name: str
+    mistakes: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,7 @@ class CodeCheck(Protocol):
 
 
 class Validator(Protocol):
-    """All checks of uploaded code that follow its parsing."""
+    """All checks of code before it becomes a version."""
 
     def validate(self, code: CodeToCheck) -> tuple[str, ...]:
         """The warnings for the version. Blocks. Raises errors.SlessError INVALID_CODE when the code is refused."""

@@ -30,19 +30,20 @@ class VersionStore:
 
     def insert(
         self, workload_id: str, *, sha256: str, code_hash: str | None, runtime: str, entrypoint: str, code_key: str, size_bytes: int,
-        build_env: dict[str, str], warnings: tuple[str, ...] = (),
+        build_env: dict[str, str], warnings: tuple[str, ...] = (), refusal: str = "",
     ) -> Version:  # fmt: skip
-        """Queued, with the next number; older queued versions are cancelled as superseded. Raises NOT_FOUND, or CONFLICT when the workload
-        is being deleted."""
+        """Queued, or with a `refusal` failed; with the next number. Older queued versions are cancelled as superseded. Raises NOT_FOUND,
+        or CONFLICT when the workload is being deleted."""
         with self._db.write() as conn:
             workload = lock(conn, workload_id)
             refuse_deleted(workload)
+            now = clock.now()
             highest = conn.execute(select(func.max(versions.c.number)).where(versions.c.workload_id == workload_id)).scalar_one()
             version = Version(
                 id=ids.new_id(), workload_id=workload_id, number=(highest or 0) + 1, sha256=sha256, code_hash=code_hash, runtime=runtime,
-                entrypoint=entrypoint, state=VersionState.QUEUED, message="", code_key=code_key, artifact="", size_bytes=size_bytes,
-                attempts=0, auto_activate=True, build_env=build_env, created_at=clock.now(), started_at=None, ended_at=None,
-                warnings=warnings,
+                entrypoint=entrypoint, state=VersionState.FAILED if refusal else VersionState.QUEUED, message=refusal,
+                code_key=code_key, artifact="", size_bytes=size_bytes, attempts=0, auto_activate=True, build_env=build_env,
+                created_at=now, started_at=None, ended_at=now if refusal else None, warnings=warnings,
             )  # fmt: skip
             superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED, versions.c.auto_activate)
             _end(conn, superseded, VersionState.CANCELLED, f"superseded by version {version.number}")

@@ -1,8 +1,9 @@
 """Use cases: the operations that users can request, one method each: check, write in one transaction, wake a loop.
 
-`workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` activation, source out · `recode` new versions of
-existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry · `tenants` · `overview` all
-resources of a namespace in one list · `follow` growing logs · `views` resources as clients see them · `parts` shared by all.
+`workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` activation, source out · `checks` of code ·
+`recode` new versions of existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry ·
+`tenants` · `overview` all resources of a namespace in one list · `follow` growing logs · `views` resources as clients see them · `parts`
+shared by all.
 
 For operators: `operators` tenants and suspension, allowed code · `revocations` of tokens. `notifications` to tenants.
 
@@ -38,14 +39,12 @@ __all__ = ["Usecases"]
 
 class Usecases:
     """`freshen_logs` is called with the id of the workload whose log lines are about to be read, and their greatest age in seconds;
-    `routes_settled` as in UseCaseParts; `tokens_revoked` is called when the list of revoked tokens has changed. `validator` None: code is
-    parsed and not checked further."""
+    `routes_settled` as in UseCaseParts; `tokens_revoked` is called when the list of revoked tokens has changed."""
 
     def __init__(
-        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker,
+        self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, validator: Validator,
         freshen_logs: Callable[[str, float], None] = lambda *_: None, routes_settled: Callable[[], bool] = lambda: True,
-        tokens_revoked: Callable[[], None] = lambda: None, validator: Validator | None = None,
-        installation: str = "",
+        tokens_revoked: Callable[[], None] = lambda: None, installation: str = "",
     ) -> None:  # fmt: skip
         limits = PackageLimits(unpacked_bytes=settings.max_unpacked_bytes, files=settings.max_code_files)
         self._parts = UseCaseParts(
@@ -53,6 +52,7 @@ class Usecases:
             store=store,
             code=code,
             waker=waker,
+            validator=validator,
             intake=Intake(settings.data_dir / "uploads", limits),
             routes_settled=routes_settled,
             installation=installation,
@@ -64,7 +64,7 @@ class Usecases:
         self._workloads = {kind: Workloads(self._parts, kind) for kind in (Kind.FUNCTION, Kind.SERVICE)}
         self.jobs = Jobs(self._parts)
         self.triggers = Triggers(self._parts)
-        self.uploads = Uploads(self._parts, validator)
+        self.uploads = Uploads(self._parts)
         self.versions = Versions(self._parts)
         self.history = History(self._parts, freshen_logs)
         self._freshen_logs = freshen_logs

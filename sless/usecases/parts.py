@@ -13,7 +13,7 @@ from sless.config import Settings
 from sless.domain.instance_bounds import InstanceLimits, bounds_of
 from sless.domain.limits import LimitName, TenantLimits, check_size, defaults_of, limits_of, refusal_of
 from sless.domain.model import Kind, Tenant, Workload, WorkloadSpec
-from sless.domain.ports import CodeStore, Waker
+from sless.domain.ports import CodeStore, Validator, Waker
 from sless.domain.routing import suspension_of
 from sless.domain.spec import SpecLimits
 from sless.errors import Code, SlessError
@@ -35,6 +35,7 @@ class UseCaseParts:
     code: CodeStore
     waker: Waker
     intake: Intake
+    validator: Validator
     installation: str = ""
     """Part of the keys of uploads, so that installations can share a bucket."""
     routes_settled: Callable[[], bool] = lambda: True

@@ -1,23 +1,37 @@
 """New versions of existing code: for another runtime or entrypoint, or on a newer runtime image."""
 
+from dataclasses import replace
+
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Version, VersionState, Workload
+from sless.domain.runtimes import RUNTIMES
+from sless.errors import SlessError
 from sless.store import Store
+from sless.usecases.checks import check_version
 from sless.usecases.parts import UseCaseParts
 
 
 def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """None when there is no code yet; the next upload will use the new runtime. Its build is not limited: the new spec has been stored."""
+    """None when there is no code yet; the next upload will use the new runtime. Its build is not limited: the new spec has been stored.
+    Code for another language is checked as an upload is; if it is refused, the version has failed."""
     base = find_current(parts.store, workload)
     if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
         return None
-    return _insert(parts, workload, base, runtime=workload.spec.runtime, entrypoint=workload.spec.entrypoint)
+    runtime, entrypoint = workload.spec.runtime, workload.spec.entrypoint
+    warnings, refusal = base.warnings, ""
+    if RUNTIMES[runtime].language != RUNTIMES[base.runtime].language:
+        try:
+            warnings = check_version(parts, workload, base, runtime=runtime, entrypoint=entrypoint)
+        except SlessError as error:
+            refusal = error.message
+    return _insert(parts, workload, replace(base, runtime=runtime, entrypoint=entrypoint, warnings=warnings), refusal)
 
 
 def rebuild(parts: UseCaseParts, workload: Workload, number: int | None = None) -> Version | None:
     """A new version of the code of version `number` (None: the active one, or the newest while none is), built on the current runtime
-    image; the active one serves until it is ready, and stays if it fails. Returns an open build instead if it has that code, as it uses the
-    current image anyway. None: there is no code. Raises NotFound, TOO_MANY_REQUESTS."""
+    image; the active one serves until it is ready, and stays if it fails. Returns an open build instead if it has that code, as it uses
+    the current image anyway. What has never been built is checked again. None: there is no code. Raises NotFound, TOO_MANY_REQUESTS,
+    INVALID_CODE."""
     newest = parts.store.versions.find_newest(workload.id)
     wanted = number if number is not None else workload.active_version
     base = parts.store.versions.get(workload.id, wanted) if wanted is not None else newest
@@ -25,8 +39,10 @@ def rebuild(parts: UseCaseParts, workload: Workload, number: int | None = None) 
         return newest
     if base is None:
         return None
+    if base.state is not VersionState.READY:
+        base = replace(base, warnings=check_version(parts, workload, base, runtime=base.runtime, entrypoint=base.entrypoint))
     parts.count_build(workload.namespace)
-    return _insert(parts, workload, base, runtime=base.runtime, entrypoint=base.entrypoint)
+    return _insert(parts, workload, base)
 
 
 def find_current(store: Store, workload: Workload) -> Version | None:
@@ -38,12 +54,12 @@ def find_current(store: Store, workload: Workload) -> Version | None:
     return store.versions.find(workload.id, workload.active_version) if rolled_back and workload.active_version else newest
 
 
-def _insert(parts: UseCaseParts, workload: Workload, base: Version, *, runtime: str, entrypoint: str) -> Version:
-    """A version of the code of `base`."""
+def _insert(parts: UseCaseParts, workload: Workload, base: Version, refusal: str = "") -> Version:
+    """A version like `base`."""
     version = parts.store.versions.insert(
-        workload.id, sha256=base.sha256, code_hash=base.code_hash, runtime=runtime, entrypoint=entrypoint, code_key=base.code_key,
+        workload.id, sha256=base.sha256, code_hash=base.code_hash, runtime=base.runtime, entrypoint=base.entrypoint, code_key=base.code_key,
         size_bytes=base.size_bytes, build_env=workload.spec.build_env,
-        warnings=base.warnings,
+        warnings=base.warnings, refusal=refusal,
     )  # fmt: skip
     parts.wake("builds")
     return version

@@ -8,12 +8,10 @@ from pathlib import Path
 from sless.code.folder import new_code_key
 from sless.code.intake import CheckedUpload
 from sless.code.intake import Form as Form
-from sless.domain.code_check import CodeToCheck
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.model import Kind, Version, VersionState, Workload
-from sless.domain.ports import Validator
-from sless.domain.runtimes import RUNTIMES
 from sless.errors import Code, SlessError
+from sless.usecases.checks import check_package
 from sless.usecases.parts import UseCaseParts, refuse_suspended
 
 
@@ -36,9 +34,8 @@ class Uploaded:
 
 
 class Uploads:
-    def __init__(self, parts: UseCaseParts, validator: Validator | None = None) -> None:
+    def __init__(self, parts: UseCaseParts) -> None:
         self._parts = parts
-        self._validator = validator
         self._store = parts.store
 
     @contextmanager
@@ -67,7 +64,7 @@ class Uploads:
         known = self._find_same(workload, package)
         if known is not None:
             return self._known(workload, known, code_hash)
-        warnings = self._checked(workload, package)
+        warnings = check_package(self._parts, workload, package, spec.runtime)
         self._parts.check_code(namespace, package.size_bytes)
         self._parts.count_build(namespace)
         key = new_code_key(namespace, workload.id, package.sha256, self._parts.installation)
@@ -85,16 +82,6 @@ class Uploads:
         )
         self._parts.wake("builds")
         return Uploaded(workload=workload, version=version, fresh=True)
-
-    def _checked(self, workload: Workload, package: CheckedUpload) -> tuple[str, ...]:
-        """The warnings of the code checks. May take seconds. Raises INVALID_CODE."""
-        if self._validator is None or workload.spec.runtime is None:
-            return ()
-        language = RUNTIMES[workload.spec.runtime].language
-        code = CodeToCheck(
-            path=package.path, sha256=package.sha256, language=language, namespace=workload.namespace, name=workload.name
-        )  # fmt: skip
-        return self._validator.validate(code)
 
     def _find_same(self, workload: Workload, package: CheckedUpload) -> Version | None:
         """The newest version if it has this code and another build would change nothing."""

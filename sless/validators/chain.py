@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from sless import actor, metrics
 from sless.domain.code_check import CodeToCheck, Finding, Opinion
 from sless.domain.ports import CodeCheck, VerdictStore
-from sless.errors import Code, Detail, SlessError
+from sless.errors import Code, Detail, Invalid, SlessError
 
 _log = logging.getLogger(__name__)
 
 MAX_WARNINGS = 20
+REQUIRE = "require"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`mode` is warn or block."""
+    """`mode` is warn, block or require: code that breaks a required check cannot run, and no operator can allow it."""
 
     check: CodeCheck
     mode: str
@@ -31,16 +32,24 @@ class Chain:
 
     def validate(self, code: CodeToCheck) -> tuple[str, ...]:
         """The warnings for the version. Blocks for as long as the checks take. Raises INVALID_CODE when a check refuses the code."""
-        if not self._links or self._verdicts.is_allowed(code.sha256):
-            return ()
+        required = [link for link in self._links if link.mode == REQUIRE]
+        optional = [link for link in self._links if link.mode != REQUIRE]
+        warnings = self._warnings_of(required, code)
+        if optional and not self._verdicts.is_allowed(code.sha256):
+            warnings += self._warnings_of(optional, code)
+        return tuple(warnings[:MAX_WARNINGS])
+
+    def _warnings_of(self, links: Sequence[Link], code: CodeToCheck) -> list[str]:
         warnings: list[str] = []
-        for link in self._links:
+        for link in links:
             opinion = link.check.opinion_of(code)
             metrics.code_checks.labels(link.check.name, _result_of(opinion, link.mode)).inc()
+            if opinion.is_unsafe and link.mode == REQUIRE:
+                raise Invalid(*map(_detail_of, opinion.findings), code=Code.INVALID_CODE)
             if opinion.is_unsafe and link.mode == "block":
                 raise _refusal_of(link.check.name, code, opinion)
             warnings += warnings_of(link.check.name, opinion)
-        return tuple(warnings[:MAX_WARNINGS])
+        return warnings
 
 
 def warnings_of(name: str, opinion: Opinion) -> list[str]:
@@ -54,7 +63,7 @@ def _result_of(opinion: Opinion, mode: str) -> str:
     if opinion.failure:
         return "unchecked"
     if opinion.is_unsafe:
-        return "refused" if mode == "block" else "warned"
+        return "warned" if mode == "warn" else "refused"
     return "passed"
 
 
@@ -66,7 +75,7 @@ def _refusal_of(name: str, code: CodeToCheck, opinion: Opinion) -> SlessError:
         "the check %s refused code %s for %s in %s: %s (request %s)", name, code.sha256, code.name, code.namespace, reason, request_id
     )
     quote = f"; if this is a mistake, quote request {request_id} to support" if request_id else ""
-    details = [Detail(field=item.path, message=_located(item)) for item in opinion.findings]
+    details = [_detail_of(item) for item in opinion.findings]
     return SlessError(Code.INVALID_CODE, f"the code was refused by the check {name}: {reason}{quote}", details=details)
 
 
@@ -75,5 +84,6 @@ def _text_of(finding: Finding) -> str:
     return f"{place}: {finding.message}"
 
 
-def _located(finding: Finding) -> str:
-    return finding.message if finding.line is None else f"line {finding.line}: {finding.message}"
+def _detail_of(finding: Finding) -> Detail:
+    located = finding.message if finding.line is None else f"line {finding.line}: {finding.message}"
+    return Detail(field=finding.path, message=located)

@@ -22,6 +22,7 @@ from sless.ids import namespace_of
 from sless.store import Store
 from sless.tokens import TokenVerifier, issue_token
 from sless.usecases import Usecases
+from sless.validators import make_validator
 
 SUB = "alice"
 OPERATOR = "root@example.org"
@@ -41,15 +42,16 @@ class Rest:
 
     def __init__(self, store: Store, data_dir: Path, **settings: Any) -> None:
         self.settings = Settings(
-            **{"data_dir": data_dir, "auth_mode": "local", "backend": "local", "operator_subs": (OPERATOR,)} | settings
+            **{"data_dir": data_dir, "auth_mode": "local", "backend": "local", "operator_subs": (OPERATOR,), "rules_mode": "off"} | settings
         )
         self.store = store
         self.waker = FakeWaker()
         self.code = open_code_store(self.settings)
         self.routes_settled = True
         self.usecases = Usecases(
-            settings=self.settings, store=store, code=self.code, waker=self.waker, routes_settled=lambda: self.routes_settled
-        )
+            settings=self.settings, store=store, code=self.code, waker=self.waker, routes_settled=lambda: self.routes_settled,
+            validator=make_validator(self.settings, store.verdicts),
+        )  # fmt: skip
         self.app = create_app(self.usecases, TokenVerifier(self.settings), self.settings)
         self.client: FlaskClient = self.app.test_client()
         self.namespace = namespace_of(SUB)

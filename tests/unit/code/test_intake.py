@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sless.code.intake import CheckedUpload, Form, Intake
+from sless.domain.code_check import Finding
 from sless.domain.package import PackageLimits
 from sless.errors import Code, SlessError
 
@@ -60,6 +61,10 @@ def refused(intake: Intake, data: bytes, form: Form = Form.ZIP, **more: Any) -> 
     with pytest.raises(SlessError) as caught:
         check(intake, data, form, **more)
     return caught.value
+
+
+def mistakes(intake: Intake, data: bytes, **more: Any) -> tuple[Finding, ...]:
+    return tuple(check(intake, data, look=lambda package: package.mistakes, **more))
 
 
 def names_and_modes(package: CheckedUpload) -> dict[str, int]:
@@ -257,14 +262,13 @@ def test_bad_json(intake: Intake, body: bytes) -> None:
     ],
 )
 def test_python_syntax_errors(intake: Intake, source: str | bytes, text: str) -> None:
-    error = refused(intake, zip_of({"handler.py": HANDLER, "lib/b.py": source}))
-    assert error.code is Code.INVALID_CODE and error.status == 400
-    assert text in error.details[0].message and error.details[0].field in ("lib/b.py", "code")
+    (found,) = mistakes(intake, zip_of({"handler.py": HANDLER, "lib/b.py": source}))
+    assert text in f"line {found.line}: {found.message}" and found.path == "lib/b.py"
 
 
 def test_all_broken_files_are_named(intake: Intake) -> None:
-    error = refused(intake, zip_of({"handler.py": "def", "b.py": "1 +", "c.py": "x = 1"}))
-    assert [detail.field for detail in error.details] == ["b.py", "handler.py"]
+    found = mistakes(intake, zip_of({"handler.py": "def", "b.py": "1 +", "c.py": "x = 1"}))
+    assert [one.path for one in found] == ["b.py", "handler.py"]
 
 
 def test_installed_packages_are_not_checked(intake: Intake) -> None:
@@ -274,20 +278,16 @@ def test_installed_packages_are_not_checked(intake: Intake) -> None:
         "old-1.dist-info/RECORD": "old/py2.py,sha256=x,9\n",
         "node_modules/x.py": "print 'x'",
     }
-    check(intake, zip_of(files))
-    assert refused(intake, zip_of({**files, "mine.py": "print 'x'"})).details[0].field == "mine.py"
+    assert mistakes(intake, zip_of(files)) == ()
+    assert [one.path for one in mistakes(intake, zip_of({**files, "mine.py": "print 'x'"}))] == ["mine.py"]
 
 
 def test_bom_crlf_and_coding_cookies_are_accepted(intake: Intake) -> None:
-    check(
-        intake,
-        zip_of(
-            {
-                "handler.py": b"\xef\xbb\xbf" + HANDLER.replace("\n", "\r\n").encode(),
-                "l.py": "# coding: latin-1\nx = '\xe9'\n".encode("latin-1"),
-            }
-        ),
-    )
+    files = {
+        "handler.py": b"\xef\xbb\xbf" + HANDLER.replace("\n", "\r\n").encode(),
+        "l.py": "# coding: latin-1\nx = '\xe9'\n".encode("latin-1"),
+    }
+    assert mistakes(intake, zip_of(files)) == ()
 
 
 @needs_node
@@ -306,12 +306,9 @@ def test_bom_crlf_and_coding_cookies_are_accepted(intake: Intake) -> None:
     ],
 )
 def test_node_syntax(intake: Intake, files: dict[str, str | bytes], broken: str | None, line: int | None) -> None:
-    if broken is None:
-        check(intake, zip_of(files), runtime="nodejs20")
-        return
-    error = refused(intake, zip_of(files), runtime="nodejs20")
-    assert error.code is Code.INVALID_CODE and error.details[0].field == broken
-    assert error.details[0].message.startswith(f"line {line}: SyntaxError")
+    found = mistakes(intake, zip_of(files), runtime="nodejs20")
+    assert [(one.path, one.line) for one in found] == ([(broken, line)] if broken else [])
+    assert all(one.message.startswith("SyntaxError") for one in found)
 
 
 # --- what is left behind -----------------------------------------------------------------------------------------------------------------

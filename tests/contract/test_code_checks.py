@@ -1,0 +1,55 @@
+"""Code checks over REST: nothing becomes a version that is built unless they let it pass, whichever way it comes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sless.domain.model import VersionState
+from sless.store import open_store
+from tests.contract.rest_harness import OPERATOR, Rest
+
+SHELL = "import subprocess\n\ndef handle(event):\n    subprocess.call(event['x'], shell=True)\n"
+NODE = {"handler.js": "exports.handle = () => 1;\n", "handler.py": SHELL}
+
+
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[Rest]:
+    store = open_store(f"sqlite:///{tmp_path}/x.db", durable=False)
+    store.migrate()
+    yield Rest(store, tmp_path / "data", rules_mode="block")
+    store.close()
+
+
+def test_code_of_another_language_is_checked_when_the_runtime_changes(rest: Rest) -> None:
+    rest.function("hello", runtime="nodejs20")
+    rest.built("hello", files=NODE)
+    rest.waker.topics.clear()
+    changed = rest.patch("functions/hello", {"runtime": "python3.11"})
+    assert changed.status_code == 200, "the next upload may bring code for it"
+    version = rest.get("functions/hello/versions/2").json
+    assert version["state"] == VersionState.FAILED and "refused by the check rules" in version["message"]
+    assert "shell=True" in version["message"] and rest.get("functions/hello").json["active_version"] == 1
+    for query in ("?version=2", ""):
+        again = rest.post(f"functions/hello/rebuild{query}")
+        assert again.status_code == (400 if query else 202), again.text  # without a number: the active one, which is for Node
+    sha256 = rest.get("functions/hello/versions/2").json["sha256"]
+    rest.put(f"/v1/operator/allowed-code/{sha256}", {}, sub=OPERATOR)
+    rest.finish("hello", number=3)
+    assert rest.post("functions/hello/rebuild?version=2").status_code == 202
+    assert rest.get("functions/hello/versions/4").json["runtime"] == "python3.11"
+
+
+def test_errors_of_syntax_count_for_the_new_language(rest: Rest) -> None:
+    rest.function("hello", runtime="nodejs20")
+    rest.built("hello", files=NODE | {"handler.py": "def handle(:\n"})
+    rest.patch("functions/hello", {"runtime": "python3.11"})
+    version = rest.get("functions/hello/versions/2").json
+    assert version["state"] == VersionState.FAILED and version["message"].startswith("handler.py: line 1: ")
+
+
+def test_another_entrypoint_of_the_same_language_is_not_checked_again(rest: Rest) -> None:
+    rest.function("hello")
+    rest.built("hello", files={"handler.py": "def handle(event): ...\n", "other.py": "def run(event): ...\n"})
+    rest.patch("functions/hello", {"entrypoint": "other.run"})
+    assert rest.get("functions/hello/versions/2").json["state"] == VersionState.QUEUED

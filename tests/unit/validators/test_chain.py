@@ -1,0 +1,39 @@
+"""The chain: what the modes of its checks mean, and the check of syntax as its first link."""
+
+from pathlib import Path
+
+import pytest
+
+from sless import metrics
+from sless.config import Settings
+from sless.domain.code_check import CodeToCheck, Finding
+from sless.errors import Code, SlessError
+from sless.validators import make_validator
+from tests.unit.validators.test_llm import Verdicts
+
+MISTAKES = (Finding(path="handler.py", line=3, message="invalid syntax"), Finding(path="lib/x.py", line=None, message="a null byte"))
+
+
+def code(*mistakes: Finding) -> CodeToCheck:
+    return CodeToCheck(path=Path("none.zip"), sha256="a" * 64, language="go", namespace="ns", name="hello", mistakes=mistakes)
+
+
+def counted(result: str) -> float:
+    return metrics.REGISTRY.get_sample_value("sless_code_checks_total", {"check": "syntax", "result": result}) or 0.0
+
+
+def test_errors_of_syntax_are_refused_whatever_the_settings(tmp_path: Path) -> None:
+    verdicts = Verdicts()
+    verdicts.allowed.add("a" * 64)
+    validator = make_validator(Settings(data_dir=tmp_path, rules_mode="off", llm_mode="off"), verdicts)
+    passed, refused = counted("passed"), counted("refused")
+    with pytest.raises(SlessError) as caught:
+        validator.validate(code(*MISTAKES))
+    error = caught.value
+    assert error.code is Code.INVALID_CODE and error.message == "handler.py: line 3: invalid syntax (and 1 more)"
+    assert [(item.field, item.message) for item in error.details] == [
+        ("handler.py", "line 3: invalid syntax"),
+        ("lib/x.py", "a null byte"),
+    ]
+    assert validator.validate(code()) == ()
+    assert (counted("passed"), counted("refused")) == (passed + 1, refused + 1)
