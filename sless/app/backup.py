@@ -1,8 +1,10 @@
 """Backs up and restores the installation that the settings describe."""
 
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +15,7 @@ from sless.app.encryption import KeyFile, key_source_of, place_of
 from sless.backup import Restored, RestoreTarget, Written
 from sless.code import open_code_store
 from sless.config import Settings
+from sless.domain.audit import installation_note, value_change
 from sless.domain.model import Version
 from sless.errors import ConfigError
 from sless.kube.names import find_code_map
@@ -68,14 +71,22 @@ def restore_backup(settings: Settings, source: BinaryIO, tell: Tell, *, force: b
             is_usable=Usable(settings),
             keys_place=place_of(keys),
         )
-        if source.seekable():
-            return backup.restore(source, target, force=force, tell=tell)
-        with tempfile.TemporaryFile(dir=settings.data_dir) as file:
-            while data := source.read(1 << 20):
-                file.write(data)
-            return backup.restore(file, target, force=force, tell=tell)
+        with _seekable(source, settings.data_dir) as file:
+            done = backup.restore(file, target, force=force, tell=tell)
+        store.audit.add(installation_note("restore", value_change("backup_of", None, done.created_at)))
+        return done
     finally:
         store.close()
+
+
+@contextmanager
+def _seekable(source: BinaryIO, folder: Path) -> Iterator[BinaryIO]:
+    if source.seekable():
+        yield source
+        return
+    with tempfile.TemporaryFile(dir=folder) as file:
+        shutil.copyfileobj(source, file, 1 << 20)
+        yield file
 
 
 @dataclass(frozen=True, slots=True)

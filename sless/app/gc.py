@@ -5,7 +5,7 @@ when a registry did not respond. Only objects with this installation's id are re
 registry.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -17,6 +17,7 @@ from sless.code import open_code_store
 from sless.code.contexts import open_context_store
 from sless.code.folder import FolderCodeStore, is_owned
 from sless.config import Settings
+from sless.domain.audit import installation_note, value_change
 from sless.domain.lifecycle import OPEN_VERSION_STATES
 from sless.domain.ports import Builder, BuilderUnavailable
 from sless.errors import Code, SlessError
@@ -46,14 +47,24 @@ def collect(settings: Settings, *, dry_run: bool, young: timedelta = YOUNG) -> l
         installation = store.meta_ensure("installation", ids.new_id(8))
         builder = _builder_of(settings, installation)
         found = [*_code(settings, store, installation, young), *_contexts(settings, store, installation), *_artifacts(store, builder)]
-        for item in found:
-            if not dry_run:
-                item.remove()
+        if not dry_run:
+            _remove(store, found)
         return found
     finally:
         if builder is not None:
             builder.close()
         store.close()
+
+
+def _remove(store: Store, found: Sequence[Garbage]) -> None:
+    removed = 0
+    try:
+        for item in found:
+            item.remove()
+            removed += 1
+    finally:
+        if removed:
+            store.audit.add(installation_note("gc", value_change("removed", None, removed)))
 
 
 def _code(settings: Settings, store: Store, installation: str, young: timedelta) -> Iterator[Garbage]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from sless.app.database import open_encrypted
 from sless.app.encryption import KeyFile, key_source_of, place_of
 from sless.config import Settings
+from sless.domain.audit import installation_note, value_change
 
 Tell = Callable[[str], None]
 
@@ -25,6 +26,7 @@ def rotate(settings: Settings, tell: Tell) -> None:
             # A server may have stored another value with an older key in the meantime.
             if store.sealed.is_rotated():
                 break
+        store.audit.add(installation_note("rotate_keys", value_change("encrypted", None, done)))
         tell(f"Encrypted {done} values with key {store.sealed.newest_id}; older keys are only needed for backups made before")
     finally:
         store.close()

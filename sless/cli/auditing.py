@@ -14,21 +14,26 @@ from sless.cli.output import print_json, print_table, say, text_of
 @click.argument("name", required=False)
 @click.option("--since", default=None, metavar="TIME", help="Only changes since TIME: 10m, 2h, 3d, or an RFC 3339 time.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, metavar="N", help="Maximum number of changes.")
+@click.option("--all", "everyone", is_flag=True, help="Of all tenants and of the installation itself, for operators.")
 @client_command
-def audit(context: CommandContext, name: str | None, since: str | None, limit: int) -> None:
+def audit(context: CommandContext, name: str | None, since: str | None, limit: int, everyone: bool) -> None:
     """Show who changed what in the namespace, newest first; with NAME, only changes of that resource.
 
     \b
     Examples:
       sless audit --since 1d
       sless audit hello --output json
+      sless audit --all
     """
-    found = list(islice(context.client.audit(name=name, since=since_of(since), limit=min(limit, 1000)), limit))
+    found = list(islice(context.client.audit(everyone=everyone, name=name, since=since_of(since), limit=min(limit, 1000)), limit))
     if context.as_json:
         print_json(found)
     elif found:
         header = ("TIME", "ACTION", "NAME", "CHANGES", "SUB", "ADDRESS", "REQUEST")
-        print_table(header, map(_row_of, found))
+        if everyone:
+            print_table(("NAMESPACE", *header), [(entry["namespace"], *_row_of(entry)) for entry in found])
+        else:
+            print_table(header, map(_row_of, found))
     else:
         say("No changes")
 

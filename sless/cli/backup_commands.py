@@ -6,9 +6,11 @@ from typing import BinaryIO
 
 import click
 
+from sless.actor import acting
 from sless.cli.data_folder import hold_data_folder
 from sless.cli.output import say
 from sless.cli.server_commands import data_dir_option, load_settings
+from sless.cli.shell_actor import shell_actor
 from sless.errors import ConfigError
 
 database_url_option = click.option("--database-url", help="Database; default: SLESS_DATABASE_URL, or SQLite in the data folder.")
@@ -61,7 +63,7 @@ def restore(file: Path, force: bool, **options: Path | str | None) -> None:
     settings = load_settings(**options)
     from sless.app.backup import restore_backup
 
-    with hold_data_folder(settings.data_dir), _opened(file) as source:
+    with hold_data_folder(settings.data_dir), _opened(file) as source, acting(shell_actor()):
         done = restore_backup(settings, source, say, force=force)
     say(f"Restored the backup of {done.created_at[:19]}Z (sless {done.sless_version}): {done.rows} rows, {done.blobs} uploads")
     if done.builds:
@@ -84,7 +86,8 @@ def rotate_keys(**options: Path | str | None) -> None:
     settings = load_settings(**options)
     from sless.app.rotation import rotate
 
-    rotate(settings, say)
+    with acting(shell_actor()):
+        rotate(settings, say)
 
 
 def _opened(file: Path) -> BinaryIO:

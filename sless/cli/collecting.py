@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from sless.actor import acting
 from sless.cli.backup_commands import database_url_option
 from sless.cli.output import print_json, print_table, say
 from sless.cli.server_commands import data_dir_option, load_settings
+from sless.cli.shell_actor import shell_actor
 from sless.errors import SlessError
 
 
@@ -28,7 +30,8 @@ def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
     from sless.app.gc import collect
 
     try:
-        removed = collect(settings, dry_run=dry_run)
+        with acting(shell_actor()):
+            removed = collect(settings, dry_run=dry_run)
     except SlessError as error:
         raise click.ClickException(error.message) from error
     rows = [{"kind": item.kind, "name": item.name, "size_bytes": item.size_bytes} for item in removed]

@@ -114,9 +114,9 @@ class Client:
     def usage(self) -> Json:
         return self.transport.json("GET", f"{self.path}/usage")
 
-    def audit(self, **filters: Any) -> Iterator[Json]:
-        """Newest first, from all pages. Filters: `since`, `name`; `limit` is the page size."""
-        return self.transport.pages(f"{self.path}/audit", _given(filters))
+    def audit(self, *, everyone: bool = False, **filters: Any) -> Iterator[Json]:
+        """Newest first, from all pages; of everything for operators. Filters: `since`, `name`; `limit` is the page size."""
+        return self.transport.pages("/v1/operator/audit" if everyone else f"{self.path}/audit", _given(filters))
 
     def limits(self) -> Json:
         """Limits of the namespace; for operators."""

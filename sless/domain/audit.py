@@ -37,6 +37,11 @@ class Note:
         return f"{self.kind}.{self.verb}"
 
 
+def installation_note(verb: str, *changes: Change) -> Note:
+    """Of a change that concerns no tenant alone."""
+    return Note(namespace="", kind="installation", name="installation", verb=verb, changes=changes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """`sub` is the subject of the token, which may differ from the claim that names the tenant."""

@@ -50,6 +50,7 @@ OPERATOR_ANSWERS: dict[str, Schema] = {
         {
             "id": {"type": "integer"},
             "time": _TIME,
+            "namespace": _STRING | {"description": "empty for changes of the installation itself"},
             "sub": _STRING | {"description": "subject of the token that made the change"},
             "address": _STRING | {"description": "the client's address"},
             "request_id": _STRING,

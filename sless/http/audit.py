@@ -6,6 +6,7 @@ from sless.clock import rfc3339_of
 from sless.domain.audit import AuditEntry
 from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, LIMIT, SINCE, Operation, Parameter, shown
+from sless.http.operators import PREFIX
 from sless.http.paging import number_cursor, paged
 from sless.http.serialize import Json
 from sless.usecases.follow import since_of
@@ -14,10 +15,18 @@ _PAGE = 100
 
 
 def list_entries(req: ApiRequest) -> Response:
+    return _answer(req, req.namespace)
+
+
+def list_all(req: ApiRequest) -> Response:
+    return _answer(req, None)
+
+
+def _answer(req: ApiRequest, namespace: str | None) -> Response:
     before, since = number_cursor(req), since_of(request.args)
     return paged(
         req,
-        lambda limit: req.usecases.tenants.audit(req.namespace, limit=limit, before_id=before, since=since, name=req.query("name")),
+        lambda limit: req.usecases.tenants.audit(namespace, limit=limit, before_id=before, since=since, name=req.query("name")),
         lambda entry: entry.id,
         _entry_json,
         default=_PAGE,
@@ -28,6 +37,7 @@ def _entry_json(entry: AuditEntry) -> Json:
     return {
         "id": entry.id,
         "time": rfc3339_of(entry.at),
+        "namespace": entry.namespace,
         "sub": entry.sub,
         "address": entry.address,
         "request_id": entry.request_id,
@@ -38,6 +48,7 @@ def _entry_json(entry: AuditEntry) -> Json:
     }
 
 
+_FILTERS = (Parameter(name="name", text="only changes of this resource"), SINCE, LIMIT, CURSOR)
 OPERATIONS = (
     Operation(
         id="listAudit",
@@ -46,7 +57,17 @@ OPERATIONS = (
         view=list_entries,
         tag="namespaces",
         summary="The audit trail, newest first: who changed what, when and from where",
-        parameters=(Parameter(name="name", text="only changes of this resource"), SINCE, LIMIT, CURSOR),
+        parameters=_FILTERS,
+        replies={200: shown("AuditEntries", "the changes", "Link")},
+    ),
+    Operation(
+        id="listAllAudit",
+        method="GET",
+        path=PREFIX + "audit",
+        view=list_all,
+        tag="operators",
+        summary="The audit trail of all tenants and of the installation itself (tokens, allowed code, restore, gc), newest first",
+        parameters=_FILTERS,
         replies={200: shown("AuditEntries", "the changes", "Link")},
     ),
 )

@@ -41,11 +41,13 @@ class AuditStore:
             note(conn, what)
 
     def list_in(
-        self, namespace: str, *, limit: int | None = None, before_id: int | None = None, since: datetime | None = None,
+        self, namespace: str | None, *, limit: int | None = None, before_id: int | None = None, since: datetime | None = None,
         name: str | None = None,
     ) -> list[AuditEntry]:  # fmt: skip
-        """Newest first."""
-        query = select(audit).where(audit.c.namespace == namespace)
+        """Newest first. `namespace` None: of all, and of the installation itself, whose entries have the namespace ""."""
+        query = select(audit)
+        if namespace is not None:
+            query = query.where(audit.c.namespace == namespace)
         if before_id is not None:
             query = query.where(audit.c.id < before_id)
         if since is not None:

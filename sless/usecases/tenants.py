@@ -96,9 +96,9 @@ class TenantUseCases:
         return len(triggers) + len(workloads)
 
     def audit(
-        self, namespace: str, *, limit: int | None, before_id: int | None, since: datetime | None, name: str | None
+        self, namespace: str | None, *, limit: int | None, before_id: int | None, since: datetime | None, name: str | None
     ) -> Sequence[AuditEntry]:
-        """Newest first. Of a deleted namespace too, as long as the trail is kept."""
+        """Newest first; `namespace` None: of everything, for operators. Of a deleted namespace too, as long as the trail is kept."""
         return self._store.audit.list_in(namespace, limit=limit, before_id=before_id, since=since, name=name)
 
     def usage(self, namespace: str) -> Usage:

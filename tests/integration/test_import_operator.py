@@ -102,6 +102,10 @@ def test_tenants_move_here(start_product, kube_cluster, s3_server: S3Server, put
     assert (triggers["tick"]["schedule"], triggers["tick"]["pre_warm_seconds"], triggers["tick"]["enabled"]) == ("0 3 * * *", 60, False)
     assert triggers["orders"]["queue"] == f"{NAMESPACE}.orders"
 
+    trail = {(entry["action"], entry["name"]): entry for entry in tenant.get("audit").json()}
+    for change in (("function.create", "hello"), ("function.upload", "hello"), ("job.create", "work"), ("trigger.create", "tick")):
+        assert trail[change]["sub"] == OPERATOR, change
+
     _, again = run(product, kubeconfig, s3_server)
     assert {row["action"] for name, row in again.items() if name not in failed} == {"unchanged"}
     assert tenant.get("functions/hello").json()["latest_version"] == 1
