@@ -131,8 +131,12 @@ def test_a_run_from_start_to_end(stage: Stage) -> None:
     assert stage.store.history.find_invocation(run.workload_id, run.id).cold
 
 
-def test_a_call_through_an_instance(stage: Stage) -> None:
+@pytest.mark.parametrize(("draining", "cold"), [(None, True), (True, True), (False, False)], ids=["none", "draining", "serving"])
+def test_a_call_through_an_instance(stage: Stage, draining: bool | None, cold: bool) -> None:
+    """A call that finds no instance that serves waits for one to start: it is cold."""
     run = stage.accept(stage.function("f", stands=True))
+    if draining is not None:
+        stage.store.routes.set_endpoints(run.workload_id, [endpoint_of(run.workload_id, draining=draining)])
     stage.loop.tick()
     call, timeout_sec, _ = stage.invoker.calls[run.id]
     assert (call.event, timeout_sec, stage.backend.specs) == ("{}", 30.0, {})
@@ -142,8 +146,11 @@ def test_a_call_through_an_instance(stage: Stage) -> None:
     assert "runs" in stage.topics
     stage.loop.tick()
     assert stage.status(run) is SUCCEEDED and stage.backend.removed == []
-    # No endpoint is known here: the call waited for an instance.
-    assert stage.store.history.find_invocation(run.workload_id, run.id).cold
+    assert stage.store.history.find_invocation(run.workload_id, run.id).cold is cold
+
+
+def endpoint_of(workload_id: str, *, draining: bool = False) -> Endpoint:
+    return Endpoint(id="e", workload_id=workload_id, version=1, address="unix:/x", draining=draining, created_at=clock.now())
 
 
 def test_a_run_is_dead_after_three_failures_and_lists_each_attempt(stage: Stage) -> None:
@@ -390,7 +397,7 @@ def test_a_warm_instance_only_takes_calls_once_it_exists(stage: Stage) -> None:
         conn.exec_driver_sql(f"UPDATE triggers SET warm = true WHERE id = '{trigger.id}'")
     first = stage.accept(workload_id)
     stage.loop.tick()
-    endpoint = Endpoint(id="e", workload_id=workload_id, version=1, address="unix:/x", draining=False, created_at=clock.now())
+    endpoint = endpoint_of(workload_id)
     stage.store.routes.set_endpoints(workload_id, [endpoint])
     second = stage.accept(workload_id)
     stage.loop.tick()
