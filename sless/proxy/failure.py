@@ -36,6 +36,8 @@ class InstanceFailures:
         """Before the call releases its slot: an instance on which a call timed out gets no other until it answers a health check."""
         if isinstance(error, OverTime):
             self._suspects.add(live, instance)
+        elif isinstance(error, BrokenOff):
+            instance.calls_at_end = max(instance.calls_at_end, instance.active)
 
     async def explain(self, route: Route, instance: LiveEndpoint, error: Exception, timeout_sec: float) -> SlessError:
         """The error for the caller and for history; also reports an instance that did not answer in time."""
@@ -59,7 +61,11 @@ class InstanceFailures:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def _broken_off(self, route: Route, instance: LiveEndpoint, error: BrokenOff) -> SlessError:
-        """502 with the backend's reason; without one, with what happened to the connection."""
+        """502 with the backend's reason; without one, with what happened to the connection.
+
+        Which of several calls ended the instance cannot be told: Go names the goroutine that panicked, but not the call that started it.
+        So all of them get the same reason, which says how many calls were running.
+        """
         if not instance.end_reason:
             await self._share("reason", instance, self._find_reason)
         if instance.end_reason:
@@ -72,8 +78,10 @@ class InstanceFailures:
             await asyncio.sleep(pause_sec)
             reason = await asyncio.get_running_loop().run_in_executor(self._threads, self._why_gone, instance.endpoint.id)
             if reason:
-                instance.end_reason = reason
+                calls = instance.calls_at_end
+                instance.end_reason = f"{reason} ({calls} calls were running)" if calls > 1 else reason
                 return
+        instance.calls_at_end = 0
 
     async def _report(self, instance: LiveEndpoint) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._report_unresponsive, instance.endpoint.id)

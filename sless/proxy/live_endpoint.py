@@ -28,6 +28,8 @@ class LiveEndpoint:
         """A call timed out here, and the instance has not answered a health check since (`suspects`)."""
         self.end_reason = ""
         """Why it ended, once known from the backend (`failure`)."""
+        self.calls_at_end = 0
+        """How many calls it had when connections broke off; 0 again if the backend knows of no end."""
         self._known = KnownAnswers()
         self._idle: list[UpstreamConnection] = []
         self._suspended_until = 0.0

@@ -81,7 +81,7 @@ def test_panics_and_exits(server, warm_go, tmp_path, standing):
     assert json.loads(invoke("none")) == {"kind": "none"}
     assert "a panic" in invoke("panic")
     assert "function exited with code 4" in invoke("exit")
-    assert "function exited with code 2" in invoke("goroutine")
+    assert "function exited with code 2: panic: out of reach" in invoke("goroutine")
     assert json.loads(invoke("none")) == {"kind": "none"}
     wait_until(lambda: "panic: out of reach" in ok(server.sless("logs", name)), "the crash is in the log")
 

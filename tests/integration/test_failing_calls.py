@@ -1,5 +1,6 @@
 """Many calls that fail at once cause one backend query per instance and do not delay other requests."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -59,6 +60,7 @@ def test_failing_calls_share_one_query_and_do_not_delay_others(breaking: tuple[F
         backend.answers.set()
         replies = [client.reply() for client in clients]
     assert {(reply.status, reply.header("x-sless-error")) for reply in replies} == {(502, "function_exited")}
+    assert {json.loads(reply.body)["error"] for reply in replies} == {f"function exited with code 3 ({CALLS} calls were running)"}
     assert backend.asked == ["f-e0"]
 
 
