@@ -28,6 +28,7 @@ type server struct {
 	draining    flag
 	mu          sync.Mutex
 	connections map[*connection]struct{}
+	exhaustion  exhaustion
 }
 
 // serve answers calls until SIGTERM, then drains and ends the process.
@@ -131,6 +132,7 @@ func (s *server) call(req *request, reply *responder) {
 		}
 	}()
 	made := one.run(s.invoke)
+	s.exhaustion.note(made.failed)
 	if made.stream != nil {
 		one.streaming.Store(true)
 		one.sendStream(made, reply, finish)

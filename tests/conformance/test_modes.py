@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -369,3 +370,20 @@ def test_exit_functions_run_on_sigterm(runtime: str, tmp_path: Path) -> None:
         os.kill(process.process.pid, signal.SIGTERM)
         assert process.finish() == 0
         assert json.loads(process.output[-1])["text"] == "good bye"
+
+
+def test_a_process_without_descriptors_ends_to_be_replaced(runtime: str) -> None:
+    with running(runtime, "errors.fail") as process, process.connect() as connection:
+        resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (60, 60))
+
+        def has_ended() -> bool:
+            try:
+                answer = connection.request("POST", "/", [("Content-Type", "application/json")], b'{"kind": "descriptors"}')
+            except OSError:
+                return True
+            assert answer.status == 500 and "too many open files" in answer.json()["error"].lower(), answer
+            return answer.header("Connection") == "close"
+
+        wait_until(has_ended, "the end of the process")
+        assert process.finish() == 0
+        assert any("this instance ends and is replaced" in line for line in process.output)

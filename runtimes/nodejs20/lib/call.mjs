@@ -2,6 +2,7 @@
 import { answerOf } from './answer.mjs';
 import { Context } from './context.mjs';
 import { eventOf, InvalidJson } from './event.mjs';
+import { noteFailure, noteSuccess } from './exhaustion.mjs';
 import { failureAnswer, traceOf } from './failures.mjs';
 import { endScope, LogScope, writeText } from './loglines.mjs';
 import { sendStream } from './streaming.mjs';
@@ -75,6 +76,7 @@ export class Call {
       this.#refuse(error);
       return;
     }
+    noteSuccess();
     this.#deliver(answer);
   }
 
@@ -83,6 +85,7 @@ export class Call {
     if (!this.settled) {
       this.settled = true;
       this.#refuse(error);
+      noteFailure(error);
     } else if (this.begun && !this.finished) {
       this.logError(error);
       this.responder.breakOff(error);

@@ -34,10 +34,11 @@ class Answer:
     """`body` is bytes, or None when `stream` (an iterator or async iterable of str and bytes) yields it in chunks.
 
     `content_type` applies unless `headers`, (name, value) pairs, contain one; None when the first chunk decides. For sless: `error` is the
-    message for the history, `fault` the code when the platform refused the call, `raised` whether the handler raised.
+    message for the history, `fault` the code when the platform refused the call, `raised` whether the handler raised, `exhausted` whether
+    that says that the process has used up what it may have.
     """
 
-    __slots__ = ("body", "content_type", "error", "fault", "headers", "raised", "status", "stream")
+    __slots__ = ("body", "content_type", "error", "exhausted", "fault", "headers", "raised", "status", "stream")
 
     def __init__(self, status=200, body=b"", content_type=None, headers=()):
         self.status = status
@@ -46,7 +47,7 @@ class Answer:
         self.headers = headers
         self.stream = None
         self.error = self.fault = None
-        self.raised = False
+        self.raised = self.exhausted = False
 
 
 def answer_of(result):

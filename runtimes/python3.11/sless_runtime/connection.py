@@ -155,6 +155,10 @@ class Connection:
             crew.note_slow(self._worker)
         elif self._worker.lease:
             crew.pace.quick_calls += 1
+        if answer.raised:
+            self._server.exhaustion.note(answer)
+        elif self._server.exhaustion.failed and answer.fault is None:
+            self._server.exhaustion.failed = 0
         return answer
 
 

@@ -5,6 +5,7 @@ import sys
 
 from .answers import BadResult, json_answer
 from .encode import NotSerializable
+from .exhaustion import is_exhaustion
 from .own import standard
 
 HERE = os.path.dirname(__file__)
@@ -25,7 +26,9 @@ def failure_answer(error, request_id):
         answer.fault = "result_not_serializable"
         return answer
     log_traceback(error)
-    return raised(message_of(error), type(error).__name__, request_id)
+    answer = raised(message_of(error), type(error).__name__, request_id)
+    answer.exhausted = is_exhaustion(error)
+    return answer
 
 
 def raised(message, type_name, request_id):
@@ -62,7 +65,11 @@ def log_traceback(error):
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
         return
-    traceback = standard("traceback")
+    try:
+        traceback = standard("traceback")
+    except OSError:  # no descriptor is left to import it
+        print(f"{type(error).__name__}: {message_of(error)}", file=sys.stderr)
+        return
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(HERE):
         frames = frames.tb_next

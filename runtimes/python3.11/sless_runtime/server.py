@@ -9,6 +9,7 @@ from stat import S_ISSOCK
 from time import monotonic
 
 from .crew import TICK_MS, Crew
+from .exhaustion import Exhaustion
 from .mainthread import MainThread
 from .settings import WrongEnvironment
 from .signals import ENDING, WAKE, signal_pipe
@@ -18,7 +19,7 @@ LOST = "the function closed the listening socket"
 
 
 class Server:
-    """Owns the `executor`, `slots` and `capture` that connections use."""
+    """Owns the `executor`, `slots`, `capture` and `exhaustion` that connections use."""
 
     def __init__(self, settings, executor, slots, capture):
         self.executor = executor
@@ -26,6 +27,7 @@ class Server:
         self.capture = capture
         self.crew = None
         self.draining = False
+        self.exhaustion = Exhaustion()
         self.main_thread = MainThread() if settings.concurrency == 1 else None
         self._settings = settings
         self._finish_poller = capture.poller()

@@ -1,7 +1,11 @@
 // Every way to fail, by name.
+const fs = require('node:fs');
+
 class OddError extends Error {}
 
 const FAILURES = {
+  descriptors: () => { for (;;) fs.openSync('/dev/null'); },
+  none: () => 'fine',
   raise: () => { throw new Error('went wrong: 7'); },
   raise_async: async () => {
     await null;

@@ -1,6 +1,7 @@
 """Every way to fail, by name."""
 
 import asyncio
+import os
 import sys
 
 
@@ -62,7 +63,17 @@ async def exit_async():
     sys.exit(4)
 
 
+kept = []
+
+
+def descriptors():
+    while True:
+        kept.append(os.open("/dev/null", os.O_RDONLY))
+
+
 FAILURES = {
+    "descriptors": descriptors,
+    "none": lambda: "fine",
     "raise": raise_plain,
     "raise_async": raise_async,
     "raise_empty": raise_empty,

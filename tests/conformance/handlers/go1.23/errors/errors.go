@@ -25,7 +25,21 @@ func deep(list []int) int { return list[len(list)] }
 // far is more memory than there can be, which the compiler must not see.
 func far() int { return 1 << (60 + len(os.Args)*0) }
 
+var kept []*os.File
+
+func descriptors() error {
+	for {
+		file, err := os.Open("/dev/null")
+		if err != nil {
+			return err
+		}
+		kept = append(kept, file)
+	}
+}
+
 var failures = map[string]func() error{
+	"descriptors":   descriptors,
+	"none":          func() error { return nil },
 	"raise":         func() error { panic(errors.New("went wrong: 7")) },
 	"raise_async":   func() error { time.Sleep(time.Millisecond); return errors.New("went wrong later") },
 	"raise_empty":   func() error { return errors.New("") },

@@ -1,0 +1,54 @@
+"""When the runtime gives up a process in which calls only fail."""
+
+import errno
+
+import pytest
+from sless_runtime.exhaustion import FAILED_CALLS, FAILING_SEC, Exhaustion
+from sless_runtime.failures import failure_answer
+
+ANSWERS = {
+    "no descriptor": failure_answer(OSError(errno.EMFILE, "Too many open files"), "r"),
+    "no thread": failure_answer(RuntimeError("can't start new thread"), "r"),
+    "no process": failure_answer(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "r"),
+}
+OTHER = failure_answer(FileNotFoundError(errno.ENOENT, "No such file"), "r")
+
+
+class Stage:
+    def __init__(self):
+        self.now = 100.0
+        self.ended = 0
+        self.exhaustion = Exhaustion(self.end, lambda: self.now)
+
+    def end(self):
+        self.ended += 1
+
+    def fail(self, answer, times=1):
+        for _ in range(times):
+            self.exhaustion.note(answer)
+            self.now += FAILING_SEC / 5
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_process_in_which_no_call_succeeds_ends_once(answer):
+    stage = Stage()
+    stage.fail(answer, FAILED_CALLS - 1)
+    assert stage.ended == 0
+    stage.fail(answer, 5)
+    assert stage.ended == 1
+
+
+def test_a_burst_does_not_end_it():
+    stage = Stage()
+    for _ in range(3 * FAILED_CALLS):
+        stage.exhaustion.note(ANSWERS["no descriptor"])
+    assert stage.ended == 0
+
+
+def test_other_failures_do_not_end_it():
+    stage = Stage()
+    for _ in range(3):
+        stage.fail(ANSWERS["no process"], FAILED_CALLS - 1)
+        stage.fail(OTHER)
+    stage.fail(OTHER, 3 * FAILED_CALLS)
+    assert stage.ended == 0
