@@ -2,6 +2,7 @@ import os
 import stat
 import threading
 import time
+import weakref
 import zipfile
 
 import pytest
@@ -173,3 +174,11 @@ def test_dependencies_of_another_server_are_kept(material, tmp_path):
             material.keep_deps(staged / "made", "key")
     assert (material.deps_dir("key") / "x.py").read_text() == "1"
     assert [entry.name for entry in (tmp_path / "data" / "deps").iterdir()] == ["key"]
+
+
+def test_a_lock_lives_as_long_as_somebody_uses_it(material):
+    lock = material.lock_of("a")
+    assert material.lock_of("a") is lock and material.lock_of("b") is not lock
+    kept = weakref.ref(lock)
+    del lock
+    assert kept() is None
