@@ -1,4 +1,4 @@
-"""`python -m sless.cli`: how the demo starts its server, whether from a checkout, an installed package or the unpacked zipapp."""
+"""`python -m sless.cli`: the demo starts its server this way, whether from a checkout, an installed package or the unpacked zipapp."""
 
 import sys
 

@@ -56,7 +56,7 @@ def invoke(context: CommandContext, name: str, data: str | None, content_type: s
     workloads, _ = get_workload(context.client, name, "service" if service else None)
     headers = {"Content-Type": content_type} if body else {}
     answer = workloads.invoke(name, body, headers | (_later_headers(later) if is_async else {}))
-    if is_async and answer.status >= 400:  # nothing was queued: a script that reads the ID must not get an error text
+    if is_async and answer.status >= 400:  # nothing was queued, and a script that reads the ID must not get an error text
         raise answer.refusal
     if is_async and answer.status == 202:
         _accepted(context, workloads, name, answer, later["wait"])
@@ -125,7 +125,7 @@ def _body_of(data: str | None, content_type: str) -> bytes:
 
 
 def _print_body(answer: CallAnswer) -> None:
-    """Bytes as received. A line end is added after text or on a terminal, never to binary output."""
+    """Prints the bytes as received. Adds a line end after text or on a terminal, never to binary output."""
     sys.stdout.flush()
     sys.stdout.buffer.write(answer.body)
     is_text = answer.headers.get("Content-Type", "").startswith(("text/", "application/json"))

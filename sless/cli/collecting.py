@@ -13,14 +13,14 @@ from sless.errors import SlessError
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @data_dir_option
 @database_url_option
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", envvar="SLESS_OUTPUT", help="Output format.")
 def gc(dry_run: bool, output: str, **options: Path | str | None) -> None:
-    """Remove what nothing refers to any more: code without a version, old build contexts, images of removed versions.
+    """Remove unused data: code without a version, old build contexts, images of removed versions.
 
-    The server may run, and other installations may use the same bucket and registry: only what carries this installation's id is touched.
+    The server may run, and other installations may use the same bucket and registry: only data with this installation's id is removed.
 
     \b
     Example:

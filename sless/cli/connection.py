@@ -25,7 +25,7 @@ class CommandContext:
 
 
 def for_each(names: Sequence[str], work: Callable[[str], Any]) -> tuple[list[Any], list[str]]:
-    """Results and errors of `work` for every name: one failure does not stop the others. Raises Unreachable."""
+    """Results and errors of `work` for every name; a failure does not stop the others. Raises Unreachable."""
     results, errors = [], []
     for name in dict.fromkeys(names):
         try:
@@ -46,7 +46,7 @@ def fail_with(errors: Sequence[str]) -> None:
 
 
 def given_token(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """An explicitly empty token is a mistake, such as an unset variable: never use another one instead."""
+    """Refuses an explicitly empty token, which is a mistake, such as an unset variable, instead of using another token."""
     if not value.strip() and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
         raise click.BadParameter("expected a token, found an empty text", ctx, param)
     return value

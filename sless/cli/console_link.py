@@ -14,7 +14,7 @@ VALID_TEXT = f"works once, within {CODE_SEC:.0f} s, on this machine"
 
 
 def greet(settings: Settings, port: int, *, opens: bool) -> None:
-    """What `sless serve` prints when it listens: the link, if there can be one."""
+    """Prints the link when `sless serve` listens, if there can be one."""
     url = local_url_of(settings.host, port)
     if settings.auth_mode != "local" or url is None:
         return
@@ -30,14 +30,14 @@ def open_link(link: str) -> None:
 
 
 def sign_in_link(settings: Settings, url: str, sub: str) -> str:
-    """Raises ConfigError when this server's tokens come from elsewhere."""
+    """Raises ConfigError if this server does not issue its tokens itself."""
     if settings.auth_mode != "local":
         raise ConfigError(f"SLESS_AUTH_MODE={settings.auth_mode}: links that sign in exist only in mode local; sign in with a token")
     return f"{url}/funcs?code={create_code(settings, sub)}"
 
 
 def default_sub(settings: Settings) -> str:
-    """The only tenant of the installation, else the user's name."""
+    """The only tenant of the installation, or else the user's name."""
     from sless.app.database import find_only_sub
 
     if only := find_only_sub(settings):

@@ -1,4 +1,4 @@
-"""One server per data folder: two servers would share instances, sockets and the SQLite file."""
+"""Allows one server per data folder, because two would share instances, sockets and the SQLite file."""
 
 import fcntl
 import os
@@ -12,12 +12,13 @@ from sless.errors import ConfigError
 
 LOCK_NAME = "server.lock"
 PATIENCE_SEC = 5.0
-"""A worker whose master was killed holds the lock until it notices."""
+"""Time to wait, since a worker whose master was killed holds the lock until it notices."""
 
 
 @contextmanager
 def hold_data_folder(folder: Path, patience_sec: float = PATIENCE_SEC) -> Iterator[None]:
-    """The kernel releases the lock when its processes end, also on kill -9. Raises ConfigError while another server holds it."""
+    """Locks the folder. The kernel releases the lock when its processes end, even by kill -9. Raises ConfigError while another server holds
+    it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = open(folder / LOCK_NAME, "a+")  # noqa: SIM115 - closed by the `with` below; only opening it is inside the `try`

@@ -63,7 +63,7 @@ def demo(exits: bool = False, port: int = 9090, opens: bool = False, data_dir: P
 
 
 class _Stop(KeyboardInterrupt):
-    """A signal arrived. Once the demo is up this is its normal end: exit code 0."""
+    """A signal arrived, which is the normal end of a running demo: exit code 0."""
 
 
 class _StopState:

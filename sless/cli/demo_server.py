@@ -1,4 +1,4 @@
-"""The demo's server, a child process: start it, wait for it, stop it with everything it started."""
+"""The demo's server, a child process: starts it, waits for it, and stops it with everything it started."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ LOG_NAME = "server.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoServer:
-    """`log_start` is the offset of this server's first line in the log file."""
+    """`log_start` is the offset of the server's first line in the log file."""
 
     process: "subprocess.Popen[bytes]"
     url: str
@@ -33,7 +33,7 @@ class DemoServer:
     lifeline: int
 
     def wait_ready(self) -> None:
-        """Raises ConfigError with the server's last lines when it ends or does not answer in time."""
+        """Raises ConfigError with the server's last lines if it ends or does not respond in time."""
         deadline = time.monotonic() + START_SEC
         transport = Transport(self.url, "", refused_pauses_sec=())
         while not _is_ready(transport):
@@ -82,7 +82,7 @@ def _spawn(settings: Settings, port: int, output: BinaryIO) -> "tuple[subprocess
     reading, writing = os.pipe()
     # -P: do not search the current folder for modules.
     command = [sys.executable, "-P", "-m", "sless.cli", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    # SLESS_EXTERNAL_URL may belong to another server; the URLs that the demo prints must reach this one.
+    # Override SLESS_EXTERNAL_URL, which may belong to another server: the URLs that the demo prints must lead to this one.
     command += ["--external-url", f"http://127.0.0.1:{port}", "--data-dir", str(settings.data_dir), "--lifeline-fd", str(reading)]
     try:
         process = subprocess.Popen(
@@ -110,7 +110,7 @@ def _environment() -> dict[str, str]:
 
 
 def choose_port(wanted: int) -> int:
-    """`wanted` if it is free, else one of the next nine, else any."""
+    """`wanted` if it is free, or else one of the next nine, or else any."""
     for port in (*range(wanted, min(wanted + 10, 65536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

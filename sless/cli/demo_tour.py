@@ -1,4 +1,4 @@
-"""The demo deploys and calls the bundled examples through the public API."""
+"""Deploys and calls the bundled examples through the public API, for the demo."""
 
 import json
 import shutil

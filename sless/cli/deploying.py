@@ -40,9 +40,9 @@ SPEC_OPTIONS = (
     click.option("--memory", type=int, metavar="MB", help="Memory of an instance."),
     click.option("--timeout", type=int, metavar="SEC", help="Time limit of a call in seconds."),
     click.option("--concurrency", type=int, metavar="N", help="Calls that an instance runs at the same time."),
-    click.option("--min-instances", type=int, metavar="N", help="Instances that stand even without calls."),
-    click.option("--max-instances", type=int, metavar="N", help="Limit of instances."),
-    click.option("--idle-seconds", type=int, metavar="SEC", help="Seconds without a call until only the minimum stays."),
+    click.option("--min-instances", type=int, metavar="N", help="Instances kept running even without calls."),
+    click.option("--max-instances", type=int, metavar="N", help="Maximum number of instances."),
+    click.option("--idle-seconds", type=int, metavar="SEC", help="Seconds without a call before scaling down to the minimum."),
     click.option("--replicas", type=int, metavar="N", help="Number of instances of a service: minimum and maximum at once."),
     click.option("--description", metavar="TEXT", help="Description."),
 )

@@ -92,7 +92,7 @@ def _cache_dir() -> Path:
 
 @contextmanager
 def _listener(port: int | None) -> Iterator[socket.socket]:
-    """On `port`, or on the first free one if None. Raises ConfigError."""
+    """A socket on `port`, or on the first free one if None. Raises ConfigError."""
     from sless.server.serve import bind
 
     wanted = [port] if port is not None else [*range(PORT, PORT + 10), 0]
@@ -110,7 +110,7 @@ def _listener(port: int | None) -> Iterator[socket.socket]:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Until the server installs its own handlers, SIGTERM and SIGHUP act like Ctrl-C."""
+    """Makes SIGTERM and SIGHUP act like Ctrl-C until the server installs its own handlers."""
     before = {number: signal.signal(number, _raise_interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield

@@ -1,4 +1,4 @@
-"""`import-operator`: moves tenants of the earlier operator here."""
+"""`import-operator`: imports tenants of the earlier operator."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from sless.errors import ConfigError, SlessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRow:
-    """`action` is made, updated, unchanged, would make, or failed."""
+    """`action` is created, updated, unchanged, would create, or failed."""
 
     namespace: str
     kind: str
@@ -25,14 +25,20 @@ class ImportedRow:
 
 
 @click.command("import-operator")
-@click.option("--kubeconfig", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="F", help="Its cluster.")
-@click.option("--dry-run", is_flag=True, help="Show what would be made, and make nothing.")
+@click.option(
+    "--kubeconfig",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="F",
+    help="Kubeconfig of its cluster.",
+)
+@click.option("--dry-run", is_flag=True, help="List what would be imported, and import nothing.")
 @client_command
 def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) -> None:
-    """Make the functions, services, jobs and triggers of the earlier operator here, for the same tenants.
+    """Import functions, services, jobs and triggers of the earlier operator, for the same tenants.
 
-    Needs an operator's token, and SLESS_S3_ENDPOINT, SLESS_S3_ACCESS_KEY and SLESS_S3_SECRET_KEY of the storage with its code. Jobs are not
-    run. Safe to repeat: existing resources are updated.
+    Needs an operator's token, and SLESS_S3_ENDPOINT, SLESS_S3_ACCESS_KEY and SLESS_S3_SECRET_KEY of the storage with its code. Does not run
+    jobs. Safe to repeat: existing resources are updated.
 
     \b
     Example:
@@ -44,7 +50,7 @@ def import_operator(context: CommandContext, kubeconfig: Path, dry_run: bool) ->
     rows: list[ImportedRow] = []
     for plan in read_plans(settings, kubeconfig):
         notes = list(plan.notes)
-        action = "failed" if plan.problem else "would make"
+        action = "failed" if plan.problem else "would create"
         if plan.problem:
             notes.insert(0, plan.problem)
         elif not dry_run:
@@ -61,7 +67,7 @@ def _bring(client: Client, plan: Any, package: bytes | None) -> str:
     """Creates or updates one object."""
     client.ensure_namespace()
     resources: Any = {"function": client.functions, "service": client.services, "job": client.jobs, "trigger": client.triggers}[plan.kind]
-    action = "made"
+    action = "created"
     try:
         resources.create(plan.body)
     except ClientError as error:

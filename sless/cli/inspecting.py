@@ -82,7 +82,7 @@ def triggers(context: CommandContext) -> None:
 
 
 def instances_of(resource: dict[str, Any]) -> str | None:
-    """Ready ones and their limit: `2/5`. None from a server that does not know them."""
+    """Ready instances and their maximum, `2/5`; None if the server does not report them."""
     ready, most = resource.get("ready_instances"), resource.get("max_instances")
     return None if ready is None else f"{ready}/{most}"
 

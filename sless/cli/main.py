@@ -1,4 +1,4 @@
-"""The group `sless`: where each command lives, and how errors become exit codes."""
+"""The group `sless`: finds commands in their modules, and turns errors into exit codes."""
 
 import difflib
 import sys
@@ -185,8 +185,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _errors_for_users() -> tuple[type[Exception], ...]:
-    """Errors with a message for users; any other is a bug and keeps its traceback. Only loaded modules can have raised one, so nothing is
-    imported for this."""
+    """Errors with a message for users; any other is a bug and keeps its traceback. Imports nothing, since only loaded modules can raise
+    errors."""
     homes = {"sless.client": ("ClientError", "PackingError", "ProfileError"), "sless.errors": ("ConfigError", "SlessError")}
     return tuple(getattr(sys.modules[module], name) for module, names in homes.items() if module in sys.modules for name in names)
 

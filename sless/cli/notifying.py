@@ -8,10 +8,10 @@ from sless.cli.output import print_json, say
 
 @click.command()
 @click.argument("address", metavar="[URL]", required=False)
-@click.option("--off", is_flag=True, help="Report nothing.")
+@click.option("--off", is_flag=True, help="Send no notices.")
 @client_command
 def notify(context: CommandContext, address: str | None, off: bool) -> None:
-    """Show or set the URL that failures of the namespace are reported to.
+    """Show or set the URL that receives notices of failures in the namespace.
 
     A signed POST follows a failed build, a function that fails to start, a dead letter, and a reached limit.
 

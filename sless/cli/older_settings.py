@@ -1,4 +1,4 @@
-"""Settings of an earlier product, whose environment may still be there."""
+"""Settings of an earlier product, which may remain in the environment."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ OLDER_NAMES = {
     "REGISTRY_PROJECT": "REGISTRY_PROJECT", "REGISTRY_SECRET": "REGISTRY_SECRET", "HARBOR_URL": "HARBOR_URL", "HARBOR_USER": "HARBOR_USER",
     "HARBOR_PASS": "HARBOR_PASSWORD",
 }  # fmt: skip
-"""Names that an earlier product used, and the settings that replace them."""
+"""Names of the earlier product's settings, and the settings that replace them."""
 
 
 def unread_names(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each older name that is set while the setting that replaces it is not."""
+    """A sentence for each earlier name that is set while its replacement is not."""
     given = {key.removesuffix("_FILE") for key in environ}
     return [
         f"{old} is not read; set {PREFIX}{new} instead"

@@ -11,7 +11,7 @@ from sless.client.deployment import get_workload
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def operator() -> None:
-    """See and suspend tenants, revoke tokens, see what fails and waits. For subjects in SLESS_OPERATOR_SUBS.
+    """List and suspend tenants, revoke tokens, list failures and queues. For subjects in SLESS_OPERATOR_SUBS.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def tenants(context: CommandContext, suspended: bool) -> None:
 def suspend(context: CommandContext, namespace: str, name: str | None, reason: str) -> None:
     """Suspend a tenant, or one function, service or job of it.
 
-    Calls get a 503, instances and runs stop, triggers rest, and the tenant cannot change anything.
+    Calls get a 503, instances and runs stop, triggers do not fire, and the tenant cannot change anything.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def resume(context: CommandContext, namespace: str, name: str | None) -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Kept with it.")
 @client_command
 def revoke_token(context: CommandContext, jti: str, leaked: str, reason: str) -> None:
-    """Revoke one token: it is refused within a second, everywhere.
+    """Revoke a token. All servers refuse it within a second.
 
     \b
     Example:
@@ -134,7 +134,7 @@ def reconcile_errors(context: CommandContext) -> None:
 @operator.command()
 @client_command
 def queues(context: CommandContext) -> None:
-    """Show how many builds, runs, callbacks and notices wait, and since when.
+    """Show how many builds, runs, callbacks and notices are waiting, and since when.
 
     \b
     Example:
@@ -149,7 +149,7 @@ def queues(context: CommandContext) -> None:
 @click.option("--undo", is_flag=True, help="Check this content again.")
 @client_command
 def allow(context: CommandContext, sha256: str, reason: str, undo: bool) -> None:
-    """Allow code that the code checks refuse, by the content hash that the server's log names.
+    """Allow code that the code checks refuse, by its content hash, which is in the server's log.
 
     \b
     Example:
@@ -188,7 +188,7 @@ def usage(context: CommandContext, first: str | None, last: str | None, as_csv: 
 
 
 def _path_of(context: CommandContext, namespace: str, name: str | None) -> tuple[str, ...]:
-    """Of one workload within its tenant; a name that is no function or service is a job."""
+    """Path of a workload below its tenant. The name is that of a job if there is no such function or service."""
     if name is None:
         return ()
     client = context.client.within(namespace)

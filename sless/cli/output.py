@@ -14,7 +14,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns are two spaces apart; a missing value is `-`; only the first line of a value is shown."""
+    """Separates columns by two spaces; prints `-` for a missing value, and only the first line of a value."""
     texts = [tuple(header), *(tuple(text_of(value).split("\n", 1)[0] for value in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for line in texts:
@@ -68,12 +68,12 @@ def age_of(moment: str | None, now: datetime | None = None) -> str:
 
 
 def say(text: str) -> None:
-    """Progress and notes go to stderr; stdout has only the result."""
+    """Prints progress and notes to stderr, because stdout has only the result."""
     click.echo(text, err=True)
 
 
 def say_dim(text: str) -> None:
-    """Output of another program, dimmed on a terminal."""
+    """Prints output of another program, dimmed on a terminal."""
     click.echo(click.style(text, dim=True) if sys.stderr.isatty() else text, err=True)
 
 

@@ -34,7 +34,7 @@ def rebuild(
     context: CommandContext, name: str | None, number: int | None, every: bool, runtime: str | None, all_namespaces: bool, service: bool,
     no_wait: bool,
 ) -> None:  # fmt: skip
-    """Build the active code again, on the current runtime image, or the code of version NUMBER.
+    """Build the active code, or that of version NUMBER, again on the current runtime image.
 
     No call fails: the old version serves until the new one is ready, and stays active if the build fails.
 
@@ -78,7 +78,7 @@ def _all_of(client: Client, runtime: str | None) -> list[RebuildTarget]:
 
 
 def _await(target: RebuildTarget, version: dict[str, Any], context: CommandContext) -> dict[str, Any] | None:
-    """The version once it is active; None if its build failed, which is printed."""
+    """Waits until the version is active, and returns it; prints why its build failed, and returns None."""
     number, deadline = int(version["version"]), time.monotonic() + WAIT_SEC
     try:
         built = wait_built(target.workloads, target.name, number, deadline)

@@ -61,12 +61,12 @@ def serve(lifeline_fd: int | None, opens: bool, **options: Any) -> None:
         app.claim(settings)
         if lifeline_fd is not None:
             watch_lifeline(lifeline_fd)
-        # The output of a demo's server is a log; the demo prints the link itself.
+        # A demo prints the link itself, as the output of its server is a log.
         server.serve(settings, app.build, None if lifeline_fd is not None else lambda port: greet(settings, port, opens=opens))
 
 
 def watch_lifeline(descriptor: int) -> None:
-    """Sends SIGTERM to this process when the other end of the pipe closes: a demo's server ends with the demo, even if that is killed."""
+    """Sends SIGTERM to this process when the other end of the pipe closes, so that a demo's server ends even if the demo is killed."""
     owner = os.getpid()
 
     def watch() -> None:

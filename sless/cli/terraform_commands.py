@@ -1,4 +1,4 @@
-"""`sless terraform …`: the Terraform provider on this machine."""
+"""`sless terraform …`: installs the Terraform provider on this machine."""
 
 from pathlib import Path
 

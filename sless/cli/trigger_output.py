@@ -28,7 +28,7 @@ def _what(item: dict[str, Any]) -> object:
 
 
 def print_change(context: CommandContext, made: dict[str, Any], verb: str) -> None:
-    """The key or the URL goes to stdout, for scripts."""
+    """Prints the key or the URL to stdout, for scripts."""
     if context.as_json:
         print_json(made)
         return

@@ -1,4 +1,4 @@
-"""Wait for work that the server continues even if the client stops waiting."""
+"""Waits for work that the server continues even if the client stops waiting."""
 
 import time
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def explained_interrupt(what: str) -> Iterator[None]:
 
 
 def await_invocation(workloads: Workloads, name: str, invocation_id: str) -> dict[str, Any]:
-    """Polls often at first, as most calls are short."""
+    """Waits for the end of an invocation. Polls often at first, since most calls are short."""
     pause_sec = 0.05
     with explained_interrupt(f"the call continues; `sless invocations show {name} {invocation_id}` shows it"):
         while (found := workloads.invocation(name, invocation_id))["status"] in OPEN:
@@ -36,7 +36,7 @@ def await_invocation(workloads: Workloads, name: str, invocation_id: str) -> dic
 
 
 def print_ended_invocation(context: CommandContext, found: dict[str, Any]) -> None:
-    """Prints the result on stdout. Without success: the error on stderr and exit code 1."""
+    """Prints the result to stdout; if it failed, the error to stderr, with exit code 1."""
     succeeded = found["status"] == "succeeded"
     if context.as_json:
         print_json(found)
