@@ -1,13 +1,13 @@
 """Dev: serves one folder at /fn/dev/NAME and reloads it on every save, without a server, token or database.
 
-`folder` detects changes and packs the code · `routes` the one route and the history of its calls · `reloads` from a save to a ready
-instance, or to the reason why there is none · `serving` assembles the parts and serves · `screen` the protocol of the terminal output.
+`folder` detects changes and packs the code · `routes` the one route and the history of its calls · `reloads` turns a save into a ready
+instance, or shows why that failed · `serving` assembles the parts and serves · `screen` the protocol of the terminal output.
 
 Decision: a second, small composition root besides `app`, with the same parts: builder, backend, data plane, ASGI application and front
 door. So headers, errors, time-outs, memory and streaming are those of the server. Store, control loops and REST are left out.
 
-Decision: a function runs from a copy of its folder, as after an upload. Ignored files are missing, and files it writes next to its code do
-not count as a save. Consequence: those files are gone after the next save. Paths in log lines are translated back to the folder.
+Decision: a function runs from a copy of its folder, as after an upload. Ignored files are missing, and files that it writes next to its
+code do not count as a save. Consequence: those files are gone after the next save. Paths in log lines are translated back to the folder.
 
 Decision: files are polled every 40 ms. Kernel notifications would need a library, miss saves on network and container file systems, and
 gain 20 ms.

@@ -14,9 +14,9 @@ from sless.errors import NotFound
 
 LOOK_SEC = 0.04
 SETTLE_SEC = 0.01
-"""A save may consist of several writes: it is complete when two looks this far apart are equal."""
+"""Polling interval. A save may consist of several writes, so it is complete once two polls return the same."""
 _WORK_SHARE = 0.05
-"""Maximum share of time spent on looking, for folders with very many files."""
+"""Maximum share of time spent on polling, for folders with very many files."""
 _RECENT_SEC = 5.0
 _KEPT = 2
 
@@ -38,8 +38,8 @@ class Watcher:
         return max(0.0, self._due - time.monotonic())
 
     def find_change(self) -> list[str] | None:
-        """Paths that changed since the last result, once the save is complete; None if there are none. Raises PackingError once per reason
-        why the folder cannot be read."""
+        """Paths that changed since the last result, once the save is complete; None if there are none. If the folder cannot be read, raises
+        PackingError once per reason."""
         began = time.monotonic()
         if began < self._due:
             return None
@@ -62,7 +62,7 @@ class Watcher:
         return sorted(changed)
 
     def saved_at(self) -> float:
-        """Unix time of the newest save: that of the newest file, unless files were only moved or removed."""
+        """Unix time of the newest save: the time of the newest file, unless files were only moved or removed."""
         newest, now = max((mark[0] for mark in self._taken.values()), default=0) / 1e9, time.time()
         return newest if 0 <= now - newest <= _RECENT_SEC else now
 
@@ -73,7 +73,7 @@ def marks_of(folder: Path) -> Marks:
     for path in list_files(folder):
         try:
             found = os.stat(folder / path)
-        except FileNotFoundError:  # replaced since the listing
+        except FileNotFoundError:  # replaced after the listing
             continue
         marks[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
     return marks
@@ -86,7 +86,7 @@ class FolderCode:
         self._zips: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, data: bytes) -> str:
-        """Returns the key of these bytes; equal bytes have equal keys."""
+        """Stores a package and returns its key; equal bytes have equal keys."""
         key = f"dev/{hashlib.sha256(data).hexdigest()}.zip"
         self._zips[key] = data
         self._zips.move_to_end(key)
@@ -98,7 +98,7 @@ class FolderCode:
         self._zips[key] = source.read_bytes()
 
     def list_blobs(self) -> list[StoredBlob]:
-        """Nothing: they go with the process."""
+        """Returns nothing, because the versions disappear with the process."""
         return []
 
     def open(self, key: str) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""From a save to a ready instance: one thread that detects changes, builds, starts and shows the result."""
+"""Reloads after a save: one thread detects changes, builds, starts an instance and shows the result."""
 
 import logging
 import queue
@@ -32,7 +32,7 @@ ROUTE_SEC = 1.0
 _COPIES_KEPT = 3
 """Unpacked copies of the folder to keep: the newest, and those whose instances may still handle calls."""
 _CANNOT_IMPORT = exit_words_of(1)
-"""Exit of a runtime that could not import the handler (runtimes/README.md)."""
+"""Exit code of a runtime that could not import the handler (runtimes/README.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Reloads:
         self._build: BuildSpec | None = None
         self._saved_at = time.time()
         self._running = False
-        """An instance of the newest save has become ready."""
+        """Whether an instance of the newest save has become ready."""
         self._failed = ""
         self._reported = ""
         self._copies: deque[Path] = deque()
@@ -186,7 +186,7 @@ class Reloads:
     # --- result of a save ------------------------------------------------------------------------------------------------------------
 
     def _follow_instances(self) -> None:
-        """Also during a build: until it ends, instances of the previous save handle calls."""
+        """Updates the route, also during a build, when instances of the previous save still handle calls."""
         observed = self._parts.backend.observe().get(self._revision.workload_id)
         if observed is None or self._failed:
             return
@@ -208,18 +208,18 @@ class Reloads:
         return import_message_of(self._revision.entrypoint, tail) if tail and reason == _CANNOT_IMPORT else observed.message
 
     def _fail(self, message: str) -> None:
-        """The newest save cannot serve: calls are answered with the reason until the next one."""
+        """Answers calls with the reason why the newest save cannot serve, until the next save."""
         parts = self._parts
         self._cancel_build()
         self._failed = parts.shown(message)
         parts.backend.remove(self._revision.workload_id)
         self._route(parts.route.block(Code.BUILD_FAILED, f'function "{self._revision.name}" cannot be loaded: {self._failed}'))
-        # The other lines are from the tool or the handler and have been shown already.
+        # Other lines are from the tool or the handler and have already been shown.
         parts.screen.problem(f"{self._failed.partition(chr(10))[0]}; calls are answered with 503 until the next save")
 
     def _route(self, changed: bool) -> None:
         if changed:
-            # So that the next output of the terminal applies to the next call.
+            # Do this last, so that the next output on the terminal is about the next call.
             self._parts.plane.routes.sync(ROUTE_SEC)
 
     def _remember_copies(self) -> None:

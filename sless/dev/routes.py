@@ -13,7 +13,7 @@ NAMESPACE = "dev"
 
 
 class OneRoute:
-    """Changed by one thread and read by another, as an immutable snapshot. Calls wait until the first change."""
+    """One thread changes the snapshot, which is immutable, and another reads it. Calls wait until the first change."""
 
     def __init__(self, workload_id: str, name: str) -> None:
         route = Route(
@@ -27,7 +27,7 @@ class OneRoute:
         return snapshot if snapshot.revision != since_revision else None
 
     def show(self, revision: Revision, endpoints: Sequence[Endpoint]) -> bool:
-        """Sends calls to these instances; they wait while there are none. Returns whether that is a change."""
+        """Routes calls to these instances; calls wait while there are none. Returns whether the route has changed."""
         return self._change(replace(self._route, revision=revision, endpoints=tuple(endpoints), blocked=None))
 
     def block(self, code: Code, sentence: str) -> bool:
@@ -49,7 +49,7 @@ class OneRoute:
 
 
 class EndedCalls:
-    """Calls that have ended but were not shown yet. Log lines are dropped: the instance's pipe delivers them sooner."""
+    """Calls that have ended but were not shown yet. Drops log lines, which the instance's pipe delivers sooner."""
 
     def __init__(self) -> None:
         self._ended: deque[Invocation] = deque()

@@ -10,7 +10,7 @@ class Screen(Protocol):
         """Progress: ready, changed, reloaded."""
 
     def problem(self, text: str) -> None:
-        """Why calls cannot be answered now; may contain several lines."""
+        """Why calls cannot be served now; may contain several lines."""
 
     def build_line(self, text: str) -> None: ...
 

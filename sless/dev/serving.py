@@ -48,7 +48,7 @@ class DevRequest:
 
 
 def serve_folder(request: DevRequest, listener: socket.socket, screen: Screen) -> None:
-    """Blocks until a signal; leaves nothing behind but the cache. Raises ConfigError."""
+    """Blocks until a signal, then removes everything but the cache. Raises ConfigError."""
     with _workshop(request) as (data_dir, deps):
         settings = Settings(data_dir=data_dir, local_sandbox="none", port=listener.getsockname()[1], limit_calls_per_minute=MOST)
         dev = _Dev(request, settings, Material(data_dir, code := FolderCode(), deps=deps))
@@ -77,7 +77,7 @@ def _workshop(request: DevRequest) -> Iterator[tuple[Path, Path]]:
         for folder in (kept, request.cache_dir):
             try:
                 folder.rmdir()
-            except OSError:  # something is kept in it
+            except OSError:  # not empty
                 break
 
 
@@ -88,7 +88,7 @@ def _remove_unused(deps: Path) -> None:
 
 
 class _Dev:
-    """The parts, which refer to each other; `application` closes the circle."""
+    """All parts, which refer to each other; `application` closes the circle."""
 
     def __init__(self, request: DevRequest, settings: Settings, material: Material) -> None:
         self._request = request
@@ -145,7 +145,7 @@ def _shown_of(data_dir: Path, folder: Path) -> Callable[[str], str]:
 
 
 class _OpenDoor:
-    """asgi.types.Verifier: everyone who can reach the loopback interface may call."""
+    """asgi.types.Verifier that accepts everyone who can reach the loopback interface."""
 
     expires_at = float("inf")
 
@@ -157,7 +157,7 @@ class _OpenDoor:
 
 
 class _Nothing:
-    """Replaces the REST interface: its answer names what is served instead."""
+    """Replaces the REST interface. Its answer says what is served instead."""
 
     def __init__(self, name: str) -> None:
         self._text = f"this is sless dev: only /fn/{NAMESPACE}/{name} is served, without the REST interface and the console"
