@@ -1,18 +1,18 @@
 """Code checks at upload, a chain behind one protocol (`ports.Validator`). `make_validator` returns the one that the settings ask for.
 
-`chain` the checks in order, and what their modes mean · `syntax` · `rules` bandit's rules for Python, in the child process `rules_child`
-· `llm` a language model behind an OpenAI-compatible chat endpoint, `prompt` what it is asked, `answer` which of its answers count,
-`endpoint` one bounded request.
+`chain` runs the checks in order and applies their modes · `syntax` · `rules` bandit's rules for Python, in the child process `rules_child`
+· `llm` a language model behind an OpenAI-compatible chat endpoint, `prompt` its prompt, `answer` validates its answer, `endpoint` one
+bounded request.
 
 Decisions:
-- Nothing reaches a builder unchecked: the chain runs before a version exists, and again when stored code becomes that of another language,
-  as its rules have not seen it.
-- Sources are parsed by intake's child process, which has them at hand; the first check decides about what it found.
-- A check that cannot give a verdict (slow, down, an answer of another form, too much code) lets the upload pass, with a warning on the
-  version and a count in the metrics: a provider of models must not be able to stop deployments.
-- The model sees code as JSON data, and only an answer that is exactly one object of the expected form counts. A model that was talked into
-  answering something else has given no verdict.
-- Verdicts of the model are kept by content hash, model and prompt version; an operator can allow one content hash.
+- No code reaches a builder unchecked: the chain runs before a version exists, and again when stored code gets a runtime of another
+  language, whose rules have not been applied yet.
+- Intake's child process, which reads the sources anyway, parses them; the first check decides about the errors that it found.
+- A check without a verdict (slow, down, malformed answer, too much code) lets the upload pass, with a warning on the version and a count in
+  the metrics, because a provider of models must not be able to stop deployments.
+- The model gets code as JSON data, and its answer must be exactly one object of the expected form. If code persuades the model to answer
+  anything else, there is no verdict.
+- Verdicts of the model are stored by content hash, model and prompt version; an operator can allow one content hash.
 """
 
 from sless.config import Settings

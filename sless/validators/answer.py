@@ -1,4 +1,4 @@
-"""Which answers of the model count: exactly one JSON object of the expected form. Pure."""
+"""Validates the model's answer, which must be exactly one JSON object of the expected form. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class AnswerRefused(Exception):
 
 
 def opinion_of_answer(text: str, files: Mapping[str, Sequence[str]]) -> Opinion:
-    """`files` are the lines that the model got, by path. Raises AnswerRefused."""
+    """`files` are the lines sent to the model, by path. Raises AnswerRefused."""
     if len(text) > MAX_ANSWER_CHARS:
         raise AnswerRefused(f"the answer is too long: expected at most {MAX_ANSWER_CHARS} characters, found {len(text)}")
     try:
@@ -53,6 +53,6 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _sentence(text: str) -> str:
-    """One line without control characters, as it is shown to users and logged."""
+    """One line without control characters, fit for users and the log."""
     printable = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(printable.split())[:MAX_REASON_CHARS]

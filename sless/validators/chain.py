@@ -1,4 +1,4 @@
-"""The checks in order. Each gives an opinion; its mode decides what becomes of it."""
+"""Runs the checks in order. The mode of a check determines the effect of its opinion."""
 
 import logging
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Chain:
         self._verdicts = verdicts
 
     def validate(self, code: CodeToCheck) -> tuple[str, ...]:
-        """The warnings for the version. Blocks for as long as the checks take. Raises INVALID_CODE when a check refuses the code."""
+        """The warnings for the version. Blocks for as long as the checks take. Raises INVALID_CODE if a check refuses the code."""
         required = [link for link in self._links if link.mode == REQUIRE]
         optional = [link for link in self._links if link.mode != REQUIRE]
         warnings = self._warnings_of(required, code)

@@ -86,7 +86,7 @@ class ChatEndpoint:
 
 
 class _Deadline:
-    """Ends a blocked read when the time is over, also of an endpoint that sends a byte now and then."""
+    """Ends a blocked read when the time is over, even if the endpoint sends a byte now and then."""
 
     def __init__(self, timeout_sec: float) -> None:
         self._at = time.monotonic() + timeout_sec

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 AT_ONCE = 4
 FAILURES = 3
-"""So many failures in a row, and the model is left alone for PAUSE_SEC: uploads need not wait for its time-out one after another."""
+"""After this many failures in a row, the model is not used for PAUSE_SEC, so that uploads need not wait for its time-out one by one."""
 PAUSE_SEC = 30.0
 
 

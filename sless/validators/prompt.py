@@ -1,4 +1,4 @@
-"""What the model is asked. Pure. A changed prompt is a new version: verdicts of older ones no longer count."""
+"""The prompt of the model. Pure. A changed prompt needs a new version, so that earlier verdicts no longer count."""
 
 import json
 import zipfile
@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROMPT_VERSION = "1"
 MAX_TEXT_BYTES = 100 * 1024
-"""Of all text files together."""
+"""Limit on all text files together."""
 MAX_FILES = 1_000
 
 INSTRUCTIONS = """\
@@ -39,7 +39,7 @@ class Sources:
 
 
 def read_sources(package: Path) -> Sources:
-    """All text files of a normalised zip, installed packages included: what runs may hide there."""
+    """All text files of a normalised zip, including installed packages, in which code may hide."""
     files: dict[str, list[str]] = {}
     left = MAX_TEXT_BYTES
     with zipfile.ZipFile(package) as archive:
@@ -66,7 +66,7 @@ def messages_of(sources: Sources) -> list[dict[str, str]]:
 
 
 def _text_of(content: bytes, size_bytes: int) -> str | None:
-    """None for binary files. A cut file counts as text if its beginning does."""
+    """The file as text; None for binary files. A file that was cut counts as text if its beginning does."""
     if b"\0" in content[:8192]:
         return None
     try:

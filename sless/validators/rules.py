@@ -1,4 +1,4 @@
-"""bandit's rules for Python. In a child process: scanning holds the interpreter, and its input is hostile."""
+"""bandit's rules for Python. Runs in a child process, because scanning holds the interpreter lock and the input may be hostile."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ CHILD_SEC = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RulesValidator:
-    """Implements `ports.CodeCheck`. `blocks`: comments such as `# nosec` do not count."""
+    """Implements `ports.CodeCheck`. If it `blocks`, comments such as `# nosec` have no effect."""
 
     blocks: bool = False
     name: str = "rules"

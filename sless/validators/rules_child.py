@@ -43,7 +43,7 @@ def _unpacked(package: Path, folder: Path) -> dict[str, str]:
 
 
 def _findings(paths: dict[str, str], *, heed_comments: bool) -> list[dict[str, Any]]:
-    """High severity only, unless bandit itself has little confidence."""
+    """Findings of high severity, except those of which bandit has low confidence."""
     scan = manager.BanditManager(config.BanditConfig(), "file", quiet=True, ignore_nosec=not heed_comments)
     scan.files_list = list(paths)
     scan.run_tests()
