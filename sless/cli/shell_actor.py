@@ -1,4 +1,4 @@
-"""Who uses a command that works on the installation itself, beside the REST interface, for the audit trail."""
+"""The actor of commands that change the installation without the REST interface, for the audit trail."""
 
 import os
 import pwd
@@ -13,6 +13,6 @@ def shell_actor() -> Actor:
     user = os.getuid()
     try:
         name = pwd.getpwuid(user).pw_name
-    except KeyError:  # a container need not know its user
+    except KeyError:  # containers may run as a user without a name
         name = str(user)
     return Actor(sub=f"shell:{name}", address=socket.gethostname(), request_id=ids.new_call_id())

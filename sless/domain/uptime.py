@@ -1,4 +1,4 @@
-"""How long instances stood, for billing apart from calls. Pure."""
+"""Uptime of instances, billed separately from calls. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,8 +13,8 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """One instance that a leader saw standing from `since` to `until`; `since` None: its time before has been counted. `memory_mb` is what
-    it had at first."""
+    """One instance that a leader observed from `since` to `until`. `since` is None if the time before has been counted. `memory_mb` is its
+    memory at the first observation."""
 
     endpoint_id: str
     workload_id: str
@@ -27,7 +27,7 @@ class Sighting:
 
 
 def days_between(start: datetime, end: datetime) -> Iterator[tuple[str, float]]:
-    """The milliseconds from `start` to `end` in each UTC day; none if `end` is not later."""
+    """Milliseconds between `start` and `end` per UTC day; empty if `end` is not later."""
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     while start < end:
         midnight = datetime(start.year, start.month, start.day, tzinfo=UTC) + timedelta(days=1)

@@ -1,11 +1,11 @@
-"""Use cases: the operations that users can request, one method each: check, write in one transaction, wake a loop.
+"""Use cases: one method per operation that users can request. It checks, writes in one transaction, and wakes a loop.
 
-`workloads` functions and services · `jobs` · `triggers` · `uploads` code in · `versions` activation, source out · `checks` of code ·
+`workloads` functions and services · `jobs` · `triggers` · `uploads` code · `versions` activate, source · `checks` of code ·
 `recode` new versions of existing code · `history` calls, logs, statistics · `invocations` one call with its attempts, cancel, retry ·
 `tenants` · `overview` all resources of a namespace in one list · `follow` growing logs · `views` resources as clients see them · `parts`
 shared by all.
 
-For operators: `operators` tenants and suspension, allowed code · `revocations` of tokens. `notifications` to tenants.
+For operators: `operators` tenants and suspension, allowed code · `revocations` of tokens. `notifications` the `notify_url` of a tenant.
 
 Nothing here waits for a build or a backend. A use case that writes twice (a spec, then a version) orders the writes so that a crash in
 between loses nothing that was acknowledged.
@@ -38,8 +38,8 @@ __all__ = ["Usecases"]
 
 
 class Usecases:
-    """`freshen_logs` is called with the id of the workload whose log lines are about to be read, and their greatest age in seconds;
-    `routes_settled` as in UseCaseParts; `tokens_revoked` is called when the list of revoked tokens has changed."""
+    """Calls `freshen_logs` with the id of a workload whose log lines are about to be read, and their maximum age in seconds.
+    `routes_settled` as in UseCaseParts. Calls `tokens_revoked` when the list of revoked tokens has changed."""
 
     def __init__(
         self, *, settings: Settings, store: Store, code: CodeStore, waker: Waker, validator: Validator,

@@ -10,7 +10,7 @@ from sless.usecases.parts import UseCaseParts
 
 
 def check_package(parts: UseCaseParts, workload: Workload, package: CheckedUpload, runtime: str) -> tuple[str, ...]:
-    """The warnings of the code checks. May take seconds. Raises INVALID_CODE."""
+    """Returns the warnings of the code checks, which may take seconds. Raises INVALID_CODE."""
     code = CodeToCheck(
         path=package.path, sha256=package.sha256, language=RUNTIMES[runtime].language, namespace=workload.namespace, name=workload.name,
         mistakes=package.mistakes,
@@ -19,7 +19,7 @@ def check_package(parts: UseCaseParts, workload: Workload, package: CheckedUploa
 
 
 def check_version(parts: UseCaseParts, workload: Workload, base: Version, *, runtime: str, entrypoint: str) -> tuple[str, ...]:
-    """The same for the code of `base` in this runtime. Raises the errors of an upload, NotFound."""
+    """Checks the code of the version `base` for this runtime. Raises the errors of an upload, NotFound."""
     with parts.intake.staged() as folder:
         path = folder / "upload"
         with parts.code.open(base.code_key) as stored, path.open("wb") as file:

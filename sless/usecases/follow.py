@@ -1,4 +1,4 @@
-"""Logs that grow, read page by page (ports.Follower)."""
+"""Reads growing logs page by page (ports.Follower)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,12 +13,12 @@ from sless.store import Store
 from sless.usecases.parts import LINES_FRESH_SEC
 
 FIRST_TAIL = 100
-"""Existing lines that are sent first, unless `tail` or `since` is given."""
+"""Number of existing lines to send first, unless `tail` or `since` is given."""
 MAX_TAIL = 10_000
 
 
 def line_text(line: LogLine) -> str:
-    """One log line as it is shown everywhere: time, then text."""
+    """One log line as shown everywhere: time, then text."""
     return f"{rfc3339_of(line.at)} {line.text}"
 
 
@@ -33,7 +33,7 @@ def line_format_of(query: Mapping[str, str]) -> Callable[[LogLine], str]:
 
 
 class LogFollower:
-    """Never ends."""
+    """Follows the log of a workload, which never ends."""
 
     def __init__(self, store: Store, request: FollowRequest, freshen: Callable[[str, float], None]) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class LogFollower:
         self._since = since_of(request.query)
         self._after = request.after or 0
         self._shown = line_format_of(request.query)
-        # A reconnecting caller gets all lines that it missed, a new one the last lines.
+        # A caller that reconnects gets all lines that it missed, a new one the last lines.
         self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
 
     def read(self) -> FollowPage:
@@ -55,7 +55,7 @@ class LogFollower:
 
 
 class BuildFollower:
-    """Ends with the build's state."""
+    """Follows the log of a build, which ends with the build's state."""
 
     def __init__(self, store: Store, request: FollowRequest) -> None:
         self._store = store
@@ -64,7 +64,7 @@ class BuildFollower:
         self._after = request.after or 0
 
     def read(self) -> FollowPage:
-        # Reads the state first: a line written between the two reads is in this page or the next, never lost.
+        # Read the state first, so that a line written between the two reads is in this page or the next, and never lost.
         version = self._store.versions.find_by_id(self._version.id)
         found = self._store.versions.log(self._version.id, after_seq=self._after)
         if found:

@@ -14,7 +14,7 @@ from sless.tokens import Caller
 from sless.usecases.parts import UseCaseParts
 
 _LINES_ARRIVE_SEC = 10.0
-"""After the end of a call, its lines are stored without being asked for."""
+"""Time after the end of a call by which its log lines have arrived in the store without a request for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class InvocationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackKeyView:
-    """The previous key signs as well until `previous_until`; None when there is none or its time is over."""
+    """Until `previous_until`, callbacks are also signed with the previous key; None if there is none or its time is over."""
 
     key: CallbackKey
     previous_until: datetime | None
@@ -38,7 +38,7 @@ class CallbackKeyView:
 
 class Invocations:
     def __init__(self, parts: UseCaseParts, freshen_logs: Callable[[str, float], None]) -> None:
-        """`freshen_logs` fetches log lines of a workload unless it has that many seconds ago or later."""
+        """`freshen_logs` fetches the log lines of a workload, unless it has within this number of seconds."""
         self._parts = parts
         self._freshen_logs = freshen_logs
         self._store = parts.store
@@ -47,14 +47,14 @@ class Invocations:
         return self._view(self._call(namespace, kind, name, id_or_request_id))
 
     def get_in(self, namespace: str, id_or_request_id: str) -> InvocationView:
-        """Of any workload of the namespace, also of a deleted one as long as history is kept. Raises NotFound."""
+        """Finds a call of any workload of the namespace, even a deleted one as long as history is kept. Raises NotFound."""
         call = self._store.history.find_in(namespace, id_or_request_id)
         if call is None:
             raise NotFound("invocation", id_or_request_id)
         return self._view(call)
 
     def _view(self, call: Invocation) -> InvocationView:
-        # Whoever sees a call sees its lines: they take another way than its record.
+        # Fetch the lines, which arrive separately from the record, so that the view of a call includes them.
         ended_sec = (clock.now() - call.finished_at).total_seconds() if call.finished_at else 0.0
         if ended_sec < _LINES_ARRIVE_SEC:
             self._freshen_logs(call.workload_id, max(0.0, ended_sec))
@@ -68,7 +68,7 @@ class Invocations:
         )
 
     def cancel(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> InvocationView:
-        """Cancels a queued call and stops a running one. Raises CONFLICT when it has ended."""
+        """Cancels a queued call and stops a running one. Raises CONFLICT if it has ended."""
         call = self._call(namespace, kind, name, id_or_request_id)
         if not self._store.runs.cancel(call.id):
             run = self._store.runs.find(call.id)
@@ -78,7 +78,7 @@ class Invocations:
         return self.get(namespace, kind, name, call.id)
 
     def retry(self, namespace: str, kind: Kind, name: str, id_or_request_id: str) -> Run:
-        """Queues the call again. Raises CONFLICT when it is queued, running or succeeded, or was not asynchronous."""
+        """Queues the call again. Raises CONFLICT if it is queued, running or succeeded, or was not asynchronous."""
         call = self._call(namespace, kind, name, id_or_request_id)
         run = self._store.runs.find(call.id)
         if run is None:

@@ -39,7 +39,7 @@ class Jobs:
         return view_jobs(self._store, self._store.workloads.list_in(namespace, [Kind.JOB], limit=limit, after_name=after))
 
     def merge(self, namespace: str, name: str, body: Any, if_match: str | None = None) -> JobView:
-        """Raises CONFLICT when run_id would become lower."""
+        """Raises CONFLICT if run_id would decrease."""
         return merge_until_written(if_match, lambda: self._merge(namespace, name, body, if_match))
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> JobView:
@@ -58,12 +58,13 @@ class Jobs:
             message = f"expected {job.spec.run_id} or more (it was run already), found {spec.run_id}"
             raise SlessError(Code.CONFLICT, f"run_id: {message}", details=[Detail(field="run_id", message=message)])
         changed = write_spec(self._parts, job, spec, checked=True)
-        # Also for an unchanged run_id: the run is unique, and this creates one that a crash prevented.
+        # Also for an unchanged run_id: the run is unique, and a crash may have prevented it before.
         self._ensure_run(changed)
         return self._view(changed)
 
     def import_run(self, namespace: str, name: str, body: Any) -> JobView:
-        """Sets run_id as if that run had been made, elsewhere: nothing runs. Idempotent. Raises Invalid, CONFLICT for a lower run_id."""
+        """Sets run_id and stores its run as one that took place elsewhere, without running anything. Idempotent. Raises Invalid, CONFLICT
+        for a lower run_id."""
         if mistakes := mistakes_of("ImportedRun", body):
             raise Invalid(*mistakes)
         job = self._store.workloads.get(namespace, Kind.JOB, name)
@@ -73,7 +74,7 @@ class Jobs:
         now, result = clock.now(), body.get("result")
         status = CallStatus.SKIPPED if result is None else CallStatus.SUCCEEDED
         run = replace(job_run(wanted, now), status=status, result=result, ended_at=now, message="imported: it was run elsewhere")
-        # The run first: with it there, the new run_id starts nothing.
+        # Store the run first, so that the new run_id does not start it.
         self._store.runs.insert(run)
         if wanted.spec != job.spec:
             self._store.workloads.update_spec(job.id, wanted.spec)
@@ -87,7 +88,7 @@ class Jobs:
         self._parts.wake("runs")
 
     def _make_way(self, owner: Workload | None) -> None:
-        """As `workloads.make_way`; a job whose run failed has working code and stays."""
+        """Like `workloads.make_way`, but keeps a job whose run failed, since its code works."""
         if owner is None or owner.deleted_at is not None:
             return
         refuse_suspended(owner)

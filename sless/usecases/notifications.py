@@ -1,4 +1,4 @@
-"""Where a tenant is told about failures."""
+"""The URL that receives a tenant's notices of failures, and notices of reached limits."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Notifications:
         return url
 
     def limit_reached(self, namespace: str, error: SlessError) -> None:
-        """Told once per hour and limit."""
+        """Stores a notice, once per hour and limit."""
         facts = {"message": error.message}
         what = error.message.partition(":")[0]
         self._store.notices.add(namespace, NoticeEvent.LIMIT_REACHED, once=(what, hour_of(clock.now())), facts=facts)

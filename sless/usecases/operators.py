@@ -1,4 +1,4 @@
-"""What operators see of tenants, and suspension."""
+"""Reports on tenants, suspension and allowed code, for operators."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Operators:
         self._store = parts.store
 
     def list(self, *, limit: int | None, after: str | None, suspended: bool | None = None) -> Sequence[TenantReport]:
-        """By namespace; `suspended` not None: only those that are, or are not."""
+        """Tenants by namespace. `suspended` filters: True only suspended ones, False only the others."""
         return self._reports(self._store.tenants.list(limit, after, suspended))
 
     def get(self, namespace: str) -> TenantReport:
@@ -51,26 +51,26 @@ class Operators:
         return reports
 
     def suspend(self, namespace: str, body: Any) -> TenantReport:
-        """Calls get a 503, instances and runs stop, triggers rest, the tenant cannot write. Raises NotFound, Invalid."""
+        """Calls get a 503, instances and runs stop, triggers do not fire, the tenant cannot write. Raises NotFound, Invalid."""
         self._store.suspensions.set_tenant(namespace, _reason_of(body))
         self._parts.wake(*_CHANGED)
         return self.get(namespace)
 
     def resume(self, namespace: str) -> TenantReport:
-        """What was suspended by itself stays suspended. Raises NotFound."""
+        """Ends the suspension of the tenant; workloads suspended separately stay suspended. Raises NotFound."""
         self._store.suspensions.set_tenant(namespace, None)
         self._parts.wake(*_CHANGED)
         return self.get(namespace)
 
     def suspend_workload(self, namespace: str, kind: Kind, name: str, body: Any) -> Workload:
-        """One function, service or job. Raises NotFound, Invalid."""
+        """Suspends one function, service or job. Raises NotFound, Invalid."""
         return self._set(self._store.workloads.get(namespace, kind, name), _reason_of(body))
 
     def resume_workload(self, namespace: str, kind: Kind, name: str) -> Workload:
         return self._set(self._store.workloads.get(namespace, kind, name), None)
 
     def check_writable(self, namespace: str, kind: Kind | None, name: str | None) -> None:
-        """Before a tenant changes anything in the namespace, or this workload. Raises READ_ONLY with the operator's reason."""
+        """Call this before a tenant changes anything in the namespace, or this workload. Raises READ_ONLY with the operator's reason."""
         reason = self._store.suspensions.find_tenant_reason(namespace)
         if reason is not None:
             raise SlessError(Code.READ_ONLY, f'namespace "{namespace}" is {suspension_of(reason)}')
@@ -79,7 +79,7 @@ class Operators:
             refuse_suspended(workload)
 
     def billing(self, first: date, last: date, namespace: str | None = None) -> Sequence[UsageRow]:
-        """By namespace and day. Raises Invalid."""
+        """Usage by namespace and day. Raises Invalid."""
         if not first <= last <= first + timedelta(days=MAX_BILLED_DAYS):
             message = f"expected a day from {first} to {MAX_BILLED_DAYS} days later, found {last}"
             raise Invalid(Detail(field="to", message=message))
@@ -98,7 +98,7 @@ class Operators:
         return self._store.verdicts.list_allowed()
 
     def allow(self, sha256: str, body: Any) -> AllowedCode:
-        """The code checks let this content pass from now on. Raises Invalid."""
+        """Exempts this content from the code checks from now on. Raises Invalid."""
         _check_sha256(sha256)
         if mistakes := mistakes_of("AllowCode", body):
             raise Invalid(*mistakes)

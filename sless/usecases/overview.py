@@ -13,7 +13,7 @@ from sless.usecases.views import JobView, WorkloadView, view_jobs, view_workload
 
 SLOTS = 12
 SLOT_SEC = 300
-"""The list shows calls and errors of the last hour, in slots of five minutes."""
+"""Slots of five minutes of the last hour, for which the list shows calls and errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Overview:
 
 
 class _Activity:
-    """What happened to the workloads in the last hour."""
+    """Calls of the workloads in the last hour."""
 
     def __init__(self, store: Store, ids: Sequence[str]) -> None:
         now = int(clock.now().timestamp())

@@ -37,9 +37,9 @@ class UseCaseParts:
     intake: Intake
     validator: Validator
     installation: str = ""
-    """Part of the keys of uploads, so that installations can share a bucket."""
+    """Id in the keys of uploads, so that installations can share a bucket."""
     routes_settled: Callable[[], bool] = lambda: True
-    """Waits until this process routes by the current state of the database; False when that takes too long."""
+    """Waits until this process routes by the current state of the database; False if that takes too long."""
 
     @functools.cached_property
     def spec_limits(self) -> SpecLimits:
@@ -51,7 +51,7 @@ class UseCaseParts:
             self.waker.wake(topic)
 
     def ensure_tenant(self, caller: Caller, namespace: str) -> Tenant:
-        """An operator who acts for a namespace does not become its subject."""
+        """Creates the tenant on first use. An operator who acts for a namespace does not become its subject."""
         return self.store.tenants.ensure(namespace, caller.tenant if caller.namespace == namespace else "")
 
     @functools.cached_property
@@ -62,7 +62,7 @@ class UseCaseParts:
         return limits_of(self.default_limits, tenant.limits if tenant else {})
 
     def check_count(self, tenant: Tenant, name: LimitName) -> None:
-        """Raises LIMIT_REACHED when one more would exceed the limit. Two parallel calls may both pass: the limit is not exact."""
+        """Raises LIMIT_REACHED if one more would exceed the limit. The limit is not exact, because two concurrent calls may both pass."""
         self.limits_of(tenant).check(name, self.store.tenants.counts(tenant.namespace)[name] + 1)
 
     def check_size(self, tenant: Tenant | None, kind: Kind, spec: WorkloadSpec) -> None:
@@ -71,12 +71,12 @@ class UseCaseParts:
         check_size(self.limits_of(tenant), least, spec.memory_mb)
 
     def check_code(self, namespace: str, size_bytes: int) -> None:
-        """Before code is stored: raises LIMIT_REACHED."""
+        """Call this before code is stored. Raises LIMIT_REACHED."""
         limits = self.limits_of(self.store.tenants.find(namespace))
         limits.check(LimitName.CODE_BYTES, self.store.tenants.code_bytes(namespace) + size_bytes)
 
     def count_build(self, namespace: str) -> None:
-        """Before a version is created that will be built: raises TOO_MANY_REQUESTS."""
+        """Call this before a version to build is created. Raises TOO_MANY_REQUESTS."""
         most = self.limits_of(self.store.tenants.find(namespace))[LimitName.BUILDS_PER_HOUR]
         if not self.store.tenants.count_build(namespace, most):
             now = clock.now()
@@ -97,7 +97,7 @@ def etag_of(resource_id: str, generation: int) -> str:
 
 
 def check_match(if_match: str | None, etag: str) -> bool:
-    """Whether If-Match names this state. Raises PRECONDITION_FAILED when it names another one."""
+    """Whether If-Match names this state. Raises PRECONDITION_FAILED if it names another one."""
     if if_match is None or if_match.strip() == "*":
         return False
     if etag not in (part.strip() for part in if_match.split(",")):
@@ -108,8 +108,8 @@ def check_match(if_match: str | None, etag: str) -> bool:
 
 
 def merge_until_written(if_match: str | None, attempt: Callable[[], T]) -> T:
-    """Reads, merges and writes again when another request wrote in between, so that merges of different fields all survive. With an
-    If-Match, such a change is the caller's 412. Raises UNAVAILABLE when others win for MERGE_SEC."""
+    """Reads, merges and writes again if another request wrote in between, so that concurrent merges of different fields all succeed. With
+    an If-Match, such a change results in a 412. Raises UNAVAILABLE if others win for MERGE_SEC."""
     deadline = time.monotonic() + MERGE_SEC
     while True:
         try:

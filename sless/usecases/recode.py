@@ -12,8 +12,9 @@ from sless.usecases.parts import UseCaseParts
 
 
 def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
-    """None when there is no code yet; the next upload will use the new runtime. Its build is not limited: the new spec has been stored.
-    Code for another language is checked as an upload is; if it is refused, the version has failed."""
+    """A new version of the newest code; None if there is no code yet, and the next upload will use the new runtime. The limit of builds
+    does not apply, because the new spec has already been stored. For another language, the code is checked like an upload; if it is
+    refused, the version has failed."""
     base = find_current(parts.store, workload)
     if base is None or workload.spec.runtime is None or workload.spec.entrypoint is None:
         return None
@@ -28,10 +29,9 @@ def recode(parts: UseCaseParts, workload: Workload) -> Version | None:
 
 
 def rebuild(parts: UseCaseParts, workload: Workload, number: int | None = None) -> Version | None:
-    """A new version of the code of version `number` (None: the active one, or the newest while none is), built on the current runtime
-    image; the active one serves until it is ready, and stays if it fails. Returns an open build instead if it has that code, as it uses
-    the current image anyway. What has never been built is checked again. None: there is no code. Raises NotFound, TOO_MANY_REQUESTS,
-    INVALID_CODE."""
+    """A new version of the code of version `number` (None: the active one, or else the newest), built on the current runtime image; the
+    active one serves until it is ready, and stays if it fails. Returns an open build of the same code instead, as it uses the current image
+    anyway. Checks code again that has never been built. None if there is no code. Raises NotFound, TOO_MANY_REQUESTS, INVALID_CODE."""
     newest = parts.store.versions.find_newest(workload.id)
     wanted = number if number is not None else workload.active_version
     base = parts.store.versions.get(workload.id, wanted) if wanted is not None else newest
@@ -46,7 +46,7 @@ def rebuild(parts: UseCaseParts, workload: Workload, number: int | None = None) 
 
 
 def find_current(store: Store, workload: Workload) -> Version | None:
-    """The version whose code is current for the user: the newest, unless it is ready and another one was activated since."""
+    """The version whose code is current for the user: the newest, unless it is ready and another one has been activated afterwards."""
     newest = store.versions.find_newest(workload.id)
     if newest is None or newest.state in OPEN_VERSION_STATES or newest.number == workload.active_version:
         return newest

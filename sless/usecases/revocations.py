@@ -11,10 +11,10 @@ from sless.errors import Detail, Invalid, SlessError
 from sless.usecases.parts import UseCaseParts
 
 KEPT = timedelta(days=400)
-"""How long a token id stays revoked when nobody knows when its token expires."""
+"""How long a token id stays revoked if it is unknown when the token expires."""
 
 ReadClaims = Callable[[str], dict[str, Any]]
-"""The claims of a valid token. Raises a 401."""
+"""Returns the claims of a valid token. Raises a 401."""
 
 
 class Revocations:
@@ -27,7 +27,7 @@ class Revocations:
         return self._store.revocations.list()
 
     def revoke(self, body: Any, read_claims: ReadClaims) -> RevokedToken:
-        """`body` has the token itself, or its `jti`. Takes effect here at once, in other replicas within a second. Raises Invalid."""
+        """`body` has the token itself, or its `jti`. Takes effect in this replica at once, in others within a second. Raises Invalid."""
         if mistakes := mistakes_of("TokenRevocation", body):
             raise Invalid(*mistakes)
         token_id, claims = body.get("jti"), {}

@@ -47,7 +47,7 @@ class TenantUseCases:
         return self._store.tenants.find(namespace)
 
     def list(self, caller: Caller, *, limit: int | None, after: str | None) -> list[Tenant]:
-        """Of all tenants. Raises FORBIDDEN unless the caller is an operator."""
+        """Namespaces of all tenants. Raises FORBIDDEN unless the caller is an operator."""
         caller.check_operator()
         return self._store.tenants.list(limit, after)
 
@@ -59,8 +59,8 @@ class TenantUseCases:
         return self._limits_view(tenant)
 
     def set_limits(self, namespace: str, body: Any) -> LimitsView:
-        """Replaces the limits set for a namespace, which is created if necessary: limits that are missing or null have their default again.
-        What exceeds a lowered limit stays. Raises Invalid."""
+        """Replaces the limits set for a namespace, which is created if necessary. Missing or null limits return to their defaults. What
+        exceeds a lowered limit stays. Raises Invalid."""
         if mistakes := mistakes_of("TenantLimits", body):
             raise Invalid(*mistakes)
         own = {str(name): body[name] for name in LIMITS if body.get(name) is not None}
@@ -90,7 +90,7 @@ class TenantUseCases:
         try:
             self._store.tenants.delete(namespace)
         except SlessError as error:
-            if error.code is not Code.CONFLICT:  # not empty until the last instance has stopped: the row stays
+            if error.code is not Code.CONFLICT:  # not empty until the last instance has stopped, so the row stays
                 raise
         self._parts.wake("routes", "instances", "runs", "builds")
         return len(triggers) + len(workloads)
@@ -98,7 +98,8 @@ class TenantUseCases:
     def audit(
         self, namespace: str | None, *, limit: int | None, before_id: int | None, since: datetime | None, name: str | None
     ) -> Sequence[AuditEntry]:
-        """Newest first; `namespace` None: of everything, for operators. Of a deleted namespace too, as long as the trail is kept."""
+        """Entries of the audit trail, newest first; of the whole installation if `namespace` is None (for operators). Also for a deleted
+        namespace, as long as they are kept."""
         return self._store.audit.list_in(namespace, limit=limit, before_id=before_id, since=since, name=name)
 
     def usage(self, namespace: str) -> Usage:

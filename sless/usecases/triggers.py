@@ -1,4 +1,4 @@
-"""Triggers: stored and shown; http triggers take effect through routes, the others through their loops."""
+"""Triggers. They are only stored here: http triggers take effect through routes, the others through their loops."""
 
 import json
 from dataclasses import replace
@@ -47,7 +47,7 @@ class Triggers:
         return view_trigger(self._store, self._store.triggers.get(namespace, name))
 
     def list(self, namespace: str, *, limit: int | None, after: str | None, active: bool | None = None) -> list[TriggerView]:
-        """`active` not None: only those that can work, or cannot."""
+        """`active` filters: True only triggers that can work, False only those that cannot."""
         found = self._store.triggers.list_in(namespace, limit=limit if active is None else None, after_name=after)
         targets = {item.name: item for item in self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])} if found else {}
         views = [trigger_view_of(item, targets.get(item.function_ref)) for item in found]
@@ -60,7 +60,7 @@ class Triggers:
         return merge_until_written(if_match, lambda: self._change(self._store.triggers.get(namespace, name), body, Mode.MERGE, if_match))
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> TriggerView:
-        """Removes the row immediately, as nothing of a trigger runs."""
+        """Removes the row immediately, because triggers have nothing to stop."""
         trigger = self._store.triggers.get(namespace, name)
         check_match(if_match, etag_of(trigger.id, trigger.generation))
         self._store.triggers.remove(trigger.id)
@@ -68,7 +68,7 @@ class Triggers:
         return view_trigger(self._store, trigger)
 
     def fire(self, namespace: str, name: str, event: Any = None, request_id: str | None = None) -> Run:
-        """Queues one call as the trigger would make it, even while it is disabled; `event` None: the trigger's own."""
+        """Queues one call as the trigger would make it, even if it is disabled. Uses the trigger's own event if `event` is None."""
         trigger = self._store.triggers.get(namespace, name)
         target = self._store.workloads.find_callable(namespace, trigger.function_ref)
         if target is None:

@@ -1,4 +1,4 @@
-"""Uploads: each becomes a version, unless it equals the newest one."""
+"""Uploads of code. Each becomes a version, unless it equals the newest one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from sless.usecases.parts import UseCaseParts, refuse_suspended
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """`path` lies in a folder of `Uploads.staged`. `code_hash` is returned on the function as the client sent it."""
+    """`path` is in a folder of `Uploads.staged`. `code_hash` is returned with the function as the client sent it."""
 
     path: Path
     form: Form
@@ -26,7 +26,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploaded:
-    """`fresh` False: it equals the newest version, nothing is built."""
+    """`fresh` is False if it equals the newest version, so that nothing is built."""
 
     workload: Workload
     version: Version
@@ -89,12 +89,12 @@ class Uploads:
         if newest is None or newest.sha256 != package.sha256:
             return None
         same = (newest.runtime, newest.entrypoint) == (workload.spec.runtime, workload.spec.entrypoint)
-        # A failed build is repeated: the cause may have been temporary.
+        # Repeat a failed build, since the cause may have been temporary.
         alive = newest.state is VersionState.READY or (newest.state in OPEN_VERSION_STATES and newest.auto_activate)
         return newest if same and alive else None
 
     def _known(self, workload: Workload, version: Version, code_hash: str | None) -> Uploaded:
-        """Uploading the code of a rolled-back version activates it again."""
+        """Activates a version again whose code is uploaded after a roll-back."""
         if code_hash is not None and code_hash != version.code_hash:
             self._store.versions.set_code_hash(version.id, code_hash)
         if version.state is VersionState.READY and version.number != workload.active_version:

@@ -54,7 +54,7 @@ class Versions:
         return VersionView(workload=workload, version=version)
 
     def cancel(self, namespace: str, kind: Kind, name: str, number: int) -> VersionView:
-        """Raises CONFLICT when its build has ended."""
+        """Raises CONFLICT if its build has ended."""
         workload, version = self._find(namespace, kind, name, number)
         if not self._store.versions.cancel(version.id):
             state = self._store.versions.get(workload.id, number).state
@@ -64,7 +64,7 @@ class Versions:
 
     @contextmanager
     def package(self, namespace: str, kind: Kind, name: str, number: int | None) -> Iterator[Path]:
-        """The zip of a version (None: the active one, or the newest) as a file that lives within the block."""
+        """The zip of a version (None: the active one, or else the newest) as a file that exists within the block."""
         workload = self._store.workloads.get(namespace, kind, name)
         version = self._store.versions.get(workload.id, number) if number is not None else self._current(workload)
         with self._parts.intake.staged() as folder:
@@ -82,7 +82,7 @@ class Versions:
         return workload, self._store.versions.get(workload.id, number)
 
     def _current(self, workload: Workload) -> Version:
-        """The version that an editor should show: the last upload, unless an older version was activated since."""
+        """The version that an editor should show: the last upload, unless an older version has been activated afterwards."""
         version = find_current(self._store, workload)
         if version is None:
             raise NotFound("source of", workload.name)

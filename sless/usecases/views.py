@@ -1,4 +1,4 @@
-"""Resources as clients see them: a row, and values computed from others."""
+"""Resources as clients see them: a row, with values computed from other rows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from sless.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadView:
-    """`reachable`: a URL answers for it, now or once it is Ready."""
+    """`reachable`: whether it can be called by its URL, now or once it is Ready."""
 
     workload: Workload
     phase: PhaseView
@@ -30,8 +30,8 @@ class JobView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerView:
-    """`active`: a call, firing or message would reach working code; else `message` is the reason. `next_schedule_time` is as of now.
-    `api_key` is set once, when it was created."""
+    """`active`: whether a call, firing or message would reach working code; if not, `message` is the reason. `next_schedule_time` is as of
+    now. `api_key` is only set when the key has just been created."""
 
     trigger: Trigger
     active: bool
@@ -41,7 +41,7 @@ class TriggerView:
 
 
 def view_workloads(store: Store, workloads: Sequence[Workload], triggers: Iterable[Trigger]) -> list[WorkloadView]:
-    """Two queries for all of them; `triggers` are those of the namespace, or at least those of these workloads."""
+    """Takes two queries for all of them. `triggers` are those of the namespace, or at least those of these workloads."""
     newest = store.versions.newest_of([item.id for item in workloads])
     active = store.versions.active_of([item.id for item in workloads])
     workloads = [_as_active(store, item, active.get(item.id)) for item in workloads]
@@ -52,7 +52,7 @@ def view_workloads(store: Store, workloads: Sequence[Workload], triggers: Iterab
 
 
 def _as_active(store: Store, workload: Workload, active: Version | None) -> Workload:
-    """The row as it is now, if a version went live after it was read: else it would be shown as Ready with the version before."""
+    """Reads the row again if a version became active after it was read; otherwise it would be shown as Ready with the previous version."""
     if active is None or active.number == workload.active_version:
         return workload
     return store.workloads.find_by_id(workload.id) or workload
@@ -63,11 +63,11 @@ def view_workload(store: Store, workload: Workload) -> WorkloadView:
 
 
 def view_jobs(store: Store, jobs: Sequence[Workload]) -> list[JobView]:
-    """Four queries for all of them; they are of one namespace."""
+    """Takes four queries for all of them. They must be of one namespace."""
     runs = store.runs.newest_of([job.id for job in jobs])
     refs = {job.spec.function_ref for job in jobs if job.spec.function_ref}
     callables = store.workloads.find_callables(jobs[0].namespace, refs) if refs else {}
-    # Whose versions each job runs.
+    # Find the workload whose versions each job runs.
     targets = {job.id: callables.get(job.spec.function_ref) if job.spec.function_ref else job for job in jobs}
     known = [target.id for target in targets.values() if target]
     newest, active = store.versions.newest_of(known), store.versions.active_of(known)
@@ -89,7 +89,7 @@ def trigger_view_of(trigger: Trigger, target: Workload | None, api_key: str | No
 
 
 def trigger_problem_of(trigger: Trigger, target: Workload | None) -> str:
-    """Why the trigger cannot work now, "" when it can."""
+    """Why the trigger cannot work now, "" if it can."""
     if target is None or target.deleted_at is not None:
         return f'function "{trigger.function_ref}" not found'
     if not trigger.enabled:

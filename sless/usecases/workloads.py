@@ -16,7 +16,7 @@ from sless.usecases.views import WorkloadView, view_workload, view_workloads
 
 
 class Workloads:
-    """Those of one kind."""
+    """Operations on functions, or on services."""
 
     def __init__(self, parts: UseCaseParts, kind: Kind) -> None:
         self._parts = parts
@@ -50,7 +50,7 @@ class Workloads:
         )
 
     def delete(self, namespace: str, name: str, if_match: str | None = None) -> WorkloadView:
-        """Marks it as deleted; its instances and runs are stopped, then the row is removed."""
+        """Marks it as deleted. The control loops stop its instances and runs, then remove the row."""
         workload = self._store.workloads.get(namespace, self._kind, name)
         check_match(if_match, etag_of(workload.id, workload.generation))
         self._store.workloads.mark_deleted(workload.id)
@@ -60,7 +60,7 @@ class Workloads:
         )
 
     def _settled(self, views: Sequence[WorkloadView]) -> Sequence[WorkloadView]:
-        """A client that reads Ready may call immediately, so the routes of this process must have switched by then."""
+        """Shows Ready only once the routes of this process have switched, because a client that reads Ready may call immediately."""
         if not any(view.phase.phase is Phase.READY for view in views) or self._parts.routes_settled():
             return views
         return [replace(view, phase=_deploying(view.phase)) if view.phase.phase is Phase.READY else view for view in views]
@@ -79,8 +79,8 @@ def _deploying(phase: PhaseView) -> PhaseView:
 
 
 def write_spec(parts: UseCaseParts, workload: Workload, spec: WorkloadSpec, *, checked: bool) -> Workload:
-    """`checked`: only if it has not changed since it was read. Writes nothing if the spec is unchanged; another runtime or
-    entrypoint becomes a version of the same code."""
+    """Stores the spec, unless it is unchanged. `checked`: only if the workload has not changed since it was read. Another runtime or
+    entrypoint results in a new version of the same code."""
     if spec == workload.spec and workload.deleted_at is None:
         return workload
     changed = parts.store.workloads.update_spec(workload.id, spec, expected_generation=workload.generation if checked else None)
@@ -91,7 +91,7 @@ def write_spec(parts: UseCaseParts, workload: Workload, spec: WorkloadSpec, *, c
 
 
 def make_way(store: Store, owner: Workload | None) -> None:
-    """Frees the name when its owner has Failed and never worked; the old one is deleted like any other. Raises EXISTS otherwise."""
+    """Frees the name by deleting its owner, if that has Failed and never worked. Raises EXISTS otherwise."""
     if owner is None or owner.deleted_at is not None:
         return
     refuse_suspended(owner)

@@ -1,4 +1,4 @@
-"""Errors of syntax. The child process of intake, which has the files at hand, has parsed them; this decides what they mean."""
+"""The check for syntax errors, which intake's child process has already found when it read the files."""
 
 from dataclasses import dataclass
 
