@@ -72,7 +72,7 @@ def create_app(usecases: Usecases, verifier: TokenVerifier, settings: Settings) 
 
 
 def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settings: Settings) -> Callable[..., Response]:
-    # `asgi` serves these rows before Flask sees them. They are registered so that other methods get a 405.
+    # `asgi` serves these rows before Flask gets the request. They are registered so that other methods get a 405.
     view = row.view or _served_by_asgi
 
     def serve(**args: Any) -> Response:
@@ -89,7 +89,7 @@ def _view_of(row: Operation, usecases: Usecases, verifier: TokenVerifier, settin
             _check_query(row)
         if row.method not in _READING and "ns" in args and not caller.operator:
             usecases.operators.check_writable(args["ns"], _KINDS.get(row.tag), args.get("name"))
-        # Behind trusted proxies, `asgi` has put the client's own address here.
+        # `asgi` has set this to the address of the client, even behind trusted proxies.
         actor = Actor(sub=caller.sub, address=request.remote_addr or "", request_id=g.request_id)
         with acting(actor):
             try:

@@ -26,14 +26,14 @@ MAX_CODE_HASH_CHARS = 200
 MAX_FORM_PARTS = 1000
 MAX_FORM_TEXT_BYTES = 512 * 1024
 MAX_JSON_VALUES = 20_000
-"""Bounds the time and memory for parsing a body: each value takes up to some 200 bytes."""
+"""Limits the time and memory to parse a body: each value takes up to about 200 bytes."""
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[,\[{]', re.DOTALL)
 _QUOTE = ord('"')
 _HUGE_NUMBER = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{307})")
 
 
 class UploadRequest(Request):
-    """Writes files of a form straight into the upload's staging folder, whose disk space is checked and which is deleted afterwards."""
+    """Writes files of a form directly into the upload's staging folder, whose disk space is checked and which is deleted afterwards."""
 
     def _get_file_stream(
         self, total_content_length: int | None, content_type: str | None, filename: str | None = None, content_length: int | None = None
@@ -65,7 +65,7 @@ def parse_json(data: bytes) -> Any:
     try:
         text = data.decode("utf-8-sig")
         _check_count(data)
-        # A hook for each number is slow, and only these can overflow.
+        # A hook for each number is slow, so use it only for texts with numbers that may overflow.
         hooks: dict[str, Any] = {"parse_float": _finite} if _HUGE_NUMBER.search(text) else {}
         value = json.loads(text, parse_constant=_refuse_constant, **hooks)
         if "\\u" in text:  # only an escape can produce a lone surrogate
@@ -85,7 +85,7 @@ def parse_json(data: bytes) -> Any:
 
 @contextmanager
 def received_upload(usecases: Usecases, settings: Settings) -> Iterator[Upload]:
-    """The upload of this request, kept on disk within the block. Raises Invalid, TOO_LARGE, UNSUPPORTED_MEDIA, STORAGE_FULL."""
+    """The upload of this request, which is on disk during the block. Raises Invalid, TOO_LARGE, UNSUPPORTED_MEDIA, STORAGE_FULL."""
     with usecases.uploads.staged() as folder:
         code_hash = request.args.get("code_hash")
         match request.mimetype:
@@ -158,7 +158,7 @@ def _not_json(found: str) -> Invalid:
 
 
 def _check_count(data: bytes) -> None:
-    """Raises TOO_LARGE. Counting needs no memory, unlike parsing."""
+    """Raises TOO_LARGE. Counts values before parsing, which would need memory."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") <= MAX_JSON_VALUES:
         return
     strings = separators = 0

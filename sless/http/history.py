@@ -21,7 +21,7 @@ E = TypeVar("E", bound=StrEnum)
 TEXT = "text/plain"
 DEFAULT_PAGE = 100
 ACCEPTED = shown("Fired", "accepted", "Location")
-# Plain strings: without Prefer they are ignored, so any value is valid.
+# Plain strings, because any value is valid: without Prefer they are ignored.
 ASYNC = tuple(
     Parameter(name=name, text=text, place="header")
     for name, text in (

@@ -15,7 +15,8 @@ _JOBS = Resource(
     written="Job",
 )
 _SHARED = ("/source", "/versions", "/versions/{n}", "/versions/{n}/cancel", "/logs", "/invocations", "/invocations/{id}")
-"""Paths that jobs share with functions and services. A job has no route to activate a version for, and runs are cancelled with the job."""
+"""Paths that jobs share with functions and services. Jobs have no route, so no version to activate, and their runs are cancelled with
+them."""
 
 
 def _is_shared(row: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""The guide and the examples' texts, which are Markdown of this repository, as HTML. HTML in them is shown as text."""
+"""Renders the guide and the examples' texts, which are Markdown of this repository, as HTML. HTML in them appears as text."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where a tenant is told about failures: the namespace's `notify_url`."""
+"""The namespace's `notify_url`, which receives notices of failures."""
 
 from flask import Response
 

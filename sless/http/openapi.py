@@ -36,7 +36,7 @@ _TAGS = {
 
 
 def document(operations: Iterable[Operation], base_url: str, urls: FunctionUrls | None = None) -> dict[str, Any]:
-    """`urls` for calls of functions on other hosts than `base_url`."""
+    """`urls` serves calls if functions have other hosts than `base_url`."""
     paths: dict[str, dict[str, Any]] = {}
     for row in operations:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row)

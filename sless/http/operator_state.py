@@ -1,4 +1,4 @@
-"""What fails and what waits, for operators: builds, control loops, queues."""
+"""Failures and queues, for operators: builds, control loops, waiting work."""
 
 from flask import Response
 

@@ -132,7 +132,7 @@ OPERATIONS = (
     _row("getTenant", "GET", _TENANT, view=get_tenant, summary="One tenant", replies={200: shown("Tenant", "the tenant")}),
     _row(
         "suspendTenant", "POST", _TENANT + "/suspend", view=suspend, bodies={JSON: ("Suspend",)}, body_required=False,
-        summary="Suspends a tenant: calls are a 503, instances and runs stop, triggers rest, and its writes are a 403 with the reason",
+        summary="Suspends a tenant: calls get a 503, instances and runs stop, triggers do not fire, and writes get a 403 with the reason",
         replies={200: shown("Tenant", "the tenant")},
     ),
     _row("resumeTenant", "POST", _TENANT + "/resume", view=resume, summary="Ends it", replies={200: shown("Tenant", "the tenant")}),

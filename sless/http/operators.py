@@ -1,4 +1,4 @@
-"""What only operators may do: `/v1/operator/…`. `app` refuses all others before anything else of the request is read."""
+"""Operations for operators only: `/v1/operator/…`. `app` refuses other callers before it reads anything else of the request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Everything in a namespace in one list: the console's list, which `asgi` also streams."""
+"""All resources of a namespace in one list: the console's list, which `asgi` also streams."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def overview_json(item: OverviewItem, namespace: str, settings: Settings) -> Jso
 
 
 def overview_texts(usecases: Usecases, settings: Settings, namespace: str) -> dict[str, str]:
-    """What a stream of changes reads: each item as JSON text, by kind and name."""
+    """The items of the list as JSON texts, by kind and name, for the stream of changes."""
     items = usecases.overview.list(namespace, activity=True)
     return {f"{item.kind}/{item.name}": json.dumps(overview_json(item, namespace, settings), ensure_ascii=False) for item in items}
 

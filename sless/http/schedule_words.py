@@ -60,7 +60,7 @@ _LANGUAGES = {"en": _ENGLISH, "ru": _RUSSIAN}
 
 
 def words_of(schedule: str, language: str = "en") -> str:
-    """The schedule, which must be valid, in words; an unusual one is returned as it is."""
+    """A valid schedule in words; returns an unusual one unchanged."""
     text = ALIASES.get(schedule.strip().lower(), schedule.strip()).lower()
     fields = text.split()
     if len(fields) != 5 or not re.fullmatch(r"[0-9a-z*/,\- ]+", text):
@@ -107,14 +107,14 @@ def _hours_of(hour: str) -> str:
 
 
 def _days_of(day: str, weekday: str, words: _Words, *, timed: bool) -> str:
-    """Cron fires on either when both are restricted."""
+    """Words for day of month and weekday. Cron fires on either if both are restricted."""
     parts = []
     if day != "*":
         step = _step_of(day)
         parts.append(words.step_days.format(n=step) if step else words.days.format(days=day.replace(",", ", ")))
     if weekday != "*":
         named = _named(weekday, words, words.weekdays, _NAMES, first=0)
-        # "Monday to Friday" needs no "on".
+        # There is no "on" before "Monday to Friday".
         parts.append(named if "-" in weekday and "," not in weekday else words.on_weekday.format(days=named))
     if not parts:
         return words.every_day if timed else ""

@@ -1,4 +1,4 @@
-"""What a cron schedule means: its next times, and the schedule in words."""
+"""Explains a cron schedule: its next times, and the schedule in words."""
 
 from itertools import islice
 

@@ -221,7 +221,7 @@ def _phase_json(phase: PhaseView, settings: Settings) -> Json:
 
 
 def _image_of(artifact: str | None, settings: Settings) -> str | None:
-    """Only image references are shown; other artifacts (a dependency folder, or where small code is stored) are internal."""
+    """Only image references are returned; other artifacts (a dependency folder, or the location of small code) are internal."""
     return artifact if artifact and settings.backend == "kubernetes" and "/" in artifact else None
 
 

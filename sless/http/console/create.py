@@ -1,4 +1,4 @@
-"""A new function, service or job, from an example as its first code."""
+"""The page to create a function, service or job, with an example as its first code."""
 
 import functools
 import re
@@ -16,7 +16,7 @@ STARTERS = {
     "nodejs20": ("hello-node", "simple-node", "sse-node", "queue-node"),
     "go1.23": ("hello-go",),
 }
-"""Examples that need nothing but a server; the first one of a runtime is the default."""
+"""Examples that only need a server; the first one of a runtime is the default."""
 _NOT_SHOWN = (".tf", ".pyc")
 _HEADING = re.compile(r"(?:^|\n)#[^\n]*\n+")
 
@@ -39,7 +39,7 @@ def create(req: PageRequest) -> Response:
 
 @functools.cache
 def starter_of(example: str) -> dict[str, Any]:
-    """{"name", "about", "files"}: the files as the upload as JSON takes them."""
+    """{"name", "about", "files"}, with the files in the format of an upload as JSON."""
     folder = assets.example_dir(example)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix not in _NOT_SHOWN]
     files = {path.name: path.read_text(encoding="utf-8") for path in paths}

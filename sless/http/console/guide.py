@@ -46,7 +46,7 @@ def example(req: PageRequest) -> Response:
 
 
 def all_examples() -> list[Example]:
-    """Those that a new function can start from come first."""
+    """All examples, starters first."""
     starters = [name for names in STARTERS.values() for name in names]
     folders = sorted(path for path in assets.examples_dir().iterdir() if path.is_dir() and not path.name.startswith(("_", ".")))
     found = []

@@ -1,4 +1,4 @@
-"""The list of a namespace: functions, services and jobs; for terminals as text."""
+"""The list of a namespace: functions, services and jobs, or the same as text for terminals."""
 
 from flask import Response
 

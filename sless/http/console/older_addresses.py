@@ -1,4 +1,4 @@
-"""Addresses of the earlier console that still work. They need a token now."""
+"""Addresses of the earlier console that still work, but need a token."""
 
 import json
 
@@ -13,7 +13,7 @@ from sless.http.serialize import json_response, trigger_json
 
 
 def source(req: PageRequest) -> Response:
-    """The files of a function's or service's newest code as text; browsers go to its page."""
+    """The files of a function's or service's newest code as text; redirects browsers to its page."""
     kind, name = _kind_of(req), req.args["name"]
     if wants_page():
         return redirect_to(f"{req.base}/{kind}s/{name}/code")
@@ -23,7 +23,7 @@ def source(req: PageRequest) -> Response:
 
 
 def switch(req: PageRequest) -> Response:
-    """PATCH with `{"enabled": …}`. Not with a cookie, which a page of another site could use."""
+    """PATCH with `{"enabled": …}`. Does not accept the cookie, which a page of another site could use."""
     if not request.headers.get("Authorization"):
         raise SlessError(Code.TOKEN_MISSING, "this path needs the header Authorization: Bearer <token>")
     body = read_json(req.settings.max_json_bytes, required=True)

@@ -1,4 +1,4 @@
-"""Pages for operators: all tenants with what fails and what waits; one tenant with its limits."""
+"""Pages for operators: all tenants with failures and queues; one tenant with its limits."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from sless.http.console.session import redirect_to
 
 TENANTS_PER_PAGE = 50
 ROWS = 20
-"""Failing builds, and errors of loops."""
+"""Maximum number of failing builds, and of errors of loops."""
 WARN_SHARE = 0.9
-"""Of a limit."""
+"""Share of a limit from which a tenant is near it."""
 
 
 def overview(req: PageRequest) -> Response:
@@ -60,7 +60,7 @@ def tenant(req: PageRequest) -> Response:
 
 
 def _workloads_of(req: PageRequest, namespace: str) -> list[dict[str, Any]]:
-    """Suspended ones first. A workload of a suspended tenant has the tenant's reason."""
+    """Workloads of the tenant, suspended ones first. A workload of a suspended tenant has the tenant's reason."""
     found = [
         {"kind": str(kind), "name": view.workload.name, "phase": str(view.phase.phase), "suspended": view.workload.suspended}
         for kind in Kind
@@ -75,7 +75,7 @@ def _views_of(req: PageRequest, namespace: str, kind: Kind) -> Any:
 
 
 def _near_of(counts: dict[str, int], limits: dict[str, int]) -> list[dict[str, Any]]:
-    """What a tenant has, with its limits; `full`: it is near one."""
+    """Usage of a tenant with its limits; `full`: it is near one."""
     return [
         {"name": name, "used": used, "limit": limits.get(name), "full": name in limits and used >= limits[name] * WARN_SHARE}
         for name, used in counts.items()

@@ -48,7 +48,7 @@ def register(app: Flask, usecases: Usecases, settings: Settings) -> None:
 
 
 def _versioned(tag: str, filename: str) -> Response:
-    """A page of another version (before an upgrade, or of another replica) gets today's files, but does not keep them."""
+    """Serves this version's files to a page of another one (from before an upgrade, or of another replica), but uncached."""
     current = tag == static_version()
     response = send_from_directory(assets.static_dir(), filename, max_age=_YEAR_SEC if current else 0)
     if current:

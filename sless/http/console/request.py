@@ -1,4 +1,4 @@
-"""What the view of a page gets, and how it renders: Jinja templates, texts, formats."""
+"""The request of a page as passed to its view, and rendering: Jinja templates, texts, formats."""
 
 import functools
 import hashlib
@@ -37,7 +37,7 @@ POLICY = "; ".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """`namespace` is that of the path, checked. `session` None: nobody is signed in."""
+    """`namespace` is that of the path, checked. `session` is None if the browser is not signed in."""
 
     usecases: Usecases
     settings: Settings
@@ -52,7 +52,7 @@ class PageRequest:
         return self.session.caller
 
     def require_session(self) -> "PageRequest":
-        """Raises a 401 if nobody is signed in."""
+        """Raises a 401 if the browser is not signed in."""
         return replace(self, session=current_session())
 
     def in_namespace(self, namespace: str) -> "PageRequest":
@@ -61,7 +61,7 @@ class PageRequest:
         return replace(self, namespace=namespace)
 
     def as_caller(self, caller: Caller) -> "PageRequest":
-        """Of a token that is not in the cookie."""
+        """The request with the caller of a token that is not in the cookie."""
         return replace(self, session=Session(caller=caller, key=""), namespace=caller.namespace)
 
     def anonymous(self) -> "PageRequest":
@@ -76,7 +76,7 @@ class PageRequest:
         return self.texts.text(key, **values)
 
     def page(self, template: str, *, title: str, module: str = "", status: int = 200, **values: Any) -> Response:
-        """`module` names the script of the page and the group of its texts that the script gets, with the values `data`."""
+        """Renders the page. `module` names its script and the group of texts that the script gets, together with the values `data`."""
         caller = self.session.caller if self.session else None
         shown = {
             "t": self.texts.text,
@@ -121,8 +121,8 @@ View = Callable[[PageRequest], Response]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A row of the table of pages. `rule` uses Flask's syntax; a part `<ns>` is a namespace, which must be the caller's. `open`: shown to
-    anybody."""
+    """A row of the table of pages. `rule` uses Flask's syntax; a part `<ns>` is a namespace, which must be the caller's. `open`: visible
+    without signing in."""
 
     rule: str
     view: View
@@ -132,7 +132,7 @@ class Page:
 
 @functools.cache
 def environment() -> Environment:
-    """Undefined names are errors. Templates come through the package, which may be a zip."""
+    """Makes undefined names errors. Loads templates through the package, which may be a zip."""
     made = Environment(
         loader=PackageLoader("sless.http.console", "templates"),
         autoescape=True,
@@ -147,7 +147,7 @@ def environment() -> Environment:
 
 @functools.cache
 def static_version() -> str:
-    """Hash of all files of the console: part of their path, so that browsers may cache them forever."""
+    """Hash of all files of the console, which is part of their path, so that browsers may cache them forever."""
     folder = assets.static_dir() / "console"
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
@@ -157,7 +157,7 @@ def static_version() -> str:
 
 
 def wanted_texts() -> Texts:
-    """By the cookie of the switch, else by Accept-Language, else English."""
+    """The language of the switch's cookie, or else of Accept-Language, or else English."""
     chosen = request.cookies.get(LANGUAGE_COOKIE, "")
     if chosen not in LANGUAGES:
         chosen = request.accept_languages.best_match(list(LANGUAGES), default="en") or "en"
@@ -189,13 +189,13 @@ def minute_of(moment: datetime) -> str:
 
 
 def percent_of(share: float) -> str:
-    """Two significant digits: `0.5 %`, `33 %`, `100 %`."""
+    """With two significant digits: `0.5 %`, `33 %`, `100 %`."""
     rounded = float(f"{share:.2g}")
     return f"{rounded:g}\u00a0%"
 
 
 def ticks_of(slots: Sequence[Sequence[int]], index: int, height: int) -> str:
-    """The path of a bar chart: a line upwards from `height` for each slot, 8 wide. `index` 0: calls, 1: errors; both have one scale."""
+    """The SVG path of a bar chart: a line upwards from `height` for each slot, 8 wide. `index` 0: calls, 1: errors, on the same scale."""
     most = max((slot[0] for slot in slots), default=0)
     return "".join(
         f"M{at * 8 + 4} {height}V{round(height - max(2, slot[index] * (height - 1) / most), 1):g}"

@@ -1,4 +1,4 @@
-"""Signing in and out; who a page is for."""
+"""Sessions: signing in and out, and the caller of a page."""
 
 import ipaddress
 import time
@@ -16,7 +16,7 @@ from sless.tokens.console import key_of, redeem_code
 HOME = "/funcs"
 CODE_TOKEN_SEC = 24 * 3600
 _MAX_COOKIE_CHARS = 3800
-"""Browsers drop cookies of more than 4096 bytes without a word."""
+"""Browsers silently drop cookies of more than 4096 bytes."""
 _FORWARDED = ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP")
 
 
@@ -29,8 +29,8 @@ class Session:
 
 
 def current_session() -> Session:
-    """Raises a 401. Functions under /fn may share this page's origin, and thus its cookie. The cookie is only accepted for pages that the
-    browser opens itself, not for fetches or frames."""
+    """Raises a 401. Accepts the cookie only for pages that the browser opens itself, not for fetches or frames, because functions under /fn
+    may share this page's origin."""
     header = request.headers.get("Authorization")
     if header:
         return Session(caller=verifier().verify(header), key="")

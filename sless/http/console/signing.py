@@ -64,7 +64,7 @@ def preferences(req: PageRequest) -> Response:
 
 
 def sign_in_page(req: PageRequest, error: SlessError) -> Response:
-    """401. The reason is not shown when there simply was no token."""
+    """A 401 with the form. Leaves out the reason if there simply was no token."""
     wanted = request.form.get("next", "") if request.method == "POST" else request.path
     response = req.anonymous().page(
         "sign_in.html",
@@ -75,7 +75,7 @@ def sign_in_page(req: PageRequest, error: SlessError) -> Response:
         own_tokens=req.settings.auth_mode in ("local", "secret"),
         local=req.settings.auth_mode == "local" and is_this_machine(),
     )
-    response.headers["WWW-Authenticate"] = challenge_of(error)  # by which `asgi` counts failed attempts
+    response.headers["WWW-Authenticate"] = challenge_of(error)  # `asgi` counts failed attempts by this header
     return response
 
 

@@ -29,7 +29,7 @@ def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[st
 
 
 def sorted_for_text(items: Sequence[OverviewItem]) -> list[OverviewItem]:
-    """What is active comes first."""
+    """Active resources first."""
     return sorted(items, key=lambda item: item.active is None or item.phase in (Phase.FAILED, Phase.DELETING))
 
 

@@ -1,4 +1,4 @@
-"""Pages of triggers: all of a namespace, one, a new one."""
+"""Pages of triggers: all triggers of a namespace, a single one, and a new one."""
 
 from typing import Any
 from zoneinfo import available_timezones

@@ -1,4 +1,4 @@
-"""Pages of one function, service or job: a tab each."""
+"""Pages of one function, service or job: one page per tab."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def settings(req: PageRequest) -> Response:
 
 
 def workload_page(req: PageRequest, tab: str, *, script: str = "", **values: Any) -> Response:
-    """The page `workload_{tab}.html` with the resource as the REST interface shows it, and the script `workload_{tab}`."""
+    """Renders `workload_{tab}.html` with the script `workload_{tab}` and the resource as returned by the REST interface."""
     item = workload_of(req)
     return req.page(
         f"workload_{tab}.html", title=item["name"], module=script or f"workload_{tab}", tab=tab, item=item, kind=item["kind"],
@@ -56,13 +56,13 @@ def view_of(req: PageRequest) -> Any:
 
 
 def workload_of(req: PageRequest) -> dict[str, Any]:
-    """As the REST interface shows it. Raises NotFound."""
+    """The workload as returned by the REST interface. Raises NotFound."""
     shown = job_json if req.args["kind"] == Kind.JOB else workload_json
     return shown(view_of(req), req.settings)
 
 
 def triggers_of(req: PageRequest) -> list[dict[str, Any]]:
-    """Those that call the function or service of the page, as the REST interface shows them."""
+    """Triggers that call the function or service of the page, as returned by the REST interface."""
     found = req.usecases.triggers.list(req.namespace, limit=None, after=None)
     return [trigger_json(view, req.settings) for view in found if view.trigger.function_ref == req.args["name"]]
 
