@@ -11,25 +11,26 @@ from pathlib import Path
 import click
 
 from tests.bench import rows_async, rows_cron, rows_dev, rows_events, rows_neighbours, rows_product, rows_proxy, rows_runtime
+from tests.bench.effort import Effort
 from tests.bench.places import Missing
 from tests.bench.table import Row, text_of
 
-Group = Callable[[int, int], Iterator[Row]]
+Group = Callable[[Effort], Iterator[Row]]
 
 GROUPS: dict[str, Group] = {
     "nginx": rows_proxy.against_nginx,
     "instance": rows_proxy.against_the_instance,
     "frameworks": rows_runtime.against_frameworks,
-    "starts": lambda seconds, pairs: rows_runtime.start_times(),
-    "go": lambda seconds, pairs: rows_runtime.go(),
-    "dev": lambda seconds, pairs: rows_dev.reloads(),
-    "waits": lambda seconds, pairs: rows_product.waits(),
-    "zipapp": lambda seconds, pairs: rows_product.zipapp(),
+    "starts": rows_runtime.start_times,
+    "go": rows_runtime.go,
+    "dev": rows_dev.reloads,
+    "waits": rows_product.waits,
+    "zipapp": rows_product.zipapp,
     "async": rows_async.asynchronous,
     "cron": rows_cron.cron,
     "messages": rows_events.messages,
-    "neighbours": lambda seconds, pairs: rows_neighbours.neighbours(seconds),
-    "beside": lambda seconds, pairs: rows_proxy.beside_slow_work(max(seconds, 10)),
+    "neighbours": rows_neighbours.neighbours,
+    "beside": rows_proxy.beside_slow_work,
 }
 
 
@@ -60,13 +61,15 @@ def ensure_tools() -> None:
 @click.argument("groups", nargs=-1, type=click.Choice(list(GROUPS)))
 @click.option("--seconds", default=3, help="Length of one measurement.")
 @click.option("--pairs", default=5, help="Alternated pairs; the median counts.")
-def main(groups: tuple[str, ...], seconds: int, pairs: int) -> None:
+@click.option("--moment", is_flag=True, help="As little as shows that a group works; its figures mean nothing.")
+def main(groups: tuple[str, ...], seconds: int, pairs: int, moment: bool) -> None:
     ensure_tools()
+    effort = Effort(seconds=1, pairs=1, moment=True) if moment else Effort(seconds=seconds, pairs=pairs)
     rows: list[Row] = []
     for name in groups or GROUPS:
         click.echo(f"measuring: {name} …", err=True)
         try:
-            for row in GROUPS[name](seconds, pairs):
+            for row in GROUPS[name](effort):
                 click.echo(f"  {row.name}: {row.value}  ({row.detail})", err=True)
                 rows.append(row)
         except Missing as error:

@@ -6,10 +6,9 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 import requests
 
 from sless import clock, ids
@@ -19,11 +18,12 @@ from sless.store import open_store, sqlite_url_of
 from sless.store.tables import triggers
 from sless.store.triggers import values_of
 from tests.bench.client import connect, deploy
+from tests.bench.effort import Effort
 from tests.bench.load import POST_JSON, wrk
 from tests.bench.places import FUNCTIONS, Missing, sless_server, temporary_folder, wait_until
 from tests.bench.rows_proxy import figures
 from tests.bench.table import Row, at_most
-from tests.services.postgres import PostgresServer
+from tests.services.postgres import PostgresServer, find_binaries
 
 IDLE, DUE = 10_000, 1_000
 WATCHED_SEC = 60
@@ -32,69 +32,81 @@ BESIDE_SEC = 6
 Databases = dict[str, Callable[[Path], str]]
 
 
-def cron(seconds: int, pairs: int) -> Iterator[Row]:
+def cron(effort: Effort) -> Iterator[Row]:
     with _postgres() as make_database:
         databases: Databases = {"SQLite": lambda folder: sqlite_url_of(folder / "bench.db")}
         if make_database is not None:
             databases["PostgreSQL"] = lambda folder: make_database()
         for name, url_of in databases.items():
-            yield idle(name, url_of)
-            yield due(name, url_of)
-        yield beside(databases["SQLite"])
+            yield idle(name, url_of, effort)
+            yield due(name, url_of, effort)
+        yield beside(databases["SQLite"], effort)
         if make_database is None:
             raise Missing("PostgreSQL's server is not installed (Debian: postgresql)")
 
 
-def idle(database: str, url_of: Callable[[Path], str]) -> Row:
+def idle(database: str, url_of: Callable[[Path], str], effort: Effort) -> Row:
     """Processor time of the whole server in a minute, with and without the triggers (each due once a year)."""
-    used = []
-    for count in (0, IDLE):
+    used, idle_count, watched_sec = [], effort.times(IDLE), effort.times(WATCHED_SEC)
+    for count in (0, idle_count):
         with _server(url_of) as (folder, client, url):
             insert(client, url, count, lambda: f"{random.randrange(60)} {random.randrange(24)} {random.randrange(1, 28)} {_far_month()} *")
             wait_until(lambda at_least=count: _sample(client, "sless_cron_triggers") > at_least, "the triggers are read")
-            time.sleep(SETTLE_SEC)
+            time.sleep(effort.times(SETTLE_SEC))
             before = cpu_sec(folder)
-            time.sleep(WATCHED_SEC)
-            used.append((cpu_sec(folder) - before) * 60 / WATCHED_SEC)
-    detail = f"the server {used[1]:.2f} s per minute with {IDLE:,} triggers, {used[0]:.2f} s without"
+            time.sleep(watched_sec)
+            used.append((cpu_sec(folder) - before) * 60 / watched_sec)
+    detail = f"the server {used[1]:.2f} s per minute with {idle_count:,} triggers, {used[0]:.2f} s without"
     return at_most(
-        f"{IDLE:,} idle cron triggers, {database}: processor time per minute", max(0.0, used[1] - used[0]), 1, unit="s", detail=detail
+        f"{idle_count:,} idle cron triggers, {database}: processor time per minute", max(0.0, used[1] - used[0]), 1, unit="s", detail=detail
     )
 
 
-def due(database: str, url_of: Callable[[Path], str]) -> Row:
+def due(database: str, url_of: Callable[[Path], str], effort: Effort) -> Row:
     """The function has no code, so claims are recorded but nothing starts: this measures only claims."""
+    count, used_sec = effort.times(DUE), 0.0
     with _server(url_of) as (folder, client, url):
-        wait_until(lambda: datetime.now(UTC).second < 40, "there is time before the next minute")
-        insert(client, url, DUE, lambda: "* * * * *")
-        _wait_past_minute()
-        delays, before = _delays(client), cpu_sec(folder)
-        _wait_past_minute()
-        used_sec = cpu_sec(folder) - before
-        second = {bound: number - delays[bound] for bound, number in _delays(client).items()}
-    if sum(second.values()) != DUE:
-        raise RuntimeError(f"expected {DUE} claims in a minute, found {sum(second.values())}")
+        if effort.moment:
+            insert(client, url, count, lambda: "* * * * *", since=clock.now() - timedelta(minutes=1))
+            wait_until(lambda: sum(_delays(client).values()) >= count, "all are claimed")
+            second = _delays(client)
+        else:
+            wait_until(lambda: datetime.now(UTC).second < 40, "there is time before the next minute")
+            insert(client, url, count, lambda: "* * * * *")
+            _wait_past_minute()
+            delays, before = _delays(client), cpu_sec(folder)
+            _wait_past_minute()
+            used_sec = cpu_sec(folder) - before
+            second = {bound: number - delays[bound] for bound, number in _delays(client).items()}
+    if not effort.moment and sum(second.values()) != count:
+        raise RuntimeError(f"expected {count} claims in a minute, found {sum(second.values())}")
     p50, p99 = (_quantile(second, share) for share in (0.5, 0.99))
     detail = f"half within {p50:g} s, 99 % within {p99:g} s (bounds of a histogram); {used_sec:.2f} s of processor time in the minute"
-    return at_most(f"{DUE:,} cron triggers due at once, {database}: instant to durable claim, p99", p99, 1, unit="s", detail=detail)
+    return at_most(f"{count:,} cron triggers due at once, {database}: instant to durable claim, p99", p99, 1, unit="s", detail=detail)
 
 
 def _far_month() -> int:
     return (datetime.now(UTC).month + 5) % 12 + 1
 
 
-def beside(url_of: Callable[[Path], str]) -> Row:
-    """Calls of another function in the seconds of the claims, against other seconds of the same minute."""
+def beside(url_of: Callable[[Path], str], effort: Effort) -> Row:
+    """Calls of another function in the seconds of the claims, against other seconds of the same minute; for a moment, while triggers that
+    are due already are claimed."""
+    count, seconds = effort.times(DUE), 1 if effort.moment else BESIDE_SEC
     with _server(url_of) as (_, client, url):
         called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
-        insert(client, url, DUE, lambda: "* * * * *")
-        _wait_past_minute()
-        quiet = wrk(called, connections=8, seconds=BESIDE_SEC, script=POST_JSON)
-        time.sleep(60 - time.time() % 60 - BESIDE_SEC / 2)
-        busy = wrk(called, connections=8, seconds=BESIDE_SEC, script=POST_JSON)
+        if effort.moment:
+            quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+            insert(client, url, count, lambda: "* * * * *", since=clock.now() - timedelta(minutes=1))
+        else:
+            insert(client, url, count, lambda: "* * * * *")
+            _wait_past_minute()
+            quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+            time.sleep(60 - time.time() % 60 - seconds / 2)
+        busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
         claimed = sum(_delays(client).values())
     detail = f"quiet {figures(quiet)}; busy {figures(busy)}; failed {quiet.failed + busy.failed}; {claimed:,} claims"
-    return at_most(f"p99 while {DUE:,} cron triggers are due / p99 without", busy.p99_ms / quiet.p99_ms, 3, unit="×", detail=detail)
+    return at_most(f"p99 while {count:,} cron triggers are due / p99 without", busy.p99_ms / quiet.p99_ms, 3, unit="×", detail=detail)
 
 
 @contextmanager
@@ -107,15 +119,16 @@ def _server(url_of: Callable[[Path], str]) -> Iterator[tuple[Path, Client, str]]
             yield folder, client, url
 
 
-def insert(client: Client, url: str, count: int, schedule: Callable[[], str]) -> None:
-    """Writes to the database, because the API has a limit per tenant. A change through the API makes the server read the other triggers."""
+def insert(client: Client, url: str, count: int, schedule: Callable[[], str], since: datetime | None = None) -> None:
+    """Triggers that fire for instants after `since`, by default from now on. Writes to the database, because the API has a limit per
+    tenant. A change through the API makes the server read the other triggers."""
     client.triggers.create({"name": "first", "type": "cron", "function_ref": "f", "schedule": "0 0 29 2 *", "pre_warm_seconds": 0})
     store, now = open_store(url), clock.now()
     spec = {"timezone": "Europe/Berlin", "event_json": "{}", "pre_warm_seconds": 0, "overlap": "forbid", "misfire_grace_seconds": 60}
     made = [
         Trigger(
             id=ids.new_id(), namespace=client.namespace, name=f"t{number}", type=TriggerType.CRON, function_ref="f", enabled=True,
-            spec=spec | {"schedule": schedule()}, secrets={}, generation=1, created_at=now, updated_at=now, scheduled_since=now,
+            spec=spec | {"schedule": schedule()}, secrets={}, generation=1, created_at=now, updated_at=now, scheduled_since=since or now,
         )
         for number in range(count)
     ]  # fmt: skip
@@ -175,11 +188,10 @@ def cpu_sec(folder: Path) -> float:
 @contextmanager
 def _postgres() -> Iterator[Callable[[], str] | None]:
     """Yields a function that creates databases; None without PostgreSQL on this machine."""
-    try:
-        server = PostgresServer()
-    except (pytest.skip.Exception, pytest.fail.Exception):
+    if find_binaries() is None:
         yield None
         return
+    server = PostgresServer()
     try:
         server.start()
         yield server.create_database

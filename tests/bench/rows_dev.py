@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from tests.bench.effort import Effort
 from tests.bench.places import ROOT, TOOLS, Missing, clean_environ, process, temporary_folder
 from tests.bench.table import Row, at_most
 
@@ -19,18 +20,19 @@ PAUSE_SEC = 1.0
 _RUNTIMES = {"python3.11": ("handler.py", "#"), "nodejs20": ("handler.mjs", "//"), "go1.23": ("handler.go", "//")}
 
 
-def reloads() -> Iterator[Row]:
+def reloads(effort: Effort) -> Iterator[Row]:
     """Saves of the folder that `sless init` creates, each with another response. Go's standard library is compiled at the first start."""
+    saves = effort.times(SAVES)
     for runtime in _RUNTIMES:
         if runtime == "nodejs20" and shutil.which("node") is None:
             raise Missing("Node.js is not installed")
         with temporary_folder() as folder:
-            took_ms = _reloads_ms(runtime, folder)
-        detail = f"{min(took_ms)} to {max(took_ms)} ms over {SAVES} saves"
+            took_ms = _reloads_ms(runtime, folder, saves)
+        detail = f"{min(took_ms)} to {max(took_ms)} ms over {saves} saves"
         yield at_most(f"sless dev, {runtime}: save to an instance that answers", statistics.median(took_ms), 300, unit="ms", detail=detail)
 
 
-def _reloads_ms(runtime: str, folder: Path) -> list[int]:
+def _reloads_ms(runtime: str, folder: Path, saves: int) -> list[int]:
     command = [sys.executable, str(ROOT / "sless.py")]
     environment = clean_environ(XDG_CACHE_HOME=str(TOOLS / "cache"))
     subprocess.run([*command, "init", "hello", "--runtime", runtime], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -40,7 +42,7 @@ def _reloads_ms(runtime: str, folder: Path) -> list[int]:
     with process([*command, "dev", str(folder / "hello"), "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         _shown_ms(child.stdout, "ready")
-        for number in range(SAVES):
+        for number in range(saves):
             time.sleep(PAUSE_SEC)
             handler.write_text(source.replace("Hello", f"Hello {time.time_ns()}") + f"{comment} {number}\n")
             took_ms.append(_shown_ms(child.stdout, "reloaded"))

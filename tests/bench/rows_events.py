@@ -5,7 +5,7 @@ import re
 import statistics
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiormq
@@ -13,6 +13,7 @@ from pamqp.commands import Basic
 
 from sless.client import Client
 from tests.bench.client import connect, deploy
+from tests.bench.effort import Effort
 from tests.bench.places import FUNCTIONS, Missing, sless_server, temporary_folder, wait_until
 from tests.bench.table import Row, ratio
 from tests.services.rabbitmq import SERVER, RabbitServer
@@ -24,10 +25,10 @@ EDGE = 0.05
 """Share of messages at either end that is not timed, while the consumer starts and the queue runs dry."""
 
 
-def messages(seconds: int, pairs: int) -> Iterator[Row]:
+def messages(effort: Effort) -> Iterator[Row]:
     if not SERVER.exists():
         raise Missing("RabbitMQ's server is not here: apt-get install rabbitmq-server")
-    server = RabbitServer()
+    server, count = RabbitServer(), effort.times(MESSAGES)
     try:
         server.start()
         with temporary_folder() as folder, sless_server(folder, SLESS_RABBITMQ_URL=server.url()) as url:
@@ -35,7 +36,7 @@ def messages(seconds: int, pairs: int) -> Iterator[Row]:
             deploy(client, "hello", FUNCTIONS / "python", "python3.11")
             queue = f"{client.path.rpartition('/')[2]}.bench"
             create_trigger(client, queue)
-            measured = [(through_function(client, server, url, queue), bare(server, "bare")) for _ in range(pairs)]
+            measured = [(through_function(client, server, url, queue, count), bare(server, "bare", count)) for _ in range(effort.pairs)]
     finally:
         server.close()
     rates = [statistics.median(column) for column in zip(*measured, strict=True)]
@@ -53,31 +54,31 @@ def create_trigger(client: Client, queue: str) -> None:
     )  # fmt: skip
 
 
-def through_function(client: Client, server: RabbitServer, url: str, queue: str) -> float:
+def through_function(client: Client, server: RabbitServer, url: str, queue: str, count: int) -> float:
     """Messages per second, by the server's own metrics."""
-    asyncio.run(publish(server, queue))
+    asyncio.run(publish(server, queue, count))
     before = done(url)
     client.triggers.merge("bench", {"enabled": True})
-    rate = rate_of(lambda: done(url) - before)
+    rate = rate_of(lambda: done(url) - before, count)
     client.triggers.merge("bench", {"enabled": False})
     return rate
 
 
-def rate_of(count: Any) -> float:
-    """Messages per second without the edges, while `count()` grows to MESSAGES."""
+def rate_of(number: Callable[[], int], count: int) -> float:
+    """Messages per second without the edges, while `number()` grows to `count`."""
     times = []
-    for wanted in (int(MESSAGES * EDGE), int(MESSAGES * (1 - EDGE))):
+    for wanted in edges_of(count):
         found = 0
 
         def reached(wanted: int = wanted) -> bool:
             nonlocal found
-            found = count()
+            found = number()
             return found >= wanted
 
         wait_until(reached, f"{wanted} messages")
         times.append((time.monotonic(), found))
     (began, first), (ended, last) = times
-    wait_until(lambda: count() >= MESSAGES, "all messages")
+    wait_until(lambda: number() >= count, "all messages")
     return (last - first) / (ended - began)
 
 
@@ -87,22 +88,22 @@ def done(url: str) -> int:
     return int(float(found[1])) if found else 0
 
 
-async def publish(server: RabbitServer, queue: str) -> None:
+async def publish(server: RabbitServer, queue: str, count: int) -> None:
     connection = await aiormq.connect(server.url())
     channel = await connection.channel()
     await channel.queue_declare(queue, durable=True)
-    for _ in range(0, MESSAGES, 500):
-        properties = [Basic.Properties(delivery_mode=2, content_type="application/json") for _ in range(500)]
+    for start in range(0, count, 500):
+        properties = [Basic.Properties(delivery_mode=2, content_type="application/json") for _ in range(min(500, count - start))]
         await asyncio.gather(*(channel.basic_publish(b'{"name": "you"}', routing_key=queue, properties=item) for item in properties))
     await connection.close()
 
 
-def bare(server: RabbitServer, queue: str) -> float:
-    asyncio.run(publish(server, queue))
-    return asyncio.run(consume(server, queue))
+def bare(server: RabbitServer, queue: str, count: int) -> float:
+    asyncio.run(publish(server, queue, count))
+    return asyncio.run(consume(server, queue, count))
 
 
-async def consume(server: RabbitServer, queue: str) -> float:
+async def consume(server: RabbitServer, queue: str, count: int) -> float:
     """As sless does, but acknowledges each message immediately."""
     connection = await aiormq.connect(server.url())
     channel = await connection.channel()
@@ -112,12 +113,16 @@ async def consume(server: RabbitServer, queue: str) -> float:
     async def take(message: Any) -> None:
         await channel.basic_ack(message.delivery.delivery_tag, wait=False)
         times.append(time.monotonic())
-        if len(times) == MESSAGES:
+        if len(times) == count:
             all_done.set()
 
     await channel.basic_qos(prefetch_count=PREFETCH)
     await channel.basic_consume(queue, take)
     await all_done.wait()
     await connection.close()
-    first, last = int(MESSAGES * EDGE), int(MESSAGES * (1 - EDGE))
+    first, last = edges_of(count)
     return (last - first) / (times[last] - times[first])
+
+
+def edges_of(count: int) -> tuple[int, int]:
+    return int(count * EDGE), int(count * (1 - EDGE))

@@ -4,12 +4,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.bench.effort import Effort
 from tests.bench.neighbours import ATTACKS, measure, prepare
 from tests.bench.table import Row, at_most
 from tests.services.product import running_product
 
 
-def neighbours(seconds: float) -> Iterator[Row]:
+def neighbours(effort: Effort) -> Iterator[Row]:
+    seconds = 0.2 if effort.moment else float(effort.seconds)
     with tempfile.TemporaryDirectory(prefix="sless-neighbours-") as folder, running_product(Path(folder)) as product:
         attacker, victim = product.tenant("attacker"), product.tenant("victim")
         probe = prepare(attacker, victim)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sless.client import Client
 from tests.bench.client import connect, small_zip
+from tests.bench.effort import Effort
 from tests.bench.places import ROOT, answers, sless_server, temporary_folder, wait_until
 from tests.bench.table import Row, at_most, ratio
 
@@ -39,15 +40,16 @@ def pss_kb(pid: str) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def waits() -> Iterator[Row]:
+def waits(effort: Effort) -> Iterator[Row]:
+    times = effort.times(TIMES)
     with temporary_folder() as folder, sless_server(folder) as url:
         time.sleep(3)
         yield at_most("memory of the idle server: master, worker, history", memory_mb(folder), 150, unit="MB")
         client = connect(url, folder)
-        uploads = [upload_to_first_200(client, number) for number in range(TIMES)]
-        detail = f"{min(uploads):.2f} to {max(uploads):.2f} s over {TIMES} functions"
+        uploads = [upload_to_first_200(client, number) for number in range(times)]
+        detail = f"{min(uploads):.2f} to {max(uploads):.2f} s over {times} functions"
         yield at_most("upload to first 200, no dependencies", statistics.median(uploads), 1, unit="s", detail=detail)
-        yield first_call(client)
+        yield first_call(client, times)
 
 
 def upload_to_first_200(client: Client, number: int) -> float:
@@ -62,13 +64,13 @@ def upload_to_first_200(client: Client, number: int) -> float:
     return time.monotonic() - began
 
 
-def first_call(client: Client) -> Row:
+def first_call(client: Client, times: int) -> Row:
     """A function without a trigger (one process per call), against the start of the bare interpreter in the same minute."""
     client.functions.create({"name": "oneoff", "runtime": "python3.11"})
     client.functions.upload("oneoff", small_zip({"handler.py": "def handle(event):\n    return 1\n"}))
     wait_until(lambda: client.functions.get("oneoff")["phase"] == "Ready", "the function is Ready")
     calls, bare = [], []
-    for _ in range(TIMES):
+    for _ in range(times):
         began = time.monotonic()
         subprocess.run([sys.executable, "-E", "-s", "-S", "-c", "0"], check=True)
         bare.append(time.monotonic() - began)
@@ -81,7 +83,7 @@ def first_call(client: Client) -> Row:
     return ratio("call of a one-off function / start of the bare interpreter", call_ms / bare_ms, detail=detail)
 
 
-def zipapp() -> Iterator[Row]:
+def zipapp(effort: Effort) -> Iterator[Row]:
     """Size, and time from command to first /readyz response: already unpacked, and on the first start."""
     path = ROOT / "dist" / "sless.pyz"
     if not path.exists():
@@ -90,7 +92,7 @@ def zipapp() -> Iterator[Row]:
     command = [sys.executable, str(path), "serve"]
     with temporary_folder() as home:
         times = []
-        for _ in range(6):
+        for _ in range(effort.times(6)):
             began = time.monotonic()
             with temporary_folder() as folder, sless_server(folder, command=command, HOME=str(home), SHIV_ROOT=str(home)) as url:
                 wait_until(lambda url=url: answers(url + "/readyz"), "ready")

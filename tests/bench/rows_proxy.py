@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sless.client import Client
 from tests.bench.client import connect, deploy, pack
+from tests.bench.effort import Effort
 from tests.bench.load import POST_JSON, Pairs, Report, alternate, median, wrk
 from tests.bench.places import FUNCTIONS, Served, free_port, nginx, runtime, sless_server, temporary_folder
 from tests.bench.table import Row, at_least, at_most, ratio
@@ -51,15 +52,15 @@ def one_upstream() -> Iterator[OneUpstream]:
             yield OneUpstream(sless=called, nginx=f"http://127.0.0.1:{proxied}/", direct=f"http://127.0.0.1:{direct}/", server=server)
 
 
-def against_nginx(seconds: int, pairs: int) -> Iterator[Row]:
+def against_nginx(effort: Effort) -> Iterator[Row]:
     with one_upstream() as urls:
         rates: dict[int, float] = {}
         for connections in CONNECTIONS:
             used: list[float] = []
             measured = alternate(
-                lambda count=connections, used=used: with_processor_time(urls, count, seconds, used),
-                lambda count=connections: wrk(urls.nginx, connections=count, seconds=seconds),
-                pairs,
+                lambda count=connections, used=used: with_processor_time(urls, count, effort.seconds, used),
+                lambda count=connections: wrk(urls.nginx, connections=count, seconds=effort.seconds),
+                effort.pairs,
             )
             if measured.failed:
                 raise RuntimeError(f"{measured.failed} calls failed: what is compared must answer")
@@ -67,7 +68,9 @@ def against_nginx(seconds: int, pairs: int) -> Iterator[Row]:
             yield from nginx_rows(connections, measured, statistics.median(used))
         yield at_least("rate with 256 connections / with 32", rates[256] / rates[32], 0.9)
         added = alternate(
-            lambda: wrk(urls.sless, connections=1, seconds=seconds), lambda: wrk(urls.direct, connections=1, seconds=seconds), pairs
+            lambda: wrk(urls.sless, connections=1, seconds=effort.seconds),
+            lambda: wrk(urls.direct, connections=1, seconds=effort.seconds),
+            effort.pairs,
         )
         yield at_most("added by the proxy at the median of one connection", added.added_ms, 0.3, unit="ms")
 
@@ -90,15 +93,15 @@ def nginx_rows(connections: int, measured: Pairs, used_us: float) -> Iterator[Ro
         yield at_most("processor time of a call in the server's main process", used_us, 45, unit="µs")
 
 
-def against_the_instance(seconds: int, pairs: int) -> Iterator[Row]:
+def against_the_instance(effort: Effort) -> Iterator[Row]:
     for name, code in (("python3.11", "python"), ("nodejs20", "node")):
         with temporary_folder() as folder, sless_server(folder) as url, runtime(name, FUNCTIONS / code, folder) as instance:
             called = deploy(connect(url, folder), "hello", FUNCTIONS / code, name)
             for connections in CONNECTIONS:
                 measured = alternate(
-                    lambda called=called, count=connections: wrk(called, connections=count, seconds=seconds, script=POST_JSON),
-                    lambda instance=instance, count=connections: wrk(instance, connections=count, seconds=seconds, script=POST_JSON),
-                    pairs,
+                    lambda called=called, count=connections: wrk(called, connections=count, seconds=effort.seconds, script=POST_JSON),
+                    lambda instance=instance, count=connections: wrk(instance, connections=count, seconds=effort.seconds, script=POST_JSON),
+                    effort.pairs,
                 )
                 detail = f"sless {figures(median(measured.first))}; instance {figures(median(measured.second))}; failed {measured.failed}"
                 yield ratio(
@@ -106,28 +109,30 @@ def against_the_instance(seconds: int, pairs: int) -> Iterator[Row]:
                 )
 
 
-def beside_slow_work(seconds: int) -> Iterator[Row]:
+def beside_slow_work(effort: Effort) -> Iterator[Row]:
     """p99 of calls on 8 connections while the control plane is busy, against the same minute without that work."""
+    seconds = 1 if effort.moment else max(effort.seconds, 10)
+    polled, files, followed = effort.times(50), effort.times(5_000), effort.times(100)
     with temporary_folder() as folder, sless_server(folder) as url:
         client = connect(url, folder)
         called = deploy(client, "hello", FUNCTIONS / "python", "python3.11")
-        for number in range(90):
+        for number in range(polled):
             client.functions.create({"name": f"f{number}", "runtime": "python3.11"})
-        packed = pack(many_files(folder / "big", 5_000))
+        packed = pack(many_files(folder / "big", files))
         client.services.create({"name": "big", "runtime": "python3.11", "replicas": 0})
         works: list[tuple[str, Callable[[], object]]] = [
-            ("a 5,000-file upload", lambda: client.services.upload("big", packed)),
+            (f"a {files:,}-file upload", lambda: client.services.upload("big", packed)),
             ("a list of 500 invocations", lambda: list(islice(client.functions.invocations("hello", limit=500), 500))),
-            ("50 builds polled each second", lambda: poll_builds(client)),
+            (f"{polled} builds polled each second", lambda: poll_builds(client, polled)),
         ]
         for name, work in works:
             quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
             busy = under(work, lambda: wrk(called, connections=8, seconds=seconds, script=POST_JSON))
             yield beside(name, quiet, busy)
         quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
-        with followers(client, 100):
+        with followers(client, followed):
             busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
-        yield beside("100 followed logs", quiet, busy)
+        yield beside(f"{followed} followed logs", quiet, busy)
 
 
 def beside(name: str, quiet: Report, busy: Report) -> Row:
@@ -135,10 +140,10 @@ def beside(name: str, quiet: Report, busy: Report) -> Row:
     return at_most(f"p99 during {name} / p99 without", busy.p99_ms / quiet.p99_ms, 3, unit="×", detail=detail)
 
 
-def poll_builds(client: Client) -> None:
-    """As 50 users who each look once a second."""
+def poll_builds(client: Client, count: int) -> None:
+    """As that many users who each look once a second."""
     began = time.monotonic()
-    for number in range(50):
+    for number in range(count):
         client.functions.get(f"f{number}")
         list(client.functions.versions(f"f{number}"))
     time.sleep(max(0.0, 1 - (time.monotonic() - began)))

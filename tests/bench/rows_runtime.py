@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 
+from tests.bench.effort import Effort
 from tests.bench.load import POST_JSON, Report, alternate, median, wrk
 from tests.bench.places import (
     FUNCTIONS,
@@ -29,7 +30,7 @@ STARTS = 15
 GO_BUILDS = 5
 
 
-def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
+def against_frameworks(effort: Effort) -> Iterator[Row]:
     cases: list[tuple[str, str, Callable[[], AbstractContextManager[Served]], float]] = [
         ("python3.11", "python", python_framework, 10),
         ("nodejs20", "node", node_framework, 8),
@@ -39,7 +40,9 @@ def against_frameworks(seconds: int, pairs: int) -> Iterator[Row]:
         with temporary_folder() as folder, runtime(name, FUNCTIONS / code, folder) as ours, framework() as theirs:
             ours_us: list[float] = []
             theirs_us: list[float] = []
-            measured = alternate(partial(_loaded, ours, seconds, ours_us), partial(_loaded, theirs, seconds, theirs_us), pairs)
+            measured = alternate(
+                partial(_loaded, ours, effort.seconds, ours_us), partial(_loaded, theirs, effort.seconds, theirs_us), effort.pairs
+            )
         other = "bare net/http" if name == "go1.23" else "functions-framework"
         detail = f"runtime {figures(median(measured.first))}; {other} {figures(median(measured.second))}; failed {measured.failed}"
         yield at_least(f"runtime {name} / {other}, POST JSON, 32 connections", measured.ratio, aim, detail=detail)
@@ -56,25 +59,25 @@ def _loaded(server: Served, seconds: int, cost_us: list[float]) -> Report:
     return report
 
 
-def go() -> Iterator[Row]:
+def go(effort: Effort) -> Iterator[Row]:
     """Build with a warm compiler cache, and start to listening, with no interpreter to subtract."""
-    builds = []
-    for number in range(GO_BUILDS):
+    builds, number_of_starts = [], effort.times(STARTS)
+    for number in range(effort.times(GO_BUILDS)):
         source = (FUNCTIONS / "go" / "handler.go").read_text() + f"\n// {time.time_ns()} {number}\n"
         with temporary_folder() as folder:
             (folder / "handler.go").write_text(source)
             began = time.monotonic()
             go_handler(folder).unlink()
             builds.append(time.monotonic() - began)
-    detail = f"{min(builds):.2f} to {max(builds):.2f} s over {GO_BUILDS} builds"
+    detail = f"{min(builds):.2f} to {max(builds):.2f} s over {len(builds)} builds"
     yield at_most("runtime go1.23: build, warm cache", statistics.median(builds[1:]), 2, unit="s", detail=detail)
     program = str(go_handler(FUNCTIONS / "go"))
-    starts = [start_sec([program], "go") * 1000 for _ in range(STARTS)]
-    detail = f"{min(starts):.0f} to {max(starts):.0f} ms over {STARTS} starts"
+    starts = [start_sec([program], "go") * 1000 for _ in range(number_of_starts)]
+    detail = f"{min(starts):.0f} to {max(starts):.0f} ms over {number_of_starts} starts"
     yield at_most("runtime go1.23: start to listening", statistics.median(starts), 20, unit="ms", detail=detail)
 
 
-def start_times() -> Iterator[Row]:
+def start_times(effort: Effort) -> Iterator[Row]:
     """Start to listening, less the bare interpreter's start and exit."""
     cases = [
         ("python3.11", "python", [sys.executable, "-E", "-s", "-S"], str(ROOT / "runtimes/python3.11/runtime.py"), ["-c", "0"], 30),
@@ -82,7 +85,7 @@ def start_times() -> Iterator[Row]:
     ]
     for name, code, interpreter, script, nothing, aim in cases:
         ready, bare = [], []
-        for _ in range(STARTS):
+        for _ in range(effort.times(STARTS)):
             began = time.monotonic()
             subprocess.run([*interpreter, *nothing], check=True)
             bare.append(time.monotonic() - began)

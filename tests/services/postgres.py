@@ -32,7 +32,7 @@ class PostgresServer:
     """One server; tests create their own databases."""
 
     def __init__(self) -> None:
-        self.binaries = find_binaries()
+        self.binaries = find_binaries() or unavailable("PostgreSQL's server", "postgresql")
         # Short and below /tmp: a socket's path is limited to about 100 bytes, and the server's user needs access.
         self.folder = Path(tempfile.mkdtemp(prefix="sless-pg-", dir="/tmp"))
         self.process: subprocess.Popen[bytes] | None = None
@@ -108,8 +108,8 @@ class PostgresServer:
                 time.sleep(0.02)
 
 
-def find_binaries() -> Path:
-    """The folder of the newest installed server; Debian does not put its binaries on PATH."""
+def find_binaries() -> Path | None:
+    """The folder of the newest installed server; Debian does not put its binaries on PATH. None: there is no server."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(re.sub(r"\D", "", folder.parent.name) or 0))
     on_path = shutil.which("postgres")
     if on_path:
@@ -117,7 +117,7 @@ def find_binaries() -> Path:
     for folder in reversed(folders):
         if (folder / "postgres").exists() and (folder / "initdb").exists():
             return folder
-    unavailable("PostgreSQL's server", "postgresql")
+    return None
 
 
 def major_version(binaries: Path) -> int:
