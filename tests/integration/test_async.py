@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.services.product import Product, Tenant, wait_until
+from tests.services.product import Product, Tenant, running_product, wait_until
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("async")]
 
 HANDLER = """\
 import os, time
@@ -93,9 +93,11 @@ def receiver() -> Iterator[Receiver]:
     made.close()
 
 
-@pytest.fixture
-def product(start_product: Callable[..., Product]) -> Product:
-    return start_product(SLESS_OUTBOUND_ALLOW="127.0.0.0/8", SLESS_MAX_RUNS="3")
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """One server for all tests, each with a tenant of its own; those that kill it start it again."""
+    with running_product(tmp_path_factory.mktemp("async"), SLESS_OUTBOUND_ALLOW="127.0.0.0/8", SLESS_MAX_RUNS="3") as started:
+        yield started
 
 
 def statuses(tenant: Tenant, name: str) -> Counter[str]:
@@ -124,8 +126,9 @@ def accept(tenant: Tenant, path: str, event: dict[str, Any], callback_url: str) 
 
 
 @pytest.mark.parametrize("count", [150, 1000] if "TEST_SOAK_MESSAGES" in os.environ else [150])
-def test_all_accepted_calls_finish_after_kill_9_of_everything(product: Product, receiver: Receiver, tmp_path: Path, count: int) -> None:
-    tenant = product.tenant("t")
+def test_all_accepted_calls_finish_after_kill_9_of_everything(
+    product: Product, tenant: Tenant, receiver: Receiver, tmp_path: Path, count: int
+) -> None:
     url = tenant.deploy("f", HANDLER, concurrency=20)
     tenant.patch("triggers/f", {"callbacks": True})
     marks = tmp_path / "marks"
@@ -160,9 +163,8 @@ def test_all_accepted_calls_finish_after_kill_9_of_everything(product: Product, 
     assert one["status"] in ("succeeded", "dead") and one["finished_at"]
 
 
-def test_an_interrupted_callback_is_signed_and_sent_again(product: Product, receiver: Receiver) -> None:
+def test_an_interrupted_callback_is_signed_and_sent_again(product: Product, tenant: Tenant, receiver: Receiver) -> None:
     """All processes are killed when the receiver has the request but has not answered yet."""
-    tenant = product.tenant("t")
     tenant.deploy("f", "def handle(event):\n    return {'n': event['n']}\n")
     receiver.hold.clear()
     call_id = accept(tenant, "functions/f/invoke", {"n": 1}, receiver.url)
@@ -184,8 +186,7 @@ def test_an_interrupted_callback_is_signed_and_sent_again(product: Product, rece
         assert headers["X-Sless-Signature"] == "v1=" + hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def test_asynchronous_calls_over_fn_pass_the_request(product: Product) -> None:
-    tenant = product.tenant("t")
+def test_asynchronous_calls_over_fn_pass_the_request(tenant: Tenant) -> None:
     url = tenant.deploy("f", HANDLER)
     answer = tenant.post(f"{url}/a/b", {"n": 1}, headers={"Prefer": "respond-async"})
     ended = tenant.ended_call("f", answer.json()["id"])
@@ -193,8 +194,7 @@ def test_asynchronous_calls_over_fn_pass_the_request(product: Product) -> None:
     assert (ended["method"], ended["path"], ended["cold"]) == ("POST", f"{url}/a/b", False)
 
 
-def test_cancel_stop_and_run_again(product: Product) -> None:
-    tenant = product.tenant("t")
+def test_cancel_stop_and_run_again(product: Product, tenant: Tenant) -> None:
     tenant.deploy("f", HANDLER, http=False, timeout_sec=60)
     call_id = tenant.invoke_later("f", {"n": 1, "sleep": 50})
     path = f"functions/f/invocations/{call_id}"
@@ -224,9 +224,9 @@ def handle(event):
 """
 
 
-def test_a_call_that_crashes_the_instance_fails_no_other_call(product: Product, tmp_path: Path) -> None:
+def test_a_call_that_crashes_the_instance_fails_no_other_call(tenant: Tenant, tmp_path: Path) -> None:
     """At first, the other calls run next to it and are lost with the instance."""
-    tenant, flag = product.tenant("crash"), str(tmp_path / "flag")
+    flag = str(tmp_path / "flag")
     tenant.deploy("f", CRASH)
     innocent = [tenant.invoke_later("f", {"flag": flag}) for _ in range(5)]
     poison = tenant.invoke_later("f", {"flag": flag, "exit": True})
@@ -239,8 +239,7 @@ def test_a_call_that_crashes_the_instance_fails_no_other_call(product: Product, 
 # --- jobs, contract §2 ---
 
 
-def test_a_job_waits_for_its_build_and_reports_its_result(product: Product) -> None:
-    tenant = product.tenant("t")
+def test_a_job_waits_for_its_build_and_reports_its_result(tenant: Tenant) -> None:
     made = tenant.create("j", "job", run_id=1, event_json={"n": 1}, env_vars={"A": "own"})
     assert made["phase"] == "Pending"
     assert tenant.upload("j", {"handler.py": JOB, "requirements.txt": ""}, "job").json()["phase"] in ("Building", "Pending")
@@ -258,8 +257,7 @@ def test_a_job_waits_for_its_build_and_reports_its_result(product: Product) -> N
     assert json.loads(tenant.ended_job("j")["message"])["event"] == {"n": 2}
 
 
-def test_failing_jobs(product: Product) -> None:
-    tenant = product.tenant("t")
+def test_failing_jobs(tenant: Tenant) -> None:
     table: list[tuple[str, str, dict[str, Any], tuple[str, ...], int | None]] = [
         ("raises", JOB, {"event_json": {"boom": 1}}, ("boom", "the last line"), None),
         ("exits", JOB, {"event_json": {"exit": 3}}, ("function exited with code 3", "the last line"), 3),
@@ -275,8 +273,7 @@ def test_failing_jobs(product: Product) -> None:
         assert ended["result"] is None and (exit_code is None or ended["exit_code"] == exit_code)
 
 
-def test_a_job_overrides_settings_of_its_function(product: Product) -> None:
-    tenant = product.tenant("t")
+def test_a_job_overrides_settings_of_its_function(tenant: Tenant) -> None:
     tenant.deploy("f", JOB, http=False, env_vars={"A": "function"}, timeout_sec=40)
     body = {"name": "plain", "function_ref": "f", "run_id": 1, "event_json": {"n": 1}}
     assert tenant.post("jobs", body).status_code == 201
@@ -287,8 +284,7 @@ def test_a_job_overrides_settings_of_its_function(product: Product) -> None:
     assert "timed out after 1 s" in tenant.ended_job("slow")["message"]
 
 
-def test_jobs_respect_the_concurrency_limit_and_stop_when_deleted(product: Product) -> None:
-    tenant = product.tenant("t")
+def test_jobs_respect_the_concurrency_limit_and_stop_when_deleted(product: Product, tenant: Tenant) -> None:
     tenant.deploy("f", JOB, http=False)
     names = [f"j{number}" for number in range(20)]
     for name in names:

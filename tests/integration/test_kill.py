@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.services.product import Product, Tenant, answers, wait_until, zip_of
+from tests.services.product import Product, Tenant, answers, running_product, wait_until, zip_of
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("kill")]
 
 HANDLER = """\
 import os, time
@@ -60,13 +60,23 @@ GRACE_SEC = 3
 """Time that running calls get at shutdown: the setting minus five seconds for the rest of the shutdown."""
 
 
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    with running_product(tmp_path_factory.mktemp("kill"), SLESS_GRACEFUL_TIMEOUT_SEC=str(GRACE_SEC + 5)) as started:
+        yield started
+
+
 @pytest.fixture
-def scene(start_product: Callable[..., Product], tmp_path: Path) -> Scene:
-    product = start_product(SLESS_GRACEFUL_TIMEOUT_SEC=str(GRACE_SEC + 5))
-    tenant = product.tenant("t")
+def scene(product: Product, tmp_path: Path) -> Iterator[Scene]:
+    """A tenant of its own on a server that all tests end or kill in turn."""
+    if not product.is_running:
+        product.start()
+    tenant = product.tenant(tmp_path.name)
     made = Scene(product, tenant, tmp_path / "marks", tenant.deploy("stands", HANDLER, timeout_sec=60))
     tenant.deploy("once", HANDLER, http=False, timeout_sec=60)
-    return made
+    yield made
+    if product.is_running:
+        tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}?confirm={tenant.namespace}")
 
 
 class Sync(threading.Thread):

@@ -191,6 +191,10 @@ class Product:
     def log(self) -> str:
         return self.log_file.read_text()
 
+    @property
+    def is_running(self) -> bool:
+        return not self._has_ended()
+
     def _has_ended(self) -> bool:
         return self.process is None or self.process.poll() is not None
 
