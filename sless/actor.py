@@ -1,8 +1,8 @@
 """Who makes the changes of the current request, for the audit trail.
 
-A context variable: the store writes the trail in the transaction of the change, many calls below the request that knows the caller. A
-thread that carries out a request for another one runs in a copy of its context (`contextvars.copy_context`). Control loops have no actor:
-what they change follows from what users changed.
+The actor is a context variable, because the store writes the trail in the transaction of the change, many calls below the request that
+knows the caller. A thread that executes a request for another one runs in a copy of its context (`contextvars.copy_context`). Control loops
+have no actor: their changes follow from those of users.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Folders shipped with sless: the files of the console, the runtimes, the examples.
+"""Finds folders shipped with sless: the files of the console, the runtimes, the examples.
 
 In a checkout (or an editable install) they are next to the package, otherwise inside it.
 """
@@ -32,7 +32,7 @@ def example_dir(example: str) -> Path:
 
 
 def folder_of(name: str, package: Path) -> Path | None:
-    """`name` inside the package, else next to it. The launcher `sless.py` shows that the folder next to the package is ours."""
+    """`name` inside the package, or else next to it, where the launcher `sless.py` proves that the folder is ours."""
     inside, beside = package / name, package.parent / name
     if inside.is_dir():
         return inside

@@ -1,5 +1,5 @@
-"""Runs code of sless in a child process, where it holds another GIL and may run out of memory without harm; hides this process's memory
-from children."""
+"""Runs code of sless in a child process, where it holds another interpreter lock and may run out of memory without harm; hides this
+process's memory from children."""
 
 import ctypes
 import subprocess
@@ -8,19 +8,19 @@ from pathlib import Path
 
 _PR_SET_DUMPABLE = 4
 _NICE = 10
-"""Such work gives way to calls."""
+"""Priority of such work, lower than that of calls."""
 _PARENT_OF_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def run_child(module: str, given: bytes, timeout_sec: float) -> "subprocess.CompletedProcess[bytes]":
-    """Runs `main()` of a module with `given` on stdin. The module may import only the standard library and sless. Blocks. Raises
+    """Runs `main()` of a module with `given` on stdin. The module may only import the standard library and sless. Blocks. Raises
     subprocess.TimeoutExpired."""
     code = f"import os, sys; os.nice({_NICE}); sys.path.insert(0, {str(_PARENT_OF_PACKAGE)!r}); from {module} import main; main()"
     return subprocess.run([sys.executable, "-E", "-S", "-c", code], input=given, capture_output=True, timeout=timeout_sec, check=False)
 
 
 def command_of(module: str) -> list[str]:
-    """Runs `main()` of a module that may import what this process can."""
+    """The command that runs `main()` of a module, which may import everything that this process can."""
     code = f"import sys; sys.path[:] = {[str(_PARENT_OF_PACKAGE), *sys.path]!r}; from {module} import main; main()"
     return [sys.executable, "-E", "-S", "-c", code]
 
@@ -32,5 +32,5 @@ def was_too_much(done: "subprocess.CompletedProcess[bytes]") -> bool:
 
 def hide_from_children() -> None:
     """Makes memory and environment of this process, and of those it forks, unreadable to other processes of the same user: no ptrace, no
-    /proc/PID/environ, no core dump. Processes that it executes are not affected; root can still read everything."""
+    /proc/PID/environ, no core dump. Does not affect processes that it executes; root can still read everything."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Time: aware UTC datetimes inside, RFC 3339 outside."""
+"""Time: aware UTC datetimes internally, RFC 3339 text externally."""
 
 from datetime import UTC, datetime
 

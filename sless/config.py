@@ -24,11 +24,11 @@ RUNTIME_NAMES = frozenset(
     }
 )  # fmt: skip
 CONSOLE_COOKIE_PREFIX = "sless_"
-"""Functions on the console's host cannot set cookies with this prefix."""
+"""Prefix of cookies that functions on the console's host cannot set."""
 CONSOLE_COOKIE = CONSOLE_COOKIE_PREFIX + "token"
 _USER_INFO = re.compile(r"://[^/?#\s]*@")
 LATER_PREFIXES = ("LLM_",)
-"""Prefixes of settings that are defined but not implemented yet. Accepted, so that one environment fits several releases."""
+"""Prefixes of settings that are defined but not implemented yet. They are accepted, so that one environment fits several releases."""
 
 
 def _setting(default: Any, text: str, *, secret: bool = False, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -145,7 +145,7 @@ class Settings:
     build_timeout_sec: int = _setting(300, "maximum duration of a build in seconds", least=1)
     builds_at_once: int = _setting(3, "concurrent builds", least=1)
     max_runs: int = _setting(20, "concurrent runs: jobs, and calls of functions without instances", least=1)
-    min_instances: int = _setting(0, "min_instances of functions that do not name it", least=0)
+    min_instances: int = _setting(0, "default min_instances of functions", least=0)
     max_instances: int = _setting(20, "maximum number of instances of one function or service", least=1)
     max_memory_mb: int = _setting(
         0, "memory in MB that all instances together may have with BACKEND=local; 0: 80 % of this machine's", least=0
@@ -160,9 +160,9 @@ class Settings:
     max_held_bytes: int = _setting(512 * 2**20, "bytes of request bodies held at one moment; a quarter per tenant and client", least=1)
     max_json_bytes: int = _setting(1 * 2**20, "maximum JSON body of other REST requests", least=1024)
     max_result_bytes: int = _setting(1 * 2**20, "maximum result of a run", least=1)
-    rules_mode: str = _setting("warn", "what findings of bandit's rules (high severity) do to an upload of Python code",
+    rules_mode: str = _setting("warn", "effect of bandit's findings (high severity) on an upload of Python code",
                                choices=("off", "warn", "block"))  # fmt: skip
-    llm_mode: str = _setting("off", "what an unsafe verdict of a language model does to an upload", choices=("off", "warn", "block"))
+    llm_mode: str = _setting("off", "effect of a language model's unsafe verdict on an upload", choices=("off", "warn", "block"))
     llm_url: str = _setting("", "base URL of an OpenAI-compatible endpoint, such as https://models.example.com/v1")
     llm_model: str = _setting("", "model that checks code")
     llm_token: str = _setting("", "bearer token of that endpoint", secret=True)
@@ -211,8 +211,8 @@ def in_cluster(environ: Mapping[str, str]) -> bool:
 
 
 def passed_on(names: tuple[str, ...], environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of the server's environment whose names are listed or match a listed `PREFIX_*`: what builders need (PATH, proxies,
-    certificates, the package index) and nothing else."""
+    """Variables of the server's environment whose names are listed or match a listed `PREFIX_*`, such as those that builders need: PATH,
+    proxies, certificates, the package index."""
     environ = os.environ if environ is None else environ
     prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
     return {key: value for key, value in environ.items() if key in names or (prefixes and key.startswith(prefixes))}

@@ -1,4 +1,4 @@
-"""Errors shown to users: one class, one table of stable codes.
+"""Errors for users: one class, one table of stable codes.
 
 `Code` is the slug in the answer's `code` field and in `X-Sless-Error`. Its HTTP status is defined here and nowhere else.
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Stable slugs. Clients match on them, so never rename one."""
+    """Stable slugs. Never rename one, because clients match on them."""
 
     INVALID = "invalid"
     INVALID_JSON = "invalid_json"
@@ -109,7 +109,7 @@ MAX_DETAILS = 20
 
 
 class SlessError(Exception):
-    """An error whose text is meant for users. The code determines the status."""
+    """An error with a message for users. The code determines the HTTP status."""
 
     def __init__(self, code: Code, message: str, *, details: Iterable[Detail] = (), retry_after_sec: int | None = None) -> None:
         super().__init__(message)
@@ -138,7 +138,7 @@ class NotFound(SlessError):
 
 
 class Invalid(SlessError):
-    """400 that lists the first MAX_DETAILS errors; the sentence is the first one."""
+    """A 400 that lists the first MAX_DETAILS errors; its message is the first one."""
 
     def __init__(self, *details: Detail, code: Code = Code.INVALID) -> None:
         first = details[0]

@@ -10,7 +10,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:=+/@-]{1,128}")
 
 
 def new_id(length: int = 20) -> str:
-    """A random id that starts with a letter; 20 characters have 102 bits."""
+    """A random id that starts with a letter; 20 characters hold 102 bits."""
     return secrets.choice(_ALPHABET[:26]) + "".join(map(_ALPHABET.__getitem__, (byte % 36 for byte in secrets.token_bytes(length - 1))))
 
 
@@ -29,7 +29,7 @@ os.register_at_fork(after_in_child=_call_ids.clear)
 
 
 def new_call_id() -> str:
-    """An id like those of `new_id` for the request path: 80 random bits, read for many ids at once because the system call is slow."""
+    """An id like those of `new_id` for the request path: 80 random bits, read for many ids at once, because the system call is slow."""
     try:
         return _call_ids.pop()
     except IndexError:

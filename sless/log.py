@@ -26,8 +26,8 @@ class _JsonFormatter(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a warning or error pass once per REPEAT_SEC; the next one to pass says how often it was suppressed. Messages that differ
-    only in numbers count as the same."""
+    """Lets a warning or error pass once per REPEAT_SEC; the next one says how often it was suppressed. Messages that differ only in numbers
+    count as the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class RepeatFilter(logging.Filter):
             return False
         if repeats:
             record.msg, record.args = f"{message} (repeated {repeats} more times in {record.created - passed_at:.0f} s)", None
-        self._passed.pop(key, None)  # so that the oldest come first
+        self._passed.pop(key, None)  # keeps the oldest first
         self._passed[key] = record.created, 0
         while len(self._passed) > _KEPT:
             self._passed.pop(next(iter(self._passed)))
@@ -63,7 +63,7 @@ def configure(level: str, *, as_json: bool | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # APScheduler warns when a tick is still running at the next one; a tick reconciles everything anyway.
+    # APScheduler warns if a tick is still running when the next one is due, which does not matter, since each tick reconciles everything.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     for noisy in ("alembic", "urllib3", "botocore", "gunicorn.access", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -53,7 +53,7 @@ build_info.labels(version=__version__).set(1)
 
 
 class HttpRequests(Collector):
-    """Requests to the server by part and status. Only the event loop may count."""
+    """Requests to the server by part and status. Use it on the event loop only."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], int] = {}
@@ -84,7 +84,7 @@ class Calls(Collector):
             self._outcomes[key] = self._outcomes.get(key, 0) + number
 
     def add_latency(self, bounds_ms: Sequence[float], counts: Sequence[int], sum_ms: float) -> None:
-        """`counts` has one number more than `bounds_ms`, for durations above the last bound."""
+        """`counts` has one more number than `bounds_ms`, for durations above the last bound."""
         if not self._buckets:
             self._bounds_ms, self._buckets = bounds_ms, [0] * len(counts)
         self._buckets = [have + more for have, more in zip(self._buckets, counts, strict=True)]

@@ -1,6 +1,6 @@
-"""Addresses that sless may connect to for a tenant: callback URLs and brokers.
+"""Resolves and checks addresses to which sless connects for a tenant: callback URLs and brokers.
 
-Callers get an address here and connect to exactly that one. A name is resolved once, all its addresses are checked, and one is returned:
+Callers connect to exactly the address that they get here. A name is resolved once, all its addresses are checked, and one is returned. So
 DNS rebinding (another answer a moment later) has no effect, because the name is not resolved again.
 """
 
@@ -17,15 +17,15 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 class OutboundError(Exception):
-    """Its text is shown to the tenant."""
+    """The text is for the tenant."""
 
 
 class AddressRefused(OutboundError):
-    """The host resolves to an address that is not allowed."""
+    """The host has an address that is not allowed."""
 
 
 class HostUnknown(OutboundError):
-    """The name does not resolve at the moment."""
+    """The name currently does not resolve."""
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -60,7 +60,7 @@ class Outbound:
 
     def _check(self, host: str, address: Address, port: int) -> None:
         if not may_reach(address, port, self.allowed):
-            # Without the address: the tenant would learn names and addresses of the internal network.
+            # Leave out the address, because the tenant must not learn names and addresses of the internal network.
             known = host if str(address) == host else f"an address of {host}"
             raise AddressRefused(
                 f"{known} is not a public address; this server connects only to those and to SLESS_OUTBOUND_ALLOW (port {port})"
@@ -68,7 +68,7 @@ class Outbound:
 
 
 def outbound_of(allowed: Iterable[str]) -> Outbound:
-    """From SLESS_OUTBOUND_ALLOW. Raises ConfigError."""
+    """The ranges of SLESS_OUTBOUND_ALLOW. Raises ConfigError."""
     try:
         return Outbound(allowed=parse_allowed(allowed))
     except ValueError as error:

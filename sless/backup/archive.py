@@ -69,10 +69,10 @@ class _Hashed:
 
 @contextmanager
 def writing(target: BinaryIO, *, compressed: bool) -> Iterator[ArchiveWriter]:
-    """The caller writes the end mark with `end`, so an interrupted file has none."""
+    """Writes a file. The caller writes the end mark with `end`, so an interrupted file has none."""
     with ExitStack() as stack:
         if compressed:
-            # Large members are zips already; a low compression level is three times as fast.
+            # Large members are already zips; a low compression level is three times as fast.
             target = stack.enter_context(cast(BinaryIO, gzip.GzipFile(fileobj=target, mode="wb", compresslevel=3)))
         yield ArchiveWriter(stack.enter_context(tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT)))
 
@@ -96,7 +96,7 @@ class Member:
 
 
 def members(source: BinaryIO) -> Iterator[Member]:
-    """In written order; each one must be read before the next is requested. Raises BrokenBackup."""
+    """Members in the order of writing; each one must be read before the next is requested. Raises BrokenBackup."""
     source.seek(0)
     compressed = source.read(2) == _GZIP_MAGIC
     source.seek(0)
@@ -121,7 +121,7 @@ def members(source: BinaryIO) -> Iterator[Member]:
 
 @contextmanager
 def _damage_as_error() -> Iterator[None]:
-    """Used around reads of the file only, so that other errors are not reported as damage."""
+    """Reports errors as damage. Use it only around reads of the file."""
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:

@@ -23,8 +23,8 @@ LEADER = "leader"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTarget:
-    """Where to restore. `folder` is for temporary files; `signing_key` is the path for the key, None to skip it; `is_usable` returns
-    whether the artifact of a version can be used here; `keys_place` names where the encryption keys are, in errors."""
+    """Target of a restore. `folder` is for temporary files; `signing_key` is the path for the key, None to skip it; `is_usable` returns
+    whether the artifact of a version can be used here; `keys_place` names the location of the encryption keys in errors."""
 
     store: Store
     code: CodeStore
@@ -45,9 +45,9 @@ class Restored:
 
 
 def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell) -> Restored:
-    """`source` can seek. Raises ConfigError (BrokenBackup) before anything is changed when the file is damaged, of a newer sless or
-    encrypted with a key that is missing, the target is not empty (unless `force`), or a server uses its database. Restores code first,
-    then rows in one transaction: an interruption leaves the database unchanged, and perhaps unreferenced code."""
+    """`source` must be seekable. Before anything is changed, raises ConfigError (BrokenBackup) if the file is damaged, written by a newer
+    sless or encrypted with a missing key, the target is not empty (unless `force`), or a server uses its database. Restores code first,
+    then rows in one transaction, so that an interruption leaves the database unchanged, possibly with unreferenced code."""
     progress = Progress(tell)
     manifest = archive.verify(source)
     target.store.sealed.check_keys("the backup", manifest["encryption_keys"], target.keys_place)
@@ -76,7 +76,7 @@ def restore(source: BinaryIO, target: RestoreTarget, *, force: bool, tell: Tell)
 
 
 def _check_target(store: Store, force: bool) -> set[str]:
-    """Returns the keys of the code that is replaced."""
+    """Checks the target, and returns the keys of the code that the restore replaces."""
     if not dump.has_schema(store.database):
         return set()
     if holder := store.leases.holder(LEADER):

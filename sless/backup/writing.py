@@ -17,7 +17,7 @@ from sless.store import Store, dump
 
 _PART_BYTES = 4 << 20
 _DELETION_SEC = 0.5
-"""How long the row of a deleted workload may exist without its code."""
+"""How long the row of a deleted workload may remain without its code."""
 _PROGRESS_SEC = 2.0
 
 Tell = Callable[[str], None]
@@ -29,9 +29,9 @@ class Written:
     blobs: int
     rows: int
     size_bytes: int
-    """Before compression."""
+    """Size before compression."""
     encryption_keys: tuple[str, ...]
-    """Ids of the keys without which the file cannot be restored. They are not in it."""
+    """Ids of the keys that a restore needs. They are not in the file."""
 
 
 @dataclass(slots=True)
@@ -93,12 +93,12 @@ class _Content:
                 if not vanished:
                     rows = sum(_write_table(snapshot, name, self.out, self.progress) for name in snapshot.tables())
                     return rows, snapshot.encryption_keys()
-            # Just deleted: the next snapshot will not refer to it. If it still does, the code is lost.
+            # It was probably just deleted, so the next snapshot will not refer to it. If it still does, the code is lost.
             self.lost |= vanished
             time.sleep(_DELETION_SEC)
 
     def _write_code(self, snapshot: dump.Snapshot) -> set[str]:
-        """Keys whose code is newly missing."""
+        """Writes code that is not in the file yet; returns keys whose code is newly missing."""
         vanished: set[str] = set()
         for key in snapshot.code_keys():
             if key in self.written:

@@ -1,4 +1,4 @@
-"""A channel: consumes, acknowledges, publishes with confirmation, until it ends."""
+"""A channel, which consumes, acknowledges and publishes with confirmation until it ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Channel:
             self._queues[str(consumer.consumer_tag)] = queue
 
     async def cancel(self) -> None:
-        """Stops consuming; delivered messages are still to be settled. Raises BrokerError."""
+        """Stops consuming; delivered messages still have to be settled. Raises BrokerError."""
         with translated("cannot stop listening"):
             for tag in list(self._queues):
                 del self._queues[tag]
@@ -64,17 +64,17 @@ class Channel:
         return f"connection lost: {reason_of(None if closing.cancelled() else closing.exception())}"
 
     async def ack(self, tag: int) -> None:
-        """Raises BrokerError; the broker then delivers the message again."""
+        """Raises BrokerError, after which the broker delivers the message again."""
         with translated("cannot acknowledge"):
             await self._inner.basic_ack(tag, wait=False)
 
     async def requeue(self, tag: int) -> None:
-        """Raises BrokerError; the broker then requeues by itself."""
+        """Raises BrokerError, after which the broker requeues the message by itself."""
         with translated("cannot requeue"):
             await self._inner.basic_nack(tag, requeue=True, wait=False)
 
     async def publish(self, queue: str, message: Message) -> None:
-        """Publishes a persistent message directly to a queue. Returns when the broker has confirmed it. Raises BrokerError."""
+        """Publishes a persistent message directly to a queue. Returns once the broker has confirmed it. Raises BrokerError."""
         with translated(f'cannot put a message into queue "{queue}"'):
             properties = properties_of(message, self._inner.connection.connection_tune.frame_max - _FRAME_MARGIN_BYTES)
             await self._inner.basic_publish(message.body, routing_key=queue, properties=properties, mandatory=True, timeout=CONFIRM_SEC)

@@ -25,7 +25,7 @@ CLOSE_SEC = 5.0
 _RESOLVERS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="broker-names")
 """Separate threads, so that slow name resolution delays only other brokers."""
 
-# Problems of a tenant's broker belong into the trigger's message, not into the server's log.
+# Problems of a tenant's broker belong in the trigger's message, not in the server's log.
 for _name in ("aiormq", "aiormq.connection", "aiormq.channel"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
@@ -75,7 +75,7 @@ class BrokerConnection:
 
 
 async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: BrokerLimits) -> BrokerConnection:
-    """`outbound` checks the address; None: the operator's broker, whose address is not checked. Raises BrokerError."""
+    """`outbound` checks the address; it is None for the operator's broker, whose address is not checked. Raises BrokerError."""
     budget = Budget(limits)
     inner = aiormq.Connection(_library_url(url), transport_factory=_Transport(url, outbound, budget))
     with translated(unreachable(url)):
@@ -88,8 +88,8 @@ async def open_connection(url: BrokerUrl, outbound: Outbound | None, limits: Bro
 
 
 def _first_reason_of(url: BrokerUrl, error: BaseException) -> str:
-    """A server that is not a broker closes the connection or answers something else. A broker that accepts the user and closes anyway does
-    so because of the vhost; the library keeps only the name of that frame."""
+    """The reason if the connection could not be opened. A server that is not a broker closes it or answers something else. A broker that
+    accepts the user but closes it does so because of the vhost, of which the library only keeps the name of the frame."""
     if isinstance(error, exceptions.InvalidFrameError) and "Connection.Close" in str(error):
         return f'vhost "{url.vhost}" not found, or user "{url.user}" may not use it'
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.ConnectionClosed | exceptions.ConnectionNotAllowed):

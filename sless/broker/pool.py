@@ -1,4 +1,4 @@
-"""Connections, shared by the triggers of a tenant that use the same broker as the same user. Tenants do not share connections, so that
+"""Pool of connections. Triggers of a tenant that use the same broker as the same user share one. Tenants do not share connections, so that
 one cannot block another."""
 
 import asyncio
@@ -13,10 +13,10 @@ from sless.domain.backoff import backoff_sec
 from sless.outbound import Outbound
 
 CHANNELS_PER_CONNECTION = 200
-"""RabbitMQ allows 2,047; checking a queue takes another channel now and then."""
+"""Triggers per connection. RabbitMQ allows 2,047 channels; checking a queue temporarily takes another one."""
 MAX_REST_SEC = 15.0
 OPENING_PER_TENANT = 2
-"""Connections being opened at the same time."""
+"""Maximum number of connections being opened at the same time."""
 
 LinkKey = tuple[str, BrokerUrl, bool]
 
@@ -42,7 +42,7 @@ class Pool:
         self._limits = limits or BrokerLimits()
         self._links: dict[LinkKey, list[Link]] = {}
         self._opening: dict[str, asyncio.Semaphore] = {}
-        """By namespace: connecting resolves a name in one of few threads, which may take long."""
+        """Locks by namespace, since connecting may long occupy one of the few threads that resolve names."""
 
     def join(self, namespace: str, url: BrokerUrl, *, trusted: bool) -> Link:
         """A link with room for one more user, who must `leave` it. `trusted`: the operator's URL, whose address is not checked."""
@@ -54,7 +54,7 @@ class Pool:
         return link
 
     async def leave(self, link: Link) -> None:
-        """The last user closes the connection."""
+        """Leaves the link. The last user closes the connection."""
         link.users -= 1
         if link.users:
             return

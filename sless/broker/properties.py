@@ -1,5 +1,5 @@
-"""Encodes the properties of outgoing messages. The library halves the precision of floats and cannot write bytes; here headers are
-written exactly as they were read."""
+"""Encodes the properties of outgoing messages, with headers exactly as they were read. The library itself halves the precision of floats
+and cannot write bytes."""
 
 import struct
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ _PERSISTENT = 2
 
 
 def properties_of(message: Message, most_bytes: int) -> Basic.Properties:
-    """Persistent. Headers over `most_bytes` do not fit into one frame, and the broker would close the connection on each attempt; then only
-    our own headers are kept, which say what happened to the message."""
+    """Properties of a persistent message. If the headers exceed `most_bytes`, keeps only our own, which say what happened to the message:
+    they would not fit into one frame, and the broker would close the connection on each attempt."""
     headers = dict(message.headers)
     if not _fits(headers, most_bytes):
         headers = {name: value for name, value in headers.items() if name.startswith("x-sless-")} | {"x-sless-headers-dropped": True}
@@ -32,7 +32,7 @@ class _Properties(Basic.Properties):
 
 
 def table_of(table: Mapping[str, Any]) -> bytes:
-    """Raises TypeError, ValueError or OverflowError for what AMQP cannot hold."""
+    """Raises TypeError, ValueError or OverflowError for values that AMQP cannot represent."""
     body = b"".join(encode.short_string(name) + value_of(value) for name, value in table.items())
     return struct.pack(">I", len(body)) + body
 

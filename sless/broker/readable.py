@@ -1,5 +1,5 @@
-"""Repairs frames that the library cannot parse. Names in AMQP are bytes, and publishers may use another encoding than UTF-8. One such
-message would end the connection on each delivery, and the messages after it would never arrive."""
+"""Repairs frames that the library cannot parse. Names in AMQP are bytes, and publishers may use an encoding other than UTF-8. Such a
+message would end the connection on each delivery, and later messages would never arrive."""
 
 import contextlib
 from collections.abc import Callable
@@ -12,9 +12,9 @@ METHOD_FRAME, HEADER_FRAME = 1, 2
 _DELIVER = b"\x00\x3c\x00\x3c"
 _END = b"\xce"
 _MAX_REPAIRS = 64
-"""Names of one message that are repaired, one by one."""
+"""Maximum number of names in one message that are repaired."""
 _FLAGS_AT = 12
-"""In a header frame: after class, weight and the size of the body."""
+"""Offset in a header frame, after class, weight and the size of the body."""
 _HEADERS_FLAG = b"\x20\x00"
 _TIME_BIT = 6
 _SIZES: dict[int, Callable[[bytes], int]] = {
@@ -51,7 +51,7 @@ def _problem_of(frame_type: int, payload: bytes) -> BaseException | None:
         frame.unmarshal(bytes([frame_type]) + b"\0\1" + len(payload).to_bytes(4, "big") + payload + _END)
     except exceptions.PAMQPException as error:
         return error.__cause__ or error
-    # From struct, datetime and recursion on arbitrary bytes.
+    # Errors of struct, datetime and recursion on arbitrary bytes.
     except (ValueError, ArithmeticError, LookupError, OSError, RecursionError, TypeError) as error:
         return error
     return None
@@ -65,7 +65,7 @@ def _repaired(payload: bytes, name: bytes) -> bytes:
 
 
 def _without_time(payload: bytes) -> bytes:
-    """A header frame without the property `timestamp`; what follows it moves up, and the end is padded."""
+    """The header frame without the property `timestamp`: moves up what follows it, and pads the end."""
     flags = int.from_bytes(payload[_FLAGS_AT : _FLAGS_AT + 2], "big")
     if not flags & 1 << _TIME_BIT or flags & 1:
         return payload

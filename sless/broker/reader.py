@@ -1,4 +1,4 @@
-"""Bounds what is read from a broker: tenants' brokers are not trusted, and all tenants share the server's memory."""
+"""Limits the bytes read from a broker, because tenants' brokers are not trusted, and all tenants share the server's memory."""
 
 import asyncio
 import errno
@@ -11,13 +11,13 @@ from sless.broker.readable import HEADER_FRAME, readable
 _HEADER_BYTES = 15
 _HEARTBEAT = b"\x08" + b"\0\0" + b"\0\0\0\0" + b"\xce"
 BEAT_SEC = 10.0
-"""Well below the library's time-out for a connection without frames."""
+"""Interval well below the library's time-out for a connection without frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLimits:
-    """`held_bytes`: bodies of unsettled messages per connection; above it reading pauses. `message_bytes`: of one message, checked before
-    its body is read; the default is RabbitMQ's own limit."""
+    """`held_bytes` limits the bodies of unsettled messages per connection, above which reading pauses. `message_bytes` limits one message
+    and is checked before its body is read; the default is RabbitMQ's own limit."""
 
     held_bytes: int = 64 * 2**20
     message_bytes: int = 128 * 2**20
@@ -55,8 +55,8 @@ class Budget:
 
 
 class BoundedReader(asyncio.StreamReader):
-    """The library reads a frame in three pieces: type (1 byte), channel and length (6 bytes), the rest. The rest of a header frame contains
-    the size of the body. Raises OSError for a body that is too large.
+    """Replaces the library's reader. It reads a frame in three parts: type (1 byte), channel and length (6 bytes), the rest. The rest of a
+    header frame contains the size of the body. Raises OSError for a body that is too large.
 
     While reading pauses, the library gets made-up heartbeats: functions may take longer than its time-out, and when it closes a
     connection, the broker delivers all unsettled messages again."""

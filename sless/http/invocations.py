@@ -143,7 +143,7 @@ OPERATIONS = (
         path="/v1/namespaces/{ns}/invocations/{id}",
         view=get_in,
         tag="namespaces",
-        summary="One call of any function, service or job of the namespace, also of a deleted one as long as history is kept",
+        summary="One call of any function, service or job of the namespace, even a deleted one as long as history is kept",
         replies={200: shown("InvocationWithLogs", "the call")},
     ),
     Operation(

@@ -29,7 +29,7 @@ OPERATIONS = (
         path=_PATH,
         view=get,
         tag="namespaces",
-        summary="Where failures of this namespace are reported",
+        summary="The URL that receives notices of failures in this namespace",
         replies=_REPLIES,
     ),
     Operation(

@@ -135,14 +135,17 @@ OPERATIONS = (
         summary="Suspends a tenant: calls get a 503, instances and runs stop, triggers do not fire, and writes get a 403 with the reason",
         replies={200: shown("Tenant", "the tenant")},
     ),
-    _row("resumeTenant", "POST", _TENANT + "/resume", view=resume, summary="Ends it", replies={200: shown("Tenant", "the tenant")}),
+    _row(
+        "resumeTenant", "POST", _TENANT + "/resume", view=resume, summary="Ends the suspension",
+        replies={200: shown("Tenant", "the tenant")},
+    ),
     _row(
         "suspendWorkload", "POST", _WORKLOAD + "/suspend", view=suspend_workload, bodies={JSON: ("Suspend",)}, body_required=False,
         summary="Suspends one function, service or job", replies={200: shown("SuspendedWorkload", "the workload")},
     ),
     _row(
-        "resumeWorkload", "POST", _WORKLOAD + "/resume", view=resume_workload, summary="Ends it, unless the tenant is suspended too",
-        replies={200: shown("SuspendedWorkload", "the workload")},
+        "resumeWorkload", "POST", _WORKLOAD + "/resume", view=resume_workload,
+        summary="Ends the suspension, unless the tenant itself is suspended", replies={200: shown("SuspendedWorkload", "the workload")},
     ),
     _row(
         "listRevokedTokens", "GET", _TOKENS, view=list_revoked, summary="Revoked tokens that have not expired, newest first",
@@ -154,18 +157,19 @@ OPERATIONS = (
     ),
     _row(
         "importRun", "POST", _TENANT + "/jobs/{name}/imported-run", view=import_run, bodies={JSON: ("ImportedRun",)},
-        summary="Sets a job's run_id for a run that was made elsewhere; nothing runs", replies={200: shown("Job", "the job")},
+        summary="Sets a job's run_id for a run that took place elsewhere, without running it", replies={200: shown("Job", "the job")},
     ),
     _row(
-        "listAllowedCode", "GET", _ALLOWED, view=list_allowed, summary="Code that may be uploaded whatever the code checks say",
+        "listAllowedCode", "GET", _ALLOWED, view=list_allowed, summary="Code that operators have allowed regardless of the checks",
         replies={200: shown("AllowedCodes", "the content hashes")},
     ),
     _row(
         "allowCode", "PUT", _ALLOWED + "/{sha256}", view=allow, bodies={JSON: ("AllowCode",)}, body_required=False,
-        summary="Allows one content hash, as the refusal and the log name it", replies={200: shown("AllowedCode", "the content hash")},
+        summary="Allows code by its content hash, which is in the refusal and the log",
+        replies={200: shown("AllowedCode", "the content hash")},
     ),
     _row(
-        "disallowCode", "DELETE", _ALLOWED + "/{sha256}", view=disallow, summary="Checks this content again",
+        "disallowCode", "DELETE", _ALLOWED + "/{sha256}", view=disallow, summary="No longer allows this code",
         replies={204: Reply(text="it is checked again")},
     ),
 )  # fmt: skip

@@ -41,7 +41,7 @@ OPERATIONS = (
         path=_LIMITS,
         view=set_limits,
         tag="operators",
-        summary="Sets the limits of a tenant; those that are missing or null have their default again",
+        summary="Replaces the limits of a tenant; missing or null ones return to their defaults",
         bodies={JSON: ("TenantLimits",)},
         replies={200: shown("TenantLimitsShown", "the limits")},
     ),

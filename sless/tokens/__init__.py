@@ -26,7 +26,7 @@ MAX_TOKEN_CHARS = 16 * 1024
 MAX_SUB_BYTES = 1024
 MAX_TOKEN_ID_CHARS = 256
 REMEMBER_SEC = 300.0
-"""How long a verified token is cached at most, so that keys removed from a key set stop working soon."""
+"""How long a verified token is cached, at most, so that keys removed from a key set soon stop working."""
 REMEMBERED_TOKENS = 2048
 
 
@@ -61,7 +61,7 @@ class TokenVerifier:
         is_revoked: Callable[[str], bool] = lambda token_id: False,
         remembered: int = REMEMBERED_TOKENS,
     ) -> None:
-        """`is_revoked` gets the `jti` of a token. Raises ConfigError if the mode's key is missing or invalid. Mode `local` creates its
+        """`is_revoked` takes the `jti` of a token. Raises ConfigError if the mode's key is missing or invalid. Mode `local` creates its
         secret on first use."""
         self._settings = settings
         self._clock = clock
@@ -69,7 +69,7 @@ class TokenVerifier:
         self._keys = key_source(settings)
         self._is_revoked = is_revoked
         self._verified: OrderedDict[bytes, tuple[Caller, float, str]] = OrderedDict()
-        """Digest of the token → caller, until when, jti."""
+        """Digest of the token → caller, end of caching, jti."""
         self._lock = threading.Lock()
 
     def verify(self, authorization: str | None) -> Caller:
@@ -95,7 +95,7 @@ class TokenVerifier:
         return known[0]
 
     def claims(self, token: str) -> dict[str, Any]:
-        """Of a token whose signature and times are valid. Raises a 401."""
+        """The claims of a token with valid signature and times. Raises a 401."""
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
@@ -142,7 +142,7 @@ def _identity_of(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _token_id_of(claims: Mapping[str, Any]) -> str:
-    """ "" without a usable `jti`: such a token cannot be revoked."""
+    """The `jti` of a token; "" if it has no usable one, so that it cannot be revoked."""
     value = claims.get("jti")
     return value if isinstance(value, str) and len(value) <= MAX_TOKEN_ID_CHARS else ""
 

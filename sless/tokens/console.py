@@ -1,7 +1,7 @@
-"""What signs a browser in to the console: a key per session, and codes that a terminal on the server's machine hands over.
+"""Signs a browser in to the console: a key per session, and codes from a terminal on the server's machine.
 
-A code is random. The data folder keeps a file named by its hash, with the subject and the time of expiry; removing that file redeems the
-code, so that of two requests only one succeeds, in whichever process. A terminal that can write there could also read the secret that signs
+A code is random. The data folder contains a file named by its hash, with the subject and the time of expiry. Removing that file redeems the
+code, so that only one of two requests succeeds, in whichever process. A terminal that can write there could also read the secret that signs
 tokens.
 """
 
@@ -18,12 +18,12 @@ from sless.tokens.keys import refuse
 
 CODE_SEC = 60.0
 KEY_HEADER = "X-Sless-Console"
-"""Header of the console's requests with the key of the session, which the pages contain."""
+"""Header of the console's requests with the key of the session, which is in the pages."""
 _FOLDER = "console-codes"
 
 
 def key_of(token: str) -> str:
-    """The key of the session with this token. Other pages, of other sites or of functions on the same host, cannot compute or read it."""
+    """The key of the session with this token. Pages of other sites, or of functions on the same host, can neither compute nor read it."""
     return hmac.new(token.encode(), b"sless console session", hashlib.sha256).hexdigest()[:32]
 
 
@@ -44,7 +44,7 @@ def create_code(settings: Settings, sub: str) -> str:
 
 
 def redeem_code(settings: Settings, code: str) -> str:
-    """The subject that the code signs in as. Raises UNAUTHORIZED if it is unknown, used or expired."""
+    """The subject to sign in with this code. Raises UNAUTHORIZED if it is unknown, used or expired."""
     path = _path_of(settings, code)
     try:
         content = json.loads(path.read_text())
@@ -67,7 +67,7 @@ def _path_of(settings: Settings, code: str) -> Path:
 
 
 def _expiry_of(path: Path) -> float:
-    """0 for a file that cannot be read."""
+    """When the code expires; 0 if the file cannot be read."""
     try:
         return float(json.loads(path.read_text())["expires_at"])
     except (OSError, ValueError, KeyError):

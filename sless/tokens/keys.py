@@ -25,7 +25,7 @@ JWKS_PAUSE_SEC = 10.0
 """Minimum time between fetches of the key set, so that forged key ids cannot flood its server."""
 JWKS_FRESH_SEC = 600.0
 JWKS_WAITERS = 2
-"""Threads that may wait for a fetch at the same time; the pool that verifies tokens has more."""
+"""Maximum number of threads that wait for a fetch; the pool that verifies tokens has more."""
 
 
 def refuse(code: Code, message: str) -> NoReturn:
@@ -35,7 +35,7 @@ def refuse(code: Code, message: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """`key` None: signatures are not checked (perimeter)."""
+    """Signatures are not checked if `key` is None (mode perimeter)."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -55,7 +55,7 @@ class FixedKey:
 
 
 class KeySet:
-    """A JWKS behind a URL. Fetched again for an unknown `kid`; a failed fetch keeps the present keys."""
+    """A JWKS behind a URL. Fetched again for an unknown `kid`; a failed fetch keeps the current keys."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic, pause_sec: float = JWKS_PAUSE_SEC) -> None:
         self._client = jwt.PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=5)
@@ -69,7 +69,7 @@ class KeySet:
 
     def verification_key_of(self, header: Mapping[str, Any]) -> VerificationKey:
         kid = header.get("kid")
-        # Tokens with a known key never wait for a fetch, so forged ids and a slow key server cannot delay them.
+        # Tokens with a known key never wait for a fetch, so that forged ids and a slow key server cannot delay them.
         if self._find(kid) is None:
             self._wait_for_fetch(kid)
         elif self._is_stale() and self._lock.acquire(blocking=False):
@@ -87,9 +87,10 @@ class KeySet:
         return key
 
     def _wait_for_fetch(self, kid: Any) -> None:
-        """For an unknown key. Only a few threads wait; the rest are for tokens whose key is known. Raises UNAVAILABLE."""
+        """Waits for a fetch because of an unknown key. Only a few threads wait; the others serve tokens with known keys. Raises
+        UNAVAILABLE."""
         if self._tried_at is not None and self._clock() - self._tried_at < self._pause_sec and not self._lock.locked():
-            return  # nothing would be fetched
+            return  # there would be no fetch
         if not self._waiters.acquire(blocking=False):
             raise SlessError(Code.UNAVAILABLE, "the key set for verifying tokens is being read; try again", retry_after_sec=1)
         try:
@@ -104,7 +105,7 @@ class KeySet:
 
     def _find(self, kid: Any) -> VerificationKey | None:
         """A token without a `kid` uses the only key of the set."""
-        keys = self._keys  # read once: a fetch replaces it
+        keys = self._keys  # read once, because a fetch replaces it
         if kid is None and len(keys) == 1:
             return next(iter(keys.values()))
         return keys.get(kid) if isinstance(kid, str) else None
@@ -141,7 +142,7 @@ def _jwk(data: Any) -> tuple[str | None, VerificationKey] | None:
 
 
 def algorithms_of(key: Any) -> tuple[str, ...]:
-    """Signature algorithms for a public key. Restricting them prevents confusion of key types."""
+    """Signature algorithms for a public key. The restriction prevents confusion of key types."""
     match key:
         case rsa.RSAPublicKey():
             return ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -165,7 +166,7 @@ def shared_secret(settings: Settings) -> bytes:
 
 
 def _ensure_secret(path: Path) -> bytes:
-    """Processes that start at the same time agree on one secret, since only one of them succeeds in `link`."""
+    """Creates the secret. Processes that start at the same time agree on one, because `link` succeeds only once."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{ids.new_id()}")

@@ -1,4 +1,4 @@
-"""Which tokens have been revoked: a copy of the store's list that is at most a second old."""
+"""Revoked tokens: a copy of the store's list that is at most a second old."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ class RevokedTokens:
         self._read_at = float("-inf")
 
     def __contains__(self, token_id: str) -> bool:
-        """Raises SlessError when the list has never been read: a token may be revoked, so it is not accepted."""
+        """Raises SlessError if the list has never been read, because the token may be revoked."""
         if self._clock() - self._read_at >= FRESH_SEC and self._lock.acquire(blocking=self._ids is None):
             try:
                 self._refresh()
@@ -33,7 +33,7 @@ class RevokedTokens:
         return ids is not None and token_id in ids
 
     def forget(self) -> None:
-        """The list has changed: it is read before the next answer."""
+        """Call this when the list has changed, so that it is read before the next answer."""
         self._read_at = float("-inf")
 
     def _refresh(self) -> None:
