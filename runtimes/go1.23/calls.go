@@ -146,7 +146,7 @@ func (c *calls) lookAt(one *call, now time.Time) {
 	}
 }
 
-// abandon frees the slot of a stream that nobody reads.
+// abandon frees the slot of a stream without a reader.
 func (c *calls) abandon(one *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

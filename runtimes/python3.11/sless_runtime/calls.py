@@ -61,7 +61,8 @@ class Call:
         return deadline is not None and monotonic() > deadline
 
     def needs_no_slot(self):
-        """Overdue, or an iterator whose client has left: it may wait for ever, so its slot goes to other calls."""
+        """Whether the call is abandoned: overdue, or an iterator whose client has left. It may wait for ever, so its slot goes to other
+        calls."""
         if self.is_overdue():
             return True
         descriptor = self.stream_to
@@ -78,7 +79,7 @@ class Call:
 
 
 class Slots:
-    """Lets `limit` calls run at once, in order of arrival. Calls for which nobody waits any more (`Call.needs_no_slot`) do not count."""
+    """Lets `limit` calls run at once, in order of arrival. Abandoned calls (`Call.needs_no_slot`) do not count."""
 
     def __init__(self, limit):
         self.limit = limit

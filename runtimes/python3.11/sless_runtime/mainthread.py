@@ -20,8 +20,7 @@ class MainThread:
     def run(self, call, function, *arguments):
         """Run the function for a call and wait for its end. Raises what it raises.
 
-        While a call for which nobody waits any more blocks the main thread, the function runs in the current thread, so that the process
-        can still serve.
+        While an abandoned call blocks the main thread, the function runs in the current thread, so that the process can still serve.
         """
         current = self._current
         if current is not None and current.needs_no_slot():
