@@ -113,7 +113,8 @@ def pack(site: Path, output: Path, entry_point: str) -> None:
     packed = output.with_suffix(".part")
     command = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--entry-point", entry_point]
     # No --compile-pyc: to compile all libraries takes 10 s at the first start, what is imported compiles itself in 2 and stays compiled.
-    command += ["--python", "/usr/bin/env python3", "--reproducible", "--output-file", str(packed)]
+    # Compressed below, as every entry is written again there.
+    command += ["--uncompressed", "--python", "/usr/bin/env python3", "--reproducible", "--output-file", str(packed)]
     subprocess.run(command, check=True)
     _replace_main(packed, output)
     packed.unlink()
@@ -125,9 +126,10 @@ def _replace_main(packed: Path, output: Path) -> None:
     partial = output.with_suffix(".new")
     with zipfile.ZipFile(packed) as old, partial.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
+        with zipfile.ZipFile(file, "w") as new:
             for info in old.infolist():
-                new.writestr(info, text.encode() if info.filename == "__main__.py" else old.read(info))
+                content = text.encode() if info.filename == "__main__.py" else old.read(info)
+                new.writestr(info, content, compress_type=zipfile.ZIP_DEFLATED)
     partial.chmod(0o755)
     partial.replace(output)
 
