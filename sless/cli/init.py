@@ -14,7 +14,7 @@ from sless.domain.schemas import NAME, NAME_PATTERN, RESERVED_NAMES
 TEMPLATES = {"python3.11": "hello-python", "nodejs20": "hello-node", "go1.23": "hello-go"}
 """runtime → example. Its name is replaced with the new one in every file."""
 TESTS = {"python": "python3 -m unittest", "node": "node --test", "go": "go test ./..."}
-_NOT_COPIED = ("__pycache__", "node_modules", "*.pyc", "*.tf", "sum")
+_NOT_COPIED = ("__pycache__", "node_modules", "*.pyc", "*.tf", "sum", "README.md")
 
 
 @click.command()
