@@ -14,6 +14,8 @@ from sless.terraform.version import VERSION
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 ADDRESS = re.compile(r"([A-Za-z0-9.:-]+)/([A-Za-z0-9_-]+)/([A-Za-z0-9_-]+)")
+DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
+"""Where Terraform and where OpenTofu look for `sless/sless`: what is installed for one is installed for the other."""
 LAUNCHER = """#!{python}
 import sys
 
@@ -31,11 +33,27 @@ class InstallError(Exception):
 
 def install(folder: Path, address: str, executable: Path | None) -> Path:
     """The installed file: a copy of `executable`, or, without one, a program that starts the provider with this interpreter."""
+    targets = [_target_of(folder, name) for name in addresses_of(address)]
+    for target in targets:
+        _write(target, executable)
+    return targets[0]
+
+
+def addresses_of(address: str) -> list[str]:
+    """The address, and what it is called for the other of Terraform and OpenTofu if its host is their default."""
+    host, _, name = address.partition("/")
+    return [address, *(f"{other}/{name}" for other in DEFAULT_HOSTS if host in DEFAULT_HOSTS and other != host)]
+
+
+def _target_of(folder: Path, address: str) -> Path:
     parts = ADDRESS.fullmatch(address)
     if not parts:
         raise InstallError(f"expected an address such as registry.terraform.io/sless/sless, found {address!r}")
     machine = MACHINES.get(platform.machine(), platform.machine())
-    target = folder.joinpath(*parts.groups(), VERSION, f"{sys.platform}_{machine}", f"terraform-provider-{parts[3]}_v{VERSION}")
+    return folder.joinpath(*parts.groups(), VERSION, f"{sys.platform}_{machine}", f"terraform-provider-{parts[3]}_v{VERSION}")
+
+
+def _write(target: Path, executable: Path | None) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if executable is not None:
@@ -45,15 +63,15 @@ def install(folder: Path, address: str, executable: Path | None) -> Path:
         target.chmod(0o755)
     except OSError as error:
         raise InstallError(f"{error.filename or target}: cannot be written: {error.strerror}") from error
-    return target
 
 
 def cli_config(folder: Path, address: str) -> str:
     """What ~/.terraformrc needs: this provider from the mirror, all others from their registries."""
+    names = ", ".join(f'"{name}"' for name in addresses_of(address))
     return (
         "provider_installation {\n"
-        f'  filesystem_mirror {{\n    path    = "{folder}"\n    include = ["{address}"]\n  }}\n'
-        f'  direct {{\n    exclude = ["{address}"]\n  }}\n'
+        f'  filesystem_mirror {{\n    path    = "{folder}"\n    include = [{names}]\n  }}\n'
+        f"  direct {{\n    exclude = [{names}]\n  }}\n"
         "}\n"
     )
 

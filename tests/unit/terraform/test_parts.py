@@ -11,6 +11,7 @@ from sless.client import ClientError, Unreachable
 from sless.terraform.code import planned_hash, read_code
 from sless.terraform.connection import target_of
 from sless.terraform.failure import Failure, Interrupted, report
+from sless.terraform.install import InstallError, cli_config, install
 from sless.terraform.waiting import Waiter, seconds_of
 
 
@@ -143,3 +144,18 @@ def test_a_bug_is_shown_with_its_location():
     except RuntimeError as error:
         report(diagnostics, error, "Cannot create", ())
     assert "surprise" in str(diagnostics) and "test_parts.py" in str(diagnostics)
+
+
+def test_it_is_installed_where_terraform_and_opentofu_look(tmp_path):
+    install(tmp_path, "registry.terraform.io/sless/sless", None)
+    found = [path.relative_to(tmp_path) for path in tmp_path.rglob("terraform-provider-*")]
+    assert sorted(path.parts[0] for path in found) == ["registry.opentofu.org", "registry.terraform.io"]
+    both = 'include = ["registry.terraform.io/sless/sless", "registry.opentofu.org/sless/sless"]'
+    assert both in cli_config(tmp_path, "registry.terraform.io/sless/sless")
+    assert 'include = ["registry.example.org/cloud/sless"]' in cli_config(tmp_path, "registry.example.org/cloud/sless")
+
+
+@pytest.mark.parametrize("address", ["sless", "a/b", "a/b/c/d", "../../x"])
+def test_a_wrong_address_is_named(tmp_path, address):
+    with pytest.raises(InstallError, match="expected an address such as"):
+        install(tmp_path, address, None)
