@@ -278,6 +278,9 @@ class Jobs(Resources):
     def upload(self, name: str, package: bytes, code_hash: str | None = None) -> Json:
         return self._upload(name, package, code_hash)
 
+    def version(self, name: str, number: int) -> Json:
+        return self._json("GET", self._path(name, "versions", number))
+
     def logs(self, name: str, **params: Any) -> AbstractContextManager[Iterator[str]]:
         return self.client.transport.lines(self._path(name, "logs"), _given(params))
 

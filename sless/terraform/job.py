@@ -14,7 +14,7 @@ from sless.terraform.failure import Failure
 from sless.terraform.fields import Field, Values
 from sless.terraform.resource import Change, Resource
 from sless.terraform.trigger import REFERENCES, complete_reference
-from sless.terraform.workload import check_code, code_of, language_of, source_attribute
+from sless.terraform.workload import build_text, check_code, code_of, language_of, source_attribute
 
 ENDED = ("Succeeded", "Failed")
 OVERRIDES = ("memory_mb", "timeout_sec")
@@ -65,7 +65,7 @@ class Job(Resource):
         name = change.prior["name"]
         api: Any = self.api(change.client)
         code = code_of(change) if change.planned["code_hash"] != change.prior.get("code_hash") else None
-        spec = self.spec_of(change.planned, change.prior)
+        spec = self.spec_of(change)
         run_id = spec.pop("run_id", None)
         self.save(change, change.waiter.outlast(lambda: api.merge(name, spec) if spec else api.get(name)))
         if code is not None:
@@ -77,6 +77,7 @@ class Job(Resource):
 
     def _await_build(self, change: Change, number: int, operation: str) -> None:
         name = change.planned["name"]
+        api: Any = self.api(change.client)
         timeout_sec = self.timeout_sec(change.planned, operation, "build_timeout_sec")
 
         def built(found: Json) -> bool:
@@ -84,7 +85,8 @@ class Job(Resource):
 
         found = self._poll(change, built, timeout_sec, f"version {number} of {name} is still being built")
         if found["latest_state"] != "ready":
-            raise Failure(f'Build of job "{name}" {found["latest_state"]}', str(found.get("message")), (source_attribute(change.planned),))
+            version = api.version(name, found["latest_version"])
+            raise Failure(f'Build of job "{name}" {found["latest_state"]}', build_text(version), (source_attribute(change.planned),))
 
     def _await_end(self, change: Change, operation: str) -> None:
         if not change.planned["run_id"]:
