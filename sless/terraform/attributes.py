@@ -7,7 +7,9 @@ from tf.types import Unknown
 
 from sless.domain import schemas
 from sless.domain.runtimes import RUNTIMES
+from sless.domain.spec import default_concurrency_of
 from sless.terraform.fields import NUMBER, TEXT_MAP, Field, Role, Values
+from sless.terraform.write_only import hash_field
 
 required = partial(Field, role=Role.REQUIRED)
 status = partial(Field, role=Role.STATUS)
@@ -29,6 +31,11 @@ def default_entrypoint(planned: Values) -> Any:
     if runtime is Unknown:
         return Unknown
     return RUNTIMES[runtime].default_entrypoint if runtime in RUNTIMES else None
+
+
+def default_concurrency(planned: Values) -> Any:
+    event_format: Any = planned.get("event_format")
+    return Unknown if event_format is Unknown else default_concurrency_of(event_format)
 
 
 def local(name: str, text: str, default: int | None = None) -> Field:
@@ -57,8 +64,9 @@ ENTRYPOINT = Field(
 ENVIRONMENTS = (
     environment("env_vars", "Environment of the code."),
     environment("build_env", "Environment of the package installer alone, such as an index with a password.", write_only=True),
-    environment("secret_env", "Like `env_vars`, but the server never shows it; Terraform's state holds it.", write_only=True),
+    environment("secret_env", "Environment of the code that nobody can read back.", write_only=True),
 )
+SECRETS_HASH = hash_field("build_env", "secret_env")
 DESCRIBING = (
     setting(schemas.FUNCTION, "description", "Free text."),
     setting(schemas.FUNCTION, "display_name", "Name for people."),
@@ -96,8 +104,19 @@ TIMES = (
 
 IDLE = "Seconds without a call after which only `min_instances` stay."
 FUNCTION_SCALING = (
-    setting(schemas.FUNCTION, "min_instances", "Instances that stand even without calls.", type=NUMBER, zero=False),
-    setting(schemas.FUNCTION, "max_instances", "Instances at most.", type=NUMBER, zero=False),
+    Field(
+        name="max_instances",
+        text="Instances at most. Default: 5, or the operator's minimum if that is higher.",
+        type=NUMBER,
+        role=Role.ASSIGNED,
+    ),
+    Field(
+        name="min_instances",
+        text="Instances that stand even without calls. Default: the operator's (`SLESS_MIN_INSTANCES`), usually 0.",
+        type=NUMBER,
+        role=Role.ASSIGNED,
+        follows=("max_instances",),
+    ),
     setting(schemas.FUNCTION, "idle_seconds", IDLE, type=NUMBER, zero=False),
 )
 # Which of these have a value depends on the others: `workload.Service.complete`.
@@ -121,8 +140,15 @@ def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
         ),
         ENTRYPOINT,
         setting(kind, "memory_mb", "Memory of one instance in MB.", type=NUMBER),
-        setting(kind, "concurrency", "Calls at once per instance; more wait.", type=NUMBER),
         setting(kind, "event_format", "Shape of the event of a call over HTTP: `sless`, `aws-http-v1` or `aws-http-v2`."),
+        Field(
+            name="concurrency",
+            text="Calls at once per instance; more wait. Default: 50, and 1 for the formats of AWS.",
+            type=NUMBER,
+            role=Role.DEFAULTED,
+            default=default_concurrency,
+            zero=True,
+        ),
         *ENVIRONMENTS,
         *DESCRIBING,
     )
@@ -136,6 +162,7 @@ FUNCTION = (
     *WAITING,
     ID,
     NAMESPACE,
+    SECRETS_HASH,
     *BUILD_STATUS,
     outcome(name="url", text="URL of a call. It answers while an enabled `http` trigger refers to the function."),
     *TIMES,
@@ -154,6 +181,7 @@ SERVICE = (
     *WAITING,
     ID,
     NAMESPACE,
+    SECRETS_HASH,
     *BUILD_STATUS,
     outcome(name="url", text="URL of the service."),
     outcome(name="invoke_url", text="Same as `url`.", api="url"),

@@ -49,6 +49,8 @@ class Connection:
         self._environ = environ
         self._target: Target | None = None
         self._clients = threading.local()
+        self.hides_write_only = False
+        """Whether the Terraform at the other end keeps no write-only attributes."""
 
     def configure(self, config: Values) -> None:
         """Raises Failure or ClientError. A configuration with unknown values, as during a plan, is not checked."""

@@ -28,7 +28,11 @@ TIMEOUTS = """
 PROVIDER_TEXT = """Functions, services, triggers and jobs of a sless server.
 
 The provider needs Terraform 1.5 or OpenTofu 1.6, and Python 3.11 on the machine that runs it. `sless terraform install` puts it into a
-filesystem mirror and prints what the CLI configuration needs."""
+filesystem mirror and prints what the CLI configuration needs.
+
+Write-only attributes hold secrets that the server never returns. Terraform and OpenTofu 1.11 and later keep them neither in plans nor in
+the state, and accept ephemeral values for them; earlier versions keep them in the state. A changed one shows as a difference of
+`write_only_hash`."""
 
 
 def pages() -> dict[str, str]:
@@ -71,7 +75,7 @@ def _schema(fields: tuple[Field, ...], *, timeouts: bool) -> str:
     block = ["- `timeouts` (Block) Longest times that operations may take, " + NESTED.format("timeouts") + "."] if timeouts else []
     sections = (
         ("Required", _lines(fields, (Role.REQUIRED,))),
-        ("Optional", [*_lines(fields, (Role.OPTIONAL, Role.DEFAULTED)), *block]),
+        ("Optional", [*_lines(fields, (Role.OPTIONAL, Role.DEFAULTED, Role.ASSIGNED)), *block]),
         ("Read-Only", _lines(fields, (Role.STATUS,))),
     )
     text = "".join(f"\n### {title}\n\n" + "\n".join(lines) + "\n" for title, lines in sections if lines)
@@ -88,7 +92,8 @@ def _lines(fields: Iterable[Field], roles: tuple[Role, ...]) -> list[str]:
 
 
 def _line(field: Field) -> str:
-    notes = [_type_of(field), *(["Sensitive"] if field.sensitive else []), *(["Deprecated"] if field.deprecated else [])]
+    marks = {"Sensitive": field.sensitive, "Write-only": field.write_only, "Deprecated": field.deprecated}
+    notes = [_type_of(field), *(text for text, holds in marks.items() if holds)]
     default = ""
     if field.role is Role.DEFAULTED and not callable(field.default) and field.default not in (None, ""):
         default = f" Default: `{str(field.default).lower() if isinstance(field.default, bool) else field.default}`."

@@ -15,6 +15,8 @@ Values = dict[str, Any]
 
 STRING, NUMBER, BOOL = String(), Number(), Bool()
 STRINGS, TEXT_MAP, NUMBER_MAP = List(STRING), Map(STRING), Map(NUMBER)
+WRITE_ONLY_TRUE = b"\x58\x01"
+"""`bool write_only = 11` of `Schema.Attribute`, protocol 6.8."""
 
 
 class Role(StrEnum):
@@ -22,14 +24,17 @@ class Role(StrEnum):
     OPTIONAL = "Optional"
     DEFAULTED = "Defaulted"
     """Optional; without a value in the configuration it has `default`."""
+    ASSIGNED = "Assigned"
+    """Optional; without a value in the configuration the server chooses one, by rules that its operator can change."""
     STATUS = "Read-Only"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
     """`default` may be a function of the planned values. `zero`: 0 and "" stand for the default. `local`: the server does not know it.
-    `sent`: false for an input that is not part of requests. `write_only`: the server never returns it. `stable`: a status that no update
-    changes. `replaces`: a change needs a new resource. `api` is the name in the REST interface."""
+    `sent`: false for an input that is not part of requests. `write_only`: the server never returns it (`write_only` explains how a change
+    is seen). `stable`: a status that no update changes. `replaces`: a change needs a new resource. `follows` names the attributes on which
+    the server's choice for an assigned one depends. `api` is the name in the REST interface."""
 
     name: str
     text: str
@@ -46,6 +51,7 @@ class Field:
     sensitive: bool = False
     deprecated: bool = False
     api: str = ""
+    follows: tuple[str, ...] = ()
     nested: tuple["Field", ...] = ()
 
     @property
@@ -76,32 +82,36 @@ class Field:
         return first == second or (self.same is not None and self.same(first, second))
 
     def attribute(self) -> schema.Attribute:
-        kind = _NestedAttribute if self.nested else schema.Attribute
-        made = kind(
+        made = _Attribute(
             self.name,
             self.type,
             description=self.text,
             required=self.role is Role.REQUIRED,
-            optional=self.role in (Role.OPTIONAL, Role.DEFAULTED),
-            computed=self.role in (Role.DEFAULTED, Role.STATUS),
+            optional=self.role in (Role.OPTIONAL, Role.DEFAULTED, Role.ASSIGNED),
+            computed=self.role in (Role.DEFAULTED, Role.ASSIGNED, Role.STATUS),
             sensitive=self.sensitive,
             deprecated=self.deprecated,
         )
-        if isinstance(made, _NestedAttribute):
-            made.nested = [inner.attribute() for inner in self.nested]
+        made.nested = [inner.attribute() for inner in self.nested]
+        made.write_only = self.write_only
         return made
 
 
-class _NestedAttribute(schema.Attribute):
-    """An object with nested attributes, which the library's Attribute does not support."""
+class _Attribute(schema.Attribute):
+    """With what the library's Attribute lacks: objects with nested attributes, and write-only attributes."""
 
     nested: list[schema.Attribute]
+    write_only: bool
 
     def to_pb(self) -> pb.Schema.Attribute:
         made = super().to_pb()
-        made.ClearField("type")
-        inner = [attribute.to_pb() for attribute in self.nested]
-        made.nested_type.CopyFrom(pb.Schema.Object(attributes=inner, nesting=pb.Schema.Object.NestingMode.SINGLE))
+        if self.nested:
+            made.ClearField("type")
+            inner = [attribute.to_pb() for attribute in self.nested]
+            made.nested_type.CopyFrom(pb.Schema.Object(attributes=inner, nesting=pb.Schema.Object.NestingMode.SINGLE))
+        if self.write_only:
+            # The library's messages are older than this field, but keep what they do not know. Terraform before 1.11 ignores it.
+            made.MergeFromString(WRITE_ONLY_TRUE)
         return made
 
 

@@ -6,12 +6,17 @@ from typing import Any, Protocol
 from tf.types import Unknown
 
 from sless.terraform.fields import Field, Role, Values
+from sless.terraform.write_only import HASH, planned_hash, secrets_of
 
 TIMEOUTS = "timeouts"
 
 
 class Plannable(Protocol):
     fields: tuple[Field, ...]
+
+    @property
+    def hides_write_only(self) -> bool:
+        """Whether plans and states do without write-only values."""
 
     def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
         """Fills in what depends on several attributes or on files. Raises Failure."""
@@ -30,22 +35,39 @@ class Plan:
     replaces: tuple[str, ...]
 
 
-def plan_change(resource: Plannable, prior: Values | None, config: Values) -> Plan:
+def plan_change(resource: Plannable, prior: Values | None, config: Values, chosen: Values | None = None) -> Plan:
+    """`chosen`: what the server chose when the configuration had no value (`private`)."""
     inputs = [field for field in resource.fields if field.is_input]
     planned: Values = {}
     for field in inputs:
-        planned[field.name] = _planned(field, planned, prior, config)
+        if field.role is Role.ASSIGNED:
+            planned[field.name] = _assigned(field, planned, prior, config, chosen)
+        elif field.write_only and resource.hides_write_only:
+            planned[field.name] = None
+        else:
+            planned[field.name] = _planned(field, planned, prior, config)
     resource.complete(planned, config, prior)
-    changed = {field.name for field in inputs if prior is None or planned[field.name] != prior.get(field.name)}
+    planned[HASH] = planned_hash((prior or {}).get(HASH), secrets_of(inputs, config))
+    changed = {name for name, value in planned.items() if prior is None or value != prior.get(name)}
     replaces = tuple(
         field.name for field in inputs if prior and field.name in changed and resource.needs_replacement(field, prior, planned)
     )
-    touches_server = any(field.name in changed and not field.local for field in inputs)
+    touches_server = HASH in changed or any(field.name in changed and not field.local for field in inputs)
     for field in resource.fields:
-        if not field.is_input:
+        if not field.is_input and field.name != HASH:
             renewed = prior is None or bool(replaces) or (touches_server and resource.renews(field, prior, planned))
             planned[field.name] = Unknown if renewed or prior is None else prior.get(field.name)
     return Plan({**{field.name: planned[field.name] for field in resource.fields}, **_timeouts_of(config)}, replaces)
+
+
+def _assigned(field: Field, planned: Values, prior: Values | None, config: Values, chosen: Values | None) -> Any:
+    """Unknown where the server is to choose again."""
+    value = config.get(field.name)
+    if value is not None or prior is None:
+        return Unknown if value is None else value
+    before = prior.get(field.name)
+    is_chosen = chosen is None or (field.name in chosen and chosen[field.name] == before)
+    return before if is_chosen and all(planned[name] == prior.get(name) for name in field.follows) else Unknown
 
 
 def _planned(field: Field, planned: Values, prior: Values | None, config: Values) -> Any:

@@ -17,6 +17,7 @@ from sless.terraform.failure import Failure
 from sless.terraform.fields import Field, Role, TimeoutsBlock, Values, by_name
 from sless.terraform.planning import TIMEOUTS, conform, known
 from sless.terraform.waiting import Waiter, is_outage, seconds_of
+from sless.terraform.write_only import HASH, hash_of, secrets_of, without_secrets
 
 DEFAULT_TIMEOUT_SEC = 300
 LOST_ANSWER = (
@@ -78,11 +79,17 @@ class Resource:
     def renews(self, field: Field, prior: Values, planned: Values) -> bool:
         return not field.stable
 
+    @property
+    def hides_write_only(self) -> bool:
+        return self.connection.hides_write_only
+
     def upgrade(self, version: int, state: Values) -> Values:
-        """The state of an older provider has fewer attributes, some of which are gone; the read that follows fills in the rest."""
+        """The state of an older provider has fewer attributes, some of which are gone; the read that follows fills in the rest. That of an
+        older Terraform holds secrets."""
         upgraded = conform(self.fields, state, timeouts=True)
         upgraded[TIMEOUTS] = state.get(TIMEOUTS) if isinstance(state.get(TIMEOUTS), dict) else None
-        return upgraded
+        upgraded[HASH] = upgraded[HASH] or hash_of(secrets_of(self.fields, upgraded))
+        return without_secrets(self.fields, upgraded) if self.hides_write_only else upgraded
 
     # ---- operations
 
@@ -161,15 +168,17 @@ class Resource:
             return {inner.name: value.get(inner.source) for inner in item.nested}
         return value
 
-    def spec_of(self, planned: Values, prior: Values | None) -> Json:
+    def spec_of(self, change: Change) -> Json:
         """The fields to send: all that have a value for a new resource, the changed ones for another. null restores a default."""
+        prior = change.prior
+        secrets_differ = change.planned[HASH] != prior.get(HASH)
         spec = {}
-        for item in self.sent_fields(planned):
-            value = planned.get(item.name)
-            if prior is None and value is not None and not item.is_zero(value):
-                spec[item.source] = sent(value)
-            elif prior is not None and not item.equal(prior.get(item.name), value, planned):
-                spec[item.source] = None if item.is_zero(value) else sent(value)
+        for item in self.sent_fields(change.planned):
+            value = (change.config if item.write_only else change.planned).get(item.name)
+            has_value = value is not None and value is not Unknown and not item.is_zero(value)
+            differs = secrets_differ if item.write_only else not item.equal(prior.get(item.name), value, change.planned)
+            if (has_value and not prior) or (differs and prior):
+                spec[item.source] = sent(value) if has_value else None
         return spec
 
     def sent_fields(self, planned: Values) -> list[Field]:
@@ -177,7 +186,7 @@ class Resource:
 
     def created(self, change: Change) -> Json:
         """The new resource. A request without an answer is sent again when the server is back: it may have been carried out or not."""
-        spec = self.spec_of(change.planned, None)
+        spec = self.spec_of(change)
         lost: list[ClientError] = []
 
         def create() -> Json:

@@ -14,8 +14,10 @@ from tf.utils import Diagnostics, _to_attribute_path, read_dynamic_value, to_dyn
 from sless.terraform.failure import report
 from sless.terraform.fields import Values
 from sless.terraform.planning import known, plan_change
+from sless.terraform.private import chosen_of, private_of
 from sless.terraform.provider import SlessProvider
 from sless.terraform.resource import Change, Resource
+from sless.terraform.write_only import HASH, hash_of, hides_write_only, secrets_of
 
 Work = Callable[[Diagnostics], dict[str, Any]]
 
@@ -35,6 +37,7 @@ class Servicer(ProviderServicer):
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
             if self.is_reused:
                 self.stop.clear()
+            self.provider.connection.hides_write_only = hides_write_only(request.terraform_version)
             self.provider.connection.configure(read_dynamic_value(request.config))
             return {}
 
@@ -54,7 +57,7 @@ class Servicer(ProviderServicer):
         prior = read_dynamic_value(request.current_state)
 
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
-            return {"new_state": to_dynamic_value(resource.read(prior))}
+            return {"new_state": to_dynamic_value(resource.read(prior)), "private": request.private}
 
         return _answer(pb.ReadResource.Response, work, _what("read", resource, prior), resource.names)
 
@@ -65,10 +68,11 @@ class Servicer(ProviderServicer):
 
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
             if read_dynamic_value(request.proposed_new_state) is None:
-                return {"planned_state": request.proposed_new_state}
-            plan = plan_change(resource, prior, config)
+                return {"planned_state": request.proposed_new_state, "planned_private": request.prior_private}
+            plan = plan_change(resource, prior, config, chosen_of(request.prior_private))
             return {
                 "planned_state": to_dynamic_value(plan.state),
+                "planned_private": request.prior_private,
                 "requires_replace": [_to_attribute_path([name]) for name in plan.replaces],
             }
 
@@ -80,20 +84,24 @@ class Servicer(ProviderServicer):
         planned = read_dynamic_value(request.planned_state)
         verb = "create" if prior is None else "delete" if planned is None else "update"
         config = read_dynamic_value(request.config) or {}
-        saved = prior
+        saved, private = prior, request.planned_private
 
         def work(diagnostics: Diagnostics) -> dict[str, Any]:
-            nonlocal saved
+            nonlocal saved, private
             change = Change(self.provider.connection.client(), resource.waiter, config, dict(planned or {}), dict(prior or {}), prior)
+            if change.planned.get(HASH) is Unknown:
+                change.planned[HASH] = hash_of(secrets_of(resource.fields, config))
             try:
                 getattr(resource, verb)(change)
             finally:
                 saved = change.saved
             saved = None if planned is None else _kept(planned, change.saved or {})
+            private = private_of(resource.fields, config, saved) if saved else b""
             return {}
 
         answer = _answer(pb.ApplyResourceChange.Response, work, _what(verb, resource, planned or prior), resource.names)
         answer.new_state.CopyFrom(to_dynamic_value(saved))
+        answer.private = private
         return answer
 
     def ImportResourceState(self, request: Any, context: grpc.ServicerContext) -> Any:

@@ -74,7 +74,7 @@ class Trigger(Resource):
         self._await_target(change, "create")
 
     def update(self, change: Change) -> None:
-        spec = self.spec_of(change.planned, change.prior)
+        spec = self.spec_of(change)
         name = change.prior["name"]
         api = self.api(change.client)
         self.save(change, change.waiter.outlast(lambda: api.merge(name, spec) if spec else api.get(name)))

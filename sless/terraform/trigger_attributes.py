@@ -6,6 +6,7 @@ from sless.domain import schemas
 from sless.domain.model import TriggerType
 from sless.terraform.attributes import ID, NAME, NAMESPACE, TIMES, local, outcome, required, setting, status
 from sless.terraform.fields import BOOL, NUMBER, STRINGS, Field, Role, same_json
+from sless.terraform.write_only import hash_field
 
 TRIGGER_FIELDS = {
     "http": ("methods", "auth", "cors", "rate_limit", "callbacks"),
@@ -63,6 +64,7 @@ TRIGGER = (
     local("wait_timeout_sec", "Seconds to wait until the target of an `http` trigger is ready, and until the trigger is gone.", 300),
     ID,
     NAMESPACE,
+    hash_field("amqp_url"),
     status(name="active", text="Whether it is enabled and can work: its target has a ready version, its queue is consumed.", type=BOOL),
     status(name="message", text="Why it is not active."),
     outcome(name="url", text="http: URL of a call."),

@@ -61,7 +61,7 @@ class Workload(Resource):
         api: Any = self.api(change.client)
         before = change.waiter.outlast(lambda: api.get(name))
         code = code_of(change) if change.planned["code_hash"] != change.prior.get("code_hash") else None
-        spec = self.spec_of(change.planned, change.prior)
+        spec = self.spec_of(change)
         if spec:
             self.save(change, change.waiter.outlast(lambda: api.merge(name, spec)))
         if code is not None:
