@@ -6,6 +6,7 @@ the plugin's own start and end use the executable. An attached provider has anot
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,7 +51,8 @@ def terraform_binary() -> str:
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    with running_product(tmp_path_factory.mktemp("server"), SLESS_OUTBOUND_ALLOW="127.0.0.0/8") as product:
+    """Its operator wants one instance of each function to stand."""
+    with running_product(tmp_path_factory.mktemp("server"), SLESS_OUTBOUND_ALLOW="127.0.0.0/8", SLESS_MIN_INSTANCES="1") as product:
         yield product
 
 
@@ -109,9 +111,9 @@ class Workspace:
         return " ".join(line.strip("│╷╵ ") for line in (ended.stdout + ended.stderr).splitlines())
 
     def apply(self, *arguments: str, **options: Any) -> dict[str, Any]:
-        """The outputs."""
+        """The outputs. They and the state are read from its file: Terraform takes half a second to print them."""
         self.ok("apply", "-auto-approve", *arguments, **options)
-        return {name: item["value"] for name, item in json.loads(self.ok("output", "-json")).items()}
+        return {name: item["value"] for name, item in self.stored_state()["outputs"].items()}
 
     def is_unchanged(self) -> bool:
         ended = self.run("plan", "-detailed-exitcode")
@@ -119,20 +121,33 @@ class Workspace:
         return ended.returncode == 0
 
     def plan(self, *arguments: str) -> dict[str, Any]:
-        """address → {"actions", "before", "after", …} of what a plan changes."""
+        """address → {"actions", "before", "after", …} of what a plan changes or imports."""
         self.ok("plan", "-out", "plan.bin", *arguments)
         shown = subprocess.run(
             [self.binary, "show", "-json", "plan.bin"], cwd=self.folder, env=self.environ, capture_output=True, check=True
         )
         changes = json.loads(shown.stdout).get("resource_changes", [])
-        return {item["address"]: item["change"] for item in changes if item["change"]["actions"] not in (["no-op"], ["read"])}
+        shown = {item["address"]: item["change"] for item in changes}
+        return {name: item for name, item in shown.items() if item["actions"] not in (["no-op"], ["read"]) or "importing" in item}
+
+    def validate(self, *names: str) -> None:
+        """Validates the configurations in these folders in one run, as modules."""
+        calls = []
+        for name in names:
+            variables = re.findall(r'^variable "(\w+)" \{(.*?)\}', (self.folder / name / "main.tf").read_text(), re.MULTILINE | re.DOTALL)
+            given = "".join(f'  {variable} = "given"\n' for variable, body in variables if "default" not in body)
+            calls.append(f'module "{name}" {{\n  source = "./{name}"\n{given}}}\n')
+        self.write("".join(calls))
+        self.ok("get")
+        self.ok("validate")
 
     def stored_state(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / "terraform.tfstate").read_text()))
 
     def all_state(self) -> dict[str, dict[str, Any]]:
-        module = json.loads(self.ok("show", "-json")).get("values", {}).get("root_module", {})
-        return {item["address"]: item["values"] for item in module.get("resources", [])}
+        """address → attributes of the managed resources, without those of `count` and `for_each`."""
+        found = [item for item in self.stored_state()["resources"] if item["mode"] == "managed"]
+        return {f"{item['type']}.{item['name']}": item["instances"][0]["attributes"] for item in found}
 
 
 @pytest.fixture
@@ -152,7 +167,3 @@ def workspace(
     (tmp_path / "provider.tf").write_text(f'provider "sless" {{\n  endpoint = "{product.url}"\n  token    = "{tenant.token}"\n}}\n')
     yield made
     tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}?confirm={tenant.namespace}")
-
-    from tests.services.product import wait_until
-
-    return wait_until

@@ -30,13 +30,15 @@ def example(workspace, product):
     return copied
 
 
-def test_the_examples_have_configurations():
+def test_every_example_that_should_has_a_configuration():
     assert set(EXAMPLES) == WANTED
+    assert all((ROOT / "examples" / name / "README.md").is_file() for name in WANTED)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_configuration_is_valid(example, name):
-    example(name).ok("validate")
+def test_the_configurations_are_valid(workspace):
+    for name in EXAMPLES:
+        shutil.copytree(ROOT / "examples" / name, workspace.folder / name)
+    workspace.validate(*EXAMPLES)
 
 
 def test_hello_node_and_its_job(example, node_binary):
@@ -47,13 +49,32 @@ def test_hello_node_and_its_job(example, node_binary):
     assert workspace.is_unchanged(), "the state beside the code is no code"
 
 
+def test_simple_node(example, node_binary):
+    url = example("simple-node").apply()["url"]
+    assert requests.get(url, params={"title": "Hello World"}, timeout=10).json() == {"title": "Hello World", "slug": "hello-world"}
+
+
+@pytest.mark.slow
+def test_pg_list_python_shows_tables_and_rows(example, postgres_server):
+    database = postgres_server.create_database()
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE orders AS SELECT 1 AS id, 'pear' AS item UNION SELECT 2, 'plum'")
+    url = example("pg-list-python").apply(environ=variables_of(database, postgres_server))["url"]
+    assert requests.get(url, timeout=10).json() == {"tables": [{"table_name": "orders", "columns": 2}]}
+    assert requests.get(url, params={"table": "orders", "limit": "1"}, timeout=10).json()["rows"] == [{"id": 1, "item": "pear"}]
+    assert requests.get(url, params={"table": 'orders"; DROP TABLE orders; --'}, timeout=10).status_code == 404
+
+
+def variables_of(database, postgres_server, **more):
+    name = database.partition("@/")[2].partition("?")[0]
+    return {f"TF_VAR_{key}": value for key, value in ({"pghost": str(postgres_server.folder), "pgdatabase": name} | more).items()}
+
+
 @pytest.mark.slow
 def test_event_log_writes_what_was_sent(example, rabbit_server, postgres_server):
     database = postgres_server.create_database()
     workspace = example("event-log")
-    name = database.partition("@/")[2].partition("?")[0]
-    variables = {"amqp_url": rabbit_server.url(), "pghost": str(postgres_server.folder), "pgdatabase": name}
-    url = workspace.apply(environ={f"TF_VAR_{name}": value for name, value in variables.items()})["url"]
+    url = workspace.apply(environ=variables_of(database, postgres_server, amqp_url=rabbit_server.url()))["url"]
     sent = requests.post(url, json={"order": 7}, timeout=40)
     assert sent.status_code == 202, sent.text
 

@@ -48,23 +48,31 @@ def test_code_that_is_refused_leaves_nothing_behind(workspace):
     assert workspace.all_state() == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (FUNCTION.replace('code"', 'none"'), "expected a folder with the code, found nothing"),
-        (FUNCTION.replace("python3.11", "cobol"), "runtime"),
-        (FUNCTION.replace("}\n", "  memory_mb = 1\n}\n").replace("$  memory_mb = 1\n", "$"), "memory_mb"),
-        ('resource "sless_trigger" "t" {\n  name = "t"\n  type = "cron"\n  function_ref = "f"\n}\n', "needs schedule"),
-        ('resource "sless_trigger" "t" {\n  name = "t"\n  type = "http"\n  function_ref = "f"\n  queue = "q"\n}\n', "queue belongs to"),
-        ('resource "sless_job" "j" {\n  name = "j"\n}\n', "Expected runtime and source_dir"),
-        ('resource "sless_job" "j" {\n  name = "j"\n  function_ref = "f"\n  timeouts { create = "soon" }\n}\n', "Invalid duration"),
-    ],
-)
-def test_a_mistake_names_its_attribute(workspace, text, expected):
+MISTAKES = {
+    "of the configuration": {
+        'resource "sless_trigger" "cron" {\n  name = "t"\n  type = "cron"\n  function_ref = "f"\n}\n': "needs schedule",
+        'resource "sless_trigger" "http" {\n  name = "t"\n  type = "http"\n  function_ref = "f"\n  queue = "q"\n}\n': "queue belongs to",
+        'resource "sless_job" "none" {\n  name = "j"\n}\n': "Expected runtime and source_dir",
+        'resource "sless_job" "soon" {\n  name = "j"\n  function_ref = "f"\n  timeouts { create = "soon" }\n}\n': "Invalid duration",
+        FUNCTION.replace('code"', 'code"\n  code_path = "code"'): "found both",
+    },
+    "of the code": {FUNCTION.replace('code"', 'none"'): "expected a folder with the code, found nothing"},
+    "that the server finds": {
+        FUNCTION.replace("python3.11", "cobol").replace('"sless_function" "hello"', '"sless_function" "cobol"'): "runtime",
+        FUNCTION.replace('code"', 'code"\n  memory_mb = 1'): "memory_mb",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_names_its_attribute(workspace, kind):
     workspace.code()
-    workspace.write(text)
+    workspace.write("".join(MISTAKES[kind]))
     shown = workspace.fails("apply", "-auto-approve")
-    assert expected in shown and "on main.tf line" in shown, shown
+    found = shown.split("Error: ")[1:]
+    assert len(found) == len(MISTAKES[kind]), shown
+    for expected in MISTAKES[kind].values():
+        assert any(expected in error and "on main.tf line" in error for error in found), (expected, shown)
 
 
 def provider(workspace, **attributes):
@@ -135,11 +143,14 @@ def test_a_server_that_is_killed_during_an_apply_fails_nothing(workspace, tmp_pa
 
 
 def test_a_job_that_fails_says_why(workspace):
-    workspace.code("def handle(event):\n    raise ValueError('no such month')\n")
+    workspace.code("print('about to fail')\nimport nothing_of_this_name\n")
     workspace.write(
         'resource "sless_job" "j" {\n  name = "j"\n  runtime = "python3.11"\n  run_id = 1\n'
         '  source_dir = "${abspath(path.module)}/code"\n}\n'
     )
+    shown = workspace.fails("apply", "-auto-approve")
+    assert "No module named 'nothing_of_this_name'" in shown and "about to fail" in shown and "source_dir" in shown
+    workspace.code("def handle(event):\n    raise ValueError('no such month')\n")
     assert "no such month" in workspace.fails("apply", "-auto-approve")
 
 

@@ -8,6 +8,7 @@ import pytest
 from sless.terraform import docs_examples
 from sless.terraform.version import VERSION
 from tests.services.product import ROOT
+from tests.terraform.conftest import HEAD
 
 ADDRESS = "registry.example.org/cloud/sless"
 CONFIGURATION = """
@@ -58,8 +59,11 @@ def test_the_executable_works_from_a_filesystem_mirror(workspace, product):
     assert workspace.apply() == {"namespace": workspace.tenant.namespace}
 
 
-@pytest.mark.parametrize("kind", [*docs_examples.RESOURCES, *(f"data {kind}" for kind in docs_examples.DATA_SOURCES)])
-def test_an_example_of_the_documentation_is_valid(workspace, kind):
-    text = docs_examples.DATA_SOURCES[kind.removeprefix("data ")] if kind.startswith("data ") else docs_examples.RESOURCES[kind]
-    workspace.write(text)
-    workspace.ok("validate")
+def test_the_examples_of_the_documentation_are_valid(workspace):
+    texts = {f"data-{kind}": text for kind, text in docs_examples.DATA_SOURCES.items()} | docs_examples.RESOURCES
+    for name, text in texts.items():
+        (workspace.folder / name).mkdir()
+        (workspace.folder / name / "main.tf").write_text(HEAD + text)
+    (workspace.folder / "provider").mkdir()
+    (workspace.folder / "provider" / "main.tf").write_text(docs_examples.PROVIDER)
+    workspace.validate("provider", *texts)

@@ -6,8 +6,9 @@ FUNCTION = """
 resource "sless_function" "hello" {
   name       = "hello"
   runtime    = "python3.11"
-  memory_mb  = 64
   source_dir = "${abspath(path.module)}/code"
+  memory_mb  = 64
+  min_instances = 2
 }
 
 resource "sless_trigger" "hello" {
@@ -41,10 +42,19 @@ def test_a_function_and_its_trigger_from_plan_to_destroy(workspace):
     workspace.apply()
     assert requests.get(url, timeout=10).json() == {"text": "two"}
 
-    workspace.write(FUNCTION.replace("  memory_mb  = 64\n", ""))
+    assert workspace.tenant.get("functions/hello").json()["min_instances"] == 2
+    workspace.write(FUNCTION.replace("  memory_mb  = 64\n  min_instances = 2\n", ""))
     workspace.apply()
-    assert workspace.tenant.get("functions/hello").json()["memory_mb"] == 128, "what is taken out goes back to its default"
+    found = workspace.tenant.get("functions/hello").json()
+    assert (found["memory_mb"], found["min_instances"]) == (128, 1), "what is taken out goes back to its default, here the operator's"
+    assert workspace.is_unchanged()
 
+    workspace.write(FUNCTION.replace('= "hello"\n  runtime', '= "other"\n  runtime').replace('"http"', '"http"\n  enabled = false'))
+    changes = workspace.plan()
+    assert {address: change["actions"] for address, change in changes.items()} == {
+        "sless_function.hello": ["delete", "create"],
+        "sless_trigger.hello": ["update"],
+    }
     workspace.ok("destroy", "-auto-approve")
     assert workspace.tenant.get("functions/hello").status_code == 404
     assert workspace.tenant.get("triggers/hello").status_code == 404

@@ -4,6 +4,8 @@ import json
 
 import requests
 
+from tests.terraform.conftest import HANDLER
+
 EVERYTHING = """
 resource "sless_function" "plain" {
   name        = "plain"
@@ -95,6 +97,8 @@ ECHO = """import os
 def handle(event):
     return {"event": event, "env": os.environ.get("GREETING", "") + os.environ.get("PASSWORD", "")}
 """
+LOCAL = {"source_dir", "write_only_hash", "api_key", "timeouts", "updated_at"}
+"""What the server does not know, shows only once, or changes by itself."""
 IMPORTS = {
     "sless_function.plain": "plain",
     "sless_service.page": "page",
@@ -118,25 +122,47 @@ def test_everything_is_made_imported_and_repaired(workspace):
     assert made["namespace"] == workspace.tenant.namespace
     assert (made["phase"], made["runtime"]) == ("Ready", "python3.11")
     assert workspace.is_unchanged()
+    state = workspace.all_state()
+    kept = [state["sless_function.plain"]["secret_env"], state["sless_trigger.queue"]["amqp_url"]]
+    assert kept == [None, None], "a secret is in the state"
 
-    workspace.tenant.patch("functions/plain", {"memory_mb": 99, "env_vars": {"GREETING": "changed"}})
+    workspace.tenant.patch("functions/plain", {"memory_mb": 99, "min_instances": 3, "env_vars": {"GREETING": "changed"}})
     workspace.tenant.call("DELETE", "triggers/daily")
+    workspace.tenant.upload("page", HANDLER, "service")
+    workspace.tenant.settled("page", "service", 2)
+    everything = EVERYTHING.replace('"hidden"', '"other"')
+    workspace.write(everything)
     changes = workspace.plan()
     assert {address: change["actions"] for address, change in changes.items() if address.startswith("sless_")} == {
         "sless_function.plain": ["update"],
+        "sless_service.page": ["update"],
         "sless_trigger.daily": ["create"],
     }
     assert changes["sless_function.plain"]["before"]["memory_mb"] == 99
-    workspace.apply()
-    assert workspace.tenant.get("functions/plain").json()["memory_mb"] == 64
+    assert changes["sless_function.plain"]["after_unknown"]["write_only_hash"], "the secret differs"
+    page = changes["sless_service.page"]
+    assert page["before"]["code_hash"] != page["after"]["code_hash"], "the code is another"
+    made = workspace.apply()["all"]
+    assert requests.get(made["invoke_url"], timeout=10).json() == {"event": {}, "env": ""}
+    found = workspace.tenant.get("functions/plain").json()
+    assert (found["memory_mb"], found["min_instances"]) == (64, 1)
+    answer = requests.get(made["trigger_url"], headers={"X-Sless-Key": made["key"]}, timeout=10)
+    assert answer.json()["env"] == "helloother"
 
+    before = workspace.all_state()
     (workspace.folder / "terraform.tfstate").unlink()
     blocks = "".join(f'import {{\n  to = {address}\n  id = "{name}"\n}}\n' for address, name in IMPORTS.items())
-    workspace.write(EVERYTHING + blocks)
+    workspace.write(everything + blocks)
     imported = workspace.plan()
-    actions = {address: change["actions"] for address, change in imported.items() if address.startswith("sless_")}
-    assert set(map(tuple, actions.values())) <= {("update",)}, actions
+    assert imported.keys() == IMPORTS.keys()
+    for address, change in imported.items():
+        assert change["actions"] in (["no-op"], ["update"]), address
+        assert _without_local(change["before"]) == _without_local(before[address]), "an import fills in every attribute"
     workspace.apply()
-    workspace.write(EVERYTHING)
+    workspace.write(everything)
     assert workspace.is_unchanged()
     assert workspace.tenant.get("functions/plain").json()["latest_version"] == 1, "an import must not upload what is there"
+
+
+def _without_local(values):
+    return {name: value for name, value in values.items() if name not in LOCAL}
