@@ -13,6 +13,10 @@ FIRST_PAUSE_SEC = 0.1
 LONGEST_PAUSE_SEC = 1.0
 OUTAGE_SEC = 60.0
 """How long the server may be away while something is awaited: a restart of its pod, with the image pulled again."""
+BUSY_SEC = 300.0
+"""How long a busy server may refuse the same request: Terraform sends as many at once as `-parallelism` allows."""
+SOON_SEC = 60.0
+"""A server that is busy asks to try again within this time; one whose limit per hour is reached names a later one."""
 GATEWAY_ERRORS = frozenset({502, 503, 504})
 """What a proxy answers while no server is behind it."""
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -26,29 +30,38 @@ class Waiter:
         self._outage_sec = outage_sec
 
     def poll(self, check: Callable[[], Any], timeout_sec: float, describe: Callable[[], str]) -> Any:
-        """The first value of `check` that is not None. Errors of an absent server are tried again, as it may be restarting.
+        """The first value of `check` that is not None. Refusals of an absent or busy server are tried again.
 
         Raises Interrupted, or at the deadline Failure with the text of `describe`, or the last error of an outage that is too long.
         """
         deadline = time.monotonic() + timeout_sec
-        outage_ends = None
+        refused_since = None
         pause_sec = FIRST_PAUSE_SEC
         while True:
+            wait_sec = pause_sec
             try:
                 found = check()
-                outage_ends = None
+                refused_since = None
             except ClientError as error:
-                outage_ends = outage_ends or time.monotonic() + self._outage_sec
-                if not is_outage(error) or time.monotonic() + pause_sec > outage_ends:
+                refused_since = refused_since or time.monotonic()
+                wait_sec = max(pause_sec, error.retry_after_sec or 0)
+                if time.monotonic() + wait_sec > refused_since + self._patience_sec(error):
                     raise
                 found = None
             if found is not None:
                 return found
-            if time.monotonic() + pause_sec > deadline:
+            if time.monotonic() + wait_sec > deadline:
                 raise Failure("Timed out", f"{describe()} after {timeout_sec:g} s.")
-            if self._stop.wait(pause_sec):
+            if self._stop.wait(wait_sec):
                 raise Interrupted("Interrupted", f"{describe()}. The resource is in the state as it was at that moment.")
             pause_sec = min(pause_sec * 1.3, LONGEST_PAUSE_SEC)
+
+    def _patience_sec(self, error: ClientError) -> float:
+        """How long requests may fail like this; 0 for an error that does not pass."""
+        if is_outage(error):
+            return self._outage_sec
+        is_busy = error.status == 429 and error.retry_after_sec is not None and error.retry_after_sec <= SOON_SEC
+        return BUSY_SEC if is_busy else 0.0
 
     def outlast(self, request: Callable[[], Any]) -> Any:
         """The value of `request`, which may be sent twice; retried while the server is away. Raises its last error, or Interrupted."""
