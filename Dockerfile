@@ -1,6 +1,6 @@
 # The control plane in a container: `make pyz && docker build -t sless/sless .`
-# Functions run in images of their own (backend kubernetes); this one needs Python only.
-# Name the base by its digest where images must not change by themselves, here and for runtimes/*/Dockerfile:
+# Functions have their own images (backend kubernetes); this one only needs Python.
+# If images must not change by themselves, pin the base by its digest, here and for runtimes/*/Dockerfile:
 #   docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}'
 #   docker build --build-arg BASE=python:3.11-slim@sha256:… -t sless/sless .
 ARG BASE=python:3.11-slim
@@ -8,15 +8,15 @@ FROM ${BASE}
 
 COPY dist/sless.pyz /opt/sless/sless.pyz
 
-# HOME: a user id without an entry in /etc/passwd has none. Logs come at once.
+# HOME, because a user id without an entry in /etc/passwd has none. Logs are not buffered.
 ENV SHIV_ROOT=/opt/sless/unpacked \
     HOME=/tmp \
     PYTHONUNBUFFERED=1 \
     SLESS_HOST=0.0.0.0 \
     SLESS_DATA_DIR=/data
 
-# Unpacked and compiled here, so that a container starts at once, and never writes outside /data and /tmp: the root file system may be
-# read-only. It belongs to root: who breaks into the server cannot change its code.
+# Unpack and compile here, so that a container starts at once and never writes outside /data and /tmp: the root file system may be
+# read-only. The files belong to root, so that an intruder in the server cannot change its code.
 RUN SHIV_COMPILE_PYC=1 python /opt/sless/sless.pyz version \
  && chmod -R a+rX /opt/sless \
  && install -d -m 0750 -o 10001 -g 10001 /data \

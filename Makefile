@@ -8,11 +8,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
-# A line per package, as the first installation takes minutes.
+# Print a line per package, because the first installation takes minutes.
 PIP_SHOWN = $(BIN)/python -u -m pip install --progress-bar off --disable-pip-version-check $(1) | awk '/^Collecting / {print "  " $$2; fflush()} /^Installing / {print "  unpacking"; fflush()}'
 UV_COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 --python-platform linux
-# One more than the cores of a small machine, as tests spend half of their time waiting. WORKERS=0 runs one process (for a debugger); ARGS
-# is passed to pytest: make unit ARGS='-k zip'
+# One more than the cores of a small machine, because tests wait half of the time. WORKERS=0 runs one process (for a debugger); ARGS is
+# passed to pytest: make unit ARGS='-k zip'
 WORKERS ?= 3
 ARGS ?=
 # The environment's bin folder may hold Node.js, see tests/install_services.sh.
@@ -82,11 +82,11 @@ dist/sless.pyz: $(VENV)/.release-stamp build/editor-stamp requirements.txt setup
 pyz: dist/sless.pyz ## build dist/sless.pyz, one file that needs only Python 3.11
 
 .PHONY: provider
-provider: $(VENV)/.dev-stamp ## dist/terraform-provider-sless_v<version>: the Terraform provider in one file; `sless terraform install` installs it
+provider: $(VENV)/.dev-stamp ## build dist/terraform-provider-sless_v<version>, the Terraform provider in one file; `sless terraform install` installs it
 	@$(BIN)/python .ci/release/build_provider.py
 
 .PHONY: provider-docs
-provider-docs: $(VENV)/.dev-stamp ## docs/: the provider's documentation, from its schema
+provider-docs: $(VENV)/.dev-stamp ## write docs/, the provider's documentation, from its schema
 	@$(BIN)/python -m sless.terraform.docs docs
 
 .PHONY: demo
@@ -105,7 +105,7 @@ types: $(VENV)/.dev-stamp ## run mypy, strict for some packages
 	$(BIN)/mypy
 
 .PHONY: check
-check: lint types test-deps ## before a commit: lint, types, architecture, unit tests and the contract tests that start nothing
+check: lint types test-deps ## run before a commit: lint, types, architecture, unit tests and the contract tests that start nothing
 	$(PYTEST) -m 'not slow' tests/test_architecture.py tests/unit tests/contract
 
 .PHONY: format
@@ -134,7 +134,7 @@ quick: $(VENV)/.dev-stamp ## run every test but the slow ones
 	$(PYTEST) -m 'not slow' tests
 
 .PHONY: soak
-soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 calls, replicas for 12 minutes, 200 functions, the API away, more made-up requests
+soak: $(VENV)/.dev-stamp test-deps ## run long forms of tests: 110,000 messages, 1,000 calls, replicas for 12 minutes, 200 functions, the API away, more made-up requests
 	TEST_SOAK_MESSAGES=10000 $(PYTEST) --timeout 1200 tests/integration/test_events_soak.py tests/integration/test_schemathesis.py tests/integration/test_unchanged_handlers.py \
 		tests/integration/test_async.py::test_all_accepted_calls_finish_after_kill_9_of_everything \
 		tests/contract/test_kubernetes_faults.py::test_many_functions_cost_no_more_calls_than_one \
@@ -143,12 +143,12 @@ soak: $(VENV)/.dev-stamp test-deps ## the long forms: 110,000 messages, 1,000 ca
 	FUZZ_SECONDS=600 $(PYTEST) --timeout 1200 tests/integration/test_fuzz.py
 
 .PHONY: audit
-audit: $(VENV)/.dev-stamp ## known vulnerabilities of the locked packages, by pip-audit; needs PyPI
+audit: $(VENV)/.dev-stamp ## list known vulnerabilities of the locked packages with pip-audit; needs PyPI
 	$(BIN)/uv tool run pip-audit --disable-pip --requirement requirements.txt
 
 .PHONY: marathon
 MINUTES ?= 2
-marathon: $(VENV)/.dev-stamp test-deps ## PostgreSQL, a server, examples/postgres by Terraform, then MINUTES of attempts to break it
+marathon: $(VENV)/.dev-stamp test-deps ## start PostgreSQL and a server, apply examples/postgres, then try to break it for MINUTES
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.marathon --minutes $(MINUTES)
 
 .PHONY: test-kube

@@ -2,7 +2,7 @@
 
     python .ci/release/build_provider.py [--output FOLDER] [--work build/provider]
 
-Run with an interpreter that has tests/requirements.txt installed: what .ci/release/provider.txt names is copied from there.
+Run it with an interpreter that has tests/requirements.txt installed, from which it copies the packages in .ci/release/provider.txt.
 """
 
 import argparse
@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from sless.terraform.version import VERSION
 
 PACKAGES = ("client", "domain", "terraform")
-"""Of sless, beside its leaves."""
+"""Packages of sless to include besides its leaves."""
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Builds dist/sless.pyz: sless with everything it needs in one file, for a machine that has Python 3.11 and nothing else.
+"""Builds dist/sless.pyz: sless with everything it needs in one file, for a machine that only has Python 3.11.
 
     python .ci/release/build_zipapp.py [--output dist/sless.pyz] [--work build/zipapp]
 
-Run with an interpreter that has requirements.txt and .ci/release/requirements.txt installed: what the first one names is copied from there.
+Run it with an interpreter that has requirements.txt and .ci/release/requirements.txt installed; it copies the packages of the first one.
 """
 
 import argparse
@@ -21,12 +21,12 @@ LOCK = ROOT / "requirements.txt"
 MAIN = Path(__file__).with_name("zipapp_main.py")
 SIZE_LIMIT_BYTES = 30 * 1024 * 1024
 
-# botocore describes some 400 services; sless talks to these two.
+# botocore describes some 400 services; sless uses these two.
 BOTOCORE_SERVICES = {"s3", "sts"}
 # Never read at run time: stubs, sources of compiled modules, tests, Windows launchers of pip's script writer.
 DROPPED_SUFFIXES = {".pyi", ".pyx", ".pxd", ".c", ".h", ".exe", ".pyc"}
 DROPPED_FOLDERS = {"tests", "test", "testing", "__pycache__"}
-# bandit brings them for its coloured reports, which sless never prints.
+# Dependencies of bandit for coloured reports, which sless never prints.
 LEXERS = Path("pygments/lexers")
 KEPT_LEXERS = {"__init__.py", "_mapping.py"}
 OWN = Path("sless")
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def prune(site: Path) -> None:
-    """Drops from an installed tree what nothing reads at run time. Never touches sless itself."""
+    """Drops files from an installed tree that are never read at run time. Leaves sless itself unchanged."""
     for path in sorted(site.rglob("*"), reverse=True):
         relative = path.relative_to(site)
         if not _is_dropped(relative, path.is_dir()):
@@ -69,7 +69,7 @@ def _is_dropped(relative: Path, is_dir: bool) -> bool:
         return _is_other_service(relative) or relative.name in DROPPED_FOLDERS
     if relative.parent == LEXERS and relative.name not in KEPT_LEXERS:
         return True
-    # pip notes where it installed from: a path of this machine.
+    # pip records the source of the installation, a path of this machine.
     return relative.suffix in DROPPED_SUFFIXES or relative.name == "direct_url.json"
 
 
@@ -78,13 +78,13 @@ def _is_other_service(relative: Path) -> bool:
 
 
 def copy_dependencies(site: Path, lock: Path) -> None:
-    """Copies the files of each distribution that the lock names, in the version that it names, from this interpreter's environment."""
+    """Copies the files of each distribution in the lock, in the version of the lock, from this interpreter's environment."""
     for name, version in re.findall(r"^([a-z0-9.-]+)==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE):
         found = metadata.distribution(name)
         if found.version != version:
             sys.exit(f"{name} {found.version} is installed, {lock.name} names {version}: make venv")
         for file in found.files or ():
-            # Scripts lie outside (`../../../bin/…`); the zipapp has one command of its own.
+            # Skip scripts, which are outside (`../../../bin/…`): the zipapp has a single command.
             if ".." not in file.parts and file.suffix != ".pyc":
                 target = site / file
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def copy_dependencies(site: Path, lock: Path) -> None:
 
 
 def _clean_source(work: Path) -> Path:
-    """A copy to build from: setuptools writes into the tree it builds and would take up leftovers of earlier builds."""
+    """A copy to build from, because setuptools writes into the tree that it builds and would include leftovers of earlier builds."""
     source = work / "source"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
@@ -112,8 +112,8 @@ def _pip(*arguments: str) -> None:
 def pack(site: Path, output: Path, entry_point: str) -> None:
     packed = output.with_suffix(".part")
     command = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--entry-point", entry_point]
-    # No --compile-pyc: to compile all libraries takes 10 s at the first start, what is imported compiles itself in 2 and stays compiled.
-    # Compressed below, as every entry is written again there.
+    # No --compile-pyc: compiling all libraries takes 10 s at the first start, while imported modules take 2 s and stay compiled.
+    # Compress it below, where every entry is written again.
     command += ["--uncompressed", "--python", "/usr/bin/env python3", "--reproducible", "--output-file", str(packed)]
     subprocess.run(command, check=True)
     _replace_main(packed, output)
@@ -121,7 +121,8 @@ def pack(site: Path, output: Path, entry_point: str) -> None:
 
 
 def _replace_main(packed: Path, output: Path) -> None:
-    """shiv's preamble runs only after shiv has unpacked everything; ours has to speak up before, so it takes the place of __main__."""
+    """Replaces __main__ with our own, which has to check the interpreter before shiv unpacks everything; shiv's preamble runs
+    afterwards."""
     text = MAIN.read_text(encoding="utf-8").replace("@MACHINE@", platform.machine())
     partial = output.with_suffix(".new")
     with zipfile.ZipFile(packed) as old, partial.open("wb") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make_venv.sh PYTHON FOLDER: a virtual environment, or a sentence that says what is missing.
+# make_venv.sh PYTHON FOLDER: creates a virtual environment, or says in one sentence what is missing.
 set -euo pipefail
 
 python=${1:-}

@@ -1,6 +1,6 @@
-# The first code of sless.pyz, run by whatever Python somebody has: so it must be readable for each of them, back to 2.7.
-# It refuses in one sentence what would end in a traceback later, and finds a folder to unpack into.
-# The placeholder MACHINE is filled in by build_zipapp.py.
+# The first code of sless.pyz. Any Python may run it, so it must be valid for all of them, back to 2.7.
+# It refuses unsuitable ones in one sentence instead of a later traceback, and finds a folder to unpack into.
+# build_zipapp.py fills in the placeholder MACHINE.
 import os
 import platform
 import stat
@@ -46,7 +46,7 @@ def check_machine():
 
 
 def choose_root():
-    """Unpacks below the cache folder of the user; a HOME that is missing or read-only gets a folder in the temporary one instead."""
+    """A folder below the user's cache folder; if HOME is missing or read-only, one in the temporary folder instead."""
     if os.environ.get("SHIV_ROOT"):
         return
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -65,7 +65,7 @@ def is_writable(folder):
 
 
 def temporary_root():
-    """One folder per user, closed to others: who could write into it could have us run their code."""
+    """One folder per user, closed to others, who could make us run their code if they could write into it."""
     folder = os.path.join(tempfile.gettempdir(), "sless-%d" % os.getuid())
     try:
         os.mkdir(folder, 0o700)
@@ -81,8 +81,8 @@ def temporary_root():
 
 
 def hold_and_clean():
-    """Marks the folder of this build as used while the process runs. The first start of a build removes what earlier builds of this file
-    have left, unless a process still uses it."""
+    """Marks the folder of this build as used while the process runs. The first start of a build removes the folders of earlier builds of
+    this file, unless a process still uses them."""
     import json
     import zipfile
 
@@ -110,7 +110,7 @@ def remove_unused(root, name):
 
 
 def lock(root, name, shared):
-    """The locked file that marks a folder as used; None if another process has it, or nothing can be written here."""
+    """The locked file that marks a folder as used; None if another process holds the lock, or the folder is not writable."""
     import fcntl
 
     try:
@@ -128,11 +128,11 @@ choose_root()
 try:
     HELD = hold_and_clean()
 except (IOError, OSError):
-    HELD = None  # a start does not fail because old builds cannot be removed
-# What is unpacked is ours alone, and without bytecode each start takes three seconds more, here and in the server that `demo` starts.
+    HELD = None  # a start must not fail because old builds cannot be removed
+# The unpacked files are ours alone, and without bytecode each start takes three seconds longer, here and in the server that `demo` starts.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-import _bootstrap  # noqa: E402 - after the environment it reads is as it must be
+import _bootstrap  # noqa: E402 - it reads the environment, which must be complete first
 
 _bootstrap.bootstrap()

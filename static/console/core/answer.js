@@ -67,7 +67,7 @@ export async function showRecord(path, id, own, parent, { signal, whileRunning =
   return null;
 }
 
-// By the list, as asking for a record that is not written yet is a 404, which browsers report as an error.
+// Uses the list, because a record that is not written yet would be a 404, which browsers report as an error.
 async function found(path, id, signal) {
   const latest = await rest('GET', `${path}/invocations?limit=50`, { signal });
   const call = latest.find((item) => item.request_id === id || item.id === id);

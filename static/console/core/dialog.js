@@ -1,8 +1,8 @@
-// Questions before what cannot be undone.
+// Dialogs that ask before an action that cannot be undone.
 import { el, icon } from './dom.js';
 import { t } from './page.js';
 
-// Resolves to whether the user agreed. `name`: must be typed first. `action` runs while the dialog is open; its error is shown in it.
+// Resolves to whether the user agreed. `name` must be typed first. `action` runs while the dialog is open, which shows its error.
 export function confirmed({ title, text, button, name = '', nameLabel = '', danger = true, action = async () => {} }) {
   return new Promise((resolve) => {
     const note = el('p', { class: 'notice bad', role: 'alert', hidden: true });
@@ -38,7 +38,7 @@ export function confirmed({ title, text, button, name = '', nameLabel = '', dang
   });
 }
 
-// Resolves to a text from the user, null when they leave. `check(text)` returns what is wrong with it, or "".
+// Resolves to a text from the user, null when they leave. `check(text)` returns a mistake, or "".
 export function ask({ title, label, value = '', button, check = () => '' }) {
   return new Promise((resolve) => {
     const input = el('input', { id: 'ask-value', value, autocomplete: 'off', spellcheck: 'false' });

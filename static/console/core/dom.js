@@ -1,4 +1,4 @@
-// Elements. Text always goes in as text, never as HTML.
+// Creates elements. Text is always inserted as text, never as HTML.
 
 const SVG = 'http://www.w3.org/2000/svg';
 

@@ -1,4 +1,4 @@
-// Files of an upload: {path: text | {base64}}, as the REST interface takes and gives them.
+// Files of an upload: {path: text | {base64}}, as in the REST interface.
 
 const MOST_BYTES = 32 * 1024 * 1024;
 const LEFT_OUT = /(^|\/)(\.git|node_modules|__pycache__|\.venv|\.DS_Store|\.env)(\/|$)/;

@@ -1,4 +1,4 @@
-// Alive on every page: menus, copy buttons, times in the reader's zone.
+// Runs on every page: menus, copy buttons, times in the reader's zone.
 import { t } from './page.js';
 import { showTimes } from './time.js';
 

@@ -1,9 +1,9 @@
-// What the server tells the page's script: namespace, key of the session, language, texts, and `data` of this page.
+// Data from the server for the page's script: namespace, key of the session, language, texts, and `data` of this page.
 
 const block = document.getElementById('page-data');
 export const page = block ? JSON.parse(block.textContent) : { namespace: '', key: '', language: 'en', texts: {}, data: {} };
 
-// How numbers and times are written: the reader's own variant of the language (en-GB), if the browser names one.
+// Locale of numbers and times: the reader's variant of the language (en-GB), if the browser has one.
 export const locale = navigator.languages?.find((one) => one.split('-')[0] === page.language) ?? page.language;
 
 // The text of `group.name`, with {placeholders} filled in.

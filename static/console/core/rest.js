@@ -15,7 +15,7 @@ export function restPath(path) {
   return path.startsWith('/') ? `/funcs/-${path}` : `/funcs/-/v1/namespaces/${page.namespace}/${path}`;
 }
 
-// The answer as it is, whatever its status. Throws RestError if there is none.
+// The answer, whatever its status. Throws RestError if there is none.
 export async function send(method, path, { json, body, headers = {}, signal } = {}) {
   const sent = { ...headers, [KEY_HEADER]: page.key };
   if (json !== undefined) {
@@ -72,7 +72,7 @@ export async function follow(path, onEvent, { signal, onState = () => {} } = {})
   }
 }
 
-// A mistake in a page's script is no reason to connect again: it goes to the browser's console.
+// Do not reconnect because of a mistake in a page's script; report it in the browser's console.
 function take(onEvent, event) {
   try {
     onEvent(event);

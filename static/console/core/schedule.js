@@ -1,4 +1,4 @@
-// A cron field that explains itself in words, with the next times in the chosen zone.
+// A cron field that shows the schedule in words and its next times in the chosen zone.
 import { el } from './dom.js';
 import { locale, page, t } from './page.js';
 import { send } from './rest.js';

@@ -1,4 +1,4 @@
-// The editor where CodeMirror is not installed: a plain text field with the same methods.
+// The editor without CodeMirror: a plain text field with the same methods.
 import { el } from './dom.js';
 
 export function createEditor({ parent, label, onChange }) {

@@ -7,7 +7,7 @@ const [, , , kinds, name] = location.pathname.split('/');
 const key = `${kinds.slice(0, -1)}/${name}`;
 let phase = '';
 
-// Calls `onChange(item)` for each news of the page's resource, as in the list of the namespace; `onGone()` when it has been deleted.
+// Calls `onChange(item)` when the page's resource changes, with its item in the list of the namespace; `onGone()` when it has been deleted.
 export function watch({ onChange = () => {}, onGone = () => {} } = {}) {
   follow('overview?follow=1', ({ event, data }) => {
     if (event === 'gone' && JSON.parse(data).includes(key)) onGone();

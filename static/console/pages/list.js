@@ -77,7 +77,7 @@ function applyFilters() {
   document.getElementById('filled').hidden = known.size === 0;
 }
 
-// Functions and services by name, then jobs: as the server sorts.
+// Sorts like the server: functions and services by name, then jobs.
 function placeOf(item) {
   const group = (one) => (one.kind === 'job' ? 1 : 0);
   for (const [key, row] of rows) {
@@ -112,7 +112,7 @@ function take(items) {
   }
 }
 
-// Keeps the keyboard's focus: the same link of the new row gets it.
+// Keeps the keyboard's focus by moving it to the same link of the new row.
 function refill(row, made) {
   const at = [...row.querySelectorAll('a')].indexOf(document.activeElement);
   row.replaceChildren(...made.childNodes);

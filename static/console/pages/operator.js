@@ -1,4 +1,4 @@
-// All tenants; queues stay current, and a token is revoked.
+// All tenants: keeps the queues current, and revokes tokens.
 import { toast } from '../core/frame.js';
 import { el } from '../core/dom.js';
 import { submitting } from '../core/forms.js';

@@ -1,4 +1,4 @@
-// One tenant: suspended and resumed, also one workload of it; its limits.
+// One tenant: suspends and resumes it or one of its workloads, and changes its limits.
 import { toast } from '../core/frame.js';
 import { ask } from '../core/dialog.js';
 import { guard, submitting } from '../core/forms.js';
@@ -40,7 +40,7 @@ document.addEventListener('click', (event) => {
   if (button) flip(button);
 });
 
-// Empty: the default. What is not a number is sent as it is: then the API says what it expected.
+// An empty value is the default. Other values are sent unchanged if they are not numbers, so that the API says what it expected.
 function limits() {
   const found = {};
   for (const { name, value } of form.querySelectorAll('input')) {

@@ -1,4 +1,4 @@
-// One trigger: create, edit, fire, delete; a schedule explains itself.
+// One trigger: create, edit, fire, delete; shows a schedule in words.
 import '../core/frame.js';
 import { confirmed } from '../core/dialog.js';
 import { guard, submitting } from '../core/forms.js';

@@ -1,4 +1,4 @@
-// The list of calls: filters apply at once.
+// The list of calls, with filters that apply at once.
 import '../core/frame.js';
 
 const filters = document.getElementById('filters');

@@ -1,4 +1,4 @@
-// Charts of calls, errors and durations; they keep themselves current.
+// Charts of calls, errors and durations, which stay current.
 import { drawCalls, drawDurations } from '../core/series.js';
 import { el, milliseconds } from '../core/dom.js';
 import '../core/frame.js';

@@ -92,7 +92,7 @@ async function save() {
   await upload({ json: { files: Object.fromEntries(files) } }, new Map(files));
 }
 
-// `sent` is what the server then has; undefined after a zip, whose files are read back.
+// `sent` are the files that the server has now; undefined after a zip, whose files are read back.
 async function upload(body, sent) {
   setBusy(true, t('workload_code.saving'));
   try {

@@ -18,7 +18,7 @@ for (const button of form.querySelectorAll('[data-add]')) {
   button.addEventListener('click', () => (button.dataset.add === 'env_vars' ? env : secrets).add());
 }
 
-// A number, or the text as it is: then the API says what it expected.
+// A number, or the unchanged text, so that the API says what it expected.
 function valueOf(control) {
   const text = control.value;
   if (!('number' in control.dataset)) return text;
