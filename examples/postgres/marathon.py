@@ -3,22 +3,27 @@
 
     SLESS_ENDPOINT=… SLESS_API_TOKEN=… python3 marathon.py --minutes 2
 
-Smoke, careless users, idempotency and recreation run once; load, slow queries, crashes and redeployments repeat until the time is
-up. Needs only Python's standard library. The exit code is 1 if a check failed.
+Smoke, careless users, idempotency and time-outs run once; load, slow queries, crashes, and new services and versions under load repeat
+until the time is up. Needs only Python's standard library. The exit code is 1 if a check failed.
 """
 
 import argparse
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
-from marathon_client import Client, Failed, Ledger, check, percentile
+from marathon_client import Client, Ledger, check
+from marathon_report import Report
 
 THREADS = 12
+CALLERS = 5
+"""Threads that write and read while something is deployed."""
 CARELESS = (
-    *(None, -1, 1.5, 10**100, -(10**30), True, False, [], [1, [2]], {}, {"a": {"b": 1}}),
+    *(None, -1, 1.5, 10**100, -(10**30), 10**400, True, False, [], [1, [2]], {}, {"a": {"b": 1}}),
     *("", " ", "0", "x" * 20_000, "'; DROP TABLE terraform_demo_table; --", "%_\\", "\0", "\ud800", "🐙 ñ 漢字"),
 )
 CARELESS_FIELDS = {
@@ -34,12 +39,14 @@ CARELESS_FIELDS = {
     "chaos-echo": ("any",),
     "chaos-badparams": ("n", "name", "flag"),
     "chaos-bigpayload": ("size_kb",),
+    "chaos-slowquery": ("seconds",),
     "go-pg-race": ("workers", "n_per_worker"),
     "go-counter-atomic": ("other",),
     "js-pg-batch": ("n",),
     "js-idempotent": ("title",),
     "py-retry-writer": ("n", "simulate_error"),
     "stress-bigloop": ("n",),
+    "stress-divzero": ("n",),
     "stress-go-fast": ("n",),
 }
 """service → fields that get every careless value. Rows that it writes count like any others."""
@@ -83,7 +90,7 @@ class Marathon:
         def one(field: str, value: object) -> None:
             prefix, rows = self.ledger.prefix(), lambda answer: int(answer.get("inserted") or 0)
             with self.ledger.writing() as record:
-                answer = self.client.call(service, {"prefix": prefix, "title": prefix, "idempotency_key": prefix} | {field: value})
+                answer = self.client.call(service, {"prefix": prefix, "title": prefix, "idempotency_key": prefix, "d": 2} | {field: value})
                 check(answer.status < 500, f"{service} {field}={str(value)[:60]!r}: {answer.status} {answer.text[:300]}")
                 found = answer.json if answer.status == 200 and isinstance(answer.json, dict) else {}
                 made = service in ("pg-upsert", "pg-table-writer") or found.get("action") == "created"
@@ -92,9 +99,13 @@ class Marathon:
                 record(rows(found) if "inserted" in found else int(made and usable and answer.status == 200))
 
         self.each([(field, value) for field in CARELESS_FIELDS[service] for value in CARELESS], one)
-        for event in (None, [], 1, "text", True):
-            answer = self.client.call(service, event) if service not in WRITERS else None
-            check(answer is None or answer.status < 500, f"{service} {event!r}: {answer and answer.text[:300]}")
+
+        def bare(event: object) -> None:
+            answer = self.client.call(service, event)
+            check(answer.status < 500, f"{service} {event!r}: {answer.status} {answer.text[:300]}")
+
+        if service not in NOT_BARE:
+            self.each([(event,) for event in (None, [], 1, "text", True)], bare)
 
     def idempotency(self) -> None:
         for _ in range(3):
@@ -107,22 +118,17 @@ class Marathon:
             self.ledger.add(sum(answer["action"] == "inserted" for answer in answers))
             check(len({answer["id"] for answer in answers}) == 1, f"one id expected: {answers}")
 
-    def recreation(self) -> None:
-        """Creates, changes, calls and deletes a service over REST, with the code of another."""
-        name = "marathon-" + self.ledger.run[:6]
-        files = self.client.rest("GET", "services/chaos-echo/source")["files"]
-        spec = {"name": name, "runtime": "python3.11", "entrypoint": "chaos_echo.echo"}
-        self.client.rest("POST", "services", spec)
+    def time_outs(self) -> None:
+        """A query that takes longer than its service may: the call ends with a 504, and the next one works."""
+        name = "chaos-slowquery"
+        before = self.client.rest("GET", f"services/{name}")
         try:
-            self.client.rest("POST", f"services/{name}/upload", {"files": files})
-            self.client.await_version(name, 1)
-            check(self.client.call(name, [1]).json["echo"] == [1], "another answer")
-            self.client.rest("PATCH", f"services/{name}", {"memory_mb": 192})
-            self.client.await_version(name, 1)
-            check(self.client.call(name, [2]).json["echo"] == [2], "another answer")
+            self.change(name, {"timeout_sec": 1})
+            for _ in range(2):
+                self.call(name, {"sleep_sec": 3}, 504)
+                check(self.call(name, {"sleep_sec": 0})["slept_sec"] == 0, "slept")
         finally:
-            self.client.rest("DELETE", f"services/{name}")
-        self.client.await_gone(name)
+            self.change(name, {"timeout_sec": before["timeout_sec"]})
 
     # ---- repeated
 
@@ -158,20 +164,56 @@ class Marathon:
             self.call("stress-divzero", {}, 500)
             check(self.call("stress-divzero", {"n": 1, "d": 2})["result"] == 0.5, "1 / 2")
 
+    def recreation(self) -> None:
+        """Creates, changes, calls and deletes a service over REST while others are called."""
+        name = "marathon-" + self.ledger.run[:6]
+        files = self.client.rest("GET", "services/chaos-echo/source")["files"]
+        with self.load_around():
+            self.client.rest("POST", "services", {"name": name, "runtime": "python3.11", "entrypoint": "chaos_echo.echo"})
+            try:
+                self.client.rest("POST", f"services/{name}/upload", {"files": files})
+                self.client.await_version(name, 1)
+                check(self.client.call(name, [1]).json["echo"] == [1], "another answer")
+                self.change(name, {"memory_mb": 192})
+                check(self.client.call(name, [2]).json["echo"] == [2], "another answer")
+            finally:
+                self.client.rest("DELETE", f"services/{name}")
+            self.client.await_gone(name)
+
     def redeployment(self) -> None:
-        """Deploys new versions of a service while calling it: no call may fail."""
+        """Deploys new versions of a service while it is called: no call may fail."""
         name = "chaos-echo"
         before = self.client.rest("GET", f"services/{name}")
         files = self.client.rest("GET", f"services/{name}/source")["files"]
         changed = files | {"marathon.txt": self.ledger.prefix()}
-        for body in ({"files": changed}, {"files": files, "code_hash": before["code_hash"]}):
-            uploaded = self.client.rest("POST", f"services/{name}/upload", body)
-            ready = self.pool.submit(self.client.await_version, name, uploaded["version"])
-            while not ready.done():
-                self.echo({"during": "redeployment"})
-            ready.result()
+        with self.load_around():
+            for body in ({"files": changed}, {"files": files, "code_hash": before["code_hash"]}):
+                uploaded = self.client.rest("POST", f"services/{name}/upload", body)
+                self.client.await_version(name, uploaded["version"])
 
     # ---- parts
+
+    def change(self, name: str, fields: dict) -> None:
+        changed = self.client.rest("PATCH", f"services/{name}", fields)
+        self.client.await_version(name, changed["active_version"])
+
+    @contextmanager
+    def load_around(self) -> Iterator[None]:
+        """Threads write, and call what is being deployed, until the block ends. Raises their first failure."""
+        ended = threading.Event()
+
+        def caller() -> None:
+            while not ended.is_set():
+                self.echo({"during": "a deployment"})
+                self.bulk(1)
+
+        futures = [self.pool.submit(caller) for _ in range(CALLERS)]
+        try:
+            yield
+        finally:
+            ended.set()
+        for future in futures:
+            future.result()
 
     def each(self, arguments: list[tuple], work: Callable) -> list:
         """Runs in parallel; raises the first failure once all have ended."""
@@ -221,31 +263,8 @@ class Marathon:
         check(self.ledger.fits(total), f"expected {self.ledger}, found {total}")
 
 
-WRITERS = frozenset({"pg-bulk-insert", "go-pg-race", "js-pg-batch", "py-retry-writer"})
-"""Services that write rows with their own prefix when the call has none."""
-
-
-class Report:
-    def __init__(self) -> None:
-        self.began = time.monotonic()
-        self.outcomes: list[bool] = []
-
-    def run(self, name: str, work: Callable[[], object]) -> None:
-        began, failure = time.monotonic(), ""
-        try:
-            work()
-        except (Failed, OSError, KeyError, TypeError, ValueError) as error:
-            failure = f"{type(error).__name__}: {error}"
-        self.outcomes.append(not failure)
-        print(f"{name:<40} {'FAILED' if failure else 'PASSED'} {time.monotonic() - began:6.1f} s", flush=True)
-        if failure:
-            print(f"    {failure}", flush=True)
-
-    def end(self, durations: list[float]) -> int:
-        failed = self.outcomes.count(False)
-        print(f"== {len(self.outcomes) - failed} passed, {failed} failed in {time.monotonic() - self.began:.0f} s")
-        print(f"   {len(durations)} calls, p50 {percentile(durations, 50):.0f} ms, p99 {percentile(durations, 99):.0f} ms")
-        return 1 if failed else 0
+NOT_BARE = frozenset({"pg-bulk-insert", "go-pg-race", "js-pg-batch", "py-retry-writer", "stress-divzero"})
+"""Without fields these write rows that the final count does not include, or divide by zero."""
 
 
 def main() -> int:
@@ -262,11 +281,11 @@ def main() -> int:
     for service in CARELESS_FIELDS:
         report.run(f"careless::{service}", lambda service=service: marathon.careless(service))
     report.run("idempotency", marathon.idempotency)
-    report.run("recreation", marathon.recreation)
+    report.run("time-outs", marathon.time_outs)
     rounds = 0
     while time.monotonic() < deadline or not rounds:
         rounds += 1
-        for work in (marathon.load, marathon.slow_queries, marathon.crashes, marathon.redeployment):
+        for work in (marathon.load, marathon.slow_queries, marathon.crashes, marathon.recreation, marathon.redeployment):
             report.run(f"round {rounds}::{work.__name__}", work)
     report.run("count", marathon.count)
     marathon.pool.shutdown()

@@ -15,12 +15,15 @@ from tests.services.product import ROOT, Tenant, running_product
 
 EXAMPLE = ROOT / "examples" / "postgres"
 APPLY_SEC = 900
+TERRAFORM = shutil.which("terraform") or shutil.which("tofu") or ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", default="2")
     arguments = parser.parse_args()
+    if not TERRAFORM:
+        parser.error("expected terraform or tofu on PATH, found neither")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("GOCACHE", str(ROOT / "build" / "go-cache"))
     postgres = PostgresServer()
@@ -48,10 +51,10 @@ def apply(folder: Path, environ: dict[str, str], postgres: PostgresServer) -> No
     variables = ["-var", f"pghost={postgres.folder}"]
     for command in (["init", "-no-color"], ["apply", "-no-color", "-auto-approve", "-parallelism=30", *variables]):
         done = subprocess.run(
-            ["terraform", *command], cwd=workspace, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=APPLY_SEC
+            [TERRAFORM, *command], cwd=workspace, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=APPLY_SEC
         )
         if done.returncode:
-            sys.exit(f"terraform {command[0]} exited {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr}")
+            sys.exit(f"{TERRAFORM} {command[0]} exited {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr}")
     print(f"terraform: {done.stdout[done.stdout.find('Apply complete') :].splitlines()[0]}", flush=True)
 
 

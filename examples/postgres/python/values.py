@@ -17,7 +17,7 @@ def text_of(value, default=""):
 
 def number_of(value, default, least=0, most=None):
     """A whole number within bounds; the default for anything else, and for numbers below the minimum."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or (isinstance(value, float) and not math.isfinite(value)):
         return default
     if value < least:
         return default
