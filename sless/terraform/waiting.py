@@ -14,9 +14,8 @@ LONGEST_PAUSE_SEC = 1.0
 OUTAGE_SEC = 60.0
 """How long the server may be away while something is awaited: a restart of its pod, with the image pulled again."""
 BUSY_SEC = 300.0
-"""How long a busy server may refuse the same request: Terraform sends as many at once as `-parallelism` allows."""
-SOON_SEC = 60.0
-"""A server that is busy asks to try again within this time; one whose limit per hour is reached names a later one."""
+"""How long a busy server may refuse the same request: Terraform sends as many at once as `-parallelism` allows. A server whose limit per
+hour is reached asks to come back later than that."""
 GATEWAY_ERRORS = frozenset({502, 503, 504})
 """What a proxy answers while no server is behind it."""
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -60,8 +59,7 @@ class Waiter:
         """How long requests may fail like this; 0 for an error that does not pass."""
         if is_outage(error):
             return self._outage_sec
-        is_busy = error.status == 429 and error.retry_after_sec is not None and error.retry_after_sec <= SOON_SEC
-        return BUSY_SEC if is_busy else 0.0
+        return BUSY_SEC if error.status == 429 and error.retry_after_sec is not None else 0.0
 
     def outlast(self, request: Callable[[], Any]) -> Any:
         """The value of `request`, which may be sent twice; retried while the server is away. Raises its last error, or Interrupted."""
