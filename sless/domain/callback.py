@@ -1,4 +1,4 @@
-"""Callbacks of asynchronous calls: URL, body, signature. Pure."""
+"""Callbacks of asynchronous calls: URL, body, signature; what they share with notices. Pure."""
 
 import hashlib
 import hmac
@@ -35,8 +35,9 @@ class CallbackStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Callback:
-    run_id: str
+class Delivery:
+    """One POST to a URL of a tenant, with its attempts."""
+
     namespace: str
     url: str
     status: CallbackStatus
@@ -46,6 +47,15 @@ class Callback:
     error: str | None
     created_at: datetime
     ended_at: datetime | None
+
+    @property
+    def key(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callback(Delivery):
+    run_id: str
 
     @property
     def key(self) -> str:

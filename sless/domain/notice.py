@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from sless.clock import rfc3339_of
-from sless.domain.callback import CallbackStatus
+from sless.domain.callback import Delivery
 
 
 class NoticeEvent(StrEnum):
@@ -20,21 +20,12 @@ class NoticeEvent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Delivery):
     """`body` is the JSON text that is sent."""
 
     id: str
-    namespace: str
-    url: str
     event: str
     body: str
-    status: CallbackStatus
-    attempts: int
-    not_before: datetime
-    http_status: int | None
-    error: str | None
-    created_at: datetime
-    ended_at: datetime | None
 
     @property
     def key(self) -> str:

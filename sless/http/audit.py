@@ -5,7 +5,7 @@ from flask import Response, request
 from sless.clock import rfc3339_of
 from sless.domain.audit import AuditEntry
 from sless.http.api_request import ApiRequest
-from sless.http.operation import CURSOR, LIMIT, SINCE, Operation, Parameter, shown
+from sless.http.operation import CURSOR, LIMIT, SINCE, Parameter, reading, shown
 from sless.http.operators import PREFIX
 from sless.http.paging import number_cursor, paged
 from sless.http.serialize import Json
@@ -49,25 +49,15 @@ def _entry_json(entry: AuditEntry) -> Json:
 
 
 _FILTERS = (Parameter(name="name", text="only changes of this resource"), SINCE, LIMIT, CURSOR)
+_REPLY = shown("AuditEntries", "the changes", "Link")
 OPERATIONS = (
-    Operation(
-        id="listAudit",
-        method="GET",
-        path="/v1/namespaces/{ns}/audit",
-        view=list_entries,
-        tag="namespaces",
-        summary="The audit trail, newest first: who changed what, when and from where",
-        parameters=_FILTERS,
-        replies={200: shown("AuditEntries", "the changes", "Link")},
+    reading(
+        "listAudit", "/v1/namespaces/{ns}/audit", list_entries, "namespaces",
+        "The audit trail, newest first: who changed what, when and from where", _REPLY, *_FILTERS,
     ),
-    Operation(
-        id="listAllAudit",
-        method="GET",
-        path=PREFIX + "audit",
-        view=list_all,
-        tag="operators",
-        summary="The audit trail of all tenants and of the installation itself (tokens, allowed code, restore, gc), newest first",
-        parameters=_FILTERS,
-        replies={200: shown("AuditEntries", "the changes", "Link")},
+    reading(
+        "listAllAudit", PREFIX + "audit", list_all, "operators",
+        "The audit trail of all tenants and of the installation itself (tokens, allowed code, restore, gc), newest first",
+        _REPLY, *_FILTERS,
     ),
-)
+)  # fmt: skip

@@ -8,7 +8,7 @@ from sless import clock
 from sless.domain.metering import csv_of, plain_row
 from sless.errors import Detail, Invalid
 from sless.http.api_request import ApiRequest
-from sless.http.operation import JSON, Operation, Parameter, Reply
+from sless.http.operation import JSON, Parameter, Reply, reading
 from sless.http.operators import PREFIX
 from sless.http.serialize import json_response
 
@@ -18,7 +18,7 @@ _DAYS = (
     Parameter(name="from", text="first day (UTC); default: the first of this month", schema=_DAY),
     Parameter(name="to", text="last day; default: today", schema=_DAY),
 )
-_REPLIES = {200: Reply(text="by namespace and day", content={JSON: "UsageRows", _CSV: ""})}
+_REPLY = Reply(text="by namespace and day", content={JSON: "UsageRows", _CSV: ""})
 
 
 def of_all(req: ApiRequest) -> Response:
@@ -48,24 +48,9 @@ def _day(req: ApiRequest, name: str, default: date) -> date:
 
 
 OPERATIONS = (
-    Operation(
-        id="listUsage",
-        method="GET",
-        path=PREFIX + "usage",
-        view=of_all,
-        tag="operators",
-        summary="Usage of each tenant per day, for billing",
-        parameters=_DAYS,
-        replies=_REPLIES,
+    reading("listUsage", PREFIX + "usage", of_all, "operators", "Usage of each tenant per day, for billing", _REPLY, *_DAYS),
+    reading(
+        "usageDays", "/v1/namespaces/{ns}/usage/days", of_namespace, "namespaces", "Usage of the namespace per day, as billed",
+        _REPLY, *_DAYS,
     ),
-    Operation(
-        id="usageDays",
-        method="GET",
-        path="/v1/namespaces/{ns}/usage/days",
-        view=of_namespace,
-        tag="namespaces",
-        summary="Usage of the namespace per day, as billed",
-        parameters=_DAYS,
-        replies=_REPLIES,
-    ),
-)
+)  # fmt: skip

@@ -9,7 +9,7 @@ from sless.domain.function_urls import function_urls_of
 from sless.domain.model import Tenant
 from sless.domain.runtimes import RUNTIMES
 from sless.http.api_request import ApiRequest
-from sless.http.operation import CURSOR, JSON, LIMIT, Operation, Parameter, Reply, shown
+from sless.http.operation import CURSOR, JSON, LIMIT, Operation, Parameter, Reply, reading, shown
 from sless.http.paging import namespace_cursor, paged
 from sless.http.serialize import json_response, runtime_json
 
@@ -67,33 +67,17 @@ def usage(req: ApiRequest) -> Response:
 
 
 OPERATIONS = (
-    Operation(
-        id="whoami",
-        method="GET",
-        path="/v1/whoami",
-        view=whoami,
-        tag="namespaces",
-        summary="The subject of the token and its namespace",
-        replies={200: shown("Whoami", "the caller")},
+    reading("whoami", "/v1/whoami", whoami, "namespaces", "The subject of the token and its namespace", shown("Whoami", "the caller")),
+    reading(
+        "runtimes", "/v1/runtimes", runtimes, "namespaces", "Runtimes, with their end of life", shown("Runtimes", "all runtimes")
     ),
-    Operation(
-        id="runtimes",
-        method="GET",
-        path="/v1/runtimes",
-        view=runtimes,
-        tag="namespaces",
-        summary="Runtimes, with their end of life",
-        replies={200: shown("Runtimes", "all runtimes")},
+    reading(
+        "listNamespaces", "/v1/namespaces", list_all, "namespaces", "Namespaces of all tenants (operators only)",
+        shown("Namespaces", "the namespaces, by name"), LIMIT, CURSOR,
     ),
-    Operation(
-        id="listNamespaces",
-        method="GET",
-        path="/v1/namespaces",
-        view=list_all,
-        tag="namespaces",
-        summary="Namespaces of all tenants (operators only)",
-        parameters=(LIMIT, CURSOR),
-        replies={200: shown("Namespaces", "the namespaces, by name")},
+    reading(
+        "usage", _NS + "/usage", usage, "namespaces", "Counts, limits, and daily invocations and GB-seconds",
+        shown("Usage", "the usage of the last 31 days"),
     ),
     Operation(
         id="ensureNamespace",
@@ -114,13 +98,4 @@ OPERATIONS = (
         parameters=(Parameter(name="confirm", text="must repeat the namespace", required=True),),
         replies={202: Reply(text="deletion has started", content={JSON: "Deleting"})},
     ),
-    Operation(
-        id="usage",
-        method="GET",
-        path=_NS + "/usage",
-        view=usage,
-        tag="namespaces",
-        summary="Counts, limits, and daily invocations and GB-seconds",
-        replies={200: shown("Usage", "the usage of the last 31 days")},
-    ),
-)
+)  # fmt: skip

@@ -58,6 +58,13 @@ def shown(component: str, text: str = "the resource", *headers: str) -> Reply:
     return Reply(text=text, content={JSON: component}, headers=headers)
 
 
+def reading(operation_id: str, path: str, view: View, tag: str, summary: str, reply: Reply, *parameters: Parameter) -> Operation:
+    """A GET that takes parameters only."""
+    return Operation(
+        id=operation_id, method="GET", path=path, view=view, tag=tag, summary=summary, replies={200: reply}, parameters=parameters
+    )
+
+
 FLAG = {"type": "string", "enum": ["0", "1", "false", "true"]}
 LIMIT = Parameter(name="limit", text="maximum number of items", schema={"type": "integer", "minimum": 1, "maximum": 1000})
 CURSOR = Parameter(name="cursor", text="end of the previous page, from its Link header", schema={"type": "string", "maxLength": 128})

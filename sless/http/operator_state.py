@@ -5,7 +5,7 @@ from flask import Response
 from sless.clock import rfc3339_of
 from sless.domain.operators import FailingBuild, QueueDepth, ReconcileError
 from sless.http.api_request import ApiRequest
-from sless.http.operation import LIMIT, Operation, shown
+from sless.http.operation import LIMIT, reading, shown
 from sless.http.operators import PREFIX
 from sless.http.paging import MAX_PAGE
 from sless.http.serialize import Json, json_response
@@ -59,33 +59,18 @@ def _limit_of(req: ApiRequest) -> int:
 
 
 OPERATIONS = (
-    Operation(
-        id="listFailingBuilds",
-        method="GET",
-        path=PREFIX + "failing-builds",
-        view=list_failing_builds,
-        tag="operators",
-        summary="Functions, services and jobs whose newest version failed to build, the newest failure first",
-        parameters=(LIMIT,),
-        replies={200: shown("FailingBuilds", "the builds")},
+    reading(
+        "listFailingBuilds", PREFIX + "failing-builds", list_failing_builds, "operators",
+        "Functions, services and jobs whose newest version failed to build, the newest failure first",
+        shown("FailingBuilds", "the builds"), LIMIT,
     ),
-    Operation(
-        id="listReconcileErrors",
-        method="GET",
-        path=PREFIX + "reconcile-errors",
-        view=list_reconcile_errors,
-        tag="operators",
-        summary="Internal errors of the control loops, of all replicas: the newest per loop and workload, with their number",
-        parameters=(LIMIT,),
-        replies={200: shown("ReconcileErrors", "the errors, newest first")},
+    reading(
+        "listReconcileErrors", PREFIX + "reconcile-errors", list_reconcile_errors, "operators",
+        "Internal errors of the control loops, of all replicas: the newest per loop and workload, with their number",
+        shown("ReconcileErrors", "the errors, newest first"), LIMIT,
     ),
-    Operation(
-        id="listQueues",
-        method="GET",
-        path=PREFIX + "queues",
-        view=list_queues,
-        tag="operators",
-        summary="How many builds, runs, callbacks and notices wait, and since when",
-        replies={200: shown("Queues", "the queues")},
+    reading(
+        "listQueues", PREFIX + "queues", list_queues, "operators", "How many builds, runs, callbacks and notices wait, and since when",
+        shown("Queues", "the queues"),
     ),
-)
+)  # fmt: skip

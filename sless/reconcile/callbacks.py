@@ -23,7 +23,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util.ssl_ import create_urllib3_context
 
-from sless import clock, metrics
+from sless import clock
 from sless._version import __version__
 from sless.domain.asynchronous import delay_sec_of
 from sless.domain.callback import (
@@ -150,7 +150,6 @@ class CallbacksLoop:
         if result.final or sent.attempts + 1 >= MAX_ATTEMPTS:
             self._outbox.failed(sent, result.http_status, error)
             return
-        metrics.callbacks.labels("retried").inc()
         now = clock.now()
         headers = {"retry-after": result.retry_after} if result.http_status in _BUSY else {}
         delay = timedelta(seconds=delay_sec_of(sent.attempts + 1, self.rng.uniform(-1, 1), headers, now))

@@ -1,8 +1,6 @@
 """Callbacks to deliver, and the keys that sign them. The end of a run writes the row (`run_moves`)."""
 
 import secrets
-from datetime import datetime
-from typing import Any
 
 from sqlalchemy import RowMapping, select, update
 
@@ -12,41 +10,19 @@ from sless.domain.audit import Note
 from sless.domain.callback import Callback, CallbackKey, CallbackStatus
 from sless.errors import NotFound
 from sless.store import audit, codec
+from sless.store.deliveries import DeliveryStore
 from sless.store.engine import Database
-from sless.store.queries import heads_of
 from sless.store.tables import callbacks, tenants
 
 _KEYS_KEPT = 2
-_DUE = (
-    select(callbacks)
-    .where(callbacks.c.run_id.in_(heads_of(callbacks, callbacks.c.namespace, CallbackStatus.PENDING)))
-    .order_by(callbacks.c.not_before, callbacks.c.run_id)
-)
 
 
-class CallbackStore:
+class CallbackStore(DeliveryStore[Callback]):
     def __init__(self, database: Database) -> None:
-        self._db = database
+        super().__init__(database, callbacks, _callback_of)
 
     def find(self, run_id: str) -> Callback | None:
-        with self._db.read() as conn:
-            row = conn.execute(select(callbacks).where(callbacks.c.run_id == run_id)).mappings().one_or_none()
-            return _callback_of(row) if row else None
-
-    def list_due(self, now: datetime, per_namespace: int) -> list[Callback]:
-        """Pending and due, oldest first; at most `per_namespace` of each namespace."""
-        with self._db.read() as conn:
-            return [_callback_of(row) for row in conn.execute(_DUE, {"now": now, "most": per_namespace}).mappings()]
-
-    def delivered(self, sent: Callback, http_status: int) -> bool:
-        return self._end(sent, CallbackStatus.DELIVERED, http_status, None)
-
-    def failed(self, sent: Callback, http_status: int | None, error: str) -> bool:
-        """Marks it as failed for good."""
-        return self._end(sent, CallbackStatus.FAILED, http_status, error)
-
-    def postponed(self, sent: Callback, not_before: datetime, http_status: int | None, error: str) -> bool:
-        return self._write(sent, {"not_before": not_before, "http_status": http_status, "error": error})
+        return next(iter(self._all(select(callbacks).where(callbacks.c.run_id == run_id))), None)
 
     def keys(self, namespace: str) -> list[CallbackKey]:
         """Newest first; the first key is created on demand. Raises NOT_FOUND for a namespace without a row."""
@@ -71,16 +47,6 @@ class CallbackStore:
             if not only_first:
                 audit.note(conn, Note(namespace=namespace, kind="callback_key", name=namespace, verb="rotate"))
             return keys
-
-    def _end(self, sent: Callback, status: CallbackStatus, http_status: int | None, error: str | None) -> bool:
-        return self._write(sent, {"status": status, "http_status": http_status, "error": error, "ended_at": clock.now()})
-
-    def _write(self, sent: Callback, values: dict[str, Any]) -> bool:
-        """False if the row has been replaced because the run was retried during the delivery."""
-        same = (callbacks.c.run_id == sent.run_id) & (callbacks.c.created_at == sent.created_at)
-        with self._db.write() as conn:
-            result = conn.execute(update(callbacks).where(same).values(attempts=sent.attempts + 1, **values))
-            return result.rowcount == 1
 
 
 def _callback_of(row: RowMapping) -> Callback:

@@ -13,16 +13,10 @@ from sless.domain.model import Run
 from sless.domain.notice import Notice, NoticeEvent, notice_body, notice_id_of
 from sless.errors import NotFound
 from sless.store import audit
+from sless.store.deliveries import DeliveryStore
 from sless.store.engine import Database
 from sless.store.operator_tables import notices
-from sless.store.queries import heads_of
 from sless.store.tables import tenants
-
-_DUE = (
-    select(notices)
-    .where(notices.c.id.in_(heads_of(notices, notices.c.namespace, CallbackStatus.PENDING)))
-    .order_by(notices.c.not_before, notices.c.id)
-)
 
 
 def notify(
@@ -49,9 +43,9 @@ def hour_of(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H")
 
 
-class NoticeStore:
+class NoticeStore(DeliveryStore[Notice]):
     def __init__(self, database: Database) -> None:
-        self._db = database
+        super().__init__(database, notices, _notice_of)
 
     def find_url(self, namespace: str) -> str | None:
         with self._db.read() as conn:
@@ -74,30 +68,9 @@ class NoticeStore:
         """Newest first."""
         return self._all(select(notices).where(notices.c.namespace == namespace).order_by(notices.c.created_at.desc(), notices.c.id))
 
-    def list_due(self, now: datetime, per_namespace: int) -> list[Notice]:
-        with self._db.read() as conn:
-            return [_notice_of(row) for row in conn.execute(_DUE, {"now": now, "most": per_namespace}).mappings()]
-
-    def delivered(self, sent: Notice, http_status: int) -> bool:
-        return self._write(sent, {"status": CallbackStatus.DELIVERED, "http_status": http_status, "error": None, "ended_at": clock.now()})
-
-    def failed(self, sent: Notice, http_status: int | None, error: str) -> bool:
-        return self._write(sent, {"status": CallbackStatus.FAILED, "http_status": http_status, "error": error, "ended_at": clock.now()})
-
-    def postponed(self, sent: Notice, not_before: datetime, http_status: int | None, error: str) -> bool:
-        return self._write(sent, {"not_before": not_before, "http_status": http_status, "error": error})
-
     def clean(self, before: datetime) -> int:
         with self._db.write() as conn:
             return conn.execute(delete(notices).where(notices.c.created_at < before)).rowcount
-
-    def _write(self, sent: Notice, values: dict[str, Any]) -> bool:
-        with self._db.write() as conn:
-            return conn.execute(update(notices).where(notices.c.id == sent.id).values(attempts=sent.attempts + 1, **values)).rowcount == 1
-
-    def _all(self, query: Any) -> list[Notice]:
-        with self._db.read() as conn:
-            return [_notice_of(row) for row in conn.execute(query).mappings()]
 
 
 def _notice_of(row: RowMapping) -> Notice:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, PrimaryKeyConstraint, Table
 
-from sless.store.types import KeyText, UserText, UtcDateTime, metadata
+from sless.store.types import KeyText, UserText, UtcDateTime, delivery_columns, metadata
 
 audit = Table(
     "audit",
@@ -68,18 +68,9 @@ notices = Table(
     "notices",
     metadata,
     # Notices to tenants with a notify_url.
-    Column("id", KeyText, primary_key=True),
-    Column("namespace", KeyText, nullable=False),
-    Column("url", UserText, nullable=False),
+    *delivery_columns("id"),
     Column("event", KeyText, nullable=False),
     Column("body", UserText, nullable=False),
-    Column("status", KeyText, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("not_before", UtcDateTime, nullable=False),
-    Column("http_status", Integer),
-    Column("error", UserText),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("ended_at", UtcDateTime),
     Index("ix_notices_status_namespace_not_before", "status", "namespace", "not_before"),
     Index("ix_notices_created_at", "created_at"),
 )

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint, text
 
-from sless.store.types import KeyText, UserText, UtcDateTime, metadata
+from sless.store.types import KeyText, UserText, UtcDateTime, delivery_columns, metadata
 
 runs = Table(
     "runs",
@@ -67,16 +67,7 @@ callbacks = Table(
     "callbacks",
     metadata,
     # At most one per run; a retried run gets a new one for its new result.
-    Column("run_id", KeyText, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("namespace", KeyText, nullable=False),
-    Column("url", UserText, nullable=False),
-    Column("status", KeyText, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("not_before", UtcDateTime, nullable=False),
-    Column("http_status", Integer),
-    Column("error", UserText),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("ended_at", UtcDateTime),
+    *delivery_columns("run_id", ForeignKey("runs.id", ondelete="CASCADE")),
     # As for runs: one seek per namespace with pending callbacks.
     Index("ix_callbacks_status_namespace_not_before", "status", "namespace", "not_before"),
 )

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Index, MetaData, Text, text
+from sqlalchemy import Column, DateTime, Dialect, ForeignKey, Index, Integer, MetaData, Text, text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from sless.store.keyring import keyring_of
@@ -81,3 +81,19 @@ def storable(value: str) -> str:
 
 def unique_where(name: str, columns: tuple[str, ...], where: str) -> Index:
     return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))
+
+
+def delivery_columns(key: str, *of_key: ForeignKey) -> list[Column[Any]]:
+    """The columns of `domain.callback.Delivery`, and the primary key."""
+    return [
+        Column(key, KeyText, *of_key, primary_key=True),
+        Column("namespace", KeyText, nullable=False),
+        Column("url", UserText, nullable=False),
+        Column("status", KeyText, nullable=False),
+        Column("attempts", Integer, nullable=False),
+        Column("not_before", UtcDateTime, nullable=False),
+        Column("http_status", Integer),
+        Column("error", UserText),
+        Column("created_at", UtcDateTime, nullable=False),
+        Column("ended_at", UtcDateTime),
+    ]

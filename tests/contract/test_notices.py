@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sless import clock
+from sless import clock, metrics
 from sless.domain.addresses import parse_allowed
 from sless.domain.callback import CallbackStatus
 from sless.domain.model import CallStatus, Kind, Observed, TriggerType, VersionState
@@ -107,9 +107,10 @@ def test_notices_are_signed_retried_and_kept_from_private_addresses(told: Rest, 
     receiver.answers = [(500, {}), (204, {})]
     store.notices.set_url(told.namespace, f"http://example.com:{receiver.port}/hook")
     told.built("hello", state=VersionState.FAILED)
-    loop = make_loop(store)
+    loop, retried = make_loop(store), (retries("notices"), retries("callbacks"))
     try:
         notice = sent(store, loop, told.namespace, 1)
+        assert (retries("notices"), retries("callbacks")) == (retried[0] + 1, retried[1])
         assert (notice.status, notice.http_status) == (CallbackStatus.PENDING, 500)
         store.notices.postponed(replace(notice, attempts=0), clock.now() - timedelta(seconds=1), 500, "again")
         notice = sent(store, loop, told.namespace, 2)
@@ -131,6 +132,10 @@ def test_notices_are_signed_retried_and_kept_from_private_addresses(told: Rest, 
         wait_until(lambda: any(item.status is CallbackStatus.FAILED for item in store.notices.list_in(told.namespace)), "it is given up")
     finally:
         refusing.stop()
+
+
+def retries(what: str) -> float:
+    return metrics.REGISTRY.get_sample_value(f"sless_{what}_total", {"result": "retried"}) or 0.0
 
 
 def sent(store: Store, loop: CallbacksLoop, namespace: str, attempts: int) -> Any:
