@@ -46,7 +46,7 @@ def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[P
         port = free_port()
         log_file = place.run_dir.with_suffix(".log")
         with open(log_file, "w") as log:
-            place.environ["SLESS_OUTBOUND_ALLOW"] = "127.0.0.0/8"
+            place.environ |= {"SLESS_OUTBOUND_ALLOW": "127.0.0.0/8", "SLESS_OPERATOR_SUBS": "operator@example.com"}
             process = place.popen("serve", "--port", str(port), stdout=log, stderr=log)
         try:
             url = f"http://127.0.0.1:{port}"
