@@ -11,7 +11,8 @@ from openapi_spec_validator import validate
 
 from sless import clock
 from sless.domain.model import CallStatus, Kind
-from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats, Uptime
+from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats
+from sless.domain.uptime import Sighting
 from sless.http.table import OPERATIONS
 from sless.ids import namespace_of
 from tests.builders import make_invocation, make_log_line
@@ -123,10 +124,13 @@ def test_usage(rest: Rest) -> None:
     assert body["counts"]["functions"] == 1 and body["limits"]["jobs"] == 200
     assert [(day["invocations"], day["errors"], day["gb_seconds"]) for day in body["days"]] == [(3, 1, 2.5)]
     hello = rest.store.workloads.get(rest.namespace, Kind.FUNCTION, "hello")
-    uptime = Uptime(workload_id=hello.id, namespace=rest.namespace, kind=hello.kind, name=hello.name, gb_ms=1500)
-    yesterday = clock.now() - timedelta(days=1)
-    for at in (clock.now(), clock.now(), yesterday):
-        rest.store.uptime.add([uptime], at)
+    midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    seen = Sighting(
+        endpoint_id="i", workload_id=hello.id, namespace=rest.namespace, kind=hello.kind, name=hello.name, memory_mb=128,
+        since=midnight - timedelta(seconds=12), until=midnight + timedelta(seconds=24),
+    )  # fmt: skip
+    rest.store.uptime.count([seen], {"i"})
+    yesterday = midnight - timedelta(days=1)
     days = rest.get(f"/v1/namespaces/{rest.namespace}/usage").json["days"]
     assert [(day["day"], day["invocations"], day["gb_seconds"], day["instance_gb_seconds"]) for day in days] == [
         (yesterday.date().isoformat(), 0, 0, 1.5), (body["days"][0]["day"], 3, 2.5, 3.0)
