@@ -12,6 +12,8 @@ from sless.errors import Code, Detail, Invalid, SlessError
 _log = logging.getLogger(__name__)
 
 MAX_WARNINGS = 20
+MAX_PLACES = 3
+"""In the sentence of a refusal; the details have all."""
 REQUIRE = "require"
 
 
@@ -76,12 +78,16 @@ def _refusal_of(name: str, code: CodeToCheck, opinion: Opinion) -> SlessError:
     )
     quote = f"; if this is a mistake, quote request {request_id} to support" if request_id else ""
     details = [_detail_of(item) for item in opinion.findings]
-    return SlessError(Code.INVALID_CODE, f"the code was refused by the check {name}: {reason}{quote}", details=details)
+    places = "".join(f", {_place_of(item)}" for item in opinion.findings[:MAX_PLACES])
+    return SlessError(Code.INVALID_CODE, f"the code was refused by the check {name}: {reason}{places}{quote}", details=details)
 
 
 def _text_of(finding: Finding) -> str:
-    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
-    return f"{place}: {finding.message}"
+    return f"{_place_of(finding)}: {finding.message}"
+
+
+def _place_of(finding: Finding) -> str:
+    return finding.path if finding.line is None else f"{finding.path}:{finding.line}"
 
 
 def _detail_of(finding: Finding) -> Detail:

@@ -53,7 +53,7 @@ def test_a_model_and_rules_check_uploads(start_product: Callable[..., Product], 
     refused = tenant.upload("bad", PLEADING + MINER + SAFE)
     error = refused.json()
     assert (refused.status_code, error["code"]) == (400, "invalid_code")
-    assert "a miner" in error["error"] and f"quote request {error['request_id']}" in error["error"]
+    assert "a miner, handler.py:4" in error["error"] and f"quote request {error['request_id']}" in error["error"]
     assert error["details"] == [{"field": "handler.py", "message": "line 4: connects to a mining pool"}]
     assert tenant.get("functions/bad/versions").json() == []
     # The same content is judged once, whoever uploads it.
