@@ -42,11 +42,11 @@ def tenants(context: CommandContext, suspended: bool) -> None:
 
 
 @operator.command()
-@click.argument("namespace")
+@click.argument("tenant", metavar="NAMESPACE")
 @click.argument("name", required=False)
 @click.option("--reason", default="", metavar="TEXT", help="Shown to the tenant.")
 @client_command
-def suspend(context: CommandContext, namespace: str, name: str | None, reason: str) -> None:
+def suspend(context: CommandContext, tenant: str, name: str | None, reason: str) -> None:
     """Suspend a tenant, or one function, service or job of it.
 
     Calls get a 503, instances and runs stop, triggers do not fire, and the tenant cannot change anything.
@@ -55,24 +55,24 @@ def suspend(context: CommandContext, namespace: str, name: str | None, reason: s
     Example:
       sless operator suspend sless-0123456789abcdef hello --reason 'port scans'
     """
-    client = context.client.within(namespace)
-    _print(context, client.suspend(*_path_of(context, namespace, name), reason=reason), f"{name or namespace} is suspended")
+    client = context.client.within(tenant)
+    _print(context, client.suspend(*_path_of(context, tenant, name), reason=reason), f"{name or tenant} is suspended")
 
 
 @operator.command()
-@click.argument("namespace")
+@click.argument("tenant", metavar="NAMESPACE")
 @click.argument("name", required=False)
 @client_command
-def resume(context: CommandContext, namespace: str, name: str | None) -> None:
+def resume(context: CommandContext, tenant: str, name: str | None) -> None:
     """End a suspension.
 
     \b
     Example:
       sless operator resume sless-0123456789abcdef
     """
-    found = context.client.within(namespace).resume(*_path_of(context, namespace, name))
+    found = context.client.within(tenant).resume(*_path_of(context, tenant, name))
     left = " still suspended with its namespace" if name and found["suspended"] is not None else " no longer suspended"
-    _print(context, found, f"{name or namespace} is{left}")
+    _print(context, found, f"{name or tenant} is{left}")
 
 
 @operator.command("revoke-token")
