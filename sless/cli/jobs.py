@@ -13,7 +13,7 @@ from sless.cli.options import EVENT_HELP, EnvPair, json_of_option, with_options
 from sless.cli.output import print_json, print_resource, print_table, say
 from sless.cli.waiting import explained_interrupt
 from sless.client import Client, ClientError, pack_folder
-from sless.client.deployment import delete_refused
+from sless.client.deployment import delete_refused, warnings_of
 from sless.client.guess import check_entrypoint, guess_runtime
 from sless.client.packing import PackedFolder
 
@@ -163,7 +163,7 @@ def update(context: CommandContext, name: str, folder: Path | None, unset: tuple
     if fields:
         changed = context.client.jobs.merge(name, fields, etag)
     if packed is not None:
-        context.client.jobs.upload(name, packed.data)
+        _upload(context.client, name, packed)
         changed = context.client.jobs.get(name)
     say(f'Changed job "{name}"')
     _finish(context, name, changed, wait=False)
@@ -250,11 +250,16 @@ def _pack(folder: Path) -> PackedFolder:
 
 def _upload_first(client: Client, name: str, packed: PackedFolder) -> dict[str, Any]:
     try:
-        client.jobs.upload(name, packed.data)
+        _upload(client, name, packed)
     except ClientError as error:
         delete_refused(client.jobs, name, error)
         raise
     return client.jobs.get(name)
+
+
+def _upload(client: Client, name: str, packed: PackedFolder) -> None:
+    for text in warnings_of(client.jobs.upload(name, packed.data)):
+        say(text)
 
 
 def _finish(context: CommandContext, name: str, job: dict[str, Any], wait: bool) -> None:

@@ -70,6 +70,8 @@ def deploy(client: Client, request: DeployRequest, report: Report) -> DeployResu
     try:
         uploaded = _upload(workloads, request.name, packed)
         report.step(_upload_text(packed, uploaded, old))
+        for text in warnings_of(uploaded):
+            report.step(text)
     except ClientError as error:
         if old is None and delete_refused(workloads, request.name, error):
             report.step(f'Deleted {workloads.kind} "{request.name}": the server refused its code')
@@ -215,6 +217,11 @@ def _put_spec(workloads: Workloads, old: Json | None, request: DeployRequest, pa
 
 def _upload(workloads: Workloads, name: str, packed: PackedFolder) -> Json:
     return workloads.upload(name, packed.data, hashlib.sha256(packed.data).hexdigest())
+
+
+def warnings_of(uploaded: Json) -> list[str]:
+    """What the server's code checks say about the upload."""
+    return [f"Warning: {text}" for text in uploaded.get("warnings", [])]
 
 
 def _upload_text(packed: PackedFolder, uploaded: Json, old: Json | None) -> str:

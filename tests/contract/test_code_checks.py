@@ -53,3 +53,12 @@ def test_another_entrypoint_of_the_same_language_is_not_checked_again(rest: Rest
     rest.built("hello", files={"handler.py": "def handle(event): ...\n", "other.py": "def run(event): ...\n"})
     rest.patch("functions/hello", {"entrypoint": "other.run"})
     assert rest.get("functions/hello/versions/2").json["state"] == VersionState.QUEUED
+
+
+def test_the_console_shows_warnings(rest: Rest) -> None:
+    warning = Rest(rest.store, rest.settings.data_dir, rules_mode="warn")
+    warning.function("hello")
+    warning.built("hello", files={"handler.py": SHELL})
+    (text,) = warning.get("functions/hello/versions/1").json["warnings"]
+    page = warning.get(f"/funcs/{rest.namespace}/functions/hello/versions", headers={"Accept": "text/html"}).text
+    assert text.startswith("rules: handler.py:4: ") and "rules: handler.py:4: " in page

@@ -1,5 +1,5 @@
 // The panel that shows a build log while the build runs, and afterwards.
-import { badge } from './dom.js';
+import { badge, el } from './dom.js';
 import { t } from './page.js';
 import { follow, rest } from './rest.js';
 
@@ -16,6 +16,7 @@ export async function showBuild(path, number, title) {
   panel.hidden = false;
   panel.querySelector('h2').textContent = title;
   log.textContent = '';
+  for (const note of panel.querySelectorAll('.notice')) note.remove();
   state.replaceChildren(badge('building', t('statuses.building')));
   panel.scrollIntoView({ block: 'nearest' });
   await follow(`${path}/versions/${number}?follow=1`, ({ event, data }) => {
@@ -28,6 +29,7 @@ export async function showBuild(path, number, title) {
   const version = await rest('GET', `${path}/versions/${number}`, { signal });
   state.replaceChildren(badge(version.state, t(`statuses.${version.state}`)));
   if (version.message && !log.textContent.includes(version.message)) log.append(`${version.message}\n`);
+  log.before(...version.warnings.map((text) => el('p', { class: 'notice warn' }, text)));
   log.scrollTop = log.scrollHeight;
   return version;
 }

@@ -32,6 +32,7 @@ class State:
     build_state: str = "ready"
     build_log: str = "pip: nothing to install"
     build_message: str = ""
+    warnings: tuple[str, ...] = ()
     log_lines: tuple[str, ...] = ("first", "second")
     hold_logs: bool = False
     rebuilds_fail: bool = False
@@ -206,7 +207,8 @@ class Handler(BaseHTTPRequestHandler):
         item |= {"latest_version": number, "latest_state": self.state.build_state}
         if self.state.build_state == "ready":
             item |= {"active_version": number, "phase": "Ready"}
-        return self.answer_json({"version": number, "sha256": "0" * 64, "phase": "Building", "message": ""}, 202)
+        answer = {"version": number, "sha256": "0" * 64, "phase": "Building", "message": "", "warnings": list(self.state.warnings)}
+        return self.answer_json(answer, 202)
 
     def source(self, name: str) -> None:
         data = self.state.zips[name]

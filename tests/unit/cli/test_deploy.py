@@ -32,6 +32,14 @@ def test_a_new_function_gets_a_url(run, state, hello):
     assert "\x1b" not in outcome.err + outcome.out
 
 
+def test_warnings_of_the_code_checks_are_printed(run, state, hello):
+    state.warnings = ("rules: handler.py:4: shell=True", "not checked (llm): too slow")
+    outcome = run("deploy", "hello", str(hello))
+    assert outcome.code == 0
+    assert [line for line in outcome.err.splitlines() if "Warning" in line] == [f"Warning: {text}" for text in state.warnings]
+    assert "Warning: rules: handler.py:4" in run("jobs", "create", "work", str(hello), "--no-run").err
+
+
 def test_an_update_keeps_other_settings(run, state, hello):
     run("deploy", "hello", str(hello), "--env", "A=1", "--memory", "256")
     (hello / "handler.py").write_text("def handle(event):\n    return 'ho'\n")
