@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sless import ids
 from sless.app import gc
 from sless.app.database import migrate, open_encrypted
 from sless.code import open_code_store
@@ -35,7 +36,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 def upload(settings: Settings, tmp_path: Path, *, version: bool) -> str:
     """Stores code as an upload does; without `version`, as if the server was killed right afterwards. Returns the key."""
     store = open_encrypted(settings)
-    installation = store.meta_ensure("installation", "i2345678")
+    installation = store.meta_ensure("installation", ids.new_id(8))
     store.tenants.ensure(NAMESPACE, "s")
     workload = store.workloads.find_callable(NAMESPACE, "hello") or store.workloads.insert(
         NAMESPACE, Kind.FUNCTION, "hello", make_workload_spec()
