@@ -10,7 +10,8 @@ import requests
 from tests.services.product import Tenant
 
 WEB_PACKAGES = "mangum==0.22.0\nfastapi==0.165.0\napig-wsgi==2.20.0\n"
-BOT_PACKAGES = "aiogram==3.31.0\n"
+BOT_PACKAGES = ["aiogram==3.0.0", *(["aiogram==3.31.0"] if "TEST_SOAK_MESSAGES" in os.environ else [])]
+"""The first release with today's interface takes 3 s of processor time to import, the newest 8 s."""
 FASTAPI = """
 import sqlite3
 from fastapi import FastAPI, Request
@@ -120,9 +121,9 @@ def test_frameworks(tenant: Tenant) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.skipif("TEST_SOAK_MESSAGES" not in os.environ, reason="importing aiogram takes 8 s of processor time; part of `make soak`")
-def test_a_telegram_bot(tenant: Tenant) -> None:
-    files = {"bot.py": BOT, "requirements.txt": BOT_PACKAGES}
+@pytest.mark.parametrize("package", BOT_PACKAGES)
+def test_a_telegram_bot(tenant: Tenant, package: str) -> None:
+    files = {"bot.py": BOT, "requirements.txt": package + "\n"}
     path = tenant.deploy("bot", files, entrypoint="bot.handler", event_format="aws-http-v1", memory_mb=256)
     for number in range(2):
         message = {"message_id": number, "date": 1, "chat": {"id": 7, "type": "private"}, "text": "hi"}
