@@ -260,7 +260,7 @@ ANSWERS: dict[str, Schema] = {
     ),
     "LogLines": {
         "type": "array",
-        "items": answer({"time": _TIME, "stream": _STRING, "text": _STRING, "invocation_id": _STRING}),
+        "items": answer({"time": _TIME, "stream": _STRING, "text": _STRING, "invocation_id": _STRING, "request_id": _MAYBE_STRING}),
     },
     "Document": {"type": "object"},
     "Health": answer({"status": _STRING, "reason": _STRING, "version": _STRING}, optional=("reason", "version")),

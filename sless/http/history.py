@@ -12,8 +12,8 @@ from sless.errors import Detail, Invalid
 from sless.http.api_request import ApiRequest
 from sless.http.operation import CURSOR, FLAG, JSON, LIMIT, SINCE, KindView, Operation, Parameter, Reply, shown
 from sless.http.paging import id_cursor, paged
-from sless.http.serialize import invocation_json, json_response, line_json, series_json
-from sless.usecases.follow import MAX_TAIL, line_format_of, since_of, tail_of
+from sless.http.serialize import invocation_json, json_response, series_json
+from sless.usecases.follow import MAX_TAIL, since_of, tail_of
 from sless.usecases.history import DEFAULT_TAIL, InvocationFilter
 
 E = TypeVar("E", bound=StrEnum)
@@ -58,9 +58,9 @@ def logs(kind: Kind, req: ApiRequest) -> Response:
     tail = tail_of(request.args, DEFAULT_TAIL)
     lines = req.usecases.history.logs(req.namespace, kind, req.name, tail=tail or 0, since=since_of(request.args))
     if req.accepts(TEXT, JSON) == JSON:
-        return json_response([line_json(line) | {"invocation_id": line.invocation_id} for line in lines])
-    shown = line_format_of(request.args)
-    return Response("".join(shown(line) + "\n" for line in lines), content_type=f"{TEXT}; charset=utf-8")
+        return json_response(req.usecases.history.line_objects(lines))
+    shown = req.usecases.history.shown_lines(lines, request.args)
+    return Response("".join(line + "\n" for line in shown), content_type=f"{TEXT}; charset=utf-8")
 
 
 def stats(kind: Kind, req: ApiRequest) -> Response:

@@ -167,6 +167,15 @@ class HistoryStore:
         with self._db.read() as conn:
             return [_line_of(row) for row in conn.execute(query.order_by(log_lines.c.id)).mappings()]
 
+    def request_ids_of(self, workload_id: str, invocation_ids: Iterable[str]) -> dict[str, str]:
+        """By invocation id, of calls of this workload that have a record: one on an instance gets it when it ends."""
+        columns, found = invocations.c, dict[str, str]()
+        with self._db.read() as conn:
+            for batch in in_batches(invocation_ids):
+                query = select(columns.id, columns.request_id).where(columns.id.in_(batch), columns.workload_id == workload_id)
+                found.update((row.id, row.request_id) for row in conn.execute(query))
+        return found
+
     def log_tail(
         self, workload_id: str, *, tail: int | None = None, since: datetime | None = None, after_id: int = 0
     ) -> list[tuple[int, LogLine]]:

@@ -1,7 +1,7 @@
 """Reads growing logs page by page (ports.Follower)."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from sless.clock import parse_rfc3339, rfc3339_of
@@ -22,14 +22,24 @@ def line_text(line: LogLine) -> str:
     return f"{rfc3339_of(line.at)} {line.text}"
 
 
-def line_object(line: LogLine) -> str:
-    """One log line as a JSON object on one line. `invocation_id` finds its invocation."""
-    found = {"time": rfc3339_of(line.at), "stream": line.stream, "invocation_id": line.invocation_id, "text": line.text}
-    return json.dumps(found, ensure_ascii=False)
+def line_objects(store: Store, lines: Sequence[LogLine]) -> list[dict[str, str | None]]:
+    """Log lines of one workload as JSON objects. `request_id` is None outside calls, and while a call has no record yet."""
+    ids = {line.invocation_id for line in lines if line.invocation_id}
+    known = store.history.request_ids_of(lines[0].workload_id, ids) if ids else {}
+    return [
+        {
+            "time": rfc3339_of(line.at), "stream": line.stream, "invocation_id": line.invocation_id,
+            "request_id": known.get(line.invocation_id), "text": line.text,
+        }
+        for line in lines
+    ]  # fmt: skip
 
 
-def line_format_of(query: Mapping[str, str]) -> Callable[[LogLine], str]:
-    return line_object if query.get("format") == "json" else line_text
+def shown_lines(store: Store, lines: Sequence[LogLine], query: Mapping[str, str]) -> list[str]:
+    """Log lines of one workload in the format that a request asks for."""
+    if query.get("format") == "json":
+        return [json.dumps(item, ensure_ascii=False) for item in line_objects(store, lines)]
+    return [line_text(line) for line in lines]
 
 
 class LogFollower:
@@ -41,7 +51,7 @@ class LogFollower:
         self._workload = store.workloads.get(request.namespace, request.kind, request.name)
         self._since = since_of(request.query)
         self._after = request.after or 0
-        self._shown = line_format_of(request.query)
+        self._query = request.query
         # A caller that reconnects gets all lines that it missed, a new one the last lines.
         self._tail: int | None = tail_of(request.query, None if self._since else FIRST_TAIL) if request.after is None else None
 
@@ -51,7 +61,7 @@ class LogFollower:
         self._tail = None
         if found:
             self._after = found[-1][0]
-        return FollowPage(lines=tuple(self._shown(line) for _, line in found), after=self._after)
+        return FollowPage(lines=tuple(shown_lines(self._store, [line for _, line in found], self._query)), after=self._after)
 
 
 class BuildFollower:

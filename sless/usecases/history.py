@@ -1,7 +1,7 @@
 """History: invocations, log lines, statistics."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,6 +9,7 @@ from sless import clock
 from sless.domain.model import CallStatus, CallTrigger, Invocation, Kind, LogLine, Workload
 from sless.domain.statistics import Series, series_of
 from sless.errors import Detail, Invalid
+from sless.usecases.follow import line_objects, shown_lines
 from sless.usecases.parts import LINES_FRESH_SEC, UseCaseParts
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,5})([mhd])")
@@ -45,6 +46,12 @@ class History:
         workload = self._workload(namespace, kind, name)
         self._freshen_logs(workload.id, LINES_FRESH_SEC)
         return [line for _, line in self._store.history.log_tail(workload.id, tail=tail, since=since)]
+
+    def line_objects(self, lines: Sequence[LogLine]) -> list[dict[str, str | None]]:
+        return line_objects(self._store, lines)
+
+    def shown_lines(self, lines: Sequence[LogLine], query: Mapping[str, str]) -> list[str]:
+        return shown_lines(self._store, lines, query)
 
     def stats(self, namespace: str, kind: Kind, name: str, window: str) -> Series:
         """`window` such as 30m, 1h, 7d. Raises Invalid."""

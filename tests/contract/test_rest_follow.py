@@ -1,5 +1,6 @@
 """Following logs, as `asgi` reads them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from sless.domain.model import Kind, VersionState
 from sless.domain.ports import FollowRequest
 from sless.errors import Invalid, NotFound
-from tests.builders import AT, make_log_line
+from tests.builders import AT, make_invocation, make_log_line
 from tests.contract.rest_harness import Rest
 
 
@@ -49,6 +50,24 @@ def test_logs_of_an_unknown_function_and_bad_parameters(rest: Rest) -> None:
     for query in ({"tail": "x"}, {"since": "yesterday"}):
         with pytest.raises(Invalid):
             rest.usecases.follow_logs(request(rest, **query))
+
+
+def test_lines_as_json_name_their_request(rest: Rest) -> None:
+    rest.function()
+    workload = rest.store.workloads.get(rest.namespace, Kind.FUNCTION, "hello")
+    common: Any = {"workload_id": workload.id, "namespace": rest.namespace}
+    calls = [
+        make_invocation(id="i1", request_id="r-1", **common),
+        make_invocation(id="i2", request_id="r-2", **common | {"workload_id": "w"}),
+    ]
+    marks = ["i1", "i2", "i3", ""]
+    lines = [make_log_line(source_id="s", seq=n, workload_id=workload.id, invocation_id=mark, text=mark) for n, mark in enumerate(marks)]
+    rest.store.history.add_history(calls, [], lines)
+    page = rest.usecases.follow_logs(request(rest, format="json")).read()
+    expected = ["r-1", None, None, None]  # the second line claims a call of another workload, the third one that still runs
+    assert [json.loads(line)["request_id"] for line in page.lines] == expected
+    assert [json.loads(line) for line in rest.get("functions/hello/logs?format=json").text.splitlines()] == [*map(json.loads, page.lines)]
+    assert rest.get("functions/hello/logs", headers={"Accept": "application/json"}).json == [*map(json.loads, page.lines)]
 
 
 def test_the_build_log_ends_with_the_state(rest: Rest) -> None:

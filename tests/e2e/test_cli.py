@@ -70,7 +70,8 @@ def test_logs_show_what_the_handler_printed(server, folder):
     assert "4711" in ok(server.sless("logs", "talker", "--since", "5m", "--tail", "5"))
     line = json.loads(ok(server.sless("logs", "talker", "--tail", "1", "--output", "json")))
     assert (line["stream"], line["text"]) == ("stdout", "called with {'mark': 4711}") and line["time"].endswith("Z")
-    assert json.loads(ok(server.sless("invocations", "talker", line["invocation_id"], "--output", "json")))["http_status"] == 200
+    for key in ("invocation_id", "request_id"):
+        assert json.loads(ok(server.sless("invocations", "talker", line[key], "--output", "json")))["http_status"] == 200
     ok(server.sless("delete", "talker"))
 
 
