@@ -100,10 +100,12 @@ def decide_instances(
     actions: list[InstanceAction] = []
     held = set(busy)
     for workload_id, workload in workloads.items():
-        wanted, seen = desired.get(workload_id), observed.get(workload_id)
-        if wanted is not None and (seen is None or seen.generation != wanted.generation or applied.get(workload_id) != wanted.replicas):
+        wanted, observation = desired.get(workload_id), observed.get(workload_id)
+        if wanted is not None and (
+            observation is None or observation.generation != wanted.generation or applied.get(workload_id) != wanted.replicas
+        ):
             actions.append(Apply(deployment=wanted))
-        elif wanted is None and seen is not None:
+        elif wanted is None and observation is not None:
             actions.append(Remove(workload_id=workload_id))
         elif wanted is None and workload.deleted_at and workload_id not in held:
             actions.append(Forget(workload_id=workload_id))
@@ -111,25 +113,27 @@ def decide_instances(
     return actions
 
 
-def observed_of(workload: Workload, wanted: Deployment | None, seen: ObservedDeployment | None, note: str = "") -> Observed:
+def observed_of(workload: Workload, wanted: Deployment | None, observation: ObservedDeployment | None, note: str = "") -> Observed:
     """The observed columns of a workload. `note` says why it gets no further instances. Once an instance has been ready, a workload is up
     to date even without any, until a start fails; then the next one has to prove again that it works."""
     if wanted is None:
         return Observed()
-    current = [item for item in seen.endpoints if not item.draining and item.version == wanted.revision.version] if seen else []
-    message, failing = (seen.message, seen.failing) if seen else ("", False)
+    current = (
+        [item for item in observation.endpoints if not item.draining and item.version == wanted.revision.version] if observation else []
+    )
+    message, failing = (observation.message, observation.failing) if observation else ("", False)
     if note:
         message, failing = note, failing or not current
-    fresh = seen is not None and seen.generation == wanted.generation
+    fresh = observation is not None and observation.generation == wanted.generation
     kept = is_proven(workload) and (wanted.replicas == 0 or bool(current))
     ready = (fresh or kept) and (bool(current) or not failing)
     return Observed(
-        generation=workload.generation if ready else min(seen.generation if seen else 0, workload.generation - 1),
+        generation=workload.generation if ready else min(observation.generation if observation else 0, workload.generation - 1),
         version=wanted.revision.version if ready else None,
         ready_instances=len(current),
         message=message,
         failing=failing,
-        wanted=workload.generation if note else seen.wanted if seen else 0,
+        wanted=workload.generation if note else observation.wanted if observation else 0,
     )
 
 

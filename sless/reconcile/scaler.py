@@ -13,7 +13,7 @@ from sless.domain.limits import LimitName, TenantLimits, limits_of
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
 from sless.reconcile.decide import ScaleTarget, is_proven
-from sless.reconcile.scaling import Claim, Scale, Seen, fitted
+from sless.reconcile.scaling import Claim, Observation, Scale, fitted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,23 +44,23 @@ class Scaler:
         """The desired number of instances of each workload that may have any. `own_limits`: limits set by operators, by namespace."""
         now, claims = self.monotonic(), []
         for workload_id, item in targets.items():
-            seen = self._seen(item, observed.get(workload_id), loads.get(workload_id, NO_LOAD))
+            observation = self._observation_of(item, observed.get(workload_id), loads.get(workload_id, NO_LOAD))
             scale = self._scales.get(workload_id)
             if scale is None:
-                scale = self._scales[workload_id] = Scale.resume(seen.ready, now, self.durations.stable_window_sec)
+                scale = self._scales[workload_id] = Scale.resume(observation.ready, now, self.durations.stable_window_sec)
             before = scale.desired
-            if not scale.rests(seen) and scale.step(seen, now) and not before and seen.load.calls:
+            if not scale.rests(observation) and scale.step(observation, now) and not before and observation.load.calls:
                 metrics.cold_starts.inc()
             if scale.desired:
-                claims.append(_claim_of(item, seen, scale, before))
+                claims.append(_claim_of(item, observation, scale, before))
         for workload_id in self._scales.keys() - targets.keys():
             del self._scales[workload_id]
         self._fit(claims, own_limits)
         return {workload_id: self._scales[workload_id].desired for workload_id in targets}
 
-    def _seen(self, item: ScaleTarget, observed: ObservedDeployment | None, load: Load) -> Seen:
+    def _observation_of(self, item: ScaleTarget, observed: ObservedDeployment | None, load: Load) -> Observation:
         workload = item.workload
-        return Seen(
+        return Observation(
             load=load,
             bounds=bounds_of(workload.kind, workload.spec, self.most),
             concurrency=workload.spec.concurrency,
@@ -125,10 +125,10 @@ def current_of(item: ScaleTarget, observed: ObservedDeployment | None) -> list[E
     return [one for one in endpoints if not one.draining and one.version == item.revision.version]
 
 
-def _claim_of(item: ScaleTarget, seen: Seen, scale: Scale, before: int) -> Claim:
-    kept = max(seen.bounds.least, scale.wanted(seen), int(seen.needed))
+def _claim_of(item: ScaleTarget, observation: Observation, scale: Scale, before: int) -> Claim:
+    kept = max(observation.bounds.least, scale.wanted(observation), int(observation.needed))
     return Claim(
         workload_id=item.workload.id, namespace=item.workload.namespace, memory_mb=item.revision.memory_mb,
         number=scale.desired, current=before,
-        kept=min(kept, seen.bounds.most), called_at=scale.called_at,
+        kept=min(kept, observation.bounds.most), called_at=scale.called_at,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from sless.domain.instance_bounds import InstanceBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Observation:
     """One workload at one moment. `ready`: number of instances that take calls. `needed`: one instance is needed even without calls,
     because the version is not proven yet, or a firing is due soon."""
 
@@ -48,28 +48,33 @@ class Scale:
         scale._note(number, now)
         return scale
 
-    def step(self, seen: Seen, now: float) -> int:
+    def step(self, observation: Observation, now: float) -> int:
         """The desired number. Call it at least once a second while there is load or the number is above the minimum."""
-        if seen.load.calls or seen.needed:
+        if observation.load.calls or observation.needed:
             self.called_at = now
-        self.called_at = max(self.called_at, now - seen.load.idle_sec)
-        idle = now - self.called_at >= seen.idle_sec
+        self.called_at = max(self.called_at, now - observation.load.idle_sec)
+        idle = now - self.called_at >= observation.idle_sec
         if idle:
             self._peaks.clear()
-        self._note(self.wanted(seen), now)
-        least = max(seen.bounds.least, 0 if idle else 1)
-        self.desired = min(max(self._peaks[0][1], least), seen.bounds.most)
+        self._note(self.wanted(observation), now)
+        least = max(observation.bounds.least, 0 if idle else 1)
+        self.desired = min(max(self._peaks[0][1], least), observation.bounds.most)
         return self.desired
 
-    def wanted(self, seen: Seen) -> int:
+    def wanted(self, observation: Observation) -> int:
         """The number needed at this moment, without the stable window."""
-        full = float(seen.concurrency)
-        per_instance = full if seen.ready < self.desired or not seen.ready else max(1.0, TARGET * full)
-        return math.ceil(seen.load.calls / per_instance)
+        full = float(observation.concurrency)
+        per_instance = full if observation.ready < self.desired or not observation.ready else max(1.0, TARGET * full)
+        return math.ceil(observation.load.calls / per_instance)
 
-    def rests(self, seen: Seen) -> bool:
+    def rests(self, observation: Observation) -> bool:
         """Whether nothing would change, so that `step` need not be called."""
-        return not seen.load.calls and not seen.needed and self.desired == seen.bounds.least and seen.load.idle_sec >= seen.idle_sec
+        return (
+            not observation.load.calls
+            and not observation.needed
+            and self.desired == observation.bounds.least
+            and observation.load.idle_sec >= observation.idle_sec
+        )
 
     def _note(self, wanted: int, now: float) -> None:
         while self._peaks and self._peaks[0][0] <= now - self.stable_sec:

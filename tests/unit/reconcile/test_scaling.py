@@ -9,17 +9,17 @@ import pytest
 
 from sless.domain.demand import Load, total_of
 from sless.domain.instance_bounds import InstanceBounds
-from sless.reconcile.scaling import Claim, Scale, Seen, fitted
+from sless.reconcile.scaling import Claim, Observation, Scale, fitted
 
 NEVER = math.inf
 
 
 def seen(
     waiting: int = 0, running: int = 0, *, ready: int = 0, least: int = 0, most: int = 20, concurrency: int = 50, **more: object
-) -> Seen:
+) -> Observation:
     load = Load(waiting=waiting, in_flight=running, idle_sec=float(str(more.pop("idle", 0.0 if waiting + running else NEVER))))
     bounds = InstanceBounds(least=least, most=most)
-    return Seen(load=load, bounds=bounds, concurrency=concurrency, idle_sec=300, ready=ready, needed=bool(more.get("needed")))
+    return Observation(load=load, bounds=bounds, concurrency=concurrency, idle_sec=300, ready=ready, needed=bool(more.get("needed")))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def seen(
         (0, seen(needed=True, most=0), 0),
     ],
 )
-def test_one_step(before: int, now: Seen, desired: int) -> None:
+def test_one_step(before: int, now: Observation, desired: int) -> None:
     scale = Scale.resume(before, now=-1.0, stable_sec=0.5)
     assert scale.step(now, 0.0) == desired
 
@@ -175,7 +175,7 @@ class World:
             ready = sum(moment <= now for moment in self.ready_at)
             load = Load(waiting=len(self.queue), in_flight=len(self.running), idle_sec=0.0 if self.queue or self.running else NEVER)
             bounds = InstanceBounds(least=0, most=self.most)
-            desired = self.scale.step(Seen(load=load, bounds=bounds, concurrency=self.concurrency, idle_sec=300, ready=ready), now)
+            desired = self.scale.step(Observation(load=load, bounds=bounds, concurrency=self.concurrency, idle_sec=300, ready=ready), now)
             self.ready_at = sorted(self.ready_at)[:desired] + [now + self.start_sec] * (desired - len(self.ready_at))
             self.demands.append(desired)
         return self
