@@ -19,7 +19,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/app/shutdown.py:run_steps": "a step that fails must not skip the others",
     "sless/asgi/application.py:Application._http": "edge of a request: becomes a 500 with a request id, logged",
     "sless/asgi/application.py:Application._lifespan": "edge of start and stop: told to the server, which ends",
-    "sless/backend/kubernetes/look.py:Look._look": "loop's edge: a failed look changes nothing, logged",
+    "sless/backend/kubernetes/observer.py:Observer._observe": "body of the loop: a failed observation changes nothing, logged",
     "sless/backend/kubernetes/run_log.py:RunLogs._conclude": "top of a pool thread: the run ends with a message, logged",
     "sless/backend/kubernetes/runs.py:KubernetesRuns._end": "a listener's mistake must not keep the others from being told",
     "sless/backend/kubernetes/writer.py:Writer._do": "top of a pool thread: the write has failed with a message, logged",

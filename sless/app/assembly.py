@@ -207,7 +207,7 @@ class Assembly:
         tick_sec = self.durations.tick_sec
         return Loops(
             [
-                Loop(topic="leader", tick=self._lead, interval_sec=self.durations.lease_look_sec, leader_only=False),
+                Loop(topic="leader", tick=self._lead, interval_sec=self.durations.lease_check_sec, leader_only=False),
                 Loop(topic="builds", tick=builds.tick, interval_sec=tick_sec),
                 Loop(topic="demand", tick=self.demand.tick, interval_sec=self.durations.demand_sec, leader_only=False),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=tick_sec),

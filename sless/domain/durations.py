@@ -11,11 +11,11 @@ class Durations:
 
     # --- leader and server ---
     lease_sec: float = 12.0
-    """A killed leader is replaced after this time and at most one `lease_look_sec`."""
+    """A killed leader is replaced after this time and at most one `lease_check_sec`."""
     lease_renew_sec: float = 4.0
     lease_margin_sec: float = 2.0
     """How long before its lease expires the leader stops leading, so that a running tick can end."""
-    lease_look_sec: float = 1.0
+    lease_check_sec: float = 1.0
     """How often other replicas read the lease (one row). A released lease is taken within this time."""
     tick_sec: float = 1.0
     """Interval of the control loops; waking one makes it tick sooner."""
@@ -74,8 +74,8 @@ class Durations:
     """How long a build's pod may fail to start, which allows for scheduling and a brief failure of the registry."""
 
     # --- Kubernetes ---
-    busy_look_sec: float = 0.5
-    idle_look_sec: float = 10.0
+    busy_observe_sec: float = 0.5
+    idle_observe_sec: float = 10.0
     """How often the view of the cluster is evaluated without an event: during a change (busy), and otherwise (idle)."""
     cache_sec: float = 15.0
     """How often the leader checks for objects that are missing or no longer needed."""

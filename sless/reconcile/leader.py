@@ -34,7 +34,7 @@ class Leader:
         return self._monotonic() < self._until
 
     def keep(self) -> bool:
-        """Renews the lease when due, or takes a free one. Called each `lease_look_sec`. True if leadership began with this call."""
+        """Renews the lease when due, or takes a free one. Called each `lease_check_sec`. True if leadership began with this call."""
         if self.is_leader():
             return self.renew() if self._monotonic() >= self._renew_at else False
         return self.renew() if self._store.leases.holder(LEASE) in (None, self._holder) else False

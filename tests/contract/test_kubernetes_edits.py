@@ -76,7 +76,7 @@ class Stage:
     def rest(self) -> None:
         for _ in range(8):
             self.tick()
-            self.harness.backend._look.refresh(0.0, 5.0)
+            self.harness.backend._observer.refresh(0.0, 5.0)
 
     def writes(self) -> list[Object]:
         return [one for one in self.cluster.requests() if one["verb"] in WRITES]
@@ -86,7 +86,7 @@ class Stage:
 def stage(kube_cluster: KubeCluster) -> Iterator[Stage]:
     kube_cluster.apply(PULL)
     harness = KubeHarness(
-        Durations(cache_sec=0.3, idle_look_sec=0.3, orphan_sec=1.0),
+        Durations(cache_sec=0.3, idle_observe_sec=0.3, orphan_sec=1.0),
         kubeconfig=kube_cluster.kubeconfig, registry_secret="registry", pod_namespace="default", ingress_host="fn.test",
     )  # fmt: skip
     try:

@@ -26,7 +26,7 @@ HELLO = "def handle(event):\n    return {'hello': event}\n"
 WRITES = {"create", "patch", "update", "delete", "deletecollection"}
 
 
-QUICK = Durations(cache_sec=0.5, idle_look_sec=0.5, empty_namespace_sec=1.0, refused_run_sec=4.0)
+QUICK = Durations(cache_sec=0.5, idle_observe_sec=0.5, empty_namespace_sec=1.0, refused_run_sec=4.0)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def observed(harness: KubeHarness, revision: Revision):
 def looks(harness: KubeHarness, number: int) -> None:
     """Waits for this many observations of the cluster."""
     for _ in range(number):
-        harness.backend._look.refresh(0.0, 5.0)
+        harness.backend._observer.refresh(0.0, 5.0)
 
 
 # --- nothing to do ---
@@ -105,10 +105,10 @@ def many_functions(harness: KubeHarness, kube_cluster: KubeCluster, functions: i
     wait_until(all_ready, "all ready", 180)
     looks(harness, 2)
     kube_cluster.clear_requests()
-    before = harness.backend._look._looked_at
+    before = harness.backend._observer._listed_at
     looks(harness, 1)
     seen = kube_cluster.requests()
-    assert harness.backend._look._looked_at > before
+    assert harness.backend._observer._listed_at > before
     assert {request["verb"] for request in seen} <= {"list", "get"}
     per_look = Counter(request["resource"] for request in seen)
     # More observations than the one we waited for may have started; each lists every kind once.
@@ -233,8 +233,8 @@ def test_after_an_outage_nothing_times_out_for_as_long_as_it_lasted(harness, kub
     kube_cluster.away(3)
     wait_until(lambda: not can_see(harness), "blind")
     wait_until(lambda: can_see(harness), "seen again", 20)
-    assert not harness.backend._look.view().settled
-    wait_until(lambda: can_see(harness) and harness.backend._look.view().settled, "settled", 20)
+    assert not harness.backend._observer.view().settled
+    wait_until(lambda: can_see(harness) and harness.backend._observer.view().settled, "settled", 20)
 
 
 def test_a_run_started_during_an_api_outage_runs_afterwards(harness, kube_cluster):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sless.backend.kubernetes import look
+from sless.backend.kubernetes import observer
 from sless.domain.durations import Durations
 from sless.domain.ports import BackendUnavailable
 from sless.kube.names import namespace_of
@@ -17,7 +17,7 @@ from tests.contract.kube_harness import KubeHarness
 from tests.kube.cluster import KubeCluster
 
 HELLO = "def handle(event):\n    return {'hello': event}\n"
-SELDOM = Durations(idle_look_sec=60.0, busy_look_sec=60.0, cache_sec=60.0)
+SELDOM = Durations(idle_observe_sec=60.0, busy_observe_sec=60.0, cache_sec=60.0)
 """What is noticed sooner was noticed by watching."""
 
 
@@ -83,8 +83,12 @@ def test_a_frozen_api_is_not_taken_for_a_quiet_one(
     (endpoint,) = harness.deploy(revision)
     os.kill(kube_cluster.pid, signal.SIGSTOP)
     try:
-        harness.backend._look.active()  # as every write and every run does
-        wait_until(lambda: harness.backend._look.active() or not can_see(harness), "blind", look.ACTIVE_QUIET_SEC + look.ANSWER_SEC + 10)
+        harness.backend._observer.active()  # as every write and every run does
+        wait_until(
+            lambda: harness.backend._observer.active() or not can_see(harness),
+            "blind",
+            observer.ACTIVE_QUIET_SEC + observer.ANSWER_SEC + 10,
+        )
     finally:
         os.kill(kube_cluster.pid, signal.SIGCONT)
     wait_until(lambda: can_see(harness), "seen again", 40)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sless.backend.kubernetes.seen import address_of, instance_id_of
+from sless.backend.kubernetes.observation import address_of, instance_id_of
 from sless.backend.kubernetes.stuck import find_pod_health
 from sless.backend.kubernetes.view import View
 from sless.kube.pod_state import container_status_of
@@ -40,7 +40,7 @@ class Answering:
         return instance_id in self._answered
 
     def on_view(self, view: View) -> None:
-        """Called in the thread of `Look`."""
+        """Called in the thread of `Observer`."""
         pods = {instance_id_of(pod): pod for group in view.pods.values() for pod in group}
         self._ready = (self._ready & pods.keys()) | {key for key, pod in pods.items() if container_status_of(pod).get("ready")}
         unready = {key: address for key, pod in pods.items() if key not in self._ready and (address := self._address_of_running(pod))}

@@ -11,10 +11,10 @@ from sless.backend.kubernetes.answering import Answering
 from sless.backend.kubernetes.crash_logs import CrashLogs
 from sless.backend.kubernetes.fit import fit_of
 from sless.backend.kubernetes.instances import Instances, Objects
-from sless.backend.kubernetes.look import Look
+from sless.backend.kubernetes.observation import instance_id_of
+from sless.backend.kubernetes.observer import Observer
 from sless.backend.kubernetes.run_log import CALL_RESULT_BYTES, RunLogs
 from sless.backend.kubernetes.runs import KubernetesRuns
-from sless.backend.kubernetes.seen import instance_id_of
 from sless.backend.kubernetes.stuck import Stuck
 from sless.backend.kubernetes.tenants import TenantNamespaces
 from sless.backend.kubernetes.view import ObjectCache, View
@@ -73,26 +73,26 @@ class KubernetesBackend:
         self._runs = KubernetesRuns(objects, self._writer, self._logs, given.changed)
         self._crashes = CrashLogs(kube, self._instances, given.on_lines, self._wrote)
         self._stuck = Stuck(kube, self._replaced, durations)
-        self._look = Look(kube, cache, durations, on_view=self._on_view, on_cache=self._on_cache)
+        self._observer = Observer(kube, cache, durations, on_view=self._on_view, on_cache=self._on_cache)
         self._in_use: frozenset[str] = frozenset()
         self._view = View()
         self._rounds = 0
         self._closed = False
-        self._look.start()
+        self._observer.start()
 
     def observe(self) -> dict[str, ObservedDeployment]:
-        self._look.view(leading=True)
-        return self._instances.seen
+        self._observer.view(leading=True)
+        return self._instances.observed
 
     def apply(self, deployment: Deployment) -> None:
-        self._look.view(leading=True)
+        self._observer.view(leading=True)
         self._instances.apply(deployment)
         if self._writer.is_busy():
-            self._look.active()
+            self._observer.active()
 
     def remove(self, workload_id: str) -> None:
-        self._instances.remove(workload_id, self._look.view(leading=True))
-        self._look.active()
+        self._instances.remove(workload_id, self._observer.view(leading=True))
+        self._observer.active()
 
     def keep_namespaces(self, in_use: Collection[str]) -> None:
         self._in_use = frozenset(in_use)
@@ -105,17 +105,17 @@ class KubernetesBackend:
         if self._closed:
             raise BackendUnavailable("the server is stopping")
         self._runs.start(run, done, self._find_view())
-        self._look.active()
+        self._observer.active()
 
     def observe_runs(self) -> dict[str, ObservedRun]:
-        return self._runs.observe(self._look.view())
+        return self._runs.observe(self._observer.view())
 
     def remove_run(self, run_id: str) -> None:
         self._runs.remove(run_id, self._find_view())
 
     def why_gone(self, endpoint_id: str) -> str | None:
         if endpoint_id not in self._instances.reasons:
-            self._look.refresh(WHY_AGE_SEC, WHY_WAIT_SEC)
+            self._observer.refresh(WHY_AGE_SEC, WHY_WAIT_SEC)
         self._await_crash_log(endpoint_id)
         return self._instances.reasons.get(endpoint_id)
 
@@ -136,7 +136,7 @@ class KubernetesBackend:
         if self._closed:
             return
         self._closed = True
-        self._look.close()
+        self._observer.close()
         for worker in (self._writer, self._logs, self._crashes, self._stuck, self._answering):
             worker.close()
         self._objects.kube.close()
@@ -144,23 +144,23 @@ class KubernetesBackend:
     # --- from other threads ---
 
     def _find_pod(self, endpoint_id: str) -> dict[str, Any] | None:
-        self._look.refresh(WHY_WAIT_SEC, WHY_WAIT_SEC)
+        self._observer.refresh(WHY_WAIT_SEC, WHY_WAIT_SEC)
         pods = (pod for group in self._view.pods.values() for pod in group)
         return next((pod for pod in pods if instance_id_of(pod) == endpoint_id), None)
 
     def _find_view(self) -> View | None:
         try:
-            return self._look.view()
+            return self._observer.view()
         except BackendUnavailable:
             return None
 
     def _wrote(self) -> None:
         """Evaluates the cluster again after a write or a refusal."""
-        self._look.active()
+        self._observer.active()
 
     def _replaced(self, instance_id: str, reason: str) -> None:
         self._instances.reasons[instance_id] = reason
-        self._look.active()
+        self._observer.active()
 
     def _on_view(self, view: View) -> None:
         self._view = view
@@ -168,11 +168,11 @@ class KubernetesBackend:
         changed = self._instances.on_view(view)
         self._crashes.on_view(view)
         self._runs.on_view(view)
-        if self._look.is_leading():
+        if self._observer.is_leading():
             self._instances.drop_stuck(view)
             self._instances.replace_crashed(view)
         if changed or self._runs.is_busy():
-            self._look.active_soon()
+            self._observer.active_soon()
         if changed:
             self._changed_outside()
 

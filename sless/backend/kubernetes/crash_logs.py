@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sless.backend.kubernetes.instances import Instances
-from sless.backend.kubernetes.seen import ended_instances_of
+from sless.backend.kubernetes.observation import ended_instances_of
 from sless.backend.kubernetes.view import View, label_of
 from sless.domain.exits import reported
 from sless.host.lines import LineReader, Sink

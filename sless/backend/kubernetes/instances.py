@@ -12,7 +12,7 @@ from typing import Any
 from sless import clock
 from sless.backend.kubernetes.fit import Fit
 from sless.backend.kubernetes.manifests import Wanted, wanted_of
-from sless.backend.kubernetes.seen import (
+from sless.backend.kubernetes.observation import (
     Memory,
     backed_off_instance_of,
     ended_instances_of,
@@ -113,11 +113,11 @@ class Objects:
 
 @dataclass(slots=True, kw_only=True)
 class Instances:
-    """`seen` is recomputed by `on_view`. Other state only improves messages."""
+    """`observed` is recomputed by `on_view`. Other state only improves messages."""
 
     objects: Objects
     writer: Writer
-    seen: dict[str, ObservedDeployment] = field(default_factory=dict)
+    observed: dict[str, ObservedDeployment] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     """Why the most recent instances ended, by id."""
     tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -184,11 +184,11 @@ class Instances:
                     self.writer.put(f"crashed:{instance}", partial(self._delete_pods, [pod], grace_sec=0))
 
     def on_view(self, view: View) -> bool:
-        """Returns whether `seen` has changed."""
+        """Returns whether `observed` has changed."""
         now = clock.now()
         self._remember(view)
         failures = {key: failure.message for key, failure in self.writer.failures().items() if failure.message and ":" not in key}
-        seen = {}
+        observed = {}
         for workload_id in view.deployments.keys() | view.pods.keys() | failures.keys():
             deployment = view.deployments.get(workload_id)
             reached, failure = self._reach(workload_id, deployment, view), failures.get(workload_id, "")
@@ -196,9 +196,9 @@ class Instances:
             memory = Memory(reached=reached, refused=refused, tails=self.tails, failure=failure, answering=self.answering)
             found = observed_deployment(workload_id, deployment, view.pods.get(workload_id, []), memory, now)
             if found is not None:
-                seen[workload_id] = found
-        changed = seen != self.seen
-        self.seen = seen
+                observed[workload_id] = found
+        changed = observed != self.observed
+        self.observed = observed
         return changed
 
     def orphans(self, view: View) -> list[CachedObject]:
@@ -252,7 +252,7 @@ class Instances:
         for pod in pods:
             self.objects.kube.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_sec=grace_sec)
 
-    # --- observing, in the thread of `Look` ---
+    # --- observing, in the thread of `Observer` ---
 
     def _reach(self, workload_id: str, deployment: Json | None, view: View) -> int:
         """The newest generation that became ready; 0 if something is missing or was edited, so that it is applied again."""

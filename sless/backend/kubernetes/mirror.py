@@ -21,7 +21,7 @@ JITTER = 0.2
 _FIRST_REST_SEC = 0.5
 _MOST_REST_SEC = 5.0
 _WELL_SEC = 10.0
-SEEN_KINDS = ("Deployment", "Job", "Pod")
+OBSERVED_KINDS = ("Deployment", "Job", "Pod")
 """Kinds observed with their content. They are listed in this order, so that a ready Deployment is never observed with older pods."""
 
 
@@ -43,7 +43,7 @@ class Mirror:
         self._cache = cache
         self._changed = changed
         self._lock = threading.Lock()
-        self._objects: dict[str, dict[str, Json]] = {kind: {} for kind in SEEN_KINDS}
+        self._objects: dict[str, dict[str, Json]] = {kind: {} for kind in OBSERVED_KINDS}
         self._listed: dict[str, str] = {}
         """Versions of the newest lists."""
         self._subjects = subjects_of(cache.installation)
@@ -53,7 +53,7 @@ class Mirror:
 
     def start(self, *, leading: bool) -> None:
         """Observes the kinds that a replica needs, or all of them for the leader."""
-        for kind in (*SEEN_KINDS, *CACHED_KINDS) if leading else SEEN_KINDS:
+        for kind in (*OBSERVED_KINDS, *CACHED_KINDS) if leading else OBSERVED_KINDS:
             if kind not in self._watches:
                 self._watches[kind] = _Watch(self, self._kube, self._subjects[kind])
 
@@ -69,7 +69,7 @@ class Mirror:
 
     def list_now(self) -> None:
         """Lists the kinds observed with their content. Raises KubeError."""
-        for kind in SEEN_KINDS:
+        for kind in OBSERVED_KINDS:
             self.list_kind(self._subjects[kind])
 
     def list_kind(self, subject: Subject) -> str:
@@ -106,7 +106,7 @@ class Mirror:
         return "" if self.has_listed() else "the cluster has not been listed yet"
 
     def has_listed(self) -> bool:
-        return all(kind in self._listed for kind in SEEN_KINDS)
+        return all(kind in self._listed for kind in OBSERVED_KINDS)
 
     def is_complete(self) -> bool:
         """Whether every kind that the leader needs has been listed and is watched."""
@@ -117,7 +117,7 @@ class Mirror:
         if trouble := self.trouble():
             raise Unavailable(0, "NotObserved", trouble)
         with self._lock:
-            deployments, jobs, pods = (list(self._objects[kind].values()) for kind in SEEN_KINDS)
+            deployments, jobs, pods = (list(self._objects[kind].values()) for kind in OBSERVED_KINDS)
         return view_of(deployments, pods, jobs)
 
     def lost(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sless import clock
 from sless.backend.kubernetes.run_manifests import end_of_job
-from sless.backend.kubernetes.run_seen import RunState
+from sless.backend.kubernetes.run_observation import RunState
 from sless.backend.kubernetes.view import label_of
 from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import status_of

@@ -11,7 +11,7 @@ from sless import clock
 from sless.backend.kubernetes.instances import Objects
 from sless.backend.kubernetes.run_log import RunLogs
 from sless.backend.kubernetes.run_manifests import ATTEMPT, MAX_EVENT_BYTES, event_secret, job_of, run_env_secret
-from sless.backend.kubernetes.run_seen import RunState, run_state_of
+from sless.backend.kubernetes.run_observation import RunState, run_state_of
 from sless.backend.kubernetes.view import CachedObject, View
 from sless.backend.kubernetes.writer import Writer
 from sless.clock import parse_rfc3339
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 START_WITHIN = timedelta(seconds=25)
 """A run whose Job cannot be created within this time has failed."""
-SEEN_WITHIN = timedelta(seconds=10)
+LISTED_WITHIN = timedelta(seconds=10)
 NO_POD_AFTER = timedelta(seconds=3)
 """If a Job has no pod after this time, the reason is looked up in the cluster's events."""
 ORPHAN_AFTER = timedelta(minutes=10)
@@ -49,7 +49,7 @@ class Record:
     since: datetime = field(default_factory=clock.now)
     attempt: str = field(default_factory=new_id)
     """Tells our Job from that of an earlier attempt, even if the answer to its creation was lost."""
-    seen: bool = False
+    listed: bool = False
     ending: bool = False
     ended: ObservedRun | None = None
     removing: bool = False
@@ -101,7 +101,7 @@ class KubernetesRuns:
         with self._lock:
             return any(record.ended is None or record.removing for record in self._records.values())
 
-    # --- in the thread of `Look` ---
+    # --- in the thread of `Observer` ---
 
     def on_view(self, view: View) -> None:
         now = clock.now()
@@ -120,7 +120,7 @@ class KubernetesRuns:
             elif not mine or job is None:
                 self._miss(record, now)
             elif record.ended is None and not record.ending:
-                record.seen = True
+                record.listed = True
                 pod, refusal = view.run_pods.get(record.id), refusals.get(job["metadata"]["name"], "")
                 refused_sec = self._objects.durations.refused_run_sec if view.settled else None
                 self._follow(record, job, pod, run_state_of(job, pod, refusal, now, refused_sec))
@@ -158,7 +158,7 @@ class KubernetesRuns:
 
     def _miss(self, record: Record, now: datetime) -> None:
         """Called if the run's Job is not listed."""
-        if record.ended is not None or record.ending or not (record.seen or now - record.since > SEEN_WITHIN):
+        if record.ended is not None or record.ending or not (record.listed or now - record.since > LISTED_WITHIN):
             return
         if record.spec is None:
             with self._lock:
@@ -250,7 +250,7 @@ def _ended_as(record: Record, status: CallStatus, message: str) -> ObservedRun:
 
 
 def _foreign(run_id: str, job: Json) -> Record:
-    return Record(id=run_id, namespace=job["metadata"]["namespace"], uid=None, since=created_at_of(job), seen=True)
+    return Record(id=run_id, namespace=job["metadata"]["namespace"], uid=None, since=created_at_of(job), listed=True)
 
 
 def _lacks_pod(job: Json, now: datetime) -> bool:

@@ -1,7 +1,7 @@
 """Checks the health of instances in which a call timed out, and replaces those in which calls hang or which do not answer.
 
 A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created immediately; it is deleted once the replacement is
-ready (see `seen.replaced_pods`).
+ready (see `observation.replaced_pods`).
 """
 
 import http.client
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sless.backend.health import Health
-from sless.backend.kubernetes.seen import endpoint_of
+from sless.backend.kubernetes.observation import endpoint_of
 from sless.domain.durations import Durations
 from sless.kube import Kube, KubeError
 from sless.kube.names import ROLE, ROLE_STUCK
@@ -35,23 +35,23 @@ class Stuck:
         self._durations = durations
         self._ended = ended
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-kube-stuck")
-        self._looking: set[str] = set()
+        self._checking: set[str] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
     def report(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
         """`find_pod` may block, as it is called in a thread of this object."""
         with self._lock:
-            if instance_id in self._looking or self._stopping.is_set():
+            if instance_id in self._checking or self._stopping.is_set():
                 return
-            self._looking.add(instance_id)
-        self._pool.submit(self._look, instance_id, find_pod)
+            self._checking.add(instance_id)
+        self._pool.submit(self._check, instance_id, find_pod)
 
     def close(self) -> None:
         self._stopping.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _look(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
+    def _check(self, instance_id: str, find_pod: Callable[[], Json | None]) -> None:
         """Top of a pool thread."""
         try:
             pod = find_pod()
@@ -65,7 +65,7 @@ class Stuck:
             _log.warning("replacing instance %s failed: %s", instance_id, error)
         finally:
             with self._lock:
-                self._looking.discard(instance_id)
+                self._checking.discard(instance_id)
 
     def _find_reason(self, address: str) -> str | None:
         """Why the instance has to be replaced; None if it answers and no call hangs."""

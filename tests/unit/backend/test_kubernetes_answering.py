@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sless.backend.kubernetes.answering import Answering
-from sless.backend.kubernetes.seen import endpoint_of
+from sless.backend.kubernetes.observation import endpoint_of
 from sless.backend.kubernetes.view import View
 from sless.kube.names import WORKLOAD
 

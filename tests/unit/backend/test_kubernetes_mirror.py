@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sless.backend.kubernetes.mirror import SEEN_KINDS, Mirror
+from sless.backend.kubernetes.mirror import OBSERVED_KINDS, Mirror
 from sless.backend.kubernetes.view import ObjectCache
 from sless.kube import KubeError, Unavailable
 from sless.kube.names import RUN, WORKLOAD
@@ -48,7 +48,7 @@ def pods_of(mirror: Mirror) -> dict[str, str]:
 
 
 def test_nothing_is_known_before_every_kind_was_listed(mirror: Mirror) -> None:
-    for kind in SEEN_KINDS:
+    for kind in OBSERVED_KINDS:
         with pytest.raises(KubeError, match="not been listed"):
             mirror.view()
         mirror.list_kind(Subject(kind=kind, selector=""))

@@ -31,7 +31,7 @@ SETTLE_SEC = 15.0
 FIRST_SEC = 2.0
 
 
-class Look:
+class Observer:
     """Calls `on_view` and, on the leader only, `on_cache` in its thread. If they raise KubeError, the observation counts as failed."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Look:
         self._mirror = Mirror(kube, cache, self._on_change)
         self._view: View | None = None
         self._error = "the cluster has not been listed yet"
-        self._looked_at = float("-inf")
+        self._listed_at = float("-inf")
         """Time of the last list or change."""
         self._asking_since: float | None = None
         self._list_wanted = False
@@ -59,7 +59,7 @@ class Look:
         self._wake = threading.Event()
         self._turn = threading.Condition()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="sless-kube-look", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sless-kube-observer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -113,13 +113,13 @@ class Look:
         self.active()
         deadline = time.monotonic() + timeout_sec
         with self._turn:
-            self._turn.wait_for(lambda: deadline - timeout_sec - self._looked_at <= max_age_sec or self._stopping, timeout_sec)
+            self._turn.wait_for(lambda: deadline - timeout_sec - self._listed_at <= max_age_sec or self._stopping, timeout_sec)
 
     def _run(self) -> None:
         while not self._stopping:
             self._wake.clear()
             if time.monotonic() < self._wanted_until:
-                self._look()
+                self._observe()
             elif self._view is not None:
                 self._mirror.stop()
                 self._view, self._error = None, "the cluster is being listed"
@@ -131,9 +131,9 @@ class Look:
             # Sleep, because callers waiting for a failing API would wake the thread constantly.
             time.sleep(min(MAX_BACK_OFF_SEC, 0.25 * 2.0**self._failed))
             return 0.0
-        return self._durations.busy_look_sec if time.monotonic() < self._active_until else self._durations.idle_look_sec
+        return self._durations.busy_observe_sec if time.monotonic() < self._active_until else self._durations.idle_observe_sec
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         """Body of the thread's loop."""
         began = time.monotonic()
         try:
@@ -167,7 +167,7 @@ class Look:
                 self._list_wanted = False
                 self._asking_since = now
                 self._mirror.list_now()
-                self._looked_at = now
+                self._listed_at = now
             elif now - self._mirror.heard_at > quiet_sec and not self._mirror.trouble():
                 self._asking_since = now
                 self._kube.check_alive()

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from sless.backend.kubernetes.observation import Memory, ended_instances_of, endpoint_of, is_rolled_out, observed_deployment, replaced_pods
 from sless.backend.kubernetes.run_manifests import MEMORY, TIMEOUT
-from sless.backend.kubernetes.run_seen import run_state_of
-from sless.backend.kubernetes.seen import Memory, ended_instances_of, endpoint_of, is_rolled_out, observed_deployment, replaced_pods
+from sless.backend.kubernetes.run_observation import run_state_of
 from sless.domain.model import CallStatus
 from sless.kube.errors import Conflict, KubeError, Refused, Unavailable, error_of, plain
 from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
