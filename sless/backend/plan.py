@@ -101,7 +101,7 @@ class Rules:
                 living.append(instance)
         if desired is None:
             return actions + [self._retire(instance) for instance in living]
-        current = [one for one in living if one.revision == desired.revision and not self._is_stuck(one)]
+        current = [one for one in living if one.revision == desired.revision and not self._must_be_replaced(one)]
         return actions + self._scale(desired, current) + self._replace(desired, living, current)
 
     def _own_action_of(self, instance: InstanceView, *, kept: bool) -> Action | None:
@@ -130,12 +130,12 @@ class Rules:
         return []
 
     def _replace(self, desired: DesiredInstances, living: list[InstanceView], current: list[InstanceView]) -> list[Action]:
-        """Drains instances of other revisions, and stuck ones, one by one as new ones become ready, so that the number of ready instances
-        never drops below the desired one."""
+        """Drains instances of other revisions, and those to be replaced, one by one as new ones become ready, so that the number of ready
+        instances never drops below the desired one."""
         others = [one for one in living if one not in current]
         ready = sum(one.is_ready for one in current)
         kept = max(0, desired.replicas - ready)
-        serving = sorted((one for one in others if one.is_ready), key=lambda one: (self._is_stuck(one), -one.since))
+        serving = sorted((one for one in others if one.is_ready), key=lambda one: (self._must_be_replaced(one), -one.since))
         leaving = serving[kept:] + [one for one in others if not one.is_ready]
         return [self._retire(one) for one in leaving]
 
@@ -149,7 +149,7 @@ class Rules:
     def _is_unresponsive(self, instance: InstanceView) -> bool:
         return instance.unresponsive_since is not None and self.now - instance.unresponsive_since >= self.durations.unresponsive_grace_sec
 
-    def _is_stuck(self, instance: InstanceView) -> bool:
+    def _must_be_replaced(self, instance: InstanceView) -> bool:
         """Whether its calls hang, or it does not even answer health checks."""
         overdue = instance.overdue_since is not None and self.now - instance.overdue_since >= self.durations.overdue_grace_sec
         return overdue or self._is_unresponsive(instance)

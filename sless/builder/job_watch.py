@@ -62,7 +62,7 @@ class JobWatch:
     _logs: dict[tuple[str, str], LogTail] = field(default_factory=dict)
     """Position in the logs, by pod and container."""
     _complete: set[tuple[str, str]] = field(default_factory=set)
-    _stuck_since: float | None = None
+    _failing_since: float | None = None
     _begun_at: float | None = None
     _waiting: str = ""
     """Why the cluster has no room yet."""
@@ -77,7 +77,7 @@ class JobWatch:
             except Unavailable as error:
                 _log.warning("%s of build %s: %s", self.ref.what, self.ref.build_id, error)
                 # The next observation may be stale: nodes update their status after the API is back.
-                self._stuck_since = self._begun_at = None
+                self._failing_since = self._begun_at = None
                 end = None
             except KubeError as error:
                 raise BuildFailed(f"{self.ref.what} cannot be followed: {error.message}") from error
@@ -172,12 +172,12 @@ class JobWatch:
         """Raises BuildFailed."""
         trouble = find_trouble(pods[-1:], self._events() if not pods else ())
         if trouble is None or trouble.quota:
-            self._stuck_since = None
+            self._failing_since = None
             self._wait_for_room(self._start_message_of(trouble) if trouble else "")
             return
         now = time.monotonic()
-        self._stuck_since = self._stuck_since if self._stuck_since is not None else now
-        if trouble.final or now - self._stuck_since >= self.start_sec:
+        self._failing_since = self._failing_since if self._failing_since is not None else now
+        if trouble.final or now - self._failing_since >= self.start_sec:
             raise BuildFailed(self._start_message_of(trouble))
 
     def _wait_for_room(self, reason: str) -> None:

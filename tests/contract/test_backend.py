@@ -253,7 +253,7 @@ def test_an_unresponsive_instance_is_replaced_before_it_is_stopped(harness):
     with pytest.raises((http.client.HTTPException, OSError)):
         harness.call(endpoint, timeout_sec=1, X_Sless_Timeout_Ms="200")
     harness.backend.report_unresponsive(endpoint.id)
-    wait_until(lambda: endpoint.id not in {one.id for one in harness.endpoints(revision)}, "the stuck one left")
+    wait_until(lambda: endpoint.id not in {one.id for one in harness.endpoints(revision)}, "the unresponsive one left")
     if harness.name == "local":
         assert len(harness.endpoints(revision)) == 1
     wait_until(lambda: len(harness.endpoints(revision)) == 1, "its successor")

@@ -80,9 +80,9 @@ def test_an_instance_is_reported_once_for_many_timeouts(serve: Serve) -> None:
         for client in clients:
             client.send(GET)
         until(lambda: front.plane.routes.instances()[0].active == len(clients))
-        until(lambda: front.fakes.backend.stuck)
+        until(lambda: front.fakes.backend.unresponsive)
         until(lambda: not len(front.plane.sweep))
         front.fakes.backend.answers.set()
         assert {client.reply().status for client in clients} == {504}
-    assert front.fakes.backend.stuck == ["f-e0"], "one report for all calls that timed out at the same time"
+    assert front.fakes.backend.unresponsive == ["f-e0"], "one report for all calls that timed out at the same time"
     hold.set()

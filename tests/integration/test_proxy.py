@@ -490,7 +490,7 @@ def test_a_timeout_is_504(serve: Serve) -> None:
     assert (reply.status, reply.header("x-sless-error")) == (504, "timeout")
     assert 0.9 < time.monotonic() - started < 3
     assert gone.wait(5)
-    assert front.fakes.backend.stuck == ["f-e0"]
+    assert front.fakes.backend.unresponsive == ["f-e0"]
     assert front.flush().invocations[-1].status == "timeout"
     assert front.call("/warm").status == 200
 

@@ -91,7 +91,7 @@ class FakeBackend:
         self.answer: Callable[[RunSpec], ObservedRun | None] = lambda spec: None
         self.started: list[RunSpec] = []
         self.removed: list[str] = []
-        self.stuck: list[str] = []
+        self.unresponsive: list[str] = []
         self.reasons: dict[str, str] = {}
         self.answers = threading.Event()
         """While it is clear, `why_gone` and `report_unresponsive` block."""
@@ -113,7 +113,7 @@ class FakeBackend:
         return self.reasons.get(endpoint_id)
 
     def report_unresponsive(self, endpoint_id: str) -> None:
-        self.stuck.append(endpoint_id)
+        self.unresponsive.append(endpoint_id)
         self.answers.wait(10)
 
 

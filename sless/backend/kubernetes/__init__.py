@@ -3,7 +3,7 @@
 `fit` settings that shape objects, `manifests` and `run_manifests` desired state as objects, `observation` observed objects as the port's
 values (all pure); `mirror` observes the cluster, `view` is a view of it, `observer` passes views on, `writer` changes the cluster,
 `instances` and `tenants` decide what to write, `runs` follows Jobs with `run_observation` (pure) and `run_log`, `crash_logs` reads the logs
-of ended containers, `stuck` checks reported instances, `answering` new ones, `cluster` puts them behind the port.
+of ended containers, `unresponsive` checks reported instances, `answering` new ones, `cluster` puts them behind the port.
 
 Decision: desired state is not kept in memory. Objects describe themselves (in annotations: hash, generation, the objects they need). If
 something is missing or was edited, `observe` reports generation 0 and the control loop applies again. So a restart, a takeover by another

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sless.backend.kubernetes.observation import address_of, instance_id_of
-from sless.backend.kubernetes.stuck import find_pod_health
+from sless.backend.kubernetes.unresponsive import find_pod_health
 from sless.backend.kubernetes.view import View
 from sless.kube.pod_state import container_status_of
 

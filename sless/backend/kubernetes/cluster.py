@@ -15,8 +15,8 @@ from sless.backend.kubernetes.observation import instance_id_of
 from sless.backend.kubernetes.observer import Observer
 from sless.backend.kubernetes.run_log import CALL_RESULT_BYTES, RunLogs
 from sless.backend.kubernetes.runs import KubernetesRuns
-from sless.backend.kubernetes.stuck import Stuck
 from sless.backend.kubernetes.tenants import TenantNamespaces
+from sless.backend.kubernetes.unresponsive import UnresponsivePods
 from sless.backend.kubernetes.view import ObjectCache, View
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.outcome import RunLimits
@@ -72,7 +72,7 @@ class KubernetesBackend:
         self._logs = RunLogs(kube, limits, given.on_lines)
         self._runs = KubernetesRuns(objects, self._writer, self._logs, given.changed)
         self._crashes = CrashLogs(kube, self._instances, given.on_lines, self._wrote)
-        self._stuck = Stuck(kube, self._replaced, durations)
+        self._unresponsive = UnresponsivePods(kube, self._replaced, durations)
         self._observer = Observer(kube, cache, durations, on_view=self._on_view, on_cache=self._on_cache)
         self._in_use: frozenset[str] = frozenset()
         self._view = View()
@@ -129,7 +129,7 @@ class KubernetesBackend:
 
     def report_unresponsive(self, endpoint_id: str) -> None:
         """Called on any replica, including those that do not observe the cluster otherwise."""
-        self._stuck.report(endpoint_id, lambda: self._find_pod(endpoint_id))
+        self._unresponsive.report(endpoint_id, lambda: self._find_pod(endpoint_id))
 
     def close(self) -> None:
         """Leaves pods running, which the next server finds."""
@@ -137,7 +137,7 @@ class KubernetesBackend:
             return
         self._closed = True
         self._observer.close()
-        for worker in (self._writer, self._logs, self._crashes, self._stuck, self._answering):
+        for worker in (self._writer, self._logs, self._crashes, self._unresponsive, self._answering):
             worker.close()
         self._objects.kube.close()
 
@@ -169,7 +169,7 @@ class KubernetesBackend:
         self._crashes.on_view(view)
         self._runs.on_view(view)
         if self._observer.is_leading():
-            self._instances.drop_stuck(view)
+            self._instances.drop_unresponsive(view)
             self._instances.replace_crashed(view)
         if changed or self._runs.is_busy():
             self._observer.active_soon()

@@ -160,12 +160,13 @@ class Instances:
             # Nothing exists; forget the refusal.
             self.writer.drop(workload_id)
 
-    def drop_stuck(self, view: View) -> None:
-        """Deletes stuck pods whose replacements are ready."""
+    def drop_unresponsive(self, view: View) -> None:
+        """Deletes unresponsive pods whose replacements are ready."""
         for workload_id, pods in view.pods.items():
             if gone := replaced_pods(view.deployments.get(workload_id), pods):
                 self.writer.put(
-                    f"stuck:{workload_id}", partial(self._delete_pods, gone, grace_sec=int(self.objects.durations.unresponsive_stop_sec))
+                    f"unresponsive:{workload_id}",
+                    partial(self._delete_pods, gone, grace_sec=int(self.objects.durations.unresponsive_stop_sec)),
                 )
 
     def replace_crashed(self, view: View) -> None:
@@ -211,8 +212,7 @@ class Instances:
             role = cached.labels.get(ROLE)
             if cached.deleting or cached.kind == "Deployment":
                 continue
-            # Keep objects whose Deployment exists, since annotations removed by hand are restored a moment later. Only Ingresses can become
-            # superfluous through settings.
+            # With a Deployment, only Ingresses can become superfluous (by settings); its annotations, if removed by hand, are restored.
             loses_owner = cached.labels.get(WORKLOAD) not in view.deployments or cached.kind == "Ingress"
             if self.writer.is_busy(cached.labels.get(WORKLOAD, "")):
                 continue

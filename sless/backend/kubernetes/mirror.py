@@ -9,7 +9,7 @@ from typing import Any
 
 from sless.backend.kubernetes.view import CACHED_KINDS, ObjectCache, View, is_older, object_key_of, view_of
 from sless.kube import Kube, KubeError, Unavailable
-from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_STUCK, selector_of
+from sless.kube.names import ROLE, ROLE_INSTANCE, ROLE_RUN, ROLE_UNRESPONSIVE, selector_of
 from sless.kube.watching import BOOKMARK, DELETED, Event, Stream, Subject
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ def subjects_of(installation: str) -> dict[str, Subject]:
     whole = {
         "Deployment": selector_of(installation, ROLE_INSTANCE),
         "Job": selector_of(installation, ROLE_RUN),
-        "Pod": f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_STUCK})",
+        "Pod": f"{selector_of(installation)},{ROLE} in ({ROLE_INSTANCE},{ROLE_RUN},{ROLE_UNRESPONSIVE})",
     }
     parts = {kind: Subject(kind=kind, selector=selector_of(installation), metadata_only=True) for kind in CACHED_KINDS}
     return {kind: Subject(kind=kind, selector=selector) for kind, selector in whole.items()} | parts

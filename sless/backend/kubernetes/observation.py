@@ -9,7 +9,7 @@ from typing import Any
 from sless.backend.kubernetes.manifests import ENV_HASH, NEEDS, TEMPLATE
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
-from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
+from sless.kube.names import GENERATION, ROLE, ROLE_UNRESPONSIVE, VERSION, WORKLOAD
 from sless.kube.pod_state import (
     PodTrouble,
     container_status_of,
@@ -84,12 +84,12 @@ def needs_of(deployment: Json) -> dict[str, str]:
 
 
 def replaced_pods(deployment: Json | None, pods: list[Json]) -> list[Json]:
-    """Stuck pods that can be deleted: no replacement is needed, or it is ready."""
-    stuck = [pod for pod in pods if is_stuck(pod) and not pod["metadata"].get("deletionTimestamp")]
-    if deployment is None or not stuck:
-        return stuck
-    serving = [pod for pod in pods if not is_stuck(pod) and (endpoint := endpoint_of(pod)) is not None and not endpoint.draining]
-    return stuck if len(serving) >= int(deployment["spec"].get("replicas", 1)) else []
+    """Unresponsive pods that can be deleted: no replacement is needed, or it is ready."""
+    unresponsive = [pod for pod in pods if is_unresponsive(pod) and not pod["metadata"].get("deletionTimestamp")]
+    if deployment is None or not unresponsive:
+        return unresponsive
+    serving = [pod for pod in pods if not is_unresponsive(pod) and (endpoint := endpoint_of(pod)) is not None and not endpoint.draining]
+    return unresponsive if len(serving) >= int(deployment["spec"].get("replicas", 1)) else []
 
 
 def is_current(pod: Json, deployment: Json) -> bool:
@@ -103,8 +103,8 @@ def is_current(pod: Json, deployment: Json) -> bool:
     return same and memory_mb_of(pod) == memory_mb_of(template)
 
 
-def is_stuck(pod: Json) -> bool:
-    return str(pod["metadata"]["labels"].get(ROLE)) == ROLE_STUCK
+def is_unresponsive(pod: Json) -> bool:
+    return str(pod["metadata"]["labels"].get(ROLE)) == ROLE_UNRESPONSIVE
 
 
 def generation_of(deployment: Json) -> int:

@@ -9,7 +9,7 @@ from sless.backend.kubernetes.run_manifests import MEMORY, TIMEOUT
 from sless.backend.kubernetes.run_observation import run_state_of
 from sless.domain.model import CallStatus
 from sless.kube.errors import Conflict, KubeError, Refused, Unavailable, error_of, plain
-from sless.kube.names import GENERATION, ROLE, ROLE_STUCK, VERSION, WORKLOAD
+from sless.kube.names import GENERATION, ROLE, ROLE_UNRESPONSIVE, VERSION, WORKLOAD
 from sless.kube.pod_state import trouble_of_pod
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -118,11 +118,11 @@ def test_a_refusal_is_shown_without_a_deployment():
 
 
 def test_an_unresponsive_pod_is_removed_once_its_successor_is_ready():
-    stuck, fresh = pod(RUNNING, labels={ROLE: ROLE_STUCK}), pod(RUNNING)
+    unresponsive, fresh = pod(RUNNING, labels={ROLE: ROLE_UNRESPONSIVE}), pod(RUNNING)
     one = {**deployment(), "spec": {"replicas": 1}}
-    assert replaced_pods(one, [stuck]) == []
-    assert replaced_pods(one, [stuck, fresh]) == [stuck]
-    assert replaced_pods(None, [stuck]) == [stuck]
+    assert replaced_pods(one, [unresponsive]) == []
+    assert replaced_pods(one, [unresponsive, fresh]) == [unresponsive]
+    assert replaced_pods(None, [unresponsive]) == [unresponsive]
 
 
 # --- runs ---

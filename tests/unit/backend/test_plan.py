@@ -113,7 +113,7 @@ TABLE = {
         [one("a", unresponsive_since=NOW - 9), one("b")],
         [Kill(id="a", reason="instance stopped answering and was replaced")],
     ),
-    "the stuck one of three leaves first": (
+    "the unresponsive one of three leaves first": (
         desired(3), [one("a", age=99), one("b", age=5, overdue_since=NOW - 9), one("c"), starting("d", healthy=True)],
         [MarkReady(id="d"), Drain(id="b")],
     ),

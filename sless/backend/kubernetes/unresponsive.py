@@ -1,7 +1,7 @@
 """Checks the health of instances in which a call timed out, and replaces those in which calls hang or which do not answer.
 
-A stuck pod loses the label that its ReplicaSet selects, so that a replacement is created immediately; it is deleted once the replacement is
-ready (see `observation.replaced_pods`).
+An unresponsive pod loses the label that its ReplicaSet selects, so that a replacement is created immediately; it is deleted once the
+replacement is ready (see `observation.replaced_pods`).
 """
 
 import http.client
@@ -17,7 +17,7 @@ from sless.backend.health import Health
 from sless.backend.kubernetes.observation import endpoint_of
 from sless.domain.durations import Durations
 from sless.kube import Kube, KubeError
-from sless.kube.names import ROLE, ROLE_STUCK
+from sless.kube.names import ROLE, ROLE_UNRESPONSIVE
 
 Json = dict[str, Any]
 
@@ -27,14 +27,14 @@ TIMEOUT_SEC = 1.0
 ASK_EVERY_SEC = 0.5
 
 
-class Stuck:
-    """Calls `ended(instance_id, reason)` as soon as an instance is known to be stuck."""
+class UnresponsivePods:
+    """Calls `ended(instance_id, reason)` as soon as an instance is known to be unresponsive."""
 
     def __init__(self, kube: Kube, ended: Callable[[str, str], None], durations: Durations) -> None:
         self._kube = kube
         self._durations = durations
         self._ended = ended
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-kube-stuck")
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sless-kube-unresponsive")
         self._checking: set[str] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -59,7 +59,8 @@ class Stuck:
             reason = self._find_reason(endpoint.address) if endpoint is not None else None
             if reason and pod is not None:
                 _log.info("instance %s: %s", instance_id, reason)
-                self._kube.patch("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], {"metadata": {"labels": {ROLE: ROLE_STUCK}}})
+                label = {"metadata": {"labels": {ROLE: ROLE_UNRESPONSIVE}}}
+                self._kube.patch("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], label)
                 self._ended(instance_id, reason)
         except KubeError as error:
             _log.warning("replacing instance %s failed: %s", instance_id, error)
