@@ -46,6 +46,8 @@ class Mirror:
         self._objects: dict[str, dict[str, Json]] = {kind: {} for kind in OBSERVED_KINDS}
         self._listed: dict[str, str] = {}
         """Versions of the newest lists."""
+        self._deleted: dict[str, dict[str, str]] = {kind: {} for kind in OBSERVED_KINDS}
+        """Versions of deletions that are newer than the newest list: a list on its way may still have these objects."""
         self._subjects = subjects_of(cache.installation)
         self._watches: dict[str, _Watch] = {}
         self.heard_at = float("-inf")
@@ -61,7 +63,9 @@ class Mirror:
         for watch in self._watches.values():
             watch.close()
         self._watches.clear()
-        self._listed.clear()
+        with self._lock:
+            self._listed.clear()
+            self._deleted = {kind: {} for kind in OBSERVED_KINDS}
 
     def distrust(self) -> None:
         """Drops everything after an outage of the API, so that all kinds are listed again: events may have been lost."""
@@ -76,13 +80,13 @@ class Mirror:
         """Returns the version of the list. Raises KubeError."""
         began, kind = time.monotonic(), subject.kind
         items, version = self._kube.list_versioned(kind, selector=subject.selector, metadata_only=subject.metadata_only)
+        with self._lock:
+            if kind in self._objects:
+                items = self._take_list(kind, items, version)
+            if not is_older(version, self._listed.get(kind, "")):
+                self._listed[kind] = version
         if kind not in self._objects or kind == "Deployment":
             self._cache.merge(kind, items, began)
-        with self._lock:
-            if kind in self._objects and not is_older(version, self._listed.get(kind, "")):
-                newer = {key: item for key, item in self._objects[kind].items() if is_older(version, _version_of(item))}
-                self._objects[kind] = {_key_of(kind, item): _slim(item) for item in items} | newer
-            self._listed[kind] = version
         self.heard_at = time.monotonic()
         return version
 
@@ -124,6 +128,15 @@ class Mirror:
         """Called when a kind can no longer be observed, or can be again."""
         self._changed()
 
+    def _take_list(self, kind: str, items: list[Json], version: str) -> list[Json]:
+        """Returns those that have not been deleted while the list was on its way."""
+        self._deleted[kind] = deleted = {key: at for key, at in self._deleted[kind].items() if is_older(version, at)}
+        items = [item for item in items if _key_of(kind, item) not in deleted]
+        if not is_older(version, self._listed.get(kind, "")):
+            newer = {key: item for key, item in self._objects[kind].items() if is_older(version, _version_of(item))}
+            self._objects[kind] = {_key_of(kind, item): _slim(item) for item in items} | newer
+        return items
+
     def _take_whole(self, kind: str, event: Event) -> None:
         key, known = _key_of(kind, event.item), self._objects[kind]
         before = known.get(key)
@@ -131,6 +144,7 @@ class Mirror:
             return
         if event.type == DELETED:
             known.pop(key, None)
+            self._deleted[kind][key] = event.version
         else:
             known[key] = _slim(event.item)
 

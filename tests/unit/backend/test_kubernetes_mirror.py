@@ -95,6 +95,35 @@ def test_an_old_list_does_not_undo_newer_events(mirror: Mirror, kube: FakeKube) 
     assert pods_of(mirror) == {"b": "31", "c": "45"}
 
 
+def test_a_list_on_its_way_does_not_bring_back_what_was_deleted(kube: FakeKube) -> None:
+    """Nothing would tell that such a pod or Deployment is gone until the next list."""
+    cache = ObjectCache("ins")
+    mirror = Mirror(kube, cache, lambda: None)  # type: ignore[arg-type]
+    for kind in OBSERVED_KINDS:
+        kube.items[kind] = [pod("a", 3)]
+    mirror.list_now()
+    for kind in OBSERVED_KINDS:
+        mirror.take(kind, Event("DELETED", pod("a", 12)))
+    kube.version = 11
+    mirror.list_now()
+    assert pods_of(mirror) == mirror.view().deployments == {} and cache.find("Deployment/ns/a") is None
+    for kind in OBSERVED_KINDS:
+        kube.items[kind] = [pod("a", 14)]
+    kube.version = 15
+    mirror.list_now()
+    assert pods_of(mirror) == {"a": "14"} and cache.find("Deployment/ns/a") is not None
+
+
+def test_after_an_outage_deletions_seen_before_do_not_count(mirror: Mirror, kube: FakeKube) -> None:
+    """A cluster that was restored from a backup may have the object, and lower versions."""
+    mirror.list_now()
+    mirror.take("Pod", Event("DELETED", pod("a", 90)))
+    mirror.distrust()
+    kube.items["Pod"], kube.version = [pod("a", 20)], 50
+    mirror.list_now()
+    assert pods_of(mirror) == {"a": "20"}
+
+
 def test_a_list_finds_what_no_event_has_told(mirror: Mirror, kube: FakeKube) -> None:
     kube.items["Pod"] = [pod("a", 3)]
     mirror.list_now()
