@@ -113,6 +113,13 @@ REGISTRY.register(HTTP)
 REGISTRY.register(CALLS)
 
 
+def clear_leader_metrics() -> None:
+    """Removes what only the leader counts, which another server counts from now on."""
+    instances.clear()
+    cron_triggers.set(0)
+    queue_depth.clear()
+
+
 def exposition() -> bytes:
     """All metrics in the Prometheus text format (CONTENT_TYPE)."""
     return generate_latest(REGISTRY)

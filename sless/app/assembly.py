@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 
-from sless import ids
+from sless import ids, metrics
 from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, scaler_of
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
@@ -260,6 +260,8 @@ class Assembly:
             self.instances.lead()
             for topic in ("builds", "instances", "runs", "cron", "events"):
                 self.wake(topic)
+        elif not self.leader.is_leader():
+            metrics.clear_leader_metrics()
 
     def _sweep(self, kept: Collection[Version]) -> None:
         """Removes unpacked code of removed versions."""

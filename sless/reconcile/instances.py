@@ -156,12 +156,18 @@ class InstancesLoop:
             observed = observed_of(workload, desired.get(workload_id), seen, self._notes.get(workload_id, ""))
             if replace(workload.observed, observed_at=None) != observed:
                 self.store.workloads.set_observed(workload_id, observed)
-        self._count(desired)
+        for state, number in states_of(desired, self._observed).items():
+            metrics.instances.labels(state).set(number)
         self.waker.wake("routes")
 
-    def _count(self, desired: Mapping[str, Deployment]) -> None:
-        endpoints = [one for seen in self._observed.values() for one in seen.endpoints]
-        ready = sum(not one.draining for one in endpoints)
-        metrics.instances.labels("ready").set(ready)
-        metrics.instances.labels("draining").set(len(endpoints) - ready)
-        metrics.instances.labels("starting").set(max(0, sum(item.replicas for item in desired.values()) - ready))
+
+def states_of(desired: Mapping[str, Deployment], observed: Mapping[str, ObservedDeployment]) -> dict[str, int]:
+    """How many instances there are of all workloads, by state."""
+    endpoints = [one for seen in observed.values() for one in seen.endpoints]
+    draining = sum(one.draining for one in endpoints)
+    starting = 0
+    for workload_id, wanted in desired.items():
+        seen = observed.get(workload_id)
+        current = [one for one in seen.endpoints if not one.draining and one.version == wanted.revision.version] if seen else []
+        starting += max(0, wanted.replicas - len(current))
+    return {"ready": len(endpoints) - draining, "starting": starting, "draining": draining}

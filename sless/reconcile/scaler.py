@@ -42,20 +42,24 @@ class Scaler:
         own_limits: Mapping[str, Mapping[str, int]],
     ) -> dict[str, int]:
         """The desired number of instances of each workload that may have any. `own_limits`: limits set by operators, by namespace."""
-        now, claims = self.monotonic(), []
+        now, claims, cold = self.monotonic(), [], []
         for workload_id, item in targets.items():
             observation = self._observation_of(item, observed.get(workload_id), loads.get(workload_id, NO_LOAD))
             scale = self._scales.get(workload_id)
             if scale is None:
                 scale = self._scales[workload_id] = Scale.resume(observation.ready, now, self.durations.stable_window_sec)
             before = scale.desired
-            if not scale.rests(observation) and scale.step(observation, now) and not before and observation.load.calls:
-                metrics.cold_starts.inc()
+            if not scale.rests(observation):
+                scale.step(observation, now)
+            if scale.desired and not before and observation.load.calls and not observation.needed:
+                cold.append(scale)
             if scale.desired:
                 claims.append(_claim_of(item, observation, scale, before))
         for workload_id in self._scales.keys() - targets.keys():
             del self._scales[workload_id]
         self._fit(claims, own_limits)
+        # Without room nothing starts, and the next look desires it again.
+        metrics.cold_starts.inc(sum(scale.desired > 0 for scale in cold))
         return {workload_id: self._scales[workload_id].desired for workload_id in targets}
 
     def _observation_of(self, item: ScaleTarget, observed: ObservedDeployment | None, load: Load) -> Observation:

@@ -30,6 +30,11 @@ def waiting(front: Front) -> int:
     return sum(live.waiting for live in front.plane.routes.live_routes())
 
 
+def waits() -> float:
+    """How many calls have waited for an instance and got one."""
+    return metrics.REGISTRY.get_sample_value("sless_queue_wait_seconds_count") or 0.0
+
+
 def counting(calls: list[str]) -> Callable[[Peer], None]:
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         calls.append(first)
@@ -42,6 +47,7 @@ def counting(calls: list[str]) -> Callable[[Peer], None]:
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
 def test_a_waiting_call_is_dropped_when_its_caller_leaves(serve: Serve, upstream_of: UpstreamOf, sent: bytes) -> None:
     calls: list[str] = []
+    before = waits()
     upstream = upstream_of(counting(calls))
     front = serve(settings=replace(SETTINGS, instance_wait_sec=20))
     with front.connect() as client:
@@ -51,7 +57,7 @@ def test_a_waiting_call_is_dropped_when_its_caller_leaves(serve: Serve, upstream
     until(lambda: [row.status for row in front.flush().invocations] == ["cancelled"])
     front.set_routes(route_of(addresses=[upstream.address]))
     assert front.call("/after").status == 200
-    assert calls == ["GET /after HTTP/1.1"]
+    assert calls == ["GET /after HTTP/1.1"] and waits() == before
 
 
 def test_a_call_queued_for_an_instance_is_dropped_when_its_caller_leaves(serve: Serve) -> None:
@@ -80,6 +86,7 @@ def test_a_call_queued_for_an_instance_is_dropped_when_its_caller_leaves(serve: 
 
 def test_a_body_read_while_its_call_waits_arrives_whole(serve: Serve, upstream_of: UpstreamOf) -> None:
     bodies: list[bytes] = []
+    before = waits()
 
     def handler(peer: Peer, first: str, headers: list[tuple[str, str]]) -> None:
         bodies.append(peer.body(headers))
@@ -95,7 +102,7 @@ def test_a_body_read_while_its_call_waits_arrives_whole(serve: Serve, upstream_o
         front.set_routes(route_of(addresses=[upstream.address]))
         client.send(body[600_000:])
         assert client.reply().status == 200
-    assert bodies == [body]
+    assert bodies == [body] and waits() == before + 1
 
 
 def test_a_call_waiting_for_a_run_slot_is_dropped_when_its_caller_leaves(serve: Serve) -> None:
