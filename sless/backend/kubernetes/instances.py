@@ -139,7 +139,10 @@ class Instances:
         wanted = wanted_of(self.objects.fit, desired)
         workload_id = desired.revision.workload_id
         cache = self.objects.cache
-        if all(cache.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after)) and self._has_needs(wanted.deployment):
+        up_to_date = all(cache.holds(item) for item in (wanted.deployment, *wanted.before, *wanted.after))
+        # A write in progress may be of an older desired state, and must not be the last one.
+        if up_to_date and self._has_needs(wanted.deployment) and not self.writer.is_busy(workload_id):
+            self.writer.drop(workload_id)
             return
         if self._tried.get(workload_id) != stamp_of(wanted.deployment):
             # It differs from the refused one.
@@ -266,10 +269,8 @@ class Instances:
 
     def _is_off(self, workload_id: str, deployment: Json) -> bool:
         """Whether it was edited by hand, or the last write failed."""
-        failure = self.writer.find_failure(workload_id)
-        return self.objects.cache.is_edited(object_key_of({**deployment, "kind": "Deployment"})) or (
-            failure is not None and not failure.message
-        )
+        edited = self.objects.cache.is_edited(object_key_of({**deployment, "kind": "Deployment"}))
+        return edited or self.writer.find_failure(workload_id) is not None
 
     def _has_needs(self, deployment: Json) -> bool:
         return is_complete(deployment, self.objects.fit.template_hash, self.objects.cache.find_stamp)
