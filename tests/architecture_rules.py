@@ -101,7 +101,7 @@ LIBRARY_HOMES: Mapping[str, tuple[str, ...]] = {
     "requests": ("sless.client", "sless.builder.registry"),
     "sqlalchemy": ("sless.store",),
     "tf": ("sless.terraform",),
-    "urllib3": ("sless.client", "sless.kube", "sless.reconcile.callbacks", "sless.validators.endpoint"),
+    "urllib3": ("sless.client", "sless.kube", "sless.reconcile.delivery", "sless.validators.endpoint"),
     "uvicorn": ("sless.server",),
     "uvicorn_worker": ("sless.server",),
     "uvloop": ("sless.server",),

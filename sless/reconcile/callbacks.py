@@ -1,34 +1,24 @@
 """Delivers callbacks (the end of an asynchronous call) and notices from an `outbox`: signed POST requests to a URL of the tenant, at least
 once, up to MAX_ATTEMPTS.
 
-Each attempt resolves and checks the address once, and connects to exactly that one (`sless.outbound`); TLS checks the certificate against
-the name in the URL. Redirects are not followed, as their targets have not been checked.
+Each attempt resolves and checks the address once (`sless.outbound`); `delivery` connects to exactly that one.
 """
 
 import logging
 import random
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.client import BadStatusLine, HTTPException
 from ssl import SSLContext
 from typing import Any
-
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
-from urllib3.util.ssl_ import create_urllib3_context
 
 from sless import clock
 from sless._version import __version__
 from sless.domain.asynchronous import delay_sec_of
 from sless.domain.callback import (
     MAX_ATTEMPTS,
-    CallbackUrl,
     parse_callback_url,
     signature_of,
     signing_keys_of,
@@ -37,7 +27,7 @@ from sless.domain.ports import Waker
 from sless.errors import SlessError
 from sless.outbound import AddressRefused, Outbound, OutboundError
 from sless.reconcile.failure import note_failure
-from sless.reconcile.outbox import CallbackOutbox, Message, Outbox
+from sless.reconcile.outbox import CallbackOutbox, DeliveryResult, Message, Outbox
 from sless.store import Store
 
 _log = logging.getLogger(__name__)
@@ -45,16 +35,6 @@ _log = logging.getLogger(__name__)
 AT_ONCE = 32
 AT_ONCE_PER_NAMESPACE = 4
 _BUSY = frozenset({429, 503})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryResult:
-    """Result of one attempt: an HTTP status, or an error. `final`: a further attempt cannot succeed."""
-
-    http_status: int | None = None
-    error: str | None = None
-    final: bool = False
-    retry_after: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,19 +108,11 @@ class CallbacksLoop:
             "X-Sless-Timestamp": str(now_sec), "X-Sless-Signature": signature_of(keys, now_sec, due.url, message.body),
             "Connection": "close", **message.headers,
         }  # fmt: skip
-        return _post(self._connection_of(url, address), url, message.body, headers, self.whole_sec)
+        # Imported here: the HTTP client would make each start of a server slower.
+        from sless.reconcile.delivery import Delivery, deliver
 
-    def _connection_of(self, url: CallbackUrl, address: str) -> HTTPConnection:
-        if not url.secure:
-            return HTTPConnection(address, url.port, timeout=self.connect_sec)
-        context = self.tls
-        if context is None:
-            context = create_urllib3_context()
-            context.load_default_certs()
-        return HTTPSConnection(
-            address, url.port, timeout=self.connect_sec, ssl_context=context, server_hostname=url.host, assert_hostname=url.host,
-            cert_reqs="CERT_REQUIRED",
-        )  # fmt: skip
+        delivery = Delivery(url=url, address=address, headers=headers, body=message.body)
+        return deliver(delivery, tls=self.tls, connect_sec=self.connect_sec, whole_sec=self.whole_sec)
 
     def _note(self, sent: Any, result: DeliveryResult) -> None:
         if result.http_status is not None and 200 <= result.http_status < 300:
@@ -154,40 +126,3 @@ class CallbacksLoop:
         headers = {"retry-after": result.retry_after} if result.http_status in _BUSY else {}
         delay = timedelta(seconds=delay_sec_of(sent.attempts + 1, self.rng.uniform(-1, 1), headers, now))
         self._outbox.postponed(sent, now + delay, result.http_status, error)
-
-
-def _post(connection: HTTPConnection, url: CallbackUrl, body: bytes, headers: dict[str, str], whole_sec: float) -> DeliveryResult:
-    """Sends one POST. Does not read the body of the response."""
-    guard = threading.Timer(whole_sec, lambda: _break_off(connection))
-    try:
-        connection.connect()
-        connection.timeout = whole_sec  # which urllib3 resets for each request
-        guard.start()
-        connection.request("POST", url.target, body=body, headers=headers, preload_content=False)
-        answer = connection.getresponse()
-        return DeliveryResult(http_status=answer.status, retry_after=_retry_after_of(answer))
-    except (HTTPError, HTTPException, OSError, ValueError) as error:  # ValueError: a certificate for another name
-        return DeliveryResult(error=f"{url.authority} could not be reached: {_words_of(error)}")
-    finally:
-        guard.cancel()
-        connection.close()
-
-
-def _break_off(connection: HTTPConnection) -> None:
-    """Ends a blocked read on the socket, in whichever thread."""
-    sock = connection.sock
-    if sock is not None:
-        with suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
-
-
-def _retry_after_of(answer: BaseHTTPResponse) -> str:
-    return answer.headers.get("Retry-After", "")
-
-
-def _words_of(error: Exception) -> str:
-    """The error's text without the object that urllib3 puts in front; names a response that is not HTTP."""
-    if type(error) is BadStatusLine:
-        return "the response is not HTTP"
-    text = str(error) or type(error).__name__
-    return text.rpartition(">: ")[2] or text

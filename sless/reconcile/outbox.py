@@ -21,6 +21,16 @@ class Message:
     headers: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryResult:
+    """Result of one attempt: an HTTP status, or an error. `final`: a further attempt cannot succeed."""
+
+    http_status: int | None = None
+    error: str | None = None
+    final: bool = False
+    retry_after: str = ""
+
+
 class Outbox(Protocol):
     """Rows to deliver. Items have `key`, `namespace`, `url` and `attempts`."""
 

@@ -19,8 +19,6 @@ from sless.config import Settings
 from sless.domain.ports import Validator, VerdictStore
 from sless.errors import ConfigError
 from sless.validators.chain import REQUIRE, Chain, Link
-from sless.validators.endpoint import ChatEndpoint
-from sless.validators.llm import LlmValidator
 from sless.validators.rules import RulesValidator
 from sless.validators.syntax import SyntaxValidator
 
@@ -35,6 +33,10 @@ def make_validator(settings: Settings, verdicts: VerdictStore) -> Validator:
     if settings.llm_mode != "off":
         if not settings.llm_url.startswith(("http://", "https://")) or not settings.llm_model:
             raise ConfigError("SLESS_LLM_MODE: expected SLESS_LLM_URL (http or https) and SLESS_LLM_MODEL as well")
+        # Imported here: a server without a model starts sooner without an HTTP client.
+        from sless.validators.endpoint import ChatEndpoint
+        from sless.validators.llm import LlmValidator
+
         endpoint = ChatEndpoint(settings.llm_url, settings.llm_model, settings.llm_token, float(settings.llm_timeout_sec))
         links.append(Link(LlmValidator(endpoint, verdicts), settings.llm_mode))
     return Chain(tuple(links), verdicts)
