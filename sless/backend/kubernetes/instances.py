@@ -26,7 +26,7 @@ from sless.backend.kubernetes.observation import (
     shows_pods,
 )  # fmt: skip
 from sless.backend.kubernetes.tenants import TenantNamespaces
-from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, object_key_of
+from sless.backend.kubernetes.view import CachedObject, ObjectCache, View, code_in_use, object_key_of
 from sless.backend.kubernetes.writer import Writer
 from sless.backend.plan import Restarts
 from sless.clock import parse_rfc3339
@@ -207,7 +207,7 @@ class Instances:
 
     def orphans(self, view: View) -> list[CachedObject]:
         """Objects that no Deployment needs (any more, or with the current settings), and code that no pod, Deployment or Job refers to."""
-        now, used = clock.now(), _code_in_use(view)
+        now, used = clock.now(), code_in_use(view)
         needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
         loose, unused = [], []
         for cached in self.objects.cache.all():
@@ -289,13 +289,3 @@ class Instances:
         for memory in (self.reasons, self.tails, self._served):
             while len(memory) > KEPT_REASONS:
                 memory.pop(next(iter(memory)))
-
-
-def _code_in_use(view: View) -> set[str]:
-    """`namespace/name` of ConfigMaps used as volumes by pods, Deployments or Jobs."""
-    specs = [item["spec"]["template"]["spec"] | {"namespace": item["metadata"]["namespace"]}
-             for item in (*view.deployments.values(), *view.jobs.values())]  # fmt: skip
-    specs += [pod["spec"] | {"namespace": pod["metadata"]["namespace"]}
-              for pod in (*view.run_pods.values(), *(pod for group in view.pods.values() for pod in group))]  # fmt: skip
-    return {f"{spec['namespace']}/{volume['configMap']['name']}" for spec in specs for volume in spec.get("volumes") or ()
-            if "configMap" in volume}  # fmt: skip

@@ -88,6 +88,16 @@ def view_of(deployments: Iterable[Json], pods: Iterable[Json], jobs: Iterable[Js
     return view
 
 
+def code_in_use(view: View) -> set[str]:
+    """`namespace/name` of ConfigMaps used as volumes by pods, Deployments or Jobs."""
+    specs = [item["spec"]["template"]["spec"] | {"namespace": item["metadata"]["namespace"]}
+             for item in (*view.deployments.values(), *view.jobs.values())]  # fmt: skip
+    specs += [pod["spec"] | {"namespace": pod["metadata"]["namespace"]}
+              for pod in (*view.run_pods.values(), *(pod for group in view.pods.values() for pod in group))]  # fmt: skip
+    return {f"{spec['namespace']}/{volume['configMap']['name']}" for spec in specs for volume in spec.get("volumes") or ()
+            if "configMap" in volume}  # fmt: skip
+
+
 class ObjectCache:
     """All other objects of this installation, by `CachedObject.key`. Includes writes of this process at once; a list that began before a
     write does not undo it. Thread-safe."""
