@@ -3,7 +3,7 @@
 from sless import metrics
 from sless.store import Store
 
-ERRORS_SEC = 2.0
+ERRORS_SEC = 5.0
 """Interval at which a server stores its notes."""
 
 
