@@ -220,7 +220,7 @@ def _upload(workloads: Workloads, name: str, packed: PackedFolder) -> Json:
 
 
 def warnings_of(uploaded: Json) -> list[str]:
-    """What the server's code checks say about the upload."""
+    """Warnings of the server's code checks about the upload."""
     return [f"Warning: {text}" for text in uploaded.get("warnings", [])]
 
 

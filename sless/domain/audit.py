@@ -38,7 +38,7 @@ class Note:
 
 
 def installation_note(verb: str, *changes: Change) -> Note:
-    """Of a change that concerns no tenant alone."""
+    """A change of the installation itself, which belongs to no tenant."""
     return Note(namespace="", kind="installation", name="installation", verb=verb, changes=changes)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
     """`day` is a UTC date. `gb_seconds` is memory × duration of all calls; `run_gb_seconds` the part of one-off runs (jobs, and calls
-    of functions without instances), including every attempt. `instance_gb_seconds` is memory × time of standing instances, called or
+    of functions without instances), including every attempt. `instance_gb_seconds` is memory × uptime of instances, called or
     not. `stored_bytes` is the day's maximum of stored code."""
 
     namespace: str

@@ -31,7 +31,7 @@ class TenantReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingBuild:
-    """A workload whose newest version has failed. `active` is the version that serves meanwhile."""
+    """A workload whose newest version has failed. `active` is the version that still serves."""
 
     namespace: str
     kind: Kind

@@ -63,7 +63,7 @@ class InstanceFailures:
     async def _broken_off(self, route: Route, instance: LiveEndpoint, error: BrokenOff) -> SlessError:
         """502 with the backend's reason; without one, with what happened to the connection.
 
-        Which of several calls ended the instance cannot be told: Go names the goroutine that panicked, but not the call that started it.
+        It is unknown which of several calls ended the instance: Go names the goroutine that panicked, but not the call that started it.
         So all of them get the same reason, which says how many calls were running.
         """
         if not instance.end_reason:

@@ -29,7 +29,7 @@ class LiveEndpoint:
         self.end_reason = ""
         """Why it ended, once known from the backend (`failure`)."""
         self.calls_at_end = 0
-        """How many calls it had when connections broke off; 0 again if the backend knows of no end."""
+        """Number of calls when its connections broke off; reset to 0 if the backend reports that it has not ended."""
         self._known = KnownAnswers()
         self._idle: list[UpstreamConnection] = []
         self._suspended_until = 0.0

@@ -10,7 +10,7 @@ from sless.domain.uptime import Sighting
 from sless.store import Store
 
 WRITE_EVERY = timedelta(seconds=10)
-"""What a server that is killed loses at most, of instances that end with it."""
+"""Maximum time that is lost of instances that end together with a killed server."""
 WRITE_CHANGES_EVERY = timedelta(seconds=1)
 """A new instance is stored soon, so that its time counts if this server is killed."""
 _NEVER = timedelta.max
@@ -20,13 +20,13 @@ _NEVER = timedelta.max
 class UptimeMeter:
     store: Store
     _seen: dict[str, Sighting] = field(default_factory=dict)
-    """By instance, of what has not been written; also of those that have ended since."""
+    """Sightings that are not written yet, by instance, including instances that have ended."""
     _standing: frozenset[str] = frozenset()
     _written_at: datetime | None = None
     _is_changed: bool = False
 
     def note(self, workloads: Mapping[str, Workload], observed: Mapping[str, ObservedDeployment], now: datetime) -> None:
-        """`observed` is what stands now."""
+        """Counts the `observed` instances until now."""
         standing = {
             one.id: workloads[workload_id] for workload_id, seen in observed.items() if workload_id in workloads for one in seen.endpoints
         }
@@ -41,14 +41,14 @@ class UptimeMeter:
             self._written_at = now
 
     def write(self) -> None:
-        """Raises SlessError; what was to be written is kept."""
+        """Raises SlessError, and keeps what was not written."""
         if self._seen or self._is_changed:
             self.store.uptime.count(list(self._seen.values()), self._standing)
         self._seen = {key: replace(one, since=None) for key, one in self._seen.items() if key in self._standing}
         self._is_changed = False
 
     def forget(self) -> None:
-        """Another server has led and counted meanwhile."""
+        """Call this when leadership begins, since another server may have led and counted in the meantime."""
         self._seen, self._standing, self._is_changed = {}, frozenset(), False
 
 

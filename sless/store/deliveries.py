@@ -1,4 +1,4 @@
-"""What is sent to URLs of tenants, callbacks and notices: which rows are due, and what became of them."""
+"""Deliveries to URLs of tenants (callbacks and notices): finds rows that are due, and stores their results."""
 
 from collections.abc import Callable
 from datetime import datetime

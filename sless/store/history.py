@@ -168,7 +168,7 @@ class HistoryStore:
             return [_line_of(row) for row in conn.execute(query.order_by(log_lines.c.id)).mappings()]
 
     def request_ids_of(self, workload_id: str, invocation_ids: Iterable[str]) -> dict[str, str]:
-        """By invocation id, of calls of this workload that have a record: one on an instance gets it when it ends."""
+        """Request ids by invocation id, of calls of this workload that have a record; calls on instances get theirs when they end."""
         columns, found = invocations.c, dict[str, str]()
         with self._db.read() as conn:
             for batch in in_batches(invocation_ids):

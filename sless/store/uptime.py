@@ -1,8 +1,8 @@
-"""How long instances stood, per workload and UTC day, for billing apart from calls.
+"""Uptime of instances, per workload and UTC day, billed separately from calls.
 
-`standing_instances` says until when each instance has been counted. A server that takes over after a crash or an outage continues from
-there, so time in which an instance stood without being watched counts, and no time counts twice. An instance that ended meanwhile counts
-until it was last seen.
+`standing_instances` holds the time until which each instance has been counted. A server that takes over after a crash or an outage
+continues from there, so the time that an instance ran unobserved counts, and no time counts twice. An instance that ended in the meantime
+counts until it was last observed.
 """
 
 from collections import defaultdict
@@ -23,10 +23,10 @@ class UptimeStore:
         self._db = database
 
     def count(self, seen: Collection[Sighting], standing: Collection[str]) -> None:
-        """Adds the time of each instance since it was last counted. `standing`: ids of those that still stand; the others end here."""
+        """Adds the time of each instance since it was last counted. `standing` are the ids of running instances; the others end here."""
         known, columns = standing_instances, standing_instances.c
         with self._db.write() as conn:
-            # One that was counted before and has no row was ended by another server: if it stands after all, it starts anew.
+            # Another server has ended one that was counted before and has no row; if it is running after all, count it from now on.
             rows = [
                 {"endpoint_id": one.endpoint_id, "memory_mb": one.memory_mb, "counted_until": one.since or one.until}
                 for one in seen
@@ -34,7 +34,7 @@ class UptimeStore:
             ]
             if rows:
                 conn.execute(self._db.insert(known).on_conflict_do_nothing(), rows)
-            # In one order and locked: two servers that both believe to lead count one after the other.
+            # Lock rows in a fixed order, so that two servers that both consider themselves the leader count one after the other.
             counted = {row.endpoint_id: row for row in conn.execute(select(known).order_by(columns.endpoint_id).with_for_update())}
             times = [(one, counted[one.endpoint_id]) for one in seen if one.endpoint_id in counted]
             self._add(conn, [(one, row.memory_mb, row.counted_until) for one, row in times])
@@ -44,7 +44,7 @@ class UptimeStore:
                 conn.execute(delete(known).where(columns.endpoint_id.in_(batch)))
 
     def _add(self, conn: Connection, times: Iterable[tuple[Sighting, int, datetime]]) -> None:
-        """`times`: memory in MB, and the moment from which a sighting has not been counted."""
+        """`times`: memory in MB, and the time until which the instance has been counted."""
         sums: dict[tuple[str, str], float] = defaultdict(float)
         owners = {}
         for one, memory_mb, since in times:

@@ -119,7 +119,7 @@ FUNCTION_SCALING = (
     ),
     setting(schemas.FUNCTION, "idle_seconds", IDLE, type=NUMBER, zero=False),
 )
-# Which of these have a value depends on the others: `workload.Service.complete`.
+# `workload.Service.complete` determines which of these have a value, by the others.
 SERVICE_SCALING = (
     setting(
         schemas.SERVICE, "replicas", "Number of instances: minimum and maximum at once; conflicts with the others.", type=NUMBER, zero=False

@@ -46,7 +46,7 @@ def read_code(values: Values) -> Code:
 
 
 def planned_hash(planned: Values, config: Values, prior: Values | None) -> Any:
-    """The configured hash, else that of the files; Unknown while the path is. Without code, the prior hash stays."""
+    """The configured hash, or else that of the files; Unknown if the path is. Without code, the prior hash."""
     given = config.get("code_hash")
     if given is not None:
         return given
@@ -67,7 +67,7 @@ def hash_of(package: PackedFolder) -> str:
 
 
 def _package_of_file(path: Path) -> PackedFolder:
-    """A zip as it is; any other file becomes the only one of the package."""
+    """The package of a single file: a zip unchanged, any other file as the only one of the package."""
     if not path.exists():
         raise PackingError(f"{path}: expected a folder, a zip or a file with the code, found nothing")
     data = path.read_bytes()

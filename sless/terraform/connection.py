@@ -50,7 +50,7 @@ class Connection:
         self._target: Target | None = None
         self._clients = threading.local()
         self.hides_write_only = False
-        """Whether the Terraform at the other end keeps no write-only attributes."""
+        """Whether this version of Terraform does not store write-only attributes."""
 
     def configure(self, config: Values) -> None:
         """Raises Failure or ClientError. A configuration with unknown values, as during a plan, is not checked."""
@@ -94,7 +94,7 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _check_token(target: Target) -> None:
-    """Raises Failure if the address rejects the token or does not answer; any other answer counts as accepted."""
+    """Raises Failure if the address rejects the token or does not respond; any other answer counts as accepted."""
     path = ("auth_check_url",)
     try:
         answer = Transport(target.auth_check_url, target.token).answer("GET", "")

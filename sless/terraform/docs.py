@@ -1,4 +1,4 @@
-"""The provider's documentation in the form that the Terraform registry expects, from the table of attributes.
+"""Generates the provider's documentation, in the format of the Terraform registry, from the table of attributes.
 
 python -m sless.terraform.docs FOLDER
 """

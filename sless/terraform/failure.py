@@ -1,4 +1,4 @@
-"""Errors as Terraform shows them: a summary, a detail, and the attribute they belong to."""
+"""Errors as shown by Terraform: a summary, a detail, and the attribute to which they belong."""
 
 import traceback
 from collections.abc import Collection

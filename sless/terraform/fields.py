@@ -1,4 +1,4 @@
-"""One attribute of a resource: all that Terraform's schema, plans, requests and the documentation need."""
+"""Definition of an attribute, from which Terraform's schema, plans, requests and the documentation are derived."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,9 +23,9 @@ class Role(StrEnum):
     REQUIRED = "Required"
     OPTIONAL = "Optional"
     DEFAULTED = "Defaulted"
-    """Optional; without a value in the configuration it has `default`."""
+    """Optional, with `default` if the configuration has no value."""
     ASSIGNED = "Assigned"
-    """Optional; without a value in the configuration the server chooses one, by rules that its operator can change."""
+    """Optional. Without a value in the configuration, the server chooses one, by rules that its operator can change."""
     STATUS = "Read-Only"
 
 
@@ -98,7 +98,7 @@ class Field:
 
 
 class _Attribute(schema.Attribute):
-    """With what the library's Attribute lacks: objects with nested attributes, and write-only attributes."""
+    """Adds what the library's Attribute lacks: objects with nested attributes, and write-only attributes."""
 
     nested: list[schema.Attribute]
     write_only: bool
@@ -110,7 +110,7 @@ class _Attribute(schema.Attribute):
             inner = [attribute.to_pb() for attribute in self.nested]
             made.nested_type.CopyFrom(pb.Schema.Object(attributes=inner, nesting=pb.Schema.Object.NestingMode.SINGLE))
         if self.write_only:
-            # The library's messages are older than this field, but keep what they do not know. Terraform before 1.11 ignores it.
+            # The library's messages are older than this field, but keep unknown fields. Terraform before 1.11 ignores it.
             made.MergeFromString(WRITE_ONLY_TRUE)
         return made
 
@@ -128,7 +128,7 @@ class TimeoutsBlock(schema.NestedBlock):
 
 
 def same_json(first: Any, second: Any) -> bool:
-    """For `same`: JSON texts that differ in blanks and the order of keys only. An empty text is an empty event."""
+    """For `same`: equal JSON texts apart from whitespace and the order of keys. An empty text is an empty event."""
     return _json_of(first) == _json_of(second)
 
 

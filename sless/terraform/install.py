@@ -1,4 +1,4 @@
-"""The provider's executable in a filesystem mirror, and the CLI configuration that makes Terraform look there.
+"""Installs the provider's executable in a filesystem mirror, with the CLI configuration that makes Terraform use it.
 
 Mirror: `FOLDER/HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/terraform-provider-TYPE_vVERSION`.
 """
@@ -15,7 +15,7 @@ from sless.terraform.version import VERSION
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 ADDRESS = re.compile(r"([A-Za-z0-9.:-]+)/([A-Za-z0-9_-]+)/([A-Za-z0-9_-]+)")
 DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
-"""Where Terraform and where OpenTofu look for `sless/sless`: what is installed for one is installed for the other."""
+"""Hosts on which Terraform and OpenTofu look for `sless/sless`; what is installed for one is also installed for the other."""
 LAUNCHER = """#!{python}
 import sys
 
@@ -40,7 +40,7 @@ def install(folder: Path, address: str, executable: Path | None) -> Path:
 
 
 def addresses_of(address: str) -> list[str]:
-    """The address, and what it is called for the other of Terraform and OpenTofu if its host is their default."""
+    """The address, and that of the other tool (Terraform or OpenTofu) if its host is their default."""
     host, _, name = address.partition("/")
     return [address, *(f"{other}/{name}" for other in DEFAULT_HOSTS if host in DEFAULT_HOSTS and other != host)]
 
@@ -66,7 +66,7 @@ def _write(target: Path, executable: Path | None) -> None:
 
 
 def cli_config(folder: Path, address: str) -> str:
-    """What ~/.terraformrc needs: this provider from the mirror, all others from their registries."""
+    """Lines for ~/.terraformrc: this provider comes from the mirror, all others from their registries."""
     names = ", ".join(f'"{name}"' for name in addresses_of(address))
     return (
         "provider_installation {\n"

@@ -1,4 +1,4 @@
-"""`sless_job`: one run per raised `run_id`, awaited."""
+"""`sless_job`: starts one run per raised `run_id` and waits for it."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from sless.terraform.workload import build_text, check_code, code_of, language_o
 
 ENDED = ("Succeeded", "Failed")
 OVERRIDES = ("memory_mb", "timeout_sec")
-"""With `function_ref` these override the function's own."""
+"""With `function_ref`, these override the values of the function."""
 
 
 class Job(Resource):

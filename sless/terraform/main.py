@@ -1,4 +1,4 @@
-"""The provider's executable. Terraform starts it; started by hand, it explains itself.
+"""The provider's executable, which Terraform starts. If it is started by hand, it explains its use.
 
 `--debug [ADDRESS…]` serves several runs from one process; it prints the value for TF_REATTACH_PROVIDERS.
 """

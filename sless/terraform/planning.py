@@ -16,7 +16,7 @@ class Plannable(Protocol):
 
     @property
     def hides_write_only(self) -> bool:
-        """Whether plans and states do without write-only values."""
+        """Whether plans and states omit write-only values."""
 
     def complete(self, planned: Values, config: Values, prior: Values | None) -> None:
         """Fills in what depends on several attributes or on files. Raises Failure."""
@@ -36,7 +36,7 @@ class Plan:
 
 
 def plan_change(resource: Plannable, prior: Values | None, config: Values, chosen: Values | None = None) -> Plan:
-    """`chosen`: what the server chose when the configuration had no value (`private`)."""
+    """`chosen`: values that the server chose when the configuration had none (`private`)."""
     inputs = [field for field in resource.fields if field.is_input]
     planned: Values = {}
     for field in inputs:
@@ -61,7 +61,7 @@ def plan_change(resource: Plannable, prior: Values | None, config: Values, chose
 
 
 def _assigned(field: Field, planned: Values, prior: Values | None, config: Values, chosen: Values | None) -> Any:
-    """Unknown where the server is to choose again."""
+    """Unknown if the server has to choose again."""
     value = config.get(field.name)
     if value is not None or prior is None:
         return Unknown if value is None else value
@@ -92,5 +92,5 @@ def conform(fields: tuple[Field, ...], state: Values, *, timeouts: bool) -> Valu
 
 
 def known(state: Values) -> Values:
-    """Replaces unknown values by null: a saved state must not contain any."""
+    """Replaces unknown values with null, because a saved state must not contain any."""
     return {name: None if value is Unknown else value for name, value in state.items()}

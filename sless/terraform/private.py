@@ -1,6 +1,6 @@
-"""What the provider keeps beside a resource's state, and Terraform hands back with each request: the values that the server chose for
-attributes that the configuration leaves out. Without them a plan could not tell such a value, which stays, from one that was taken out of
-the configuration or changed elsewhere, which has to go back to the server's choice."""
+"""Data that the provider stores with a resource's state, and gets back with each request: values that the server chose for attributes
+missing from the configuration. Without them, a plan could not tell such a value, which stays, from one that was removed from the
+configuration or changed elsewhere, which has to return to the server's choice."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _CHOSEN = "chosen"
 
 
 def chosen_of(private: bytes) -> Values | None:
-    """Attribute → value; None if nothing is known, as after an import or when the former provider wrote `private`."""
+    """Attribute → value; None if they are unknown, as after an import, or if the former provider wrote `private`."""
     try:
         found = json.loads(private or b"{}")
     except ValueError:

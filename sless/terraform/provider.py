@@ -1,4 +1,4 @@
-"""The provider as the library's servicer sees it: its schema, its resources and data sources."""
+"""The provider for the library's servicer: its schema, resources and data sources."""
 
 import threading
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ DATA_SOURCES = (FunctionData, ServiceData, NamespaceData)
 
 
 class SlessProvider:
-    """`stop` is set when Terraform was interrupted."""
+    """`stop` is set when Terraform is interrupted."""
 
     attribute_names = frozenset(item.name for item in FIELDS)
 

@@ -25,7 +25,7 @@ LOST_ANSWER = (
     "    terraform import ADDRESS {}"
 )
 SCHEMA_VERSION = 1
-"""0 is the state of the former provider."""
+"""Version of the state; 0 is that of the former provider."""
 
 
 @dataclass
@@ -84,8 +84,8 @@ class Resource:
         return self.connection.hides_write_only
 
     def upgrade(self, version: int, state: Values) -> Values:
-        """The state of an older provider has fewer attributes, some of which are gone; the read that follows fills in the rest. That of an
-        older Terraform holds secrets."""
+        """Converts the state of an older provider, which has fewer attributes, some of them obsolete; the following read fills in the rest.
+        The state of an older Terraform contains secrets."""
         upgraded = conform(self.fields, state, timeouts=True)
         upgraded[TIMEOUTS] = state.get(TIMEOUTS) if isinstance(state.get(TIMEOUTS), dict) else None
         upgraded[HASH] = upgraded[HASH] or hash_of(secrets_of(self.fields, upgraded))
@@ -185,7 +185,8 @@ class Resource:
         return [item for item in self.fields if item.is_sent]
 
     def created(self, change: Change) -> Json:
-        """The new resource. A request without an answer is sent again when the server is back: it may have been carried out or not."""
+        """Creates the resource and returns it. Repeats a request without an answer once the server is back, since it may not have been
+        executed."""
         spec = self.spec_of(change)
         lost: list[ClientError] = []
 
@@ -203,7 +204,7 @@ class Resource:
         return change.waiter.outlast(create)
 
     def save_found(self, change: Change) -> None:
-        """What the server has now; without an answer, what was saved before stays."""
+        """Saves the resource as it is on the server; keeps the earlier state if there is no answer."""
         with suppress(ClientError):
             self.save(change, self.api(change.client).get(change.planned["name"]))
 
@@ -211,7 +212,7 @@ class Resource:
         change.saved = known(self.state_of(found, change.planned))
 
     def timeout_sec(self, values: Values, operation: str, attribute: str) -> float:
-        """The `timeouts` block wins over the attribute."""
+        """The time limit. The `timeouts` block takes precedence over the attribute."""
         text = (values.get(TIMEOUTS) or {}).get(operation)
         seconds = seconds_of(text) if text else None
         return seconds if seconds is not None else float(values.get(attribute) or DEFAULT_TIMEOUT_SEC)

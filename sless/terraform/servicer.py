@@ -144,5 +144,5 @@ def _what(verb: str, resource: Resource, values: Values | None) -> str:
 
 
 def _kept(planned: Values, actual: Values) -> Values:
-    """Keeps planned values, as Terraform requires; a concurrent change shows in the next plan."""
+    """Keeps planned values, as Terraform requires; a concurrent change appears in the next plan."""
     return {name: known({name: actual.get(name)})[name] if value is Unknown else value for name, value in planned.items()}

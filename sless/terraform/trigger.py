@@ -35,7 +35,7 @@ class Trigger(Resource):
         self._check_fields(diagnostics, kind, config)
 
     def _check_fields(self, diagnostics: Diagnostics, kind: str, config: Values) -> None:
-        """Empty values of another type's attributes are accepted: the former provider sent them."""
+        """Accepts empty values of other types' attributes, because the former provider sent them."""
         own = attributes.TRIGGER_FIELDS[kind]
         for other, names in attributes.TRIGGER_FIELDS.items():
             for name in names:
@@ -81,7 +81,7 @@ class Trigger(Resource):
         self._await_target(change, "update")
 
     def _await_target(self, change: Change, operation: str) -> None:
-        """Waits until the target is Ready, as the URL is of no use before. A missing or failed target is not an error of the trigger."""
+        """Waits until the target is Ready, because the URL is useless before. A missing or failed target is not an error of the trigger."""
         if change.planned["type"] != "http" or not change.planned["enabled"]:
             return
         name = change.planned["function_ref"]

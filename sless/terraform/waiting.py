@@ -1,4 +1,4 @@
-"""Waiting for the server, until a deadline or until Terraform asks the provider to stop."""
+"""Waits for the server, until a deadline or until Terraform asks the provider to stop."""
 
 import math
 import threading
@@ -12,24 +12,24 @@ from sless.terraform.failure import Failure, Interrupted
 FIRST_PAUSE_SEC = 0.1
 LONGEST_PAUSE_SEC = 1.0
 OUTAGE_SEC = 60.0
-"""How long the server may be away while something is awaited: a restart of its pod, with the image pulled again."""
+"""How long the server may be unreachable during a wait: enough for a restart of its pod that pulls the image."""
 BUSY_SEC = 300.0
-"""How long a busy server may refuse the same request: Terraform sends as many at once as `-parallelism` allows. A server whose limit per
-hour is reached asks to come back later than that."""
+"""How long a busy server may refuse the same request, since Terraform sends as many at once as `-parallelism` allows. If a limit per hour
+is reached, the server asks for a longer wait."""
 GATEWAY_ERRORS = frozenset({502, 503, 504})
-"""What a proxy answers while no server is behind it."""
+"""Answers of a proxy without a server behind it."""
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Waiter:
-    """`stop` is set when Terraform was interrupted. `outage_sec`: how long the server may give no answer."""
+    """`stop` is set when Terraform is interrupted. `outage_sec`: how long the server may fail to respond."""
 
     def __init__(self, stop: threading.Event, outage_sec: float = OUTAGE_SEC) -> None:
         self._stop = stop
         self._outage_sec = outage_sec
 
     def poll(self, check: Callable[[], Any], timeout_sec: float, describe: Callable[[], str]) -> Any:
-        """The first value of `check` that is not None. Refusals of an absent or busy server are tried again.
+        """The first value of `check` that is not None. Retries while the server is unreachable or busy.
 
         Raises Interrupted, or at the deadline Failure with the text of `describe`, or the last error of an outage that is too long.
         """
@@ -56,13 +56,14 @@ class Waiter:
             pause_sec = min(pause_sec * 1.3, LONGEST_PAUSE_SEC)
 
     def _patience_sec(self, error: ClientError) -> float:
-        """How long requests may fail like this; 0 for an error that does not pass."""
+        """How long requests may fail with this error; 0 if it is not temporary."""
         if is_outage(error):
             return self._outage_sec
         return BUSY_SEC if error.status == 429 and error.retry_after_sec is not None else 0.0
 
     def outlast(self, request: Callable[[], Any]) -> Any:
-        """The value of `request`, which may be sent twice; retried while the server is away. Raises its last error, or Interrupted."""
+        """The value of `request`, which may be sent twice. Retries while the server is unreachable. Raises the last error, or
+        Interrupted."""
         return self.poll(lambda: (request(),), math.inf, lambda: "The server did not answer yet")[0]
 
 

@@ -89,7 +89,7 @@ class Workload(Resource):
         self._await_ready(change, number, operation)
 
     def _await_ready(self, change: Change, number: int, operation: str) -> None:
-        """`number` is the version to wait for: it must serve or be superseded. A changed entrypoint makes another version."""
+        """Waits until version `number` serves or is superseded. A changed entrypoint creates another version."""
         name = change.planned["name"]
         api: Any = self.api(change.client)
         seen: Json = {}
@@ -134,7 +134,7 @@ class Service(Workload):
 
 
 def counts_of(config: Values) -> Values:
-    """Replicas, or minimum and maximum; the server shows a number of replicas as both bounds."""
+    """Replicas, or minimum and maximum, since the server returns a number of replicas as both bounds, too."""
     if all(config.get(name) is None for name in BOUNDS):
         number = 1 if config.get("replicas") is None else config["replicas"]
         return {"replicas": number, **dict.fromkeys(BOUNDS, number)}

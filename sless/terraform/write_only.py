@@ -1,8 +1,8 @@
-"""Write-only attributes: secrets that the server never returns and that Terraform 1.11 and later do not keep.
+"""Write-only attributes: secrets that the server never returns, and that Terraform 1.11 and later do not store.
 
-Terraform hands them over with each configuration, but they are null in plans and states. So that a changed one shows as a difference,
-the attribute `write_only_hash` holds a salted hash of all of them. Earlier versions of Terraform ignore the mark in the schema and expect
-the values in plan and state; they get them there, and the same hash.
+Terraform passes them with each configuration, but they are null in plans and states. The attribute `write_only_hash` is a salted hash of
+all of them, so that a change appears as a difference. Earlier versions of Terraform ignore the field in the schema and expect the values in
+plan and state, where they get them, with the same hash.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ from sless.terraform.fields import Field, Role, Values
 
 HASH = "write_only_hash"
 FIRST_VERSION = (1, 11)
-"""Of Terraform and of OpenTofu."""
+"""First versions of Terraform and OpenTofu that support them."""
 _COST = {"n": 2**12, "r": 8, "p": 1}
-"""About 10 ms and 4 MB for each guess: a state may be read by many, and a password may be short."""
+"""Takes about 10 ms and 4 MB per guess, because many people may read a state, and a password may be short."""
 
 
 def hash_field(*names: str) -> Field:
@@ -30,13 +30,13 @@ def hash_field(*names: str) -> Field:
 
 
 def hides_write_only(terraform_version: str) -> bool:
-    """Whether this version of Terraform keeps no write-only attributes."""
+    """Whether this version of Terraform does not store write-only attributes."""
     found = re.match(r"(\d+)\.(\d+)", terraform_version)
     return found is not None and (int(found[1]), int(found[2])) >= FIRST_VERSION
 
 
 def secrets_of(fields: Iterable[Field], values: Values) -> Values:
-    """The write-only values, without those that mean nothing: null, "" and {}."""
+    """The write-only values, without empty ones: null, "" and {}."""
     found = {item.name: _filled(values.get(item.name)) for item in fields if item.write_only}
     return {name: value for name, value in found.items() if value not in (None, "", {})}
 
@@ -46,7 +46,7 @@ def without_secrets(fields: Iterable[Field], values: Values) -> Values:
 
 
 def planned_hash(before: str | None, secret: Values) -> Any:
-    """The hash after an update: as before if it still fits, Unknown if it changes."""
+    """The hash after an update: the prior one if it still fits, Unknown if it changes."""
     if not secret:
         return None
     is_known = not any(value is Unknown or (isinstance(value, dict) and Unknown in value.values()) for value in secret.values())

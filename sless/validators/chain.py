@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 MAX_WARNINGS = 20
 MAX_PLACES = 3
-"""In the sentence of a refusal; the details have all."""
+"""Maximum number of findings in the sentence of a refusal; the details have all of them."""
 REQUIRE = "require"
 
 

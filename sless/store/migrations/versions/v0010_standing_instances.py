@@ -1,4 +1,4 @@
-"""Until when the time of each standing instance has been counted."""
+"""Store the time until which each running instance has been counted."""
 
 import sqlalchemy as sa
 from alembic import op
