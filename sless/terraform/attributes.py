@@ -63,8 +63,8 @@ ENTRYPOINT = Field(
 )
 ENVIRONMENTS = (
     environment("env_vars", "Environment of the code."),
-    environment("build_env", "Environment of the package installer alone, such as an index with a password.", write_only=True),
-    environment("secret_env", "Environment of the code that nobody can read back.", write_only=True),
+    environment("build_env", "Environment of the package installer only, such as an index with a password.", write_only=True),
+    environment("secret_env", "Environment of the code that cannot be read back.", write_only=True),
 )
 SECRETS_HASH = hash_field("build_env", "secret_env")
 DESCRIBING = (
@@ -72,11 +72,11 @@ DESCRIBING = (
     setting(schemas.FUNCTION, "display_name", "Name for people."),
 )
 CODE = (
-    local("source_dir", "Folder with the code. It is zipped in memory; `.slessignore` names what to leave out."),
+    local("source_dir", "Folder with the code. It is zipped in memory, without the files matched by `.slessignore`."),
     local("code_path", "Folder, zip or single file with the code. Conflicts with `source_dir`."),
     Field(
         name="code_hash",
-        text="Hash of the code; a change uploads it. By default computed from the paths, execute bits and contents of the files.",
+        text="Hash of the code; a change uploads it. Default: computed from the paths, execute bits and contents of the files.",
         role=Role.DEFAULTED,
         sent=False,
     ),
@@ -94,7 +94,7 @@ BUILD_STATUS = (
     status(name="active_version", text="Number of the version that serves.", type=NUMBER),
     status(name="latest_version", text="Number of the newest version.", type=NUMBER),
     status(name="code_sha256", text="SHA-256 that the server computed over the active version's files."),
-    status(name="image_ref", text="Image of the active version, where images are built."),
+    status(name="image_ref", text="Image of the active version, if images are built."),
 )
 TIMES = (
     outcome(name="created_at", text="Time of creation (RFC 3339)."),
@@ -102,17 +102,17 @@ TIMES = (
 )
 
 
-IDLE = "Seconds without a call after which only `min_instances` stay."
+IDLE = "Seconds without a call before it scales down to `min_instances`."
 FUNCTION_SCALING = (
     Field(
         name="max_instances",
-        text="Instances at most. Default: 5, or the operator's minimum if that is higher.",
+        text="Maximum number of instances. Default: 5, or the operator's minimum if that is higher.",
         type=NUMBER,
         role=Role.ASSIGNED,
     ),
     Field(
         name="min_instances",
-        text="Instances that stand even without calls. Default: the operator's (`SLESS_MIN_INSTANCES`), usually 0.",
+        text="Instances kept running even without calls. Default: the operator's (`SLESS_MIN_INSTANCES`), usually 0.",
         type=NUMBER,
         role=Role.ASSIGNED,
         follows=("max_instances",),
@@ -122,10 +122,10 @@ FUNCTION_SCALING = (
 # `workload.Service.complete` determines which of these have a value, by the others.
 SERVICE_SCALING = (
     setting(
-        schemas.SERVICE, "replicas", "Number of instances: minimum and maximum at once; conflicts with the others.", type=NUMBER, zero=False
+        schemas.SERVICE, "replicas", "Number of instances, both minimum and maximum; conflicts with the others.", type=NUMBER, zero=False
     ),
-    Field(name="min_instances", text="Instances that stand even without calls. Default: `replicas`.", type=NUMBER, role=Role.DEFAULTED),
-    Field(name="max_instances", text="Instances at most. Default: `replicas`.", type=NUMBER, role=Role.DEFAULTED),
+    Field(name="min_instances", text="Instances kept running even without calls. Default: `replicas`.", type=NUMBER, role=Role.DEFAULTED),
+    Field(name="max_instances", text="Maximum number of instances. Default: `replicas`.", type=NUMBER, role=Role.DEFAULTED),
     setting(schemas.SERVICE, "idle_seconds", IDLE, type=NUMBER, zero=False),
 )
 
@@ -140,10 +140,10 @@ def _callable(kind: dict[str, Any]) -> tuple[Field, ...]:
         ),
         ENTRYPOINT,
         setting(kind, "memory_mb", "Memory of one instance in MB.", type=NUMBER),
-        setting(kind, "event_format", "Shape of the event of a call over HTTP: `sless`, `aws-http-v1` or `aws-http-v2`."),
+        setting(kind, "event_format", "Format of the event of a call over HTTP: `sless`, `aws-http-v1` or `aws-http-v2`."),
         Field(
             name="concurrency",
-            text="Calls at once per instance; more wait. Default: 50, and 1 for the formats of AWS.",
+            text="Concurrent calls per instance; more wait. Default: 50, or 1 with the formats of AWS.",
             type=NUMBER,
             role=Role.DEFAULTED,
             default=default_concurrency,

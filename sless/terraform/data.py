@@ -29,7 +29,7 @@ NAMESPACE_DATA = (
     status(name="name", text="Namespace of the token's tenant.", api="namespace"),
     status(name="subject", text="Subject of the token.", api="sub"),
     status(name="operator", text="Whether the token may use any namespace.", type=BOOL),
-    status(name="counts", text="How many functions, services, triggers and jobs there are.", type=NUMBER_MAP),
+    status(name="counts", text="Number of functions, services, triggers and jobs.", type=NUMBER_MAP),
     status(name="limits", text="Limits of the namespace.", type=NUMBER_MAP),
 )
 
