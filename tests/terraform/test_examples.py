@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import psycopg
@@ -86,7 +87,12 @@ def test_event_log_writes_what_was_sent(example, rabbit_server, postgres_server)
 
     wait_until(lambda: bool(rows()), "the message is in the table", 60)
     assert rows() == [(sent.json()["queued"], {"order": 7})]
-    flow = json.loads((workspace.folder / "flow.json").read_text())
+
+
+def test_the_flow_of_event_log_is_whole():
+    """Node-RED replaces ${NAME} only where it is the whole value of a property."""
+    flow = json.loads((ROOT / "examples" / "event-log" / "flow.json").read_text())
     names = {node["id"] for node in flow}
     assert {target for node in flow for targets in node.get("wires", ()) for target in targets} <= names
     assert {node.get("z", "f1") for node in flow} == {"f1"}
+    assert all(re.fullmatch(r"(\$\{\w+\})?", node["url"]) for node in flow if "url" in node)
