@@ -34,7 +34,7 @@ BLIND_EXCEPTS: dict[str, str] = {
     "sless/host/process.py:Processes._serve": "loop's edge: the other children are still served",
     "sless/proxy/history_sink.py:SinkLink._write": "loop's edge: the batch is kept and tried again",
     "sless/proxy/routes.py:RouteTable._poll": "loop's edge: the routes in memory stay",
-    "sless/reconcile/builds.py:BuildsLoop._alone": "one failing build backs off and never stops the others",
+    "sless/reconcile/builds.py:BuildsLoop._isolated": "one failing build backs off and never stops the others",
     "sless/reconcile/builds.py:BuildsLoop._start": "one build that cannot start fails and never stops the others",
     "sless/reconcile/instances.py:InstancesLoop._apply": "one failing workload backs off and never stops the others",
     "sless/reconcile/listener.py:Listener._listen": "loop's edge: the listener begins anew on another channel",

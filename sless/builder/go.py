@@ -121,9 +121,9 @@ def go_artifact_of(spec: BuildSpec, runtime_dir: Path, toolchain: Toolchain) -> 
 
 def failure_of(entrypoint: str, lines: list[str], functions: tuple[str, ...], code: int) -> str:
     """Puts the error with file and line into the first line, the only one that lists show."""
-    told = [line.removeprefix("./") for line in lines if not _NOISE.match(line)]
-    if any(_NO_FUNCTION.search(line) for line in told):
+    reported = [line.removeprefix("./") for line in lines if not _NOISE.match(line)]
+    if any(_NO_FUNCTION.search(line) for line in reported):
         package, function = entrypoint.rpartition("/")[0] or "the top folder", entrypoint.rpartition(".")[2]
         return f"entrypoint {entrypoint}: the package in {package} has no {function}, only: {', '.join(functions) or 'nothing exported'}"
-    first = next((line for line in told if _PLACE.match(line)), told[0] if told else f"exit code {code}")
-    return "\n".join([f"go build failed: {first}", *told[-_LAST_LINES:]])
+    first = next((line for line in reported if _PLACE.match(line)), reported[0] if reported else f"exit code {code}")
+    return "\n".join([f"go build failed: {first}", *reported[-_LAST_LINES:]])

@@ -34,19 +34,21 @@ def is_final(container: str, ended: Ended, lines: Sequence[str]) -> bool:
 def message_of(end: End, lines: Sequence[str], context: Context | None, entrypoint: str) -> str:
     """The message of a version whose image could not be built. `context` is None if the build began before a restart."""
     code = end.ended.exit_code if end.ended else 1
-    told = [line for line in lines if not _NOISE.match(line)] or list(lines)
+    reported = [line for line in lines if not _NOISE.match(line)] or list(lines)
     if end.ended and end.ended.out_of_memory:
-        return _with_last("the builder ran out of memory (SLESS_BUILDER_MEMORY)", told)
+        return _with_last("the builder ran out of memory (SLESS_BUILDER_MEMORY)", reported)
     if context is not None and end.container != PUSHER and is_users_fault(lines):
         if context.tool:
-            return install_message_of(context.tool, context.manifest, told, code, text=context.manifest_text)
+            return install_message_of(context.tool, context.manifest, reported, code, text=context.manifest_text)
         if context.functions:
-            return failure_of(entrypoint, told, tuple(context.functions), code)
+            return failure_of(entrypoint, reported, tuple(context.functions), code)
     last = (
-        next((line for line in reversed(told) if line.strip()), "") or end.reason or (end.ended.words if end.ended else "no reason given")
+        next((line for line in reversed(reported) if line.strip()), "")
+        or end.reason
+        or (end.ended.words if end.ended else "no reason given")
     )
     failed = "pushed" if end.container == PUSHER else "built"
-    return _with_last(f"the image cannot be {failed}: {last[:_MAX_FIRST_CHARS]}", told)
+    return _with_last(f"the image cannot be {failed}: {last[:_MAX_FIRST_CHARS]}", reported)
 
 
 def _with_last(first: str, lines: Sequence[str]) -> str:

@@ -86,8 +86,8 @@ for (const file of JSON.parse(fs.readFileSync(0, 'utf8'))) {
     else new vm.Script(wrap(source), { filename: file });
   } catch (error) {
     // Only `node --check` gives the line of an error in a module.
-    const told = esm ? require('child_process').spawnSync(process.execPath, ['--check', file]).stderr : error.stack;
-    const line = new RegExp(':(\\d+)$').exec(String(told).split('\n')[0]);
+    const output = esm ? require('child_process').spawnSync(process.execPath, ['--check', file]).stderr : error.stack;
+    const line = new RegExp(':(\\d+)$').exec(String(output).split('\n')[0]);
     mistakes.push({ path: file, line: line ? Number(line[1]) : null, message: `${error.name}: ${error.message}` });
   }
 }

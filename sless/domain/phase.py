@@ -99,14 +99,14 @@ def _instances_phase(workload: Workload, active: Version, note: str) -> tuple[Ph
     observed = workload.observed
     current = observed.generation == workload.generation and observed.version == active.number
     # An observation from before the change does not describe the new state.
-    told = observed.message if current or observed.wanted == workload.generation else ""
+    reported = observed.message if current or observed.wanted == workload.generation else ""
     if observed.failing and observed.wanted == workload.generation and not (current and observed.ready_instances > 0):
-        return Phase.FAILED, told or "instances exit right after they start"
+        return Phase.FAILED, reported or "instances exit right after they start"
     if not current or (observed.ready_instances == 0 and bounds_of(workload.kind, workload.spec).least > 0):
-        return Phase.DEPLOYING, told or f"instances of version {active.number} are starting"
+        return Phase.DEPLOYING, reported or f"instances of version {active.number} are starting"
     if observed.ready_instances == 0:
-        return Phase.READY, note or told or IDLE
-    return Phase.READY, note or told
+        return Phase.READY, note or reported or IDLE
+    return Phase.READY, note or reported
 
 
 def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:

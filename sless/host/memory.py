@@ -61,7 +61,7 @@ class MemoryWatch:
         pause = INTERVAL_SEC
         while self._wait(pause):
             try:
-                pause = self._look()
+                pause = self._check()
             except Exception:
                 _log.exception("the memory watch failed")
 
@@ -72,7 +72,7 @@ class MemoryWatch:
             self._changed.wait_for(lambda: self._closing, pause_sec)
             return not self._closing
 
-    def _look(self) -> float:
+    def _check(self) -> float:
         with self._changed:
             watched = dict(self._watched)
         used = used_bytes_by_group(set(watched))

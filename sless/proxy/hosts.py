@@ -20,7 +20,7 @@ class FunctionHosts:
         self._suffix = b"." + urls.domain.lower().encode("idna") if urls.domain else None
         self._shared = urls.shared_host.lower().encode("idna")
 
-    def place_of(self, headers: Headers, target: bytes) -> tuple[bytes, SlessError | None]:
+    def prefix_of(self, headers: Headers, target: bytes) -> tuple[bytes, SlessError | None]:
         """The prefix for the request's path, which names the function of this host; an error if this host does not serve the path."""
         host = next((value for name, value in headers if name == b"host"), b"").lower()
         host = host if host.startswith(b"[") else host.partition(b":")[0]

@@ -134,14 +134,14 @@ def _dead_copy_of(attempt: MessageAttempt, outcome: MessageOutcome, source: Mess
     """A message without an id gets the request id, under which history lists its attempts. Two dead letters with the same `x-sless-id` are
     duplicates: the confirmation of the first was lost."""
     original = attempt.message
-    told = {
+    added = {
         "x-sless-id": chain,
         "x-sless-reason": outcome.error[:MAX_REASON_CHARS], "x-sless-attempts": attempt.number, "x-sless-queue": source.queue,
         "x-sless-trigger": source.trigger, "x-sless-function": source.function, "x-sless-request-id": outcome.request_id,
         "x-sless-exchange": original.exchange, "x-sless-routing-key": original.routing_key,
         "x-sless-dead-at": now.astimezone(UTC).replace(microsecond=0),
     }  # fmt: skip
-    return replace(original, headers=_copied(original.headers) | told, message_id=original.message_id or outcome.request_id)
+    return replace(original, headers=_copied(original.headers) | added, message_id=original.message_id or outcome.request_id)
 
 
 def _copied(headers: Mapping[str, Any]) -> dict[str, Any]:

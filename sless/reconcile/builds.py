@@ -47,7 +47,7 @@ class BuildsLoop:
         self._drop_ended({version.id for version in versions})
         for version in versions:
             if version.id in self._started:
-                self._alone(version.id, partial(self._poll, version), version.workload_id)
+                self._isolated(version.id, partial(self._poll, version), version.workload_id)
         if self._started or versions:
             self._decide()
 
@@ -70,11 +70,11 @@ class BuildsLoop:
             match action:
                 case StartBuild(version=version):
                     self._served[workloads[version.workload_id].namespace] = next(self._turns)
-                    self._alone(version.id, partial(self._start, workloads[version.workload_id], version), version.workload_id)
+                    self._isolated(version.id, partial(self._start, workloads[version.workload_id], version), version.workload_id)
                 case EndBuild(version=version, state=state, message=message):
-                    self._alone(version.id, partial(self._end, version, state, message), version.workload_id)
+                    self._isolated(version.id, partial(self._end, version, state, message), version.workload_id)
 
-    def _alone(self, version_id: str, work: Callable[[], None], workload_id: str = "") -> None:
+    def _isolated(self, version_id: str, work: Callable[[], None], workload_id: str = "") -> None:
         """Isolates an error in one build, which is retried later and does not delay the others."""
         now = clock.now()
         if self.backoff.rests(version_id, now):
@@ -163,4 +163,4 @@ class BuildsLoop:
     def _drop_ended(self, open_ids: set[str]) -> None:
         """Drops builds that a user cancelled in the database while the builder was working."""
         for version_id in self._started - open_ids:
-            self._alone(version_id, partial(self._drop, version_id))
+            self._isolated(version_id, partial(self._drop, version_id))

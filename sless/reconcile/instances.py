@@ -20,7 +20,7 @@ from sless.store import Store
 _log = logging.getLogger(__name__)
 
 FULL_TICK_SEC = 10
-"""A tick without news from database, backend or calls changes nothing and reads little, but at most for this long."""
+"""Maximum time between full ticks. Without changes in database, backend or calls, ticks in between change nothing and read little."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,20 +71,20 @@ class InstancesLoop:
     def tick(self) -> None:
         now = clock.now()
         revision = self.store.routes.revision()
-        news = self._changed or revision != self._revision or now >= self._full_at
-        if news:
-            self._look()
+        is_due = self._changed or revision != self._revision or now >= self._full_at
+        if is_due:
+            self._observe()
         self._uptime.note(self._workloads, self._observed, now)
         numbers = self.scaler.numbers_of(self._targets, self._observed, self.loads(), self._limits)
-        if not news and numbers == self._numbers and self.scaler.notes == self._notes:
+        if not is_due and numbers == self._numbers and self.scaler.notes == self._notes:
             return
         self._numbers, self._notes = numbers, self.scaler.notes
         actions = self._act(now)
         self._full_at = now + timedelta(seconds=1 if actions else FULL_TICK_SEC)
-        # The revision from before the tick: the next tick looks at what this one wrote, and finds nothing to do.
+        # The revision from before the tick, so that the next tick also reads what this one wrote (and finds nothing to do).
         self._revision = revision
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         self._changed = False
         try:
             self._observed = self.backend.observe()

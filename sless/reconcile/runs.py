@@ -115,16 +115,16 @@ class RunsLoop:
     def _verdict(self, run: Run, observed: dict[str, ObservedRun], now: datetime, stop: RunVerdict | None) -> RunVerdict | None:
         """The action for a run; None if it is still active. `stop` is the action for one that is active."""
         here = run.id in self._calls
-        seen = self._calls.find_end(run.id) if here else observed.get(run.id)
-        goes_on = here if seen is None else seen.status is CallStatus.RUNNING
-        if goes_on:
+        observation = self._calls.find_end(run.id) if here else observed.get(run.id)
+        is_running = here if observation is None else observation.status is CallStatus.RUNNING
+        if is_running:
             if isinstance(stop, RetryRun) and run.started_at is not None:
                 return replace(stop, ran_ms=max(0.0, (now - run.started_at) / timedelta(milliseconds=1)))
             return stop
         # The server's event loop cancelled this run; one cancelled by a user would no longer be running in the database.
-        if seen is None or seen.status is CallStatus.CANCELLED:
+        if observation is None or observation.status is CallStatus.CANCELLED:
             return verdict_of_lost(run, now)
-        return verdict_of(run, bounded(seen, self.limits.result_bytes), now, self.rng.uniform(-1, 1))
+        return verdict_of(run, bounded(observation, self.limits.result_bytes), now, self.rng.uniform(-1, 1))
 
     def _write(self, verdicts: list[tuple[Run, RunVerdict]]) -> None:
         """Writes all of them in one transaction, so that a busy server commits no more often than an idle one."""

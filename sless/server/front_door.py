@@ -177,7 +177,7 @@ class FrontDoor(LimitedProtocol):
 
     def serve_head(self, method: bytes, version: str) -> None:
         if self._hosts is not None:
-            self._root, self._misdirected = self._hosts.place_of(self.headers, self.url)
+            self._root, self._misdirected = self._hosts.prefix_of(self.headers, self.url)
             self.url = self._root + self.url
         if self._relays is not None and self._misdirected is None and version == "1.1" and self.url.startswith(_CALL) and self.is_idle():
             request = self._fast_request(method)

@@ -72,7 +72,7 @@ def test_the_longest_name_fits_in_a_dns_label():
     label = "a" * 40 + "-" + TENANT
     assert len(label) <= 63
     hosts = FunctionHosts(FunctionUrls(template="", domain="x.org"))
-    assert hosts.place_of([(b"host", f"{label}.x.org".encode())], b"/") == (f"/fn/{TENANT}/{'a' * 40}".encode(), None)
+    assert hosts.prefix_of([(b"host", f"{label}.x.org".encode())], b"/") == (f"/fn/{TENANT}/{'a' * 40}".encode(), None)
 
 
 def test_the_reported_url_uses_the_function_host(tmp_path):
@@ -145,7 +145,7 @@ def test_a_wildcard_gives_each_function_a_host(tmp_path):
     hosts = function_hosts_of(settings)
 
     def place(host: str, target: bytes) -> tuple[bytes, bool]:
-        prefix, refusal = hosts.place_of([(b"host", host.encode())], target)
+        prefix, refusal = hosts.prefix_of([(b"host", host.encode())], target)
         return prefix, refusal is not None
 
     assert place(f"f-{TENANT}.fn.example.net", b"/funcs") == (f"/fn/{TENANT}/f".encode(), False)
