@@ -11,7 +11,7 @@ import pytest
 
 from sless.config import Settings
 from sless.tokens import issue_token
-from tests.services.product import ROOT, Product, free_port, new_place, wait_until
+from tests.services.product import ROOT, free_port, wait_until
 
 FUNCTION = """
 resource "sless_function" "hello" {
@@ -121,25 +121,21 @@ def test_messages_may_be_larger_than_the_library_allows(workspace):
     assert "Cannot create function" in shown and "ResourceExhausted" not in shown
 
 
-def test_a_server_that_is_killed_during_an_apply_fails_nothing(workspace, tmp_path):
-    with new_place(tmp_path / "own") as place:
-        product = Product(place).start()
-        product.port = int(product.url.rpartition(":")[2])
-        tenant = product.tenant("restarts")
-        provider(workspace, endpoint=product.url, token=tenant.token)
-        workspace.code(SLOW.format(3))
-        workspace.write(FUNCTION)
+def test_a_server_that_is_killed_during_an_apply_fails_nothing(workspace, product):
+    """The shared server: these tests run one after the other."""
+    product.port = int(product.url.rpartition(":")[2])
+    workspace.code(SLOW.format(3))
+    workspace.write(FUNCTION)
+    with ThreadPoolExecutor(1) as pool:
+        applied = pool.submit(workspace.apply)
         try:
-            with ThreadPoolExecutor(1) as pool:
-                applied = pool.submit(workspace.apply)
-                wait_until(lambda: tenant.get("functions/hello").json().get("latest_version") == 1, "the code is uploaded", 60)
-                product.kill(master=True, worker=True)
-                product.start()
-                applied.result(100)
-            assert tenant.get("functions/hello").json()["phase"] == "Ready"
-            assert workspace.is_unchanged()
+            wait_until(lambda: workspace.tenant.get("functions/hello").json().get("latest_version") == 1, "the code is uploaded", 60)
         finally:
-            product.close()
+            product.kill(master=True, worker=True)
+            product.start()
+        applied.result(100)
+    assert workspace.tenant.get("functions/hello").json()["phase"] == "Ready"
+    assert workspace.is_unchanged()
 
 
 def test_a_job_that_fails_says_why(workspace):
