@@ -116,12 +116,15 @@ def test_a_configuration_of_the_former_provider_applies_and_its_state_is_upgrade
         instance["attributes"] = {name: value for name, value in instance["attributes"].items() if name in FORMER}
         instance["attributes"] |= {"id": "id of that provider", "trigger_url": "gone", "last_modified": "unknown to this one"}
         instance["sensitive_attributes"] = []
+        if resource["type"] == "sless_function":
+            instance["attributes"]["secret_env"] = {"KEY": "kept by a former Terraform"}
         instance["private"] = base64.b64encode(b'{"schema_version":"0"}').decode()
     (legacy.folder / "terraform.tfstate").write_text(json.dumps(state))
     changes = legacy.plan()
     assert all(change["actions"] == ["update"] for change in changes.values()), changes
     legacy.apply()
     assert legacy.is_unchanged()
+    assert legacy.all_state()["sless_function.handler"]["secret_env"] is None
     assert legacy.tenant.get("functions/handler").json()["latest_version"] == 1
 
 
