@@ -1,4 +1,4 @@
-"""Who makes the changes of the current request, for the audit trail.
+"""The actor of the current request, who makes its changes, for the audit trail.
 
 The actor is a context variable, because the store writes the trail in the transaction of the change, many calls below the request that
 knows the caller. A thread that executes a request for another one runs in a copy of its context (`contextvars.copy_context`). Control loops

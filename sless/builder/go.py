@@ -77,7 +77,7 @@ class GoCompiler:
         return compilation
 
     def _access_of(self, compilation: Compilation) -> Access:
-        """What the compiler may access, even if a user's build_env makes it start other programs."""
+        """Access of the compiler in a sandbox, even if a user's build_env makes it start other programs."""
         environment = compilation.environment
         caches = [Path(environment[name]) for name in ("GOCACHE", "GOMODCACHE", "GOPATH")]
         for folder in caches:

@@ -82,7 +82,7 @@ class Client:
         return self.transport.json("POST", path, json={"run_id": run_id, "result": result})
 
     def within(self, namespace: str) -> "Client":
-        """The same caller in another namespace; closing one closes both."""
+        """A client for the same caller in another namespace; closing one closes both."""
         return Client(self.transport, namespace)
 
     def whoami(self) -> Json:

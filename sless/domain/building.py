@@ -51,8 +51,8 @@ class Builder(Protocol):
         """Stops and forgets a build."""
 
     def discard(self, artifact: str) -> None:
-        """Deletes the remote part (an image in a registry) of an artifact that no version uses any more. Missing ones are ignored. Raises
-        BuilderUnavailable if it should be tried again."""
+        """Deletes the remote part (an image in a registry) of an artifact that is no longer used by a version. Missing ones are ignored.
+        Raises BuilderUnavailable if it should be tried again."""
 
     def collect(self, list_kept: Callable[[], Collection[Version]], young_sec: float) -> None:
         """Deletes what builds left behind for versions that are not kept, unless it is younger than `young_sec`. Calls `list_kept` after it

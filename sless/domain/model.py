@@ -55,7 +55,7 @@ class TriggerType(StrEnum):
 
 
 class CallTrigger(StrEnum):
-    """What started a call: `context.trigger`."""
+    """The kind of trigger that started a call: `context.trigger`."""
 
     HTTP = "http"
     CRON = "cron"

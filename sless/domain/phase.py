@@ -44,7 +44,7 @@ class JobPhaseView(PhaseView):
 
 
 def phase_of(workload: Workload, newest: Version | None, active: Version | None, triggers: Iterable[Trigger]) -> PhaseView:
-    """For a function or service; `triggers` are those that refer to it."""
+    """The phase of a function or service; `triggers` are those that refer to it."""
     phase, message = _deployment_phase(workload, newest, active, keeps_instances(workload.kind, triggers))
     return PhaseView(phase=phase, message=message, **_facts_of(workload, newest, active))
 
@@ -87,7 +87,8 @@ def _deployment_phase(workload: Workload, newest: Version | None, active: Versio
 
 
 def _unserved_phase(version: Version) -> tuple[Phase, str]:
-    """For a workload without a usable version; `version` is the newest, or the active one while its rebuild runs or after it failed."""
+    """The phase of a workload without a usable version; `version` is the newest, or the active one while its rebuild runs or after it
+    failed."""
     if version.state in OPEN_VERSION_STATES:
         return Phase.BUILDING, building_words_of(version)
     if version.state is VersionState.READY:
@@ -129,7 +130,7 @@ def _job_phase(workload: Workload, newest: Version | None, run: Run | None) -> t
 
 
 def _waiting_phase(workload: Workload, newest: Version | None, run: Run | None) -> tuple[Phase, str]:
-    """For a run that waits for code, for a slot, or for its next attempt."""
+    """The phase of a run that waits for code, for a slot, or for its next attempt."""
     if newest is None:
         reference = workload.spec.function_ref
         return Phase.PENDING, f'function "{reference}" has no code yet' if reference else "no code uploaded yet"

@@ -33,7 +33,7 @@ _ZERO_VALUES: dict[Kind, dict[str, Any]] = {
     Kind.SERVICE: {"memory_mb": 0, "entrypoint": ""},
     Kind.JOB: {"memory_mb": 0, "entrypoint": ""},
 }
-"""What older clients send for a field that is not set."""
+"""Values that older clients send for unset fields."""
 _FIELDS: dict[Kind, dict[str, Schema]] = {Kind.FUNCTION: schemas.FUNCTION, Kind.SERVICE: schemas.SERVICE, Kind.JOB: schemas.JOB}
 
 

@@ -18,7 +18,7 @@ class BrokenOff(Exception):
 
 
 class OverTime(Exception):
-    """Nothing arrived in time."""
+    """The instance sent nothing in time."""
 
 
 def broken_at(deadline: float, reason: str) -> BrokenOff | OverTime:

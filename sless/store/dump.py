@@ -40,7 +40,7 @@ class Snapshot:
     schema: str
 
     def tables(self) -> dict[str, Columns]:
-        """Parents before those that refer to them."""
+        """Tables, parents before those that refer to them."""
         return {table.name: {item.name: _type_name(item) for item in table.columns} for table in _kept_tables()}
 
     def rows(self, table_name: str) -> Iterator[list[Any]]:

@@ -27,7 +27,7 @@ _AFTER = "sless_after_commit"
 _POOL = {"pool_size": 10, "max_overflow": 20, "pool_timeout": 10}
 
 Taken = Callable[[str], SlessError]
-"""From the driver's text of a unique violation (which names columns or index) to the error a user sees."""
+"""Maps the driver's text of a unique violation (which names columns or index) to the error for users."""
 
 
 class Database:

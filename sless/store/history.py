@@ -141,7 +141,7 @@ class HistoryStore:
             return [_invocation_of(row) for row in conn.execute(query).mappings()]
 
     def find_invocation(self, workload_id: str, id_or_request_id: str) -> Invocation | None:
-        """By id, else the newest with that request id."""
+        """Finds a call by id, or else the newest one with this request id."""
         columns = invocations.c
         by_id = select(invocations).where(columns.id == id_or_request_id, columns.workload_id == workload_id)
         by_request = select(invocations).where(columns.workload_id == workload_id, columns.request_id == id_or_request_id)
@@ -151,7 +151,7 @@ class HistoryStore:
             return _invocation_of(row) if row else None
 
     def find_in(self, namespace: str, id_or_request_id: str) -> Invocation | None:
-        """By id, also of a deleted workload; else the newest with that request id among the existing workloads."""
+        """Finds a call by id, even of a deleted workload, or else the newest one with this request id among existing workloads."""
         columns = invocations.c
         by_id = select(invocations).where(columns.id == id_or_request_id, columns.namespace == namespace)
         living = select(workloads.c.id).where(workloads.c.namespace == namespace)
@@ -162,7 +162,7 @@ class HistoryStore:
             return _invocation_of(row) if row else None
 
     def lines_of(self, workload_id: str, invocation_id: str) -> list[LogLine]:
-        """In the order in which they were written. Only lines of this workload: an instance can attribute lines to any id."""
+        """Lines in the order of writing. Only of this workload, because an instance can attribute lines to any id."""
         query = select(log_lines).where(log_lines.c.invocation_id == invocation_id, log_lines.c.workload_id == workload_id)
         with self._db.read() as conn:
             return [_line_of(row) for row in conn.execute(query.order_by(log_lines.c.id)).mappings()]

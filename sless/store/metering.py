@@ -51,7 +51,7 @@ class MeteringStore:
             conn.execute(insert.on_conflict_do_update(index_elements=["namespace", "day"], set_=kept), rows)
 
     def usage(self, first: date, last: date, namespace: str | None = None) -> list[UsageRow]:
-        """From `first` to `last`, both included, by namespace and day; days without usage are left out."""
+        """Usage from `first` to `last`, both included, sorted by namespace and day; days without usage are left out."""
         stats, extra, stood = call_stats.c, meters.c, instance_uptime.c
         queries: list[tuple[Any, Select[Any]]] = [
             (stats, select(

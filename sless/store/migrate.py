@@ -42,7 +42,7 @@ def head() -> str:
 
 
 def upgrade_to(conn: Connection, schema: str) -> None:
-    """On a `sole_connection`."""
+    """Migrates on a `sole_connection`."""
     config = _config()
     config.attributes["connection"] = conn
     command.upgrade(config, schema)

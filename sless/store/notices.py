@@ -60,7 +60,7 @@ class NoticeStore(DeliveryStore[Notice]):
             audit.note(conn, Note(namespace=namespace, kind="notifications", name=namespace, verb="update", changes=changes))
 
     def add(self, namespace: str, event: NoticeEvent, *, once: tuple[object, ...], facts: Mapping[str, Any]) -> None:
-        """In a transaction of its own."""
+        """Adds a notice in a separate transaction."""
         with self._db.write() as conn:
             notify(self._db, conn, namespace, event, once=once, facts=facts)
 

@@ -39,7 +39,7 @@ class RouteStore:
             return _endpoints(conn, workload_id)
 
     def all_endpoints(self) -> dict[str, list[Endpoint]]:
-        """By workload id."""
+        """Endpoints by workload id."""
         found: dict[str, list[Endpoint]] = {}
         with self._db.read() as conn:
             for row in conn.execute(select(endpoints)).mappings():

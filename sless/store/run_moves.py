@@ -189,7 +189,7 @@ def note(conn: Connection, run: Run, verb: str) -> None:
 
 
 def run_of(row: RowMapping) -> Run:
-    """From a complete row or one of `light`."""
+    """Takes a complete row, or one of `light`."""
     values = {"event": "", **row}
     values["kind"], values["trigger"], values["status"] = Kind(row["kind"]), CallTrigger(row["trigger"]), CallStatus(row["status"])
     return Run(**values)

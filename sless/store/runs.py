@@ -42,8 +42,8 @@ class RunStore:
             return done
 
     def insert_all(self, accepted: Sequence[Run]) -> None:
-        """In one transaction; existing runs stay as they are. Raises NOT_FOUND when one of the workloads is gone; then nothing is
-        written."""
+        """Inserts in one transaction, and leaves existing runs unchanged. Raises NOT_FOUND when one of the workloads is gone; then nothing
+        is written."""
         with self._db.write(gone=NotFound("workload", "of one of several runs")) as conn:
             conn.execute(self._db.insert(runs).on_conflict_do_nothing(), [values_of(run) for run in accepted])
             conn.execute(self._db.insert(invocations).on_conflict_do_nothing(), [invocation_values_of(run) for run in accepted])

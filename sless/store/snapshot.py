@@ -41,7 +41,7 @@ class SnapshotReader:
 
 
 def _marks(conn: Connection) -> dict[str, Mark]:
-    """By workload id. A generation covers spec and active version, or a whole trigger; endpoints are compared by their whole row."""
+    """Marks by workload id. A generation covers spec and active version, or a whole trigger; endpoints are compared by their whole row."""
     columns = workloads.c
     observed = (
         columns.observed_generation,

@@ -22,7 +22,7 @@ class TenantReportStore:
         self._db = database
 
     def counts_of(self, namespaces: Collection[str]) -> dict[str, dict[str, int]]:
-        """By namespace, as `TenantStore.counts`."""
+        """Counts by namespace, as in `TenantStore.counts`."""
         found = {name: {f"{kind}s": 0 for kind in Kind} | {"triggers": 0} for name in namespaces}
         with self._db.read() as conn:
             for batch in in_batches(namespaces):
@@ -38,7 +38,7 @@ class TenantReportStore:
         return found
 
     def calls_of(self, namespaces: Collection[str], since: datetime) -> dict[str, CallTotals]:
-        """By namespace, from the UTC day of `since` on; only those with calls."""
+        """Calls by namespace, from the UTC day of `since` on; only namespaces with calls."""
         columns, found = call_stats.c, dict[str, CallTotals]()
         day = since.astimezone(UTC).date().isoformat()
         with self._db.read() as conn:

@@ -56,14 +56,14 @@ class TriggerStore:
         return found[0] if found else None
 
     def list_in(self, namespace: str, limit: int | None = None, after_name: str | None = None) -> list[Trigger]:
-        """By name."""
+        """Triggers of a namespace, sorted by name."""
         query = select(triggers).where(triggers.c.namespace == namespace)
         if after_name is not None:
             query = query.where(triggers.c.name > after_name)
         return self._all(query.order_by(triggers.c.name).limit(limit))
 
     def list_all(self, type: TriggerType | None = None) -> list[Trigger]:
-        """Of all tenants."""
+        """Triggers of all tenants."""
         query = select(triggers).order_by(triggers.c.namespace, triggers.c.name, triggers.c.id)
         return self._all(query if type is None else query.where(triggers.c.type == type))
 

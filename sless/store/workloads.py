@@ -74,7 +74,7 @@ class WorkloadStore:
             return find_by_id(conn, workload_id)
 
     def by_ids(self, workload_ids: Iterable[str]) -> dict[str, Workload]:
-        """Existing ones by id, including those that are being deleted."""
+        """Existing workloads by id, including those being deleted."""
         found = dict[str, Workload]()
         with self._db.read() as conn:
             for batch in in_batches(workload_ids):
@@ -89,7 +89,7 @@ class WorkloadStore:
         return workload
 
     def list_in(self, namespace: str, kinds: Iterable[Kind], *, limit: int | None = None, after_name: str | None = None) -> list[Workload]:
-        """By name."""
+        """Workloads of a namespace, sorted by name."""
         query = _shown().where(workloads.c.namespace == namespace, workloads.c.kind.in_(kinds))
         query = query.order_by(workloads.c.name, workloads.c.scope).limit(limit)
         if after_name is not None:
@@ -98,7 +98,7 @@ class WorkloadStore:
             return [workload_of(row) for row in conn.execute(query).mappings()]
 
     def list_all(self, kinds: Iterable[Kind]) -> list[Workload]:
-        """Of all tenants, including rows that are being deleted."""
+        """Workloads of all tenants, including those being deleted."""
         query = select(workloads).where(workloads.c.kind.in_(kinds)).order_by(workloads.c.namespace, workloads.c.name)
         with self._db.read() as conn:
             return [workload_of(row) for row in conn.execute(query).mappings()]

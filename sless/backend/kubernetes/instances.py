@@ -206,7 +206,7 @@ class Instances:
         return changed
 
     def orphans(self, view: View) -> list[CachedObject]:
-        """Objects that no Deployment needs (any more, or with the current settings), and code that no pod, Deployment or Job refers to."""
+        """Objects that no Deployment needs (with the current settings), and code to which no pod, Deployment or Job refers."""
         now, used = clock.now(), code_in_use(view)
         needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
         loose, unused = [], []

@@ -65,7 +65,7 @@ def signed_in(token: str, settings: Settings, target: str = "") -> Response:
 
 
 def signed_in_by_code(code: str, settings: Settings) -> Response:
-    """For a link that `sless serve` or `sless demo` printed. Raises a 401, and FORBIDDEN for other machines."""
+    """Signs in with a link from `sless serve` or `sless demo`. Raises a 401, and FORBIDDEN on other machines."""
     if not is_this_machine():
         raise SlessError(Code.FORBIDDEN, "this link works only in a browser on the server's machine; sign in with a token instead")
     sub = redeem_code(settings, code)
