@@ -14,6 +14,7 @@ from sless.domain.durations import Durations
 from sless.kube.names import namespace_of
 from tests.kube.chart_rights import Rights, rights_of_chart
 from tests.kube.cluster import KubeCluster, running_cluster
+from tests.services.bursts import burst
 from tests.services.product import Product, Tenant, new_place, wait_until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -28,11 +29,12 @@ PUSH_SECRET = {
     "data": {".dockerconfigjson": base64.b64encode(b'{"auths": {}}').decode()},
 }  # fmt: skip
 SELDOM = {
-    ("delete", "", "pods"): "an instance that hangs",
-    ("patch", "", "pods"): "the same: its ReplicaSet is to make another one before",
+    ("patch", "", "pods"): "an instance that hangs: its ReplicaSet is to make another one before it is deleted",
     ("delete", "", "configmaps"): "code that no version has needed for a quarter of an hour",
 }
 """Permissions that these tests do not use, and what needs them."""
+SOMETIMES = {("delete", "", "pods")}
+"""For an instance that hangs, and for a pod that the cluster has not deleted yet although its Deployment is gone."""
 
 
 @dataclass
@@ -240,6 +242,26 @@ def test_an_exceeded_quota_is_reported(world):
     assert "memory" in tenant.get("functions/big").json()["message"]
 
 
+def test_instances_follow_the_calls(world: World) -> None:
+    tenant = world.product.tenant("scaling")
+    path = tenant.deploy("burst", SLOW, idle_seconds=1, concurrency=25, max_instances=4)
+
+    def is_idle() -> bool:
+        return tenant.get("functions/burst").json()["ready_instances"] == 0 and not world.pods(tenant)
+
+    wait_until(is_idle, "no pod is left", 40)
+    deployment = world.cluster.list("Deployment", namespace_of(tenant.namespace))[0]
+    assert deployment["spec"]["replicas"] == 0 and tenant.get("functions/burst").json()["phase"] == "Ready"
+    answers = burst(tenant, path, 200, sec=0.5)
+    assert [status for status, _ in answers] == [200] * 200
+    assert 2 <= len({body for _, body in answers}) <= 4
+    wait_until(is_idle, "no pod is left", 40)
+    called = tenant.post(path, {})
+    assert called.status_code == 200
+    wait_until(lambda: len(tenant.get("functions/burst/invocations?limit=1").json()) == 1, "history")
+    assert tenant.get("functions/burst/invocations?limit=1").json()[0]["cold"] is True
+
+
 @pytest.mark.slow
 def test_deleting_a_namespace_cleans_up_and_every_permission_is_used(world, rights):
     tenant = world.product.tenant("donald")
@@ -248,12 +270,12 @@ def test_deleting_a_namespace_cleans_up_and_every_permission_is_used(world, righ
     assert run_job(tenant, "ended", HELLO)["phase"] == "Succeeded"
     run_job_without_room(world, tenant)
     assert tenant.call("DELETE", f"/v1/namespaces/{tenant.namespace}", params={"confirm": tenant.namespace}).status_code == 202
-    wait_until(lambda: world.cluster.find("Namespace", "", namespace_of(tenant.namespace)) is None, "the namespace is gone", 150)
+    wait_until(lambda: world.cluster.find("Namespace", "", namespace_of(tenant.namespace)) is None, "the namespace is gone", 40)
     assert world.cluster.list("Ingress", POD_NAMESPACE, f"sless.dev/namespace={tenant.namespace}") == []
     requests_made = world.cluster.requests(USER)
     assert [one["path"] for one in requests_made if one["status"] == 403 and "quota" not in one["path"]] == []
     used = {(verb, one["group"], resource_of(one)) for one in requests_made for verb in (one["verb"], one["also"]) if verb}
-    assert (rights.all() - used) ^ SELDOM.keys() == set(), "rights of the chart that nothing used, or that are used by now"
+    assert (rights.all() - used - SOMETIMES) ^ SELDOM.keys() == set(), "rights of the chart that nothing used, or that are used by now"
 
 
 def resource_of(request: dict[str, Any]) -> str:

@@ -228,9 +228,17 @@ def test_a_quota_rejects_pods_but_not_the_deployment(cluster):
     failure = cluster.wait_until(lambda: condition(cluster.get("Deployment", NS, "d"), "ReplicaFailure"), "the failure is told")
     assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in failure["message"]
     assert cluster.get("Deployment", NS, "d")["status"]["readyReplicas"] == 1
+    (before,), refused = cluster.list("ReplicaSet", NS), refusals(cluster)
+    cluster.wait_until(lambda: refusals(cluster) >= refused + 2, "two more attempts")
+    (after,) = cluster.list("ReplicaSet", NS)
+    assert after == before, "each change of its status would cause another attempt, without a pause"
     cluster.delete("ResourceQuota", NS, "q")
     cluster.wait_until(lambda: cluster.get("Deployment", NS, "d")["status"].get("readyReplicas") == 2, "the second pod")
     assert not condition(cluster.get("Deployment", NS, "d"), "ReplicaFailure")
+
+
+def refusals(cluster):
+    return sum(event["count"] for event in cluster.list("Event", NS) if event["reason"] == "FailedCreate")
 
 
 def test_owned_objects_are_deleted_with_their_owner(cluster):

@@ -69,9 +69,9 @@ class Deployments:
             except Refused as refusal:
                 self.registry.record_event(owner, "Warning", "FailedCreate", f"Error creating: {refusal.message}")
                 self._sets.later(RETRY_SEC, owner["metadata"]["namespace"], owner["metadata"]["name"])
+                # The first message stays: each one names another pod, and a changed status would be synchronized, and refused, at once.
                 old = next(iter((owner.get("status") or {}).get("conditions") or []), None)
-                new = condition("ReplicaFailure", True, "FailedCreate", refusal.message)
-                return with_condition([old] if old else [], new)[-1]
+                return old or condition("ReplicaFailure", True, "FailedCreate", refusal.message)
         # Delete the youngest and those that are not ready first.
         surplus = sorted(active, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))[: max(-missing, 0)]
         for pod in surplus:
