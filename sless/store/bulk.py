@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError
 
-from sless.store.types import UserText, UtcDateTime, storable
+from sless.store.types import SecretText, UserText, UtcDateTime, storable
 
 _ENUMERATIONS = frozenset({"kind", "trigger", "status"})
 
@@ -25,6 +25,8 @@ class BulkInsert:
         self._names = tuple(columns)
         self._table = table.name
         self._types = [table.c[name].type for name in self._names]
+        if bare := [name for name, kind in zip(self._names, self._types, strict=True) if isinstance(kind, SecretText)]:
+            raise TypeError(f"{table.name}: {', '.join(bare)} would be stored without encryption")
         self._values_of = attrgetter(*self._names)
 
     def run(self, conn: Connection, items: Sequence[object]) -> None:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, UniqueConstraint, text
 
-from sless.store.types import KeyText, UserText, UtcDateTime, delivery_columns, metadata
+from sless.store.types import KeyText, SecretText, UserText, UtcDateTime, delivery_columns, metadata
 
 runs = Table(
     "runs",
@@ -31,7 +31,7 @@ runs = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
-    Column("callback_url", UserText),
+    Column("callback_url", SecretText),
     # Attempts before the last manual retry: numbers continue, and the retry gets `max_attempts` more.
     Column("attempts_before", Integer, nullable=False, server_default="0"),
     # Head and body of a call over /fn as JSON (`domain.request`), from which the event is made.

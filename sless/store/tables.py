@@ -44,7 +44,7 @@ tenants = Table(
     Column("suspended", UserText),
     Column("suspended_at", UtcDateTime),
     # URL that receives notices of failures; null: none are sent.
-    Column("notify_url", UserText),
+    Column("notify_url", SecretText),
 )
 
 build_counts = Table(

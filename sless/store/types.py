@@ -88,7 +88,7 @@ def delivery_columns(key: str, *of_key: ForeignKey) -> list[Column[Any]]:
     return [
         Column(key, KeyText, *of_key, primary_key=True),
         Column("namespace", KeyText, nullable=False),
-        Column("url", UserText, nullable=False),
+        Column("url", SecretText, nullable=False),
         Column("status", KeyText, nullable=False),
         Column("attempts", Integer, nullable=False),
         Column("not_before", UtcDateTime, nullable=False),

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from sless import clock
 from sless.domain.model import Kind, TriggerType
+from sless.domain.notice import NoticeEvent
 from sless.errors import ConfigError, SlessError
-from sless.store import FixedKeys, Keyring, Store, id_of_key
+from sless.store import FixedKeys, Keyring, Store, id_of_key, migrate, open_store
 from sless.store.sealed import sealed_columns
-from tests.builders import NAMESPACE, make_workload_spec
+from tests.builders import NAMESPACE, make_run, make_workload_spec
 
 # Not random: parametrized tests name them.
 OLD, NEW, OTHER = (base64.urlsafe_b64encode(digit * 32).decode() for digit in (b"1", b"2", b"3"))
@@ -35,6 +37,12 @@ def plant(store: Store, name: str = "hello") -> str:
     )  # fmt: skip
     store.triggers.insert(NAMESPACE, name=name, type=TriggerType.EVENT, function_ref=name, secrets={"amqp_url": PLANTED})
     store.callbacks.keys(NAMESPACE)
+    url = f"https://example.com/?key={PLANTED}"
+    store.notices.set_url(NAMESPACE, url)
+    store.notices.add(NAMESPACE, NoticeEvent.BUILD_FAILED, once=(name,), facts={})
+    run = make_run(workload_id=workload.id, callback_url=url)
+    store.runs.insert(run)
+    store.runs.cancel(run.id)
     return workload.id
 
 
@@ -50,7 +58,8 @@ def read(store: Store, workload_id: str) -> list[Any]:
     workload = store.workloads.get_by_id(workload_id)
     return [
         workload.spec.env_vars, workload.spec.secret_env, store.versions.get(workload_id, 1).build_env,
-        [item.secrets for item in store.triggers.list_all()], store.callbacks.keys(NAMESPACE),
+        [item.secrets for item in store.triggers.list_all()], store.callbacks.keys(NAMESPACE), store.notices.find_url(NAMESPACE),
+        [item.url for item in (*store.notices.list_in(NAMESPACE), *store.callbacks.list_due(clock.now(), 9))],
     ]  # fmt: skip
 
 
@@ -58,7 +67,10 @@ def test_every_secret_column_is_encrypted_and_read_back(make_store):
     store = make_store(keyring=keyring(NEW))
     workload_id = plant(store)
     columns = stored(store)
-    assert set(columns) == {"tenants.callback_keys", "triggers.secrets", "versions.build_env", "workloads.secrets"}
+    assert set(columns) == {
+        "callbacks.url", "notices.url", "runs.callback_url", "tenants.callback_keys", "tenants.notify_url", "triggers.secrets",
+        "versions.build_env", "workloads.secrets",
+    }  # fmt: skip
     assert all(values for values in columns.values())
     assert all(value.startswith(f"fernet:{id_of_key(NEW)}:") for values in columns.values() for value in values)
     assert read(store, workload_id)[0] == {"A": PLANTED}
@@ -73,11 +85,11 @@ def test_rotation_is_resumed_while_others_write(make_store):
     half.workloads.update_spec(ids[0], make_workload_spec(secret_env={"A": "changed"}))
     assert half.sealed.key_ids() == {id_of_key(NEW), id_of_key(OLD)}
     told: list[tuple[int, int]] = []
-    assert half.sealed.rotate(lambda done, total: told.append((done, total))) == 9
-    assert told[-1] == (9, 9)
+    assert half.sealed.rotate(lambda done, total: told.append((done, total))) == 19
+    assert told[-1] == (19, 19)
     assert (half.sealed.is_rotated(), half.sealed.rotate()) == (True, 0)
     plant(before, "later")
-    assert (half.sealed.is_rotated(), half.sealed.rotate(), half.sealed.is_rotated()) == (False, 3, True)
+    assert (half.sealed.is_rotated(), half.sealed.rotate(), half.sealed.is_rotated()) == (False, 7, True)
     after = make_store(keyring=keyring(NEW))
     assert after.workloads.get_by_id(ids[0]).spec.secret_env == {"A": "changed"}
     assert after.workloads.get_by_id(ids[1]).spec.secret_env == {"A": PLANTED}
@@ -112,7 +124,7 @@ def test_plain_values_of_an_older_version_are_read_and_encrypted(make_store, dat
     assert json.loads(stored(plain)["workloads.secrets"][0].removeprefix("plain:"))["secret_env"] == {"A": PLANTED}
     store = make_store(keyring=keyring(NEW))
     before = read(store, workload_id)
-    assert (store.sealed.encrypt_plain(), store.sealed.encrypt_plain()) == (4, 0)
+    assert (store.sealed.encrypt_plain(), store.sealed.encrypt_plain()) == (8, 0)
     assert read(store, workload_id) == before
     assert not [value for values in stored(store).values() for value in values if PLANTED in value]
     if database_url.startswith("sqlite"):
@@ -121,6 +133,25 @@ def test_plain_values_of_an_older_version_are_read_and_encrypted(make_store, dat
         path = Path(database_url.removeprefix("sqlite:///"))
         # Also not in pages that the old values left behind.
         assert [file.name for file in path.parent.glob(f"{path.name}*") if PLANTED.encode() in file.read_bytes()] == []
+
+
+def test_urls_stored_before_they_were_secrets_are_encrypted(empty_database_url):
+    url = f"https://example.com/?key={PLANTED}"
+    store = open_store(empty_database_url, keyring=keyring(NEW))
+    try:
+        with migrate.sole_connection(store.database) as conn:
+            migrate.upgrade_to(conn, "0010")
+            values = {"namespace": NAMESPACE, "sub": "s", "limits": "{}", "url": url, "at": clock.now().isoformat(" ")}
+            for namespace, told in ((NAMESPACE, ":url"), ("quiet", "NULL")):
+                insert = "INSERT INTO tenants (namespace, sub, limits, created_at, notify_url) VALUES (:namespace, :sub, :limits, :at,"
+                conn.execute(text(f"{insert} {told})"), values | {"namespace": namespace})
+        store.migrate()
+        assert (store.notices.find_url(NAMESPACE), store.notices.find_url("quiet")) == (url, None)
+        assert store.sealed.encrypt_plain() == 1
+        assert [value[:7] for value in stored(store)["tenants.notify_url"] if value] == ["fernet:"]
+        assert store.notices.find_url(NAMESPACE) == url
+    finally:
+        store.close()
 
 
 def test_a_missing_key_is_named(make_store):
