@@ -87,7 +87,7 @@ class Settings:
     limit_runs_at_once: int = _setting(20, "concurrent runs per tenant; others wait", least=1)
     limit_instances: int = _setting(50, "instances per tenant", least=0)
     limit_memory_mb: int = _setting(16_384, "memory in MB of all instances per tenant", least=0)
-    limit_calls_per_minute: int = _setting(60_000, "calls per tenant, minute and replica, more are a 429", least=1)
+    limit_calls_per_minute: int = _setting(60_000, "calls per tenant and minute, more are a 429", least=1)
     async_per_function: int = _setting(10, "concurrent asynchronous calls per function", least=1)
     async_queued_per_function: int = _setting(1000, "waiting asynchronous calls per function; more are a 429", least=1)
     async_queued_per_tenant: int = _setting(5000, "waiting asynchronous calls per namespace; more are a 429", least=1)

@@ -13,7 +13,11 @@ from sless.domain.model import Run
 from sless.domain.queue_limits import QueueSizes
 from sless.errors import SlessError
 from sless.host.memory import machine_memory_mb
+from sless.proxy.plane import DataPlane
+from sless.reconcile.leader import Leader
+from sless.reconcile.runs import RunsLoopLimits
 from sless.reconcile.scaler import Scaler
+from sless.reconcile.tenant_use import TenantUseLoop
 from sless.store import Store
 from sless.tokens import TokenVerifier
 from sless.usecases import Usecases
@@ -22,10 +26,28 @@ if TYPE_CHECKING:
     from sless.kube import Kube
 
 
-def scaler_of(settings: Settings, durations: Durations) -> Scaler:
+def tenant_use_loop(store: Store, plane: DataPlane, leader: Leader, durations: Durations) -> TenantUseLoop:
+    def charge(calls: Mapping[str, int]) -> None:
+        if plane.loop is not None and plane.loop.is_running():
+            plane.loop.call_soon_threadsafe(plane.routes.charge, calls)
+
+    return TenantUseLoop(
+        store=store, holder=store.holder, is_leader=leader.is_leader, calls=plane.routes.calls, runs=plane.run_room.own,
+        charge=charge, set_runs=plane.run_room.set_others, durations=durations,
+    )  # fmt: skip
+
+
+def run_limits_of(settings: Settings) -> RunsLoopLimits:
+    return RunsLoopLimits(
+        max_runs=settings.max_runs, per_workload=settings.async_per_function, result_bytes=settings.max_result_bytes,
+        of_tenants=defaults_of(settings),
+    )  # fmt: skip
+
+
+def scaler_of(settings: Settings, durations: Durations, runs_mb: Callable[[str], int]) -> Scaler:
     """Local instances share the memory of this machine; those in a cluster are on other machines."""
     memory_mb = None if settings.backend == "kubernetes" else settings.max_memory_mb or machine_memory_mb() * 4 // 5
-    return Scaler(durations=durations, most=settings.max_instances, memory_mb=memory_mb, limits=defaults_of(settings))
+    return Scaler(durations=durations, most=settings.max_instances, memory_mb=memory_mb, limits=defaults_of(settings), runs_mb=runs_mb)
 
 
 @dataclass(frozen=True, slots=True)

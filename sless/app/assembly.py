@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic
 
 from sless import ids, metrics
-from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, scaler_of
+from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_use_loop
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
 from sless.app.later import Later
@@ -41,7 +41,7 @@ from sless.reconcile.leader import Leader
 from sless.reconcile.loop import Loop, Loops
 from sless.reconcile.outbox import NoticeOutbox
 from sless.reconcile.runs import REST_SEC as RUNS_REST_SEC
-from sless.reconcile.runs import RunsLoop, RunsLoopLimits
+from sless.reconcile.runs import RunsLoop
 from sless.store import Signals
 from sless.tokens import RevokedTokens, TokenVerifier
 from sless.usecases import Usecases
@@ -92,6 +92,7 @@ class Assembly:
                 queue=RunQueue(self.store, self.wake, defaults_of(settings)),
                 backend=self.backend,
                 demand_changed=lambda: self.demand.changed(),
+                instances_mb=self._instances_mb,
                 pull_logs=self.kube is not None,  # the local backend gets all lines through pipes
             ),
         )
@@ -203,6 +204,7 @@ class Assembly:
             is_leader=self.leader.is_leader,
             loop=lambda: self.plane.loop,
         )
+        use = tenant_use_loop(self.store, self.plane, self.leader, self.durations)
         collector = self._make_collector()
         tick_sec = self.durations.tick_sec
         return Loops(
@@ -210,6 +212,7 @@ class Assembly:
                 Loop(topic="leader", tick=self._lead, interval_sec=self.durations.lease_check_sec, leader_only=False),
                 Loop(topic="builds", tick=builds.tick, interval_sec=tick_sec),
                 Loop(topic="demand", tick=self.demand.tick, interval_sec=self.durations.demand_sec, leader_only=False),
+                Loop(topic="tenant use", tick=use.tick, interval_sec=self.durations.demand_sec, leader_only=False),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=tick_sec),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=tick_sec, rest_sec=RUNS_REST_SEC),
                 Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=tick_sec),
@@ -227,23 +230,17 @@ class Assembly:
     def _make_instances(self, held: Callable[[], set[str]]) -> InstancesLoop:
         return InstancesLoop(
             store=self.store, backend=self.backend, code=self.code, waker=self, held=held, loads=self.demand.loads,
-            scaler=scaler_of(self.settings, self.durations),
+            scaler=scaler_of(self.settings, self.durations, self.plane.run_room.claimed_mb),
         )  # fmt: skip
+
+    def _instances_mb(self, namespace: str) -> int:
+        return self.instances.memory_mb.get(namespace, 0) if self.leader.is_leader() else 0
 
     def _make_runs(self) -> RunsLoop:
         return RunsLoop(
-            store=self.store,
-            backend=self.backend,
-            invoker=self.plane.invoker,
-            waker=self,
-            holder=self.holder,
-            limits=RunsLoopLimits(
-                max_runs=self.settings.max_runs,
-                per_workload=self.settings.async_per_function,
-                result_bytes=self.settings.max_result_bytes,
-                of_tenants=defaults_of(self.settings),
-            ),
-        )
+            store=self.store, backend=self.backend, invoker=self.plane.invoker, waker=self, holder=self.holder,
+            room=self.plane.run_room, limits=run_limits_of(self.settings),
+        )  # fmt: skip
 
     def _make_collector(self) -> Collector:
         return Collector(
@@ -262,6 +259,7 @@ class Assembly:
                 self.wake(topic)
         elif not self.leader.is_leader():
             metrics.clear_leader_metrics()
+            self.runs.let_go()
 
     def _sweep(self, kept: Collection[Version]) -> None:
         """Removes unpacked code of removed versions."""

@@ -24,6 +24,25 @@ class Load:
 NO_LOAD = Load()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsUse:
+    """One-off runs that go on, and their memory together."""
+
+    runs: int = 0
+    memory_mb: int = 0
+
+    def __add__(self, other: "RunsUse") -> "RunsUse":
+        return RunsUse(runs=self.runs + other.runs, memory_mb=self.memory_mb + other.memory_mb)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantUse:
+    """What a tenant uses on one replica of the server. `calls`: admitted since the replica last told."""
+
+    calls: int = 0
+    one_off: RunsUse = RunsUse()
+
+
 def total_of(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
     """Adds up the loads that the server's replicas report. By workload id."""
     sums: dict[str, Load] = {}

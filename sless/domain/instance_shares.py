@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from sless.domain.limits import LIMITS, LimitName, TenantLimits
+from sless.domain.limits import LimitName, TenantLimits, short_text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,6 @@ def shares_of(demands: Iterable[InstanceDemand], limits_of: Callable[[str], Tena
     for namespace, mine in of_tenant.items():
         found |= _shares_of_one(mine, limits_of(namespace))
     return found
-
-
-def short_text_of(name: LimitName, limits: TenantLimits) -> str:
-    return f"limit {name} of the namespace: at most {limits[name]} {LIMITS[name].unit} ({LIMITS[name].text})"
 
 
 def _shares_of_one(demands: list[InstanceDemand], limits: TenantLimits) -> dict[str, Share]:

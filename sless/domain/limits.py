@@ -68,9 +68,9 @@ LIMITS: dict[LimitName, Limit] = {
         text="concurrent runs: jobs, and calls of functions without instances; others wait", least=1,
     ),
     LimitName.INSTANCES: Limit(setting="limit_instances", unit="instances", code=Code.LIMIT_REACHED, text="instances"),
-    LimitName.MEMORY_MB: Limit(setting="limit_memory_mb", unit="MB", code=Code.LIMIT_REACHED, text="memory of all instances, of each run"),
+    LimitName.MEMORY_MB: Limit(setting="limit_memory_mb", unit="MB", code=Code.LIMIT_REACHED, text="memory of instances and runs"),
     LimitName.CALLS_PER_MINUTE: Limit(
-        setting="limit_calls_per_minute", unit="calls", code=Code.TOO_MANY_REQUESTS, text="calls per minute and server replica", least=1
+        setting="limit_calls_per_minute", unit="calls", code=Code.TOO_MANY_REQUESTS, text="calls per minute", least=1
     ),
     LimitName.ASYNC_PER_FUNCTION: Limit(
         setting="async_queued_per_function", unit="calls", code=Code.TOO_MANY_REQUESTS, text="waiting asynchronous calls per function"
@@ -127,6 +127,11 @@ def check_size(limits: TenantLimits, least: int, memory_mb: int) -> None:
     """Checks that a workload with its minimum number of instances fits the limits. Raises LIMIT_REACHED."""
     limits.check(LimitName.INSTANCES, least)
     limits.check(LimitName.MEMORY_MB, memory_mb * max(1, least))
+
+
+def short_text_of(name: LimitName, limits: TenantLimits) -> str:
+    """Why something waits, or why there is less of it."""
+    return f"limit {name} of the namespace: at most {limits[name]} {LIMITS[name].unit} ({LIMITS[name].text})"
 
 
 def refusal_of(name: LimitName, most: int, found: int, retry_after_sec: int | None = None) -> SlessError:

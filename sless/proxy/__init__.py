@@ -4,8 +4,9 @@ Table: `routes` the in-memory table · `live_route` one workload in it: slots, w
 counts them · `live_endpoint` one instance: slots, idle connections · `policy` rules of an http trigger · `tenants` limits of calls ·
 `hosts` of functions
 Kinds of calls: `relay` the fast path for small calls · `invoke` the start of the slow path, shared by /fn and …/invoke · `forward` one
-exchange with an instance, `upload` the body for it · `oneoff` one run per call, `large_event` its event · `accepting` asynchronous calls ·
-`invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record · `refuse` errors as answers
+exchange with an instance, `upload` the body for it · `oneoff` one run per call, `run_room` how many at once, `large_event` its event ·
+`accepting` asynchronous calls · `invoker` calls for the control loops · `messages` AMQP messages as calls · `request` request and record ·
+`refuse` errors as answers
 Capacity: `bodies` bytes held in all · `turns` takes turns between tenants at long work · `peers` connections per client
 Instances: `connection` the HTTP/1.1 client · `exchange` an answer as it arrives · `heads` header rules, pure · `isolation` of pages from
 the console · `fetch` short requests of sless itself · `known_answer` heads that need not be parsed again
@@ -14,8 +15,8 @@ History: `recorder` collects it in batches · `outbox` batches not written yet �
 `history_sink` the recorder's own thread
 Other: `sweep` the clock of all calls · `status_lines` reason phrases · `plane` assembles all of it
 
-Decision: everything but `recorder` and the polling thread of `routes` belongs to one event loop and takes no lock. Threads enter through
-`RouteTable.wake`, `Recorder.add_lines` and `LoopInvoker.begin` only.
+Decision: everything but `recorder`, `run_room` and the polling thread of `routes` belongs to one event loop and takes no lock. Threads
+enter through `RouteTable.wake`, `Recorder.add_lines` and `LoopInvoker.begin` only.
 
 Decision: history is written by a process of its own (`store.history_process`). Writing costs as much processor time as proxying, and a
 thread that shares the interpreter with the loop added most of the tail: 90 instead of 53 µs per call. The loop makes compact records;

@@ -1,10 +1,12 @@
 """One-off runs: one process per call, for workloads without instances."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
+from sless.domain.limits import LimitName, TenantLimits, short_text_of
 from sless.domain.model import CallStatus, CallTrigger
 from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, Revision, RunSpec
 from sless.domain.slots import Slots
@@ -12,11 +14,21 @@ from sless.errors import Code, SlessError
 from sless.proxy.failure import code_of
 from sless.proxy.heads import Answer, answer_of
 from sless.proxy.request import CallRecord
+from sless.proxy.run_room import RunRoom
 from sless.proxy.wait_queue import WaitQueue
 
 GRACE_SEC = 135.0
 """The backend ends runs that time out or cannot start; this long after the time-out, the run counts as lost. A cluster may need two
 minutes to start a run (a new node, an image to pull), which does not count as the run's own time."""
+
+
+_LOOK_SEC = 1.0
+"""How often a call that waits looks for room that was given back elsewhere: by instances, jobs and other replicas of the server."""
+
+
+_SLOT: Final = "slot"
+_Short = LimitName | Literal["slot"]
+"""What a run waits for: a limit of its tenant, or one of the slots that all share."""
 
 
 class RunBackend(Protocol):
@@ -28,14 +40,16 @@ class RunBackend(Protocol):
 
 
 class OneOffRunner:
-    """At most `max_runs` concurrently, shared fairly between tenants (`domain.slots`); further calls wait up to `wait_sec`."""
+    """At most `max_runs` concurrently, shared fairly between tenants (`domain.slots`), and within the limits of each; further calls wait up
+    to `wait_sec`."""
 
     def __init__(
         self, backend: RunBackend, queue: WaitQueue, *, max_runs: int, wait_sec: float,
-        most_of: Callable[[str], int | None] = lambda _: None,
+        limits_of: Callable[[str], TenantLimits | None] = lambda namespace: None, room: RunRoom | None = None,
     ) -> None:  # fmt: skip
-        """`most_of`: the limit of a namespace."""
-        self._most_of = most_of
+        """`limits_of` a namespace; None: there are none."""
+        self._limits_of = limits_of
+        self._room = room or RunRoom()
         self._backend = backend
         self._queue = queue
         self._max_runs = max_runs
@@ -46,29 +60,57 @@ class OneOffRunner:
 
     async def run(self, spec: RunSpec) -> ObservedRun:
         """Starts the run and waits for its end. Cancelling stops the run. Raises SlessError."""
-        namespace = spec.revision.namespace
-        if not self._slots.take(namespace, self._most_of(namespace)):
-            with self._queue.place(spec.revision):
-                await self._wait_for_slot(namespace)
+        await self._begin(spec)
         try:
             return await self._run(spec)
         finally:
-            self._slots.give_back(namespace)
+            self._room.give_back(spec.id)
+            self._slots.give_back(spec.revision.namespace)
             async with self._freed:
                 self._freed.notify_all()
 
-    async def _wait_for_slot(self, namespace: str) -> None:
+    async def _begin(self, spec: RunSpec) -> None:
+        """Returns with a slot and memory. Raises SlessError."""
+        begun = False
+        try:
+            if self._take(spec) is not None:
+                with self._queue.place(spec.revision):
+                    await self._wait(spec)
+            begun = True
+        finally:
+            if not begun:
+                self._room.give_back(spec.id)
+
+    def _take(self, spec: RunSpec) -> _Short | None:
+        """None: the run may start. Else what it waits for. Raises LIMIT_REACHED."""
+        namespace = spec.revision.namespace
+        if not self._slots.take(namespace):
+            return _SLOT
+        short: _Short | None = _SLOT
+        try:
+            short = self._room.take(spec.id, namespace, spec.revision.memory_mb, self._limits_of(namespace))
+        finally:
+            if short is not None:
+                self._slots.give_back(namespace)
+        return short
+
+    async def _wait(self, spec: RunSpec) -> None:
+        short: _Short | None = _SLOT
         try:
             async with asyncio.timeout(self._wait_sec), self._freed:
-                await self._freed.wait_for(lambda: self._slots.take(namespace, self._most_of(namespace)))
+                while (short := self._take(spec)) is not None:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_SEC):
+                            await self._freed.wait()
         except TimeoutError:
-            most = self._most_of(namespace)
-            may_use = (self._max_runs + 1) // 2
-            share = f"this namespace may use {may_use} of {self._max_runs}"
-            if most is not None and most < may_use:
-                share = f"limit runs_at_once of the namespace: at most {most}"
-            message = f"no run slot became free within {self._wait_sec:g} s ({share})"
+            message = f"no run slot became free within {self._wait_sec:g} s ({self._reason_of(spec.revision.namespace, short)})"
             raise SlessError(Code.NO_INSTANCES, message, retry_after_sec=5) from None
+
+    def _reason_of(self, namespace: str, short: _Short | None) -> str:
+        limits = self._limits_of(namespace)
+        if isinstance(short, LimitName) and limits is not None:
+            return short_text_of(short, limits)
+        return f"this namespace may use {(self._max_runs + 1) // 2} of {self._max_runs}"
 
     async def _run(self, spec: RunSpec) -> ObservedRun:
         loop = asyncio.get_running_loop()

@@ -32,6 +32,7 @@ from sless.proxy.recorder import MakeLink, Recorder
 from sless.proxy.relay import Relays
 from sless.proxy.request import BodyLimit
 from sless.proxy.routes import RouteTable
+from sless.proxy.run_room import RunRoom
 from sless.proxy.sweep import Sweep
 from sless.proxy.wait_queue import WaitQueue
 
@@ -59,6 +60,8 @@ class PlaneParts:
     waiting: WaitQueue = field(default_factory=WaitQueue)
     demand_changed: Callable[[], None] = lambda: None
     """Called on the event loop when calls wait for an instance."""
+    instances_mb: Callable[[str], int] = lambda namespace: 0
+    """Memory of a tenant's instances that start, if this process decides that."""
 
 
 class DataPlane:
@@ -74,9 +77,11 @@ class DataPlane:
             parts.routes, draining=self._draining, queue=parts.waiting, limits=defaults_of(settings), waits=self.demand.waits
         )
         self.logs = self._log_puller() if parts.pull_logs else None
+        self.run_room = RunRoom(lambda namespace: max(self.routes.instances_mb(namespace), parts.instances_mb(namespace)))
         self.oneoff = OneOffRunner(
-            parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec, most_of=self.routes.most_runs
-        )
+            parts.backend, parts.waiting, max_runs=settings.max_runs, wait_sec=settings.instance_wait_sec,
+            limits_of=self.routes.limits_of, room=self.run_room,
+        )  # fmt: skip
         failures = InstanceFailures(self.sweep, parts.backend.why_gone, parts.backend.report_unresponsive)
         self.forwarder = Forwarder(_options(settings), self.sweep, failures)
         self.invoker = LoopInvoker(self.routes, self.forwarder, self.oneoff, max_result_bytes=settings.max_result_bytes)

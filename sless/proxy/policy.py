@@ -66,12 +66,20 @@ class Bucket:
 
     def spend(self, now: float) -> bool:
         """Takes a token; False if there is none."""
+        left = self._filled(now)
+        self._left = left - 1 if left >= 1 else left
+        return left >= 1
+
+    def charge(self, tokens: int, now: float) -> None:
+        """Takes tokens that were spent elsewhere, also those of the minute to come."""
+        self._left = max(self._filled(now) - tokens, -float(self._per_minute))
+
+    def _filled(self, now: float) -> float:
         left = self._left
         if self._at:
             left = min(self._burst, left + (now - self._at) * self._per_minute / 60)
         self._at = now
-        self._left = left - 1 if left >= 1 else left
-        return left >= 1
+        return left
 
     @property
     def wait_sec(self) -> int:

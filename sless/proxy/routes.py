@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from sless.config import Settings
-from sless.domain.limits import LimitName, defaults_of
+from sless.domain.limits import TenantLimits, defaults_of
 from sless.domain.ports import RouteSnapshot, RouteSource
 from sless.errors import Code, SlessError
 from sless.proxy.live_endpoint import LiveEndpoint
 from sless.proxy.live_route import LiveRoute
-from sless.proxy.tenants import LiveTenant
+from sless.proxy.tenants import LiveTenant, instance_memory_of
 from sless.proxy.wait_queue import WaitQueue
 
 _log = logging.getLogger(__name__)
@@ -142,17 +142,36 @@ class RouteTable:
         self.loaded = True
         self._first.set()
 
-    def most_runs(self, namespace: str) -> int | None:
-        """The tenant's limit on concurrent runs; None for a namespace without routes."""
+    def limits_of(self, namespace: str) -> TenantLimits | None:
+        """None for a namespace without routes."""
         tenant = self._tenants.get(namespace)
-        return tenant.limits[LimitName.RUNS_AT_ONCE] if tenant else None
+        return tenant.limits if tenant else None
+
+    def instances_mb(self, namespace: str) -> int:
+        """Memory of the instances of a tenant that take calls. From any thread."""
+        tenant = self._tenants.get(namespace)
+        return tenant.instances_mb if tenant else 0
+
+    def calls(self) -> dict[str, int]:
+        """Calls of each tenant since it has routes. From any thread."""
+        return {namespace: tenant.calls for namespace, tenant in self._tenants.items()}
+
+    def charge(self, calls: Mapping[str, int]) -> None:
+        """Calls that other replicas have admitted, by namespace."""
+        for namespace, number in calls.items():
+            if namespace in self._tenants:
+                self._tenants[namespace].charge(number)
 
     def _take_tenants(self, snapshot: RouteSnapshot) -> None:
-        known, self._tenants = self._tenants, {}
+        fresh: dict[str, LiveTenant] = {}
         for namespace in {route.namespace for route in snapshot.routes}:
             own = snapshot.limits.get(namespace, {})
-            tenant = self._tenants[namespace] = known.get(namespace) or LiveTenant(self._limits, own)
+            tenant = fresh[namespace] = self._tenants.get(namespace) or LiveTenant(self._limits, own)
             tenant.update(self._limits, own)
+        memory = instance_memory_of(snapshot.routes)
+        for namespace, tenant in fresh.items():
+            tenant.instances_mb = memory[namespace]
+        self._tenants = fresh
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping:

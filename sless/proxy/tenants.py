@@ -1,9 +1,11 @@
 """Limits on the calls of a tenant."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from time import monotonic
 
 from sless.domain.limits import LimitName, TenantLimits, limits_of, refusal_of
+from sless.domain.ports import Route
 from sless.errors import SlessError
 from sless.proxy.policy import Bucket
 from sless.proxy.request import BodyLimit
@@ -20,6 +22,9 @@ class LiveTenant:
         self.limits = limits_of(defaults, own)
         self.body_limit = BodyLimit(self.limits[LimitName.REQUEST_BYTES], LimitName.REQUEST_BYTES)
         self._bucket = _bucket_of(self.limits)
+        self.calls = 0
+        """Admitted here."""
+        self.instances_mb = 0
 
     def update(self, defaults: Mapping[str, int], own: Mapping[str, int]) -> None:
         before, self.limits = self.limits, limits_of(defaults, own)
@@ -29,7 +34,13 @@ class LiveTenant:
 
     def admit(self) -> bool:
         """Counts a call; False when it is over the limit."""
-        return self._bucket.spend(monotonic())
+        admitted = self._bucket.spend(monotonic())
+        self.calls += admitted
+        return admitted
+
+    def charge(self, calls: int) -> None:
+        """Counts calls that other replicas of the server have admitted."""
+        self._bucket.charge(calls, monotonic())
 
     def refusal(self) -> SlessError:
         most = self.limits[LimitName.CALLS_PER_MINUTE]
@@ -39,3 +50,12 @@ class LiveTenant:
 def _bucket_of(limits: TenantLimits) -> Bucket:
     most = limits[LimitName.CALLS_PER_MINUTE]
     return Bucket(most, burst=max(min(most, _SMALL_BURST), most // _BURST_PER_MINUTE))
+
+
+def instance_memory_of(routes: Iterable[Route]) -> Counter[str]:
+    """MB of the instances that take calls, by namespace."""
+    found: Counter[str] = Counter()
+    for route in routes:
+        if route.revision is not None:
+            found[route.namespace] += route.revision.memory_mb * sum(not item.draining for item in route.endpoints)
+    return found

@@ -2,6 +2,7 @@
 (`scaling`)."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -35,6 +36,8 @@ class InstancesLoop:
     loads: Callable[[], Mapping[str, Load]] = dict
     scaler: Scaler = field(default_factory=Scaler)
     backoff: Backoff = field(default_factory=Backoff)
+    memory_mb: Mapping[str, int] = field(default_factory=dict)
+    """Of instances, desired or running, by namespace."""
     _applied: dict[str, int] = field(default_factory=dict)
     """Numbers of instances that this server has applied since it leads; from then on the backend detects manual edits."""
     _workloads: dict[str, Workload] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class InstancesLoop:
             self._observe()
         self._uptime.note(self._workloads, self._observed, now)
         numbers = self.scaler.numbers_of(self._targets, self._observed, self.loads(), self._limits)
+        self.memory_mb = self._memory_of(numbers)
         if not is_due and numbers == self._numbers and self.scaler.notes == self._notes:
             return
         self._numbers, self._notes = numbers, self.scaler.notes
@@ -94,6 +98,14 @@ class InstancesLoop:
         self._workloads = {item.id: item for item in self.store.workloads.list_all(tuple(Kind))}
         self._targets = self._read_targets()
         self._limits = self.store.tenants.set_limits_of_all()
+
+    def _memory_of(self, numbers: Mapping[str, int]) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for workload_id, item in self._targets.items():
+            seen = self._observed.get(workload_id)
+            stand = sum(not one.draining for one in seen.endpoints) if seen else 0
+            found[item.workload.namespace] += max(numbers[workload_id], stand) * item.revision.memory_mb
+        return found
 
     def _act(self, now: datetime) -> list[InstanceAction]:
         self.backend.keep_namespaces({item.namespace for item in self._workloads.values()})

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from time import monotonic
 
 from sless import clock, metrics
-from sless.domain.limits import LimitName, limits_of
+from sless.domain.limits import TenantLimits, limits_of
 from sless.domain.model import CallStatus, Kind, Run, Workload
 from sless.domain.ports import Backend, BackendUnavailable, Invoker, ObservedRun, RunSpec, Waker
 from sless.domain.request import stored_request_of
 from sless.domain.slots import Slots
 from sless.errors import Code, SlessError
+from sless.proxy.run_room import RunRoom
 from sless.reconcile.decide_runs import FinishRun, RetryRun, RunVerdict, bounded, in_turn, stop_of, verdict_of, verdict_of_lost
 from sless.reconcile.failure import note_failure
 from sless.reconcile.instance_calls import InstanceCalls
@@ -59,9 +60,12 @@ class RunsLoop:
     waker: Waker
     holder: str
     limits: RunsLoopLimits
+    room: RunRoom = field(default_factory=RunRoom)
     rng: random.Random = field(default_factory=random.Random)
     _calls: InstanceCalls = field(init=False)
     _gauge_at: float = 0.0
+    _held: set[str] = field(default_factory=set)
+    """Ids of runs that have room, or were refused it."""
     _stopping: bool = False
 
     def __post_init__(self) -> None:
@@ -74,6 +78,12 @@ class RunsLoop:
     def holds(self) -> set[str]:
         """Ids of workloads with an active run."""
         return self.store.runs.running_workloads()
+
+    def let_go(self) -> None:
+        """Another server leads: the runs are counted there."""
+        for run_id in self._held:
+            self.room.give_back(run_id)
+        self._held = set()
 
     def begin_no_more(self) -> None:
         """Called when the server stops: leaves queued runs to the next leader."""
@@ -168,18 +178,28 @@ class RunsLoop:
 
     def _begin(self, going: list[Run], left: Set[str], now: datetime) -> None:
         """`left`: ids of runs whose earlier attempt is still being removed."""
+        self._hold(going)
         slots = self._slots(going)
         if self._stopping or not any(sort.free > 0 for sort in slots.values()):
             return
         due = [run for run in self.store.runs.list_due(now, 2 * self.limits.per_workload) if run.id not in left]
-        most_of = self._most_of(due)
+        limits_of_tenant = self._limits_of(due)
         plans = Plans(self.store, {run.workload_id for run in due})
         chosen: list[tuple[Run, Ready]] = []
         finished: list[tuple[Run, RunVerdict]] = []
+        short: set[str] = set()
         for run in in_turn(due, going, self.limits.per_workload):
             match plans.of(run.workload_id):
-                case Ready() as plan if slots[plan.on_instances].take(run.namespace, None if plan.on_instances else most_of(run.namespace)):
+                case Ready(on_instances=True) as plan if slots[True].take(run.namespace):
                     chosen.append((run, plan))
+                case Ready(on_instances=False) as plan if run.namespace not in short:
+                    verdict = self._room_for(run, plan, slots[False], limits_of_tenant(run.namespace))
+                    if verdict is True:
+                        chosen.append((run, plan))
+                    elif verdict is False:
+                        short.add(run.namespace)
+                    else:
+                        finished.append((run, verdict))
                 case FinishRun() as verdict:
                     finished.append((run, verdict))
                 case Ready() | Waiting():
@@ -189,10 +209,34 @@ class RunsLoop:
         for start in range(0, len(chosen), _BATCH):
             self._start_all(chosen[start : start + _BATCH])
 
-    def _most_of(self, due: list[Run]) -> Callable[[str], int | None]:
-        """The limit of one-off runs of a namespace."""
+    def _limits_of(self, due: list[Run]) -> Callable[[str], TenantLimits | None]:
         own = self.store.tenants.set_limits_of_all() if due and self.limits.of_tenants else {}
-        return lambda namespace: limits_of(self.limits.of_tenants, own.get(namespace, {})).values.get(LimitName.RUNS_AT_ONCE)
+        return lambda namespace: limits_of(self.limits.of_tenants, own.get(namespace, {})) if self.limits.of_tenants else None
+
+    def _room_for(self, run: Run, plan: Ready, slots: Slots, limits: TenantLimits | None) -> bool | FinishRun:
+        """Takes slot and room of a one-off run. False: it waits, and later ones of its tenant too, as a large one might wait forever."""
+        if not slots.take(run.namespace):
+            return False
+        self._held.add(run.id)
+        try:
+            fits: bool | FinishRun = self.room.take(run.id, run.namespace, plan.revision.memory_mb, limits) is None
+        except SlessError as error:
+            fits = FinishRun(status=CallStatus.FAILED, message=error.message)
+        if fits is not True:
+            slots.give_back(run.namespace)
+        return fits
+
+    def _hold(self, going: list[Run]) -> None:
+        """Counts the one-off runs that go on, also of those that an earlier server started, and of no others."""
+        alone = {run.id: run for run in going if run.id not in self._calls}
+        for run_id in self._held - alone.keys():
+            self.room.give_back(run_id)
+        if fresh := [run for run_id, run in alone.items() if run_id not in self._held]:
+            plans = Plans(self.store, {run.workload_id for run in fresh})
+            for run in fresh:
+                plan = plans.of(run.workload_id)
+                self.room.adopt(run.id, run.namespace, plan.revision.memory_mb if isinstance(plan, Ready) else 0)
+        self._held = set(alone)
 
     def _slots(self, going: list[Run]) -> dict[bool, Slots]:
         """The limits of calls on instances (True) and of one-off runs."""

@@ -8,8 +8,8 @@ from sless import metrics
 from sless.domain.demand import NO_LOAD, Load
 from sless.domain.durations import Durations
 from sless.domain.instance_bounds import MOST, bounds_of
-from sless.domain.instance_shares import InstanceDemand, shares_of, short_text_of
-from sless.domain.limits import LimitName, TenantLimits, limits_of
+from sless.domain.instance_shares import InstanceDemand, shares_of
+from sless.domain.limits import LimitName, TenantLimits, limits_of, short_text_of
 from sless.domain.model import Endpoint
 from sless.domain.ports import ObservedDeployment
 from sless.reconcile.decide import ScaleTarget, is_proven
@@ -25,6 +25,8 @@ class Scaler:
     memory_mb: int | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
     """Default limits of tenants; none if empty."""
+    runs_mb: Callable[[str], int] = lambda namespace: 0
+    """Memory that one-off runs of a tenant have or wait for: its instances get the rest. Those that calls need stay."""
     monotonic: Callable[[], float] = time.monotonic
     notes: dict[str, str] = field(default_factory=dict)
     """Why a workload has fewer instances than its calls need, by id."""
@@ -81,19 +83,20 @@ class Scaler:
             of_tenant.setdefault(item.namespace, []).append(item)
         left = []
         for namespace, mine in of_tenant.items():
-            left += self._within_tenant(mine, limits_of(self.limits, own.get(namespace, {}))) if self.limits else mine
+            left += self._within_tenant(namespace, mine, limits_of(self.limits, own.get(namespace, {}))) if self.limits else mine
         if self.memory_mb is not None:
             left = self._within_machine(left, self.memory_mb)
         for item in left:
             self._scales[item.workload_id].desired = item.number
 
-    def _within_tenant(self, claims: list[Claim], limits: TenantLimits) -> list[Claim]:
+    def _within_tenant(self, namespace: str, claims: list[Claim], limits: TenantLimits) -> list[Claim]:
         number, memory_mb = sum(item.number for item in claims), sum(item.number * item.memory_mb for item in claims)
-        if number <= limits[LimitName.INSTANCES] and memory_mb <= limits[LimitName.MEMORY_MB]:
+        room_mb = limits[LimitName.MEMORY_MB] - self.runs_mb(namespace)
+        if number <= limits[LimitName.INSTANCES] and memory_mb <= room_mb:
             return claims
         # First give up instances that no call needs, then share the rest.
         left = _with(claims, fitted([replace(item, memory_mb=1) for item in claims], limits[LimitName.INSTANCES]))
-        left = _with(left, fitted(left, limits[LimitName.MEMORY_MB]))
+        left = _with(left, fitted(left, room_mb))
         demands = [
             InstanceDemand(workload_id=item.workload_id, namespace=item.namespace, instances=item.number, memory_mb=item.memory_mb)
             for item in left

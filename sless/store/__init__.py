@@ -1,11 +1,11 @@
 """Store: desired state, one-off events and history, in SQLite (default) or PostgreSQL. The only importer of SQLAlchemy and alembic.
 
-`store` the object that the rest of sless uses · one module per aggregate: `tenants`, `workloads`, `versions` (with build logs),
-`triggers` + `firings`, `runs`, `history` + `stats` + `uptime` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `deliveries`,
-`discards` · `run_moves` status changes of runs · `queries` shared parts of queries · `lease` leader election · `demand` load per replica
-· `signals` wake other replicas · `revision` change counters · `engine` transactions · `faults` database errors → SlessError · `codec`
-JSON → text · `keyring` + `sealed` encryption of secrets · `types`, `tables`, `run_tables`, `migrations/`, `migrate` the schema · `dump`
-all rows, for backups.
+`store` the object that the rest of sless uses · one module per aggregate: `tenants`, `workloads`, `versions` (with build logs), `triggers`
++ `firings`, `runs`, `history` + `stats` + `uptime` + `bulk` + `cleaning`, `routes` + `snapshot`, `callbacks`, `deliveries`, `discards` ·
+`run_moves` status changes of runs · `queries` shared parts of queries · `lease` leader election · `demand` load, and use by tenants, per
+replica · `signals` wake other replicas · `revision` change counters · `engine` transactions · `faults` database errors → SlessError ·
+`codec` JSON → text · `keyring` + `sealed` encryption of secrets · `types`, `tables`, `run_tables`, `demand_tables`, `migrations/`,
+`migrate` the schema · `dump` all rows, for backups.
 
 For operators: `audit` the audit trail · `revocations` of tokens · `verdicts` on code · `suspensions` of tenants and
 workloads · `metering` usage for billing · `notices` to tenants ·

@@ -21,7 +21,7 @@ from sless.store.sealed import key_ids
 from sless.store.tables import metadata, versions
 from sless.store.types import SecretText, UserText, UtcDateTime
 
-_LEFT_OUT = frozenset({"demand", "leases", "endpoints", "standing_instances", "reconcile_errors"})
+_LEFT_OUT = frozenset({"demand", "tenant_use", "leases", "endpoints", "standing_instances", "reconcile_errors"})
 """Only valid while servers run: the leader, the instances, what loops had trouble with."""
 _OF_EVERY_DATABASE = frozenset({"revisions", "meta"})
 """These have rows even in an unused database."""

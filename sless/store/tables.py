@@ -19,6 +19,8 @@ from sqlalchemy import (
     text,
 )
 
+from sless.store.demand_tables import demand as demand
+from sless.store.demand_tables import tenant_use as tenant_use
 from sless.store.operator_tables import allowed_code as allowed_code
 from sless.store.operator_tables import audit as audit
 from sless.store.operator_tables import code_verdicts as code_verdicts
@@ -242,19 +244,6 @@ call_stats = Table(
     Index("ix_call_stats_workload_id_minute", "workload_id", "minute"),
     Index("ix_call_stats_namespace_day", "namespace", "day"),
     Index("ix_call_stats_minute", "minute"),
-)
-
-demand = Table(
-    "demand",
-    metadata,
-    # Load on one replica of the server; the leader adds up rows that are at most a few seconds old.
-    Column("workload_id", KeyText, nullable=False),
-    Column("replica", KeyText, nullable=False),
-    Column("waiting", Integer, nullable=False),
-    Column("in_flight", Integer, nullable=False),
-    Column("called_at", UtcDateTime),
-    Column("at", UtcDateTime, nullable=False),
-    PrimaryKeyConstraint("workload_id", "replica"),
 )
 
 instance_uptime = Table(

@@ -9,6 +9,7 @@ import pytest
 
 from sless import clock
 from sless.domain.callback import CallbackStatus
+from sless.domain.limits import LimitName
 from sless.domain.model import CallStatus, CallTrigger, Endpoint, Kind, Run, TriggerType, VersionState
 from sless.domain.ports import BackendUnavailable, ObservedRun, Outcome, RunSpec
 from sless.errors import Code, SlessError
@@ -216,6 +217,34 @@ def test_a_tenant_with_a_thousand_runs_does_not_delay_others(stage: Stage) -> No
         late = stage.accept(stage.function("f", namespace=namespace), namespace=namespace)
         stage.loop.tick()
         assert stage.status(late) is RUNNING
+
+
+def test_the_memory_of_a_tenants_runs_is_limited_also_after_a_restart(store: Store) -> None:
+    limits = RunsLoopLimits(max_runs=50, per_workload=9, of_tenants={LimitName.MEMORY_MB: 300, LimitName.RUNS_AT_ONCE: 9})
+    stage = make_stage(store, Backend(), limits)
+    first, second, third = (stage.accept(stage.function(name)) for name in ("f", "g", "h"))
+    stage.loop.tick()
+    assert [stage.status(run) for run in (first, second, third)] == [RUNNING, RUNNING, QUEUED]
+    assert stage.loop.room.claimed_mb(NAMESPACE) == 3 * 128
+    stage = stage.again()
+    stage.loop.tick()
+    assert stage.status(third) is QUEUED and stage.loop.room.claimed_mb(NAMESPACE) == 3 * 128
+    stage.backend.end(first.id, SUCCEEDED, 200)
+    stage.loop.tick()
+    assert stage.status(third) is RUNNING
+    for run in (second, third):
+        stage.store.runs.cancel(run.id)
+    stage.loop.tick()
+    assert stage.loop.room.claimed_mb(NAMESPACE) == 0
+
+
+def test_a_run_larger_than_its_tenants_limit_fails(store: Store) -> None:
+    limits = RunsLoopLimits(max_runs=50, per_workload=9, of_tenants={LimitName.MEMORY_MB: 100, LimitName.RUNS_AT_ONCE: 9})
+    stage = make_stage(store, Backend(), limits)
+    run = stage.accept(stage.function("f"))
+    stage.loop.tick()
+    ended = store.runs.get(run.id)
+    assert ended.status is FAILED and "limit memory_mb of the namespace: expected at most 100 MB" in ended.message
 
 
 def test_runs_waiting_for_a_build_do_not_block_others(stage: Stage) -> None:

@@ -1,12 +1,15 @@
 """Demand of several replicas, on SQLite and PostgreSQL."""
 
 import queue
+from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 
-from sless.domain.demand import NO_LOAD, Load
+from sless.domain.demand import NO_LOAD, Load, RunsUse, TenantUse
 from sless.domain.model import Kind
+from sless.reconcile.tenant_use import TenantUseLoop
 from sless.store import Signals, Store
 from tests.builders import make_workload_spec
 from tests.contract.conftest import NAMESPACE
@@ -37,6 +40,73 @@ def test_what_a_killed_replica_reported_counts_for_a_moment_only(store: Store) -
     assert store.demand.of_others("two", 3) == {}
     store.demand._read_time = read
     assert store.demand.of_others("two", 1000) == {}, "the row is removed"
+
+
+class Replica:
+    """What one replica does for tenants, and what it hears of the others."""
+
+    def __init__(self, store: Store, name: str, *, leads: bool = False) -> None:
+        self.calls: dict[str, int] = {}
+        self.runs: dict[str, RunsUse] = {}
+        self.charged: Counter[str] = Counter()
+        self.others: Mapping[str, RunsUse] = {}
+        self.loop = TenantUseLoop(
+            store=store, holder=name, is_leader=lambda: leads, calls=lambda: dict(self.calls), runs=lambda: dict(self.runs),
+            charge=self.charged.update, set_runs=self._set_others,
+        )  # fmt: skip
+
+    def _set_others(self, found: Mapping[str, RunsUse]) -> None:
+        self.others = found
+
+
+def test_replicas_tell_each_other_what_tenants_use(store: Store) -> None:
+    one, two, three = (Replica(store, name) for name in ("one", "two", "three"))
+    replicas = (one, two, three)
+    large, small = RunsUse(runs=2, memory_mb=256), RunsUse(runs=1, memory_mb=64)
+    one.calls, two.calls, two.runs = {"a": 7, "b": 1}, {"a": 5}, {"a": large}
+    for replica in (*replicas, *replicas):
+        replica.loop.tick()
+    assert [replica.charged for replica in replicas] == [{"a": 5}, {"a": 7, "b": 1}, {"a": 12, "b": 1}]
+    assert [replica.others.get("a", RunsUse()) for replica in replicas] == [large, RunsUse(), large]
+    one.calls, one.runs, two.runs = {"a": 9}, {"a": small}, {}
+    for replica in (*replicas, *replicas, *replicas):
+        replica.loop.tick()
+    assert three.charged == {"a": 14, "b": 1} and three.others["a"] == small, "each call counts once; the runs of two have ended"
+    one.calls = {"a": 3}  # its functions were deleted and created again
+    one.loop.tick()
+    three.loop.tick()
+    assert three.charged["a"] == 17
+
+
+def test_a_replica_that_was_killed_counts_for_a_moment_only(store: Store) -> None:
+    one, two = Replica(store, "one"), Replica(store, "two")
+    one.runs = {"a": RunsUse(runs=1, memory_mb=128)}
+    one.loop.tick()
+    two.loop.tick()
+    assert two.others == one.runs
+    read = store.demand._read_time
+    store.demand._read_time = lambda conn: read(conn) + timedelta(seconds=4)
+    two.loop.tick()
+    assert two.others == {}
+    store.demand.report_use("three", {"a": TenantUse(calls=1)}, 3)
+    store.demand._read_time = lambda conn: read(conn) + timedelta(seconds=70)
+    store.demand.report_use("two", {}, 3)
+    assert store.demand.use_of_others("two", 1000) == {}, "the rows are removed"
+
+
+def test_a_leader_that_is_alone_writes_nothing(store: Store) -> None:
+    leader = Replica(store, "leader", leads=True)
+    leader.calls = {"a": 1}
+    leader.loop.tick()
+    assert store.demand.use_of_others("other", 10) == {}
+    other = Replica(store, "other")
+    other.calls = {"a": 1}
+    other.loop.tick()
+    leader.calls = {"a": 3}
+    leader.loop.tick()
+    assert leader.charged == {"a": 1}
+    other.loop.tick()
+    assert other.charged == {"a": 2}
 
 
 # SQLite has no notifications; it is polled.

@@ -114,6 +114,20 @@ class Calls:
                 time.sleep(0.01)
 
 
+def test_a_tenants_calls_per_minute_hold_for_both_together(replicas):
+    leader, follower = (replicas.one, replicas.two) if replicas.leads(replicas.one) else (replicas.two, replicas.one)
+    there, here = tenant_of(follower, "greedy"), tenant_of(leader, "greedy")
+    path = there.deploy("f", HELLO)
+    store = open_store(replicas.database_url)
+    try:
+        store.tenants.set_limits(there.namespace, {"calls_per_minute": 600})
+    finally:
+        store.close()
+    wait_until(lambda: any(there.get(path).status_code == 429 for _ in range(50)), "the follower refuses calls")
+    # Fewer calls than its own bucket gets back.
+    wait_until(lambda: here.get(path).status_code == 429, "the leader refuses calls for what the follower has had")
+
+
 def test_functions_created_on_one_are_served_by_both(replicas):
     assert replicas.leads(replicas.one)
     follower = tenant_of(replicas.two, "ada")
