@@ -47,8 +47,8 @@ class RunRecord:
         started_at = clock.now()
         revision = run.revision
         spec = {
-            "id": run.id, "owner": owner, "source": source, "workload_id": revision.workload_id, "name": revision.name,
-            "kind": revision.kind,
+            "id": run.id, "owner": owner, "source": source, "workload_id": revision.workload_id, "namespace": revision.namespace,
+            "name": revision.name, "kind": revision.kind,
             "version": revision.version, "timeout_sec": revision.timeout_sec, "started_at": clock.rfc3339_of(started_at),
         }  # fmt: skip
         self.event.write_text(run.event)
@@ -115,7 +115,7 @@ class RunRecord:
         spec = _read(self.path / "spec.json") or {}
         log = self.path / "log"
         if spec and log.exists():
-            reader = LineReader(spec["source"], spec["workload_id"], sink, invocation_id=spec["id"])
+            reader = LineReader(spec["source"], spec["workload_id"], sink, namespace=spec.get("namespace", ""), invocation_id=spec["id"])
             reader.take("stdout", log.read_bytes().splitlines())
 
 

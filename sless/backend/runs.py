@@ -84,7 +84,9 @@ class LocalRuns:
             if known is not None or record.path.exists():
                 return
             source = new_id()
-            reader = LineReader(source, spec.revision.workload_id, self._starter.sink, invocation_id=spec.id)
+            reader = LineReader(
+                source, spec.revision.workload_id, self._starter.sink, namespace=spec.revision.namespace, invocation_id=spec.id
+            )
             run = self._runs[spec.id] = _Run(spec=spec, done=done, record=record, reader=reader, home=source)
         self._pool.submit(self._guard, run, self._launch)
 

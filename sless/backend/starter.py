@@ -32,7 +32,7 @@ class Starter:
             id=instance_id,
             revision=revision,
             socket=self.run_dir.socket_path(instance_id),
-            reader=LineReader(instance_id, revision.workload_id, self.sink),
+            reader=LineReader(instance_id, revision.workload_id, self.sink, namespace=revision.namespace),
         )
 
     def launch(self, instance: Instance, on_exit: Callable[[Instance, int], None], on_over: Callable[[Instance, int], None]) -> None:

@@ -18,7 +18,7 @@ _YEARS = range(1970, 9999)
 """Years that stay within the calendar in every time zone."""
 
 
-def log_line_of(item: Any, *, source_id: str, workload_id: str) -> LogLine:
+def log_line_of(item: Any, *, source_id: str, workload_id: str, namespace: str = "") -> LogLine:
     """Raises ValueError for anything else."""
     if not isinstance(item, dict):
         raise ValueError(f"expected an object, found {type(item).__name__}")
@@ -36,7 +36,8 @@ def log_line_of(item: Any, *, source_id: str, workload_id: str) -> LogLine:
     if at.year not in _YEARS:
         raise ValueError(f"time: expected a year from {_YEARS.start} to {_YEARS.stop - 1}")
     return LogLine(
-        source_id=source_id, seq=seq, workload_id=workload_id, invocation_id=call or "", at=at, stream=stream, text=cut(text)
+        source_id=source_id, seq=seq, workload_id=workload_id, invocation_id=call or "", at=at, stream=stream, text=cut(text),
+        namespace=namespace,
     )  # fmt: skip
 
 

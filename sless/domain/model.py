@@ -258,6 +258,8 @@ class LogLine:
     at: datetime
     stream: str
     text: str
+    namespace: str = field(default="", compare=False)
+    """Known until the line is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

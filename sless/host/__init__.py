@@ -1,9 +1,9 @@
 """Host: runs user code on this machine. Shared by the local backend and the local builder.
 
 `rundir` the private folder of one server process, and clean-up after a dead one · `child` and `process` child processes, served by one
-thread · `guard` the process that ends the children of a killed server · `lines` pipe bytes → log lines, `output_rates` rate limits of
-output · `memory` the memory watch · `program` command and environment of a runtime · `sandbox` bubblewrap around a child · `material`
-unpacked code · `unzip` the child that unpacks · `disk` free space.
+thread · `guard` the process that ends the children of a killed server · `lines` pipe bytes → log lines · `memory` the memory watch ·
+`program` command and environment of a runtime · `sandbox` bubblewrap around a child · `material` unpacked code · `unzip` the child that
+unpacks · `disk` free space.
 
 Decision: `backend` and `builder` may not import each other, but both start user code in the same way. This package holds the shared part,
 like `kube` for a cluster.

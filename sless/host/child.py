@@ -27,7 +27,7 @@ class Launch:
     on_lines: Callable[[str, Sequence[bytes]], None]
     on_exit: Callable[[int], None]
     owner: str = ""
-    """The namespace that owns the child: children of one owner share OUTPUT_BYTES_PER_SEC."""
+    """The namespace that owns the child: children of one owner share its rate of output (`domain.output_rates`)."""
     access: Access | None = None
 
 

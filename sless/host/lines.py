@@ -23,9 +23,10 @@ Sink = Callable[[list[LogLine]], None]
 class LineReader:
     """Parses the lines of one source. `take` has the signature of `Launch.on_lines`; lines go to `sink` immediately."""
 
-    def __init__(self, source_id: str, workload_id: str, sink: Sink, *, invocation_id: str = "") -> None:
+    def __init__(self, source_id: str, workload_id: str, sink: Sink, *, namespace: str, invocation_id: str = "") -> None:
         self._source_id = source_id
         self._workload_id = workload_id
+        self._namespace = namespace
         self._invocation_id = invocation_id
         self._sink = sink
         self._outside = OUTSIDE_SEQ
@@ -56,11 +57,11 @@ class LineReader:
         self._outside += 1
         return LogLine(
             source_id=self._source_id, seq=self._outside, workload_id=self._workload_id, invocation_id=self._invocation_id,
-            at=clock.now(), stream="stderr", text=cut(text),
+            at=clock.now(), stream="stderr", text=cut(text), namespace=self._namespace,
         )  # fmt: skip
 
     def _runtime_line_of(self, raw: bytes) -> LogLine | None:
         try:
-            return log_line_of(json.loads(raw), source_id=self._source_id, workload_id=self._workload_id)
+            return log_line_of(json.loads(raw), source_id=self._source_id, workload_id=self._workload_id, namespace=self._namespace)
         except (ValueError, RecursionError):
             return None

@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from sless.domain.output_rates import OutputRates
 from sless.host.child import Child as Child
 from sless.host.child import Launch as Launch
 from sless.host.guard import start_guard
-from sless.host.output_rates import OutputRates
 from sless.host.rundir import RunDir
 from sless.host.sandbox import Sandbox
 
@@ -26,10 +26,6 @@ _READ_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 128 * 1024
 """Runtimes cut lines at 16 KB, which JSON escapes can make six times as long. Longer lines did not come from a runtime; they are split."""
 _LAST_WORDS_BYTES = 4 * 1024 * 1024
-OUTPUT_BYTES_PER_SEC = 2 * 2**20
-OUTPUT_BURST_BYTES = 8 * 2**20
-"""Rate at which one owner's output is read. Beyond that its pipes stay full for a moment and its processes wait when they print, so that
-the shared thread and the interpreter lock remain available to others."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +45,8 @@ class Processes:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timers_lock = threading.Lock()
         self._order = itertools.count()
-        self._output = OutputRates(OUTPUT_BYTES_PER_SEC, OUTPUT_BURST_BYTES)
+        self._output = OutputRates()
+        """Beyond an owner's rate its pipes stay full for a moment, so its processes wait when they print."""
         self._children: set[Child] = set()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="sless-children", daemon=True)

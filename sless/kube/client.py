@@ -163,11 +163,14 @@ class Kube:
 
     def pod_logs(
         self, namespace: str, pod: str, *, container: str | None = None, previous: bool = False,
-        tail_lines: int | None = None, since_time: str | None = None, timestamps: bool = False,
+        tail_lines: int | None = None, since_time: str | None = None, timestamps: bool = False, limit_bytes: int | None = None,
     ) -> str:  # fmt: skip
-        """The log of one container, at most its last LOG_BYTES; `since_time` in RFC 3339. Raises KubeError 400 before the container has
-        started, 404 when the pod is gone."""
-        query = _log_query(container=container, previous=previous, tailLines=tail_lines, sinceTime=since_time, timestamps=timestamps)
+        """The log of one container, at most its last LOG_BYTES, or the first `limit_bytes` of what is asked for; `since_time` in RFC 3339.
+        Raises KubeError 400 before the container has started, 404 when the pod is gone."""
+        query = _log_query(
+            container=container, previous=previous, tailLines=tail_lines, sinceTime=since_time, timestamps=timestamps,
+            limitBytes=limit_bytes,
+        )  # fmt: skip
         response = self._send("GET", _log_path(namespace, pod), _log_use(namespace), query=query, stream=True)
         try:
             return _end_of(response.stream(CHUNK_BYTES)).decode(errors="replace")

@@ -11,6 +11,7 @@ from time import monotonic
 
 from sless.domain.log_line import log_line_of
 from sless.domain.model import LogLine
+from sless.domain.output_rates import OutputRates
 from sless.domain.slots import Slots
 from sless.proxy.exchange import BrokenOff, OverTime
 from sless.proxy.fetch import control
@@ -47,8 +48,8 @@ class _LogSource:
 
 class LogPuller:
     """`instances` lists those in the table. An instance keeps 4 MB of lines, so a longer pause loses some. Instances run code of tenants:
-    each gets a bounded time, and a tenant whose instances send slowly leaves slots to others (`domain.slots`). `namespace_of` finds the
-    tenant of a workload."""
+    each gets a bounded time, a tenant whose instances send slowly leaves slots to others (`domain.slots`), and of one that prints more than
+    `domain.output_rates` allows, lines are lost. `namespace_of` finds the tenant of a workload."""
 
     def __init__(
         self, instances: Callable[[], list[LiveEndpoint]], take: TakeLines, sweep: Sweep, *, namespace_of: Callable[[str], str]
@@ -61,6 +62,7 @@ class LogPuller:
         self._task: asyncio.Task[None] | None = None
         self._pulls: set[asyncio.Task[None]] = set()
         self._slots = Slots(free=_MOST_AT_ONCE)
+        self._rates = OutputRates()
         self._freed = asyncio.Condition()
         self._fresh_at: dict[str, float] = {}
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="log-pages")
@@ -117,7 +119,7 @@ class LogPuller:
             if instance.active or instance.calls != source.seen_calls:
                 source.seen_calls = instance.calls
                 source.active_at = now
-            if now - source.active_at < _LINGER_SEC and now >= source.rest_until and not source.pending:
+            if now - source.active_at < _LINGER_SEC and now >= source.rest_until and not source.pending and not self._rests(source):
                 due.append(source)
         return due
 
@@ -132,13 +134,16 @@ class LogPuller:
         source.pending = True
         try:
             async with self._slot(source), asyncio.timeout(_PULL_SEC):
-                while await self._take_page(source):
+                while not self._rests(source) and await self._take_page(source):
                     pass
         except (OSError, BrokenOff, OverTime, ValueError) as error:
             source.rest_until = monotonic() + _REST_SEC
             _log.debug("no log lines from %s for %g s: %s", source.instance.endpoint.id, _REST_SEC, error)
         finally:
             source.pending = False
+
+    def _rests(self, source: _LogSource) -> bool:
+        return self._rates.rest_sec(self._namespace_of(source.instance.endpoint.workload_id), monotonic()) > 0
 
     @asynccontextmanager
     async def _slot(self, source: _LogSource) -> AsyncIterator[None]:
@@ -156,8 +161,11 @@ class LogPuller:
         """Returns whether there are more. Raises OSError (also TimeoutError), BrokenOff, OverTime, ValueError."""
         endpoint, after = source.instance.endpoint, source.seq
         page = await control(endpoint.address, f"/_sless/logs?after={after}", sweep=self._sweep, max_bytes=_MAX_PAGE_BYTES)
-        parsed = asyncio.get_running_loop().run_in_executor(self._threads, lines_of_page, page, endpoint.id, endpoint.workload_id)
-        lines, last = await parsed
+        namespace = self._namespace_of(endpoint.workload_id)
+        self._rates.spend(namespace, len(page), monotonic())
+        lines, last = await asyncio.get_running_loop().run_in_executor(
+            self._threads, lines_of_page, page, endpoint.id, endpoint.workload_id, namespace
+        )
         full = len(lines) >= _FULL_PAGE
         if lines and lines[0].seq <= after:
             raise ValueError(f"expected lines after {after}, found line {lines[0].seq}")
@@ -166,11 +174,11 @@ class LogPuller:
         return full
 
 
-def lines_of_page(page: bytes, source_id: str, workload_id: str) -> tuple[list[LogLine], int]:
+def lines_of_page(page: bytes, source_id: str, workload_id: str, namespace: str) -> tuple[list[LogLine], int]:
     """Raises ValueError unless the page is as runtimes/README.md describes it."""
     try:
         parsed = json.loads(page)
-        lines = [log_line_of(line, source_id=source_id, workload_id=workload_id) for line in parsed["lines"]]
+        lines = [log_line_of(line, source_id=source_id, workload_id=workload_id, namespace=namespace) for line in parsed["lines"]]
         return lines, int(parsed["last"])
     except (KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a page of log lines: {error!r}") from error

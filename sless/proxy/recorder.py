@@ -26,7 +26,7 @@ BATCH_CALLS = 512
 _BATCH_CHARS = 256 * 1024
 """Limit on log text."""
 _SHARE_CHARS = 32 * 1024
-"""Limit per workload and batch while the writer is behind, so that a flood loses its own lines instead of those of others."""
+"""Limit per tenant and batch while the writer is behind, so that a flood loses lines of its own tenant only."""
 MAX_BYTES = 64 * 2**20
 STOP_SEC = 5.0
 _FLUSH_SEC = 1.0
@@ -85,7 +85,7 @@ class Recorder:
         self._lines: list[PlainLine] = []
         self._chars = 0
         self._chars_of: Counter[str] = Counter()
-        """Size of log text by workload, in the current batch."""
+        """Size of log text by tenant, in the current batch."""
         self._crowded_bytes = max_bytes // 4
         self._sums: dict[SumsKey, CallSums] = {}
         """Sums of calls whose rows were dropped."""
@@ -127,12 +127,12 @@ class Recorder:
 
     def add_lines(self, lines: Iterable[LogLine]) -> None:
         """Lines passed together are written together."""
-        plain = [(line.workload_id, plain_line_of(line)) for line in lines]
+        plain = [(line.namespace or line.workload_id, plain_line_of(line)) for line in lines]
         with self._lock:
             crowded = self._outbox.size_bytes > self._crowded_bytes
-            for workload_id, line in plain:
-                self._chars_of[workload_id] += len(line[-1])
-                if crowded and self._chars_of[workload_id] > _SHARE_CHARS:
+            for tenant, line in plain:
+                self._chars_of[tenant] += len(line[-1])
+                if crowded and self._chars_of[tenant] > _SHARE_CHARS:
                     self._dropped[1] += 1
                     continue
                 self._lines.append(line)

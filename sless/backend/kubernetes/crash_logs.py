@@ -11,7 +11,7 @@ from sless.backend.kubernetes.view import View, label_of
 from sless.domain.exits import reported
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
-from sless.kube.names import MAIN_CONTAINER, WORKLOAD
+from sless.kube.names import MAIN_CONTAINER, NAMESPACE, WORKLOAD
 from sless.kube.pod_state import container_status_of
 
 Json = dict[str, Any]
@@ -62,7 +62,7 @@ class CrashLogs:
         except KubeError as error:
             _log.debug("no log of %s: %s", instance, error)
             text = ""
-        reader = LineReader(instance, label_of(pod, WORKLOAD), self._sink)
+        reader = LineReader(instance, label_of(pod, WORKLOAD), self._sink, namespace=label_of(pod, NAMESPACE))
         reader.take("stdout", text.encode().splitlines())
         reason = self._instances.reasons.get(instance)
         if reason:

@@ -17,11 +17,12 @@ from sless.backend.kubernetes.view import label_of
 from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import status_of
 from sless.domain.model import CallStatus, Kind
+from sless.domain.output_rates import OutputRates
 from sless.domain.ports import ObservedRun, Outcome
 from sless.host.lines import LineReader, Sink
 from sless.kube import Kube, KubeError, Unavailable
 from sless.kube.log_tail import LogTail
-from sless.kube.names import KIND, MAIN_CONTAINER, RUN, WORKLOAD
+from sless.kube.names import KIND, MAIN_CONTAINER, NAMESPACE, RUN, WORKLOAD
 from sless.kube.pod_state import created_at_of
 
 Json = dict[str, Any]
@@ -35,6 +36,8 @@ CALL_RESULT_BYTES = 4 * 2**20
 """Limit for a one-off run, whose log contains result and body, both as JSON."""
 LIVE_SEC = 2.0
 """How often log lines of a running run are fetched."""
+LINES_BYTES = 4 * 2**20
+"""What is read of a log for its lines, from the end. Runtimes write up to 256 KB of text per call."""
 RETRY_SEC = 1.0
 THREADS = 4
 
@@ -56,12 +59,14 @@ class RunLogs:
         self._read_at: dict[str, float] = {}
         self._live_logs: dict[str, _LiveLog] = {}
         self._reading: set[str] = set()
+        self._rates = OutputRates()
         self._stopping = threading.Event()
 
     def follow(self, run_id: str, pod: Json) -> None:
         """Delivers the log lines written so far."""
         now = time.monotonic()
-        if now - self._read_at.get(run_id, 0.0) >= LIVE_SEC and run_id not in self._reading:
+        rests = self._rates.rest_sec(label_of(pod, NAMESPACE), now) > 0
+        if now - self._read_at.get(run_id, 0.0) >= LIVE_SEC and run_id not in self._reading and not rests:
             self._read_at[run_id] = now
             self._reading.add(run_id)
             self._submit(lambda: self._live(run_id, pod))
@@ -89,7 +94,9 @@ class RunLogs:
             if live is None or live.tail.pod != metadata["name"]:
                 tail = LogTail(kube=self._kube, namespace=metadata["namespace"], pod=metadata["name"], container=MAIN_CONTAINER)
                 live = self._live_logs[run_id] = _LiveLog(tail=tail, reader=self._reader(pod))
-            live.reader.take("stdout", live.tail.read())
+            lines = live.tail.read()
+            self._rates.spend(label_of(pod, NAMESPACE), sum(map(len, lines)), time.monotonic())
+            live.reader.take("stdout", lines)
         except KubeError as error:
             _log.debug("no log lines of run %s: %s", run_id, error)
         finally:
@@ -117,7 +124,7 @@ class RunLogs:
     def _outcome(self, job: Json, pod: Json | None, state: RunState, raw: bytes) -> ObservedRun:
         reader = self._reader(pod or job)
         lines = raw.splitlines()
-        reader.take("stdout", lines)
+        reader.take("stdout", newest_of(lines, LINES_BYTES))
         tail = reader.tail()
         if state.status is CallStatus.TIMEOUT or not state.read_log:
             return _observed(job, state, None, "\n".join([state.message, *tail]))
@@ -155,7 +162,21 @@ class RunLogs:
         metadata = item["metadata"]
         owners = metadata.get("ownerReferences") or ()
         source = next((str(owner["uid"]) for owner in owners if owner.get("kind") == "Job"), str(metadata.get("uid") or ""))
-        return LineReader(source, label_of(item, WORKLOAD), self._sink, invocation_id=label_of(item, RUN))
+        namespace = label_of(item, NAMESPACE)
+        return LineReader(source, label_of(item, WORKLOAD), self._sink, namespace=namespace, invocation_id=label_of(item, RUN))
+
+
+def newest_of(lines: list[bytes], size_bytes: int) -> list[bytes]:
+    """The last lines that have at most this size together; the outcome does not count."""
+    chosen: list[bytes] = []
+    for line in reversed(lines):
+        if line.startswith(MARK):
+            continue
+        size_bytes -= len(line)
+        if size_bytes < 0:
+            break
+        chosen.append(line)
+    return chosen[::-1]
 
 
 def outcome_of(lines: list[bytes], limit_bytes: int) -> Outcome:

@@ -17,7 +17,7 @@ def runtime_line(seq: int, text: str) -> bytes:
 
 def read(*raw: tuple[str, bytes], invocation_id: str = ""):
     lines = []
-    reader = LineReader("inst", "work", lines.extend, invocation_id=invocation_id)
+    reader = LineReader("inst", "work", lines.extend, namespace="ns", invocation_id=invocation_id)
     for stream, line in raw:
         reader.take(stream, [line])
     return lines, reader
@@ -26,6 +26,7 @@ def read(*raw: tuple[str, bytes], invocation_id: str = ""):
 def test_a_runtimes_line_is_kept():
     (line,), _ = read(("stdout", runtime_line(12, "hello")))
     assert (line.source_id, line.seq, line.workload_id, line.invocation_id) == ("inst", 12, "work", "inv1")
+    assert line.namespace == "ns"
     assert (line.at, line.stream, line.text) == (parse_rfc3339("2026-01-31T09:26:53.589Z"), "stdout", "hello")
 
 
@@ -84,7 +85,7 @@ def test_invalid_fields_make_a_line_plain_text(fields):
     (line,), _ = read(("stdout", json.dumps(item_of(1, "forged") | fields).encode()))
     assert (line.stream, line.seq, line.invocation_id) == ("stderr", OUTSIDE_SEQ + 1, "")
     with pytest.raises(ValueError):
-        lines_of_page(json.dumps({"lines": [item_of(1, "forged") | fields], "last": 1}).encode(), "inst", "work")
+        lines_of_page(json.dumps({"lines": [item_of(1, "forged") | fields], "last": 1}).encode(), "inst", "work", "ns")
 
 
 @pytest.mark.parametrize("raw", [b'{"' + b"x" * 20_000, runtime_line(1, "x" * 20_000)], ids=["past the runtime", "by it"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sless.domain.exits import exit_words_of
-from sless.host.output_rates import OutputRates
+from sless.domain.output_rates import OutputRates
 from sless.host.process import Launch, Processes
 from sless.host.rundir import RunDir
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sless.kube.log_tail import LogTail
+from sless.kube.log_tail import LIMIT_BYTES, LogTail
 
 
 class Log:
@@ -13,12 +13,14 @@ class Log:
         self.asked: list[str | None] = []
         self.sent = 0
 
-    def pod_logs(self, namespace: str, pod: str, *, container: str, since_time: str | None, timestamps: bool) -> str:
+    def pod_logs(
+        self, namespace: str, pod: str, *, container: str, since_time: str | None, timestamps: bool, limit_bytes: int | None
+    ) -> str:
         assert (namespace, pod, container, timestamps) == ("n", "p", "c", True)
         self.asked.append(since_time)
         chosen = [line for line in self.lines if since_time is None or line[:19] >= since_time[:19]]
         self.sent += len(chosen)
-        return "".join(chosen)
+        return "".join(chosen)[:limit_bytes]
 
 
 def at(second: int, fraction: int, text: str, end: str = "\n") -> str:
@@ -52,3 +54,19 @@ def test_a_line_without_an_end_waits_for_it() -> None:
     assert tail.read() == [b"a"]
     log.lines[-1] = at(1, 1, "partial", "")
     assert tail.read(ended=True) == [b"partial"]
+
+
+def test_of_a_flood_each_second_is_read_up_to_a_limit() -> None:
+    log = Log()
+    tail = tail_of(log)
+    log.lines = [at(second, number, f"{second} {number} " + "x" * 100_000) for second in (1, 2, 3) for number in range(100)]
+    log.lines.append(at(4, 0, "the end"))
+    heard: list[bytes] = []
+    for _ in range(8):
+        fresh = tail.read()
+        assert sum(map(len, fresh)) <= LIMIT_BYTES
+        heard += [line[:7].strip(b" x") for line in fresh]
+    assert heard[0] == b"1 0" and heard[-1] == b"the end" and len(heard) == len(set(heard))
+    assert 20 < sum(line.startswith(b"2 ") for line in heard) < 50
+    last = tail_of(log).read(ended=True)
+    assert len(last) == 301, "in the end all that is kept"

@@ -1,6 +1,7 @@
 """Fetching log lines from instances that send slowly."""
 
 import asyncio
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -60,3 +61,35 @@ async def test_a_tenant_whose_instances_drip_does_not_starve_others(tmp_path: Pa
             over.set()
             await puller.stop()
             await sweep.stop()
+
+
+async def test_of_a_flood_no_more_is_fetched_than_the_rate_allows(tmp_path: Path) -> None:
+    """Always another full page, as of a function that prints faster than lines can be fetched."""
+    pages, lines = 0, list[LogLine]()
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal pages
+        await reader.readuntil(b"\r\n\r\n")
+        said = {"time": "2026-01-31T09:26:53Z", "stream": "stdout", "id": "", "text": "x" * 4096}
+        shown = [said | {"seq": pages * 1000 + number} for number in range(1, 1001)]
+        pages += 1
+        page = json.dumps({"lines": shown, "last": pages * 1000, "dropped": 0}).encode()
+        writer.write(HEAD % len(page) + page)
+        await writer.drain()
+        writer.close()
+
+    sweep = Sweep()
+    server = await asyncio.start_unix_server(flood, tmp_path / "flood")
+    known = list(instances(tmp_path, 2, "flood"))
+    puller = LogPuller(lambda: known, lines.extend, sweep, namespace_of=str)
+    sweep.start()
+    try:
+        async with asyncio.timeout(8):
+            await puller.freshen("flood")
+            assert 2 <= pages <= 4 and len(lines) == pages * 1000 and {line.namespace for line in lines} == {"flood"}
+            await puller.freshen("flood", 0)
+            assert pages <= 4, "the tenant's instances share the rate"
+    finally:
+        server.close()
+        await puller.stop()
+        await sweep.stop()

@@ -2,11 +2,14 @@
 
 from collections import OrderedDict
 
+BYTES_PER_SEC = 2 * 2**20
+BURST_BYTES = 8 * 2**20
+"""Of one tenant. Reading, parsing and the interpreter lock are then left to others."""
 _OWNERS = 10_000
 
 
 class OutputRates:
-    def __init__(self, bytes_per_sec: float, burst_bytes: float) -> None:
+    def __init__(self, bytes_per_sec: float = BYTES_PER_SEC, burst_bytes: float = BURST_BYTES) -> None:
         self._bytes_per_sec = bytes_per_sec
         self._burst_bytes = burst_bytes
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -20,3 +23,7 @@ class OutputRates:
         while len(self._left) > _OWNERS:
             self._left.popitem(last=False)
         return max(0.0, -left / self._bytes_per_sec)
+
+    def rest_sec(self, owner: str, now: float) -> float:
+        """The seconds for which nothing should be read."""
+        return self.spend(owner, 0, now) if owner in self._left else 0.0
