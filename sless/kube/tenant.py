@@ -20,7 +20,8 @@ QUOTA = "sless"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPolicy:
-    """Limits and rules for every tenant's namespace. `pull_secret` names the Secret in sless's own namespace to copy, "" for none."""
+    """Limits and rules for every tenant's namespace. `pull_secret` names the Secret in sless's own namespace to copy, "" for none;
+    `push_secret` the one with which images are pushed."""
 
     installation: str
     pod_namespace: str
@@ -31,6 +32,7 @@ class TenantPolicy:
     function_cpu_request: str
     egress_allow: tuple[Allowed, ...] = ()
     pull_secret: str = ""
+    push_secret: str = ""
 
 
 def tenant_policy_of(settings: Settings, installation: str) -> TenantPolicy:
@@ -49,6 +51,7 @@ def tenant_policy_of(settings: Settings, installation: str) -> TenantPolicy:
         function_cpu_request=settings.function_cpu_request,
         egress_allow=allowed,
         pull_secret=settings.registry_pull_secret or settings.registry_secret,
+        push_secret=settings.registry_secret,
     )
 
 

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from sless.backend.kubernetes.view import CachedObject, ObjectCache
 from sless.kube import Kube
 from sless.kube.names import NAMESPACE, ROLE, ROLE_TENANT, namespace_of
+from sless.kube.registry_accounts import accounts_of
 from sless.kube.tenant import TenantPolicy, check_owner, pull_secret_manifest, tenant_manifests
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class TenantNamespaces:
         self._empty_since: dict[str, float] = {}
         self._source: dict[str, Any] | None = None
         """The pull secret that is copied."""
+        self._warned: set[tuple[str, str]] = set()
 
     def ensure(self, namespace: str) -> None:
         """Raises KubeError. Makes no request once the namespace is known to exist."""
@@ -72,6 +74,19 @@ class TenantNamespaces:
             self._source = self._kube.find("Secret", self._policy.pull_secret, self._policy.pod_namespace)
             if self._source is None:
                 _log.warning("the pull secret %r does not exist in namespace %r", self._policy.pull_secret, self._policy.pod_namespace)
+            else:
+                self._warn_of_push(self._source)
+
+    def _warn_of_push(self, pull: dict[str, Any]) -> None:
+        """Whoever can read the copy in a tenant's namespace could replace images of all tenants."""
+        push = self._policy.push_secret
+        if not push or push == self._policy.pull_secret:
+            return  # the builder says at the start that there is only one
+        shared = accounts_of(pull) & accounts_of(self._kube.find("Secret", push, self._policy.pod_namespace))
+        for host, user in sorted(shared - self._warned):
+            text = "SLESS_REGISTRY_PULL_SECRET: expected an account that can only pull, found %s's user %r, which pushes with Secret %r"
+            _log.warning(text, host, user, push)
+        self._warned |= shared
 
     def outdated(self, in_use: Collection[str]) -> list[str]:
         """Tenants in use whose namespace exists but lacks something or has not been written by this process yet."""
