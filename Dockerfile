@@ -1,9 +1,10 @@
 # The control plane in a container: `make pyz && docker build -t sless/sless .`
 # Functions have their own images (backend kubernetes); this one only needs Python.
-# If images must not change by themselves, pin the base by its digest, here and for runtimes/*/Dockerfile:
+# The base is pinned by the digest of its index of all architectures, so that a build does not change by itself; likewise in
+# runtimes/*/Dockerfile. For a newer one:
 #   docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}'
 #   docker build --build-arg BASE=python:3.11-slim@sha256:… -t sless/sless .
-ARG BASE=python:3.11-slim
+ARG BASE=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 FROM ${BASE}
 
 COPY dist/sless.pyz /opt/sless/sless.pyz
