@@ -102,5 +102,6 @@ def holder_of(data_dir: Path) -> str:
     path = data_dir / HOLDER_FILE
     if path.exists() and (known := path.read_text().strip()):
         return known
+    path.touch(mode=0o600)
     path.write_text(holder := ids.new_id())
     return holder

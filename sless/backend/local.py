@@ -12,22 +12,28 @@ from sless.domain.durations import Durations
 from sless.domain.ports import Deployment, ObservedDeployment, ObservedRun, RunSpec
 from sless.host.lines import Sink
 from sless.host.material import Material
+from sless.host.process import Processes
 from sless.host.program import Commands
 from sless.host.rundir import RunDir
 from sless.host.sandbox import sandbox_of, warn_without_sandbox
+from sless.host.unprivileged import unprivileged_of
 
 
 def make_local_backend(
-    settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, durations: Durations | None = None
-) -> "LocalBackend":
-    """`on_lines` receives log lines in the one thread that serves all children, so it must return quickly. `changed` is called whenever
-    `observe` or `observe_runs` would report something new."""
+    settings: Settings, material: Material, on_lines: Sink, changed: Callable[[], None], *, durations: Durations | None = None,
+    own_code: bool = False,
+) -> "LocalBackend":  # fmt: skip
+    """`own_code`: the code is the user's own, so it keeps the user. `on_lines` receives log lines in the one thread that serves all
+    children, so it must return quickly. `changed` is called whenever `observe` or `observe_runs` would report something new."""
     durations = durations or Durations()
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     warn_without_sandbox(settings.local_sandbox)
     sandbox = sandbox_of(settings.local_sandbox, settings.local_sandbox_read)
-    starter = Starter(material=material, run_dir=run_dir, commands=Commands(), sink=on_lines, sandbox=sandbox)
+    unprivileged = None if sandbox or own_code else unprivileged_of(settings.data_dir, run_dir.base)
+    starter = Starter(
+        material=material, run_dir=run_dir, commands=Commands(), sink=on_lines, processes=Processes(run_dir, sandbox, unprivileged)
+    )
     runs = LocalRuns(
         starter, settings.data_dir / "runs", RunLimits(job=settings.max_result_bytes, stop_sec=durations.run_stop_sec), changed
     )

@@ -11,19 +11,19 @@ from sless.host.memory import MemoryWatch
 from sless.host.process import Launch, Processes
 from sless.host.program import Commands, RuntimeMissing, runtime_environment_of
 from sless.host.rundir import RunDir, remove_tree
-from sless.host.sandbox import Access, Sandbox
+from sless.host.sandbox import Access
 from sless.ids import new_id
 
 
 class Starter:
     """Starts instances, and holds what runs need, too. `sink` receives log lines."""
 
-    def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, *, material: Material, run_dir: RunDir, commands: Commands, sink: Sink, processes: Processes) -> None:
         self.material = material
         self.run_dir = run_dir
         self.commands = commands
         self.sink = sink
-        self.processes = Processes(run_dir, sandbox)
+        self.processes = processes
         self.memory = MemoryWatch()
 
     def make_instance(self, revision: Revision) -> Instance:

@@ -51,7 +51,8 @@ class ImportCheck:
         environment = runtime_environment_of(spec, home, unpacked.code_dir, unpacked.deps_dir)
         argv = self.commands.command_of(spec.runtime, unpacked.program)
         # Only the trial import may write to the code's folder: Python leaves compiled modules there for each later start.
-        access = Access(reads=(*self.commands.reads_of(argv), *unpacked.reads()), writes=(home.root, unpacked.code_dir), tmp=home.tmp)
+        reads = (*self.commands.reads_of(argv), *unpacked.reads())
+        access = Access(reads=reads, writes=(home.root,), compiles=(unpacked.code_dir,), tmp=home.tmp)
         return Command(
             argv=argv,
             cwd=unpacked.code_dir,

@@ -36,6 +36,7 @@ from sless.host.process import Processes
 from sless.host.program import Commands, RuntimeMissing
 from sless.host.rundir import Home, RunDir, remove_tree
 from sless.host.sandbox import Access, sandbox_of
+from sless.host.unprivileged import unprivileged_of
 from sless.ids import new_id
 
 _log = logging.getLogger(__name__)
@@ -44,12 +45,14 @@ _log = logging.getLogger(__name__)
 def make_local_builder(
     settings: Settings, material: Material, *, runtimes: Path | None = None, again: bool = False, durations: Durations | None = None
 ) -> "LocalBuilder":
-    """`runtimes` overrides the bundled folder of runtimes. `again`: optimise repeated builds of one function."""
+    """`runtimes` overrides the bundled folder of runtimes. `again`: optimise repeated builds of one function, whose code is the user's own
+    and runs as that user."""
     run_dir = RunDir(settings.run_dir, settings.data_dir)
     run_dir.clean_leftovers()
     sandbox = sandbox_of(settings.local_sandbox, settings.local_sandbox_read)
+    unprivileged = None if sandbox or again else unprivileged_of(settings.data_dir, run_dir.base)
     check = ImportCheck(
-        processes=Processes(run_dir, sandbox), memory=MemoryWatch(), commands=Commands(runtimes),
+        processes=Processes(run_dir, sandbox, unprivileged), memory=MemoryWatch(), commands=Commands(runtimes),
         limit_sec=(durations or Durations()).import_sec,
     )  # fmt: skip
     go = GoCompiler(
@@ -205,7 +208,7 @@ class LocalBuilder:
         work.shorten(home.root, "<build>")
         work.log(f"{installation.tool}: installing {installation.file}")
         environment = installer_environment_of(home, work.spec.build_env)
-        if self._check.processes.sandboxed:
+        if self._check.processes.isolated:
             environment |= own_caches_of(home)
         command = Command(
             argv=command_of(installation.tool, made, home), cwd=cwd, env=environment,

@@ -95,7 +95,7 @@ class _Dev:
         self._settings = settings
         self._material = material
         self._reloads = Reloads(_revision_of(request), request.build_env)
-        self._backend: LocalBackend = make_local_backend(settings, material, self._reloads.take_lines, self._reloads.wake)
+        self._backend: LocalBackend = make_local_backend(settings, material, self._reloads.take_lines, self._reloads.wake, own_code=True)
         self._builder: LocalBuilder = make_local_builder(settings, material, again=True)
         self._stopped = False
 

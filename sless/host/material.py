@@ -20,6 +20,7 @@ from sless.domain.ports import CodeStore
 from sless.domain.runtimes import RUNTIMES
 from sless.host import unzip
 from sless.host.rundir import remove_tree
+from sless.host.unprivileged import hand_over
 from sless.ids import new_id
 
 PROGRAM = "program"
@@ -80,6 +81,8 @@ class Material:
 
     def keep_deps(self, made: Path, artifact: str) -> None:
         """Moves `made`, a folder in `staging`, to the dependency folder of this name, unless another server was faster."""
+        if os.lstat(made).st_uid != os.geteuid():  # a root server's builds run as another user, whose functions must not change it
+            hand_over(made, os.geteuid(), os.getegid())
         _rename_unless_there(made, self.deps_dir(artifact))
 
     def unpack_into(self, code_key: str, folder: Path) -> None:

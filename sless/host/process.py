@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sless.domain.output_rates import OutputRates
 from sless.host.child import Child as Child
@@ -21,6 +22,7 @@ from sless.host.child import Launch as Launch
 from sless.host.guard import start_guard
 from sless.host.rundir import RunDir
 from sless.host.sandbox import Sandbox
+from sless.host.unprivileged import Unprivileged
 
 _READ_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 128 * 1024
@@ -30,11 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 class Processes:
-    """Starts children, in a sandbox if there is one, and serves them until `close`."""
+    """Starts children, in a sandbox or as another user if there is one, and serves them until `close`."""
 
-    def __init__(self, run_dir: RunDir, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, run_dir: RunDir, sandbox: Sandbox | None = None, unprivileged: Unprivileged | None = None) -> None:
         self._run_dir = run_dir
         self._sandbox = sandbox
+        self._unprivileged = unprivileged
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._guard: subprocess.Popen[bytes] | None = None
         self._guard_lock = threading.Lock()
@@ -56,12 +59,13 @@ class Processes:
         """Raises OSError when the program cannot be started."""
         if self._closing:
             raise OSError("the server is stopping")
+        command, options = self._command_of(launch), self._options_of(launch)
         self._ensure_guard()
         # Reopen it for each child, because flags such as O_NONBLOCK, which Node.js sets, would affect all children otherwise.
         lifeline = os.open(f"/proc/self/fd/{self._lifeline_read}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             popen = subprocess.Popen(
-                self._command_of(launch),
+                command,
                 cwd=launch.cwd,
                 env={**launch.env, "SLESS_LIFELINE_FD": str(lifeline)},
                 stdin=subprocess.DEVNULL,
@@ -69,6 +73,7 @@ class Processes:
                 stderr=subprocess.PIPE,
                 process_group=0,
                 pass_fds=(lifeline,),
+                **options,
             )
         finally:
             os.close(lifeline)
@@ -88,8 +93,9 @@ class Processes:
         return child
 
     @property
-    def sandboxed(self) -> bool:
-        return self._sandbox is not None
+    def isolated(self) -> bool:
+        """Children do not see the files of the server's user."""
+        return self._sandbox is not None or self._unprivileged is not None
 
     def _command_of(self, launch: Launch) -> tuple[str, ...]:
         if self._sandbox is None:
@@ -97,6 +103,14 @@ class Processes:
         if launch.access is None:
             raise ValueError(f"{launch.argv[0]} is started without saying what it may access")
         return self._sandbox.command_of(launch.argv, launch.cwd, launch.access)
+
+    def _options_of(self, launch: Launch) -> dict[str, Any]:
+        if self._unprivileged is None:
+            return {}
+        if launch.access is None:
+            raise ValueError(f"{launch.argv[0]} is started without saying what it may access")
+        self._unprivileged.admit(launch.access)
+        return self._unprivileged.options()
 
     def call_later(self, delay_sec: float, call: Callable[[], None]) -> None:
         """Calls it once, from the thread of all children. Cannot be cancelled, so the callee has to check whether it is still needed."""

@@ -47,6 +47,11 @@ class RunDir:
         for part in ("pids", "homes"):
             (self.path / part).mkdir(mode=0o700)
 
+    @property
+    def base(self) -> Path:
+        """With the folders of all servers that use it."""
+        return self._base
+
     def socket_path(self, name: str) -> Path:
         """Path of the instance's socket, in a separate folder, so that a sandbox can give access to it alone."""
         return self.path / f"{name[:8]}.d" / "s"
@@ -159,7 +164,7 @@ def _ensure_private(base: Path) -> None:
     found = os.lstat(base)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise ConfigError(f"SLESS_RUN_DIR: expected a folder of user {os.getuid()}, found {str(base)!r} of user {found.st_uid}")
-    if found.st_mode & 0o077:
+    if found.st_mode & 0o066:  # passing through it is harmless, and needed by children that run as another user
         os.chmod(base, 0o700)
 
 

@@ -36,10 +36,12 @@ _FATAL = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGKILL", "SIGSEGV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Folders that a child may access besides the system. `tmp` is its /tmp. Other paths are the same inside."""
+    """Folders that a child may access besides the system. `tmp` is its /tmp. Other paths are the same inside. `compiles`: folders for
+    compiled modules, which only a child in a sandbox may write to."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
+    compiles: tuple[Path, ...] = ()
     tmp: Path | None = None
 
 
@@ -56,7 +58,7 @@ class Sandbox:
         return (
             "/bin/sh", "-c", _OFFERED_TO_OOM_KILLER, "sh", self._program, *_NAMESPACES, "--cap-drop", "ALL", *self._system,
             *(("--bind", str(access.tmp), "/tmp") if access.tmp else ("--tmpfs", "/tmp")),
-            *_read("--ro-bind-try", reads), *_read("--bind", access.writes), "--remount-ro", "/",
+            *_read("--ro-bind-try", reads), *_read("--bind", (*access.writes, *access.compiles)), "--remount-ro", "/",
             "--chdir", str(cwd), "--", binary, *argv[1:],
         )  # fmt: skip
 
