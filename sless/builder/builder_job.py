@@ -21,7 +21,7 @@ from sless.builder.builder_fit import BuilderFit
 from sless.builder.builder_namespace import PULL_SECRET, PUSH_SECRET
 from sless.builder.context import ENV_FOLDER, ENV_KEY, env_file_of
 from sless.kube.names import BUILD, NAME, NAMESPACE, ROLE_BUILD, VERSION, WORKLOAD, build_of, labels_of
-from sless.kube.pods import CONTAINER_SECURITY, UID, pull_policy_of
+from sless.kube.pods import CONTAINER_SECURITY, DISK_REQUEST, UID, pull_policy_of
 
 Json = dict[str, Any]
 
@@ -38,6 +38,8 @@ WORKSPACE_SIZE = "2Gi"
 IMAGE_SIZE = "8Gi"
 STORAGE_SIZE = "24Gi"
 """Size for buildah, whose vfs driver keeps a whole copy of the file system for each layer."""
+DISK_SIZES = {"kaniko": "24Gi", "buildah": "48Gi"}
+"""All that a builder pod may write: its volumes, and for kaniko the file system that it builds in its own container."""
 BACKOFF_LIMIT = 2
 KEPT_SEC = 3600
 """How long a finished Job is kept, in case the server is down."""
@@ -136,7 +138,7 @@ def _fetcher(fit: BuilderFit, build: BuildJob) -> Json:
         "image": image,
         "imagePullPolicy": pull_policy_of(image),
         "command": _python(fetch_context, build.url, build.sha256, WORKSPACE),
-        "resources": {"limits": {"cpu": fit.cpu, "memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "64Mi"}},
+        "resources": _small_resources(fit),
         "securityContext": {**CONTAINER_SECURITY, "runAsUser": UID, "runAsGroup": UID, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "workspace", "mountPath": WORKSPACE}],
     }
@@ -157,9 +159,17 @@ def _pusher(fit: BuilderFit, build: BuildJob) -> Json:
         "image": image,
         "imagePullPolicy": pull_policy_of(image),
         "command": _python(push_image, *words),
-        "resources": {"limits": {"cpu": fit.cpu, "memory": "256Mi"}, "requests": {"cpu": "50m", "memory": "64Mi"}},
+        "resources": _small_resources(fit),
         "securityContext": security,
         "volumeMounts": mounts,
+    }
+
+
+def _small_resources(fit: BuilderFit) -> Json:
+    """Of the containers beside the builder, whose volumes are counted with its."""
+    return {
+        "limits": {"cpu": fit.cpu, "ephemeral-storage": "1Gi", "memory": "256Mi"},
+        "requests": {"cpu": "50m", "ephemeral-storage": DISK_REQUEST, "memory": "64Mi"},
     }
 
 
@@ -178,7 +188,10 @@ def _builder(fit: BuilderFit, build: BuildJob) -> Json:
         "image": fit.image,
         "imagePullPolicy": pull_policy_of(fit.image),
         **(_kaniko(fit, build) if fit.builder == "kaniko" else _buildah(fit, build)),
-        "resources": {"limits": {"cpu": fit.cpu, "memory": fit.memory}, "requests": {"cpu": "100m", "memory": "256Mi"}},
+        "resources": {
+            "limits": {"cpu": fit.cpu, "ephemeral-storage": DISK_SIZES[fit.builder], "memory": fit.memory},
+            "requests": {"cpu": "100m", "ephemeral-storage": DISK_REQUEST, "memory": "256Mi"},
+        },
         "volumeMounts": mounts,
     }
 

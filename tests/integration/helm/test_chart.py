@@ -184,7 +184,8 @@ def test_replicas_use_rolling_updates_without_a_volume(rendered):
     assert deployment["replicas"] == 3
     assert deployment["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     assert "PersistentVolumeClaim" not in kinds_of(rendered["full"])
-    assert {"name": "data", "emptyDir": {}} in pod_of(rendered["full"])["volumes"]
+    volumes = pod_of(rendered["full"])["volumes"]
+    assert {"name": "data", "emptyDir": {"sizeLimit": "20Gi"}} in volumes and {"name": "tmp", "emptyDir": {"sizeLimit": "10Gi"}} in volumes
 
 
 @pytest.mark.parametrize("values", [DATABASE, S3])

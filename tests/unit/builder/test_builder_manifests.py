@@ -130,9 +130,16 @@ def test_kaniko_runs_at_the_baseline_level():
 
 
 @pytest.mark.parametrize("builder", ["kaniko", "buildah"])
-def test_every_volume_has_a_size_limit(builder):
-    volumes = job_of(fit(builder=builder), BUILD)["spec"]["template"]["spec"]["volumes"]
+def test_every_volume_has_a_size_limit_and_every_container_a_disk_limit(builder):
+    pod = job_of(fit(builder=builder), BUILD)["spec"]["template"]["spec"]
+    volumes = pod["volumes"]
     assert [volume["name"] for volume in volumes if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]] == []
+    containers = {item["name"]: item["resources"] for item in (*pod["initContainers"], *pod["containers"])}
+    limits = {name: int(item["limits"]["ephemeral-storage"].removesuffix("Gi")) for name, item in containers.items()}
+    # A node counts the volumes against the largest of the containers that run one after the other.
+    assert limits["builder"] > sum(int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) for volume in volumes if "emptyDir" in volume)
+    # Without a request, the limit would be one.
+    assert {item["requests"]["ephemeral-storage"] for item in containers.values()} == {"64Mi"}
 
 
 def test_variable_references_in_arguments_are_escaped():
