@@ -44,7 +44,7 @@ def folder_of(name: str, package: Path) -> Path | None:
 def _folder(name: str) -> Path:
     folder = folder_of(name, _PACKAGE)
     if folder is None:
-        raise FileNotFoundError(f'incomplete installation of sless: no folder "{name}" in {_PACKAGE} or beside it')
+        raise FileNotFoundError(f'incomplete installation of sless: no folder "{name}" in {_PACKAGE} or next to it')
     return folder
 
 

@@ -109,7 +109,7 @@ class Mount:
         except OSError as error:
             body.close()
             if error.errno in FULL_ERRNOS:
-                raise storage_full("there is no room for the request body") from error
+                raise storage_full("there is no space for the request body") from error
             raise
         except BaseException:
             body.close()

@@ -63,7 +63,7 @@ class Streams:
     @contextmanager
     def _slot_of(self, namespace: str) -> Iterator[None]:
         if self._followed[namespace] >= MOST_PER_NAMESPACE:
-            text = f"a namespace may follow at most {MOST_PER_NAMESPACE} logs at once, and as many are open; close one of them first"
+            text = f"a namespace may follow at most {MOST_PER_NAMESPACE} logs at a time, and all of them are open; close one first"
             raise SlessError(Code.TOO_MANY_REQUESTS, text, retry_after_sec=_RETRY_SEC)
         self._followed[namespace] += 1
         try:

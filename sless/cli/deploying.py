@@ -43,7 +43,7 @@ SPEC_OPTIONS = (
     click.option("--min-instances", type=int, metavar="N", help="Instances kept running even without calls."),
     click.option("--max-instances", type=int, metavar="N", help="Maximum number of instances."),
     click.option("--idle-seconds", type=int, metavar="SEC", help="Seconds without a call before scaling down to the minimum."),
-    click.option("--replicas", type=int, metavar="N", help="Number of instances of a service: minimum and maximum at once."),
+    click.option("--replicas", type=int, metavar="N", help="Number of instances of a service, both minimum and maximum."),
     click.option("--description", metavar="TEXT", help="Description."),
 )
 

@@ -67,7 +67,7 @@ def _workload(kind: str, namespace: str, name: str, item: Mapping[str, Any], spe
     key = str(spec.get("s3Key") or "")
     built = ((item["metadata"].get("annotations") or {}).get(BUILT_KEY)) or key
     if built != key:
-        notes.append(f"its newest code {key} had not been built; it is built here")
+        notes.append(f"its newest code {key} had not been built; it will be built")
     if not key:
         notes.append("it has no code")
     return ImportPlan(
@@ -83,7 +83,7 @@ def _entrypoint(runtime: str, given: str, notes: list[str]) -> str:
         return given
     used = "handler." + (given.rpartition(".")[2] or "handle")
     if used != given:
-        notes.append(f'entrypoint "{given}" was ignored; it is {used} here')
+        notes.append(f'entrypoint "{given}" was ignored; it becomes {used}')
     return used
 
 

@@ -25,7 +25,7 @@ FUNCTION_FIELDS: dict[str, Schema] = {
     "max_instances": _field(1, MOST, DEFAULT_MAX, "maximum number of instances; further calls wait"),
 } | _IDLE
 SERVICE_FIELDS: dict[str, Schema] = {
-    "replicas": _field(0, 20, 1, "number of instances: minimum and maximum at once; excludes min_instances and max_instances"),
+    "replicas": _field(0, 20, 1, "number of instances, both minimum and maximum; excludes min_instances and max_instances"),
     "min_instances": _field(0, MOST, None, "instances kept running even without calls; default: replicas"),
     "max_instances": _field(1, MOST, None, "maximum number of instances; default: replicas"),
 } | _IDLE
@@ -130,7 +130,7 @@ def _beside(replicas: int, bounds: Mapping[str, int]) -> Iterable[Detail]:
     """Accepts the same number in all three fields, so that a client may send back what it read."""
     if bounds and bounds != dict.fromkeys(_BOTH, replicas):
         names = " and ".join(bounds)
-        yield Detail(field="replicas", message=f"is minimum and maximum at once: expected either replicas or {names}, found both")
+        yield Detail(field="replicas", message=f"sets both minimum and maximum: expected either replicas or {names}, found both")
 
 
 def _crossed(least: int, most: int) -> Iterable[Detail]:

@@ -92,7 +92,7 @@ OPERATOR_ANSWERS: dict[str, Schema] = {
                 "kind": _STRING,
                 "name": _STRING,
                 "version": _INTEGER,
-                "active_version": {"type": ["integer", "null"], "description": "the version that serves meanwhile"},
+                "active_version": {"type": ["integer", "null"], "description": "the version that still serves"},
                 "message": _STRING,
                 "failed_at": _TIME,
             }

@@ -10,7 +10,7 @@ from sless.domain.lifecycle import OPEN_CALL_STATUSES, OPEN_VERSION_STATES
 from sless.domain.model import CallStatus, Phase, Run, Trigger, Version, VersionState, Workload
 from sless.domain.routing import building_words_of, failure_of, keeps_instances, suspension_of
 
-IDLE = "idle: no instance stands, the next call starts one"
+IDLE = "idle: no instance is running, the next call starts one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,7 @@ def rebuild_operation(kind: Kind) -> Operation:
         path=f"/v1/namespaces/{{ns}}/{kind}s/{{name}}/rebuild",
         view=partial(rebuild, kind),
         tag=f"{kind}s",
-        summary=f"Rebuilds the active code of a {kind}, or of any version, with the current runtime; the old version serves meanwhile",
+        summary=f"Rebuilds the active code of a {kind}, or of any version, with the current runtime; the old version keeps serving",
         parameters=(VERSION_NUMBER,),
         replies={202: shown("Version", "the version being built")},
     )

@@ -227,7 +227,7 @@ class Recorder:
 
     def _report(self, calls: int, lines: int) -> None:
         if calls or lines:
-            _log.warning("history is not written as fast as it is made: dropped %d calls and %d log lines", calls, lines)
+            _log.warning("history cannot be written fast enough: dropped %d calls and %d log lines", calls, lines)
             metrics.history_dropped.labels("calls").inc(calls)
             metrics.history_dropped.labels("lines").inc(lines)
 

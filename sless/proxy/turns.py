@@ -40,7 +40,7 @@ class Turns:
     async def _wait(self, owner: str) -> None:
         queue = self._waiting.setdefault(owner, deque())
         if len(queue) >= self._most_waiting:
-            raise self._refusal(owner, f"{len(queue)} wait already")
+            raise self._refusal(owner, f"{len(queue)} are already waiting")
         ticket: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(ticket)
         try:
@@ -52,7 +52,7 @@ class Turns:
             else:
                 self._leave(owner, ticket)
             if isinstance(error, TimeoutError):
-                raise self._refusal(owner, f"none had its turn within {self._wait_sec:g} s") from None
+                raise self._refusal(owner, f"no slot became free within {self._wait_sec:g} s") from None
             raise
 
     def _leave(self, owner: str, ticket: "asyncio.Future[None]") -> None:

@@ -49,7 +49,7 @@ class Signals:
             try:
                 self._listen()
             except Exception as error:
-                _log.warning("cannot listen for signals of other replicas, which are polled meanwhile: %s", type(error).__name__)
+                _log.warning("cannot listen for signals of other replicas, polling instead: %s", type(error).__name__)
                 self._stopping.wait(_REST_SEC)
 
     def _listen(self) -> None:

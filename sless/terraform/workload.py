@@ -118,7 +118,7 @@ class Function(Workload):
 
 class Service(Workload):
     kind = "service"
-    text = "Code with standing instances and a URL, without a trigger."
+    text = "Code with permanently running instances and a URL, without a trigger."
     fields = attributes.SERVICE
 
     def validate(self, diagnostics: Diagnostics, type_name: str, config: Values) -> None:

@@ -45,7 +45,7 @@ class LlmValidator:
         if not sources.files:
             return Opinion()
         if self._rests():
-            return Opinion(failure="the model does not answer at the moment")
+            return Opinion(failure="the model currently does not respond")
         try:
             opinion = self._asked(code, sources)
         except (NoAnswer, AnswerRefused) as error:

@@ -17,7 +17,7 @@ from tests.services.product import Product, Tenant, running_product, wait_until
 PID = "import os\ndef handle(event):\n    return os.getpid()\n"
 SLOW = "import os, time\ndef handle(event):\n    time.sleep(event.get('sec', 0))\n    return os.getpid()\n"
 BREAKABLE = "import os\nif os.path.exists(os.environ['FLAG']):\n    raise RuntimeError('the database is away')\n" + PID
-IDLE = "idle: no instance stands, the next call starts one"
+IDLE = "idle: no instance is running, the next call starts one"
 
 
 @pytest.fixture(scope="module")

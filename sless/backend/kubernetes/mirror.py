@@ -194,7 +194,7 @@ class _Watch:
             self._follow(version)
         except KubeError as error:
             if not self._closed.is_set():
-                _log.info("listing %ss anew: %s", self._subject.kind, error.message)
+                _log.info("listing %ss again: %s", self._subject.kind, error.message)
             return True
         return False
 

@@ -124,7 +124,7 @@ def words_of(error: KubeError) -> str:
     if isinstance(error, Unavailable | Conflict):
         return ""
     if "because it is being terminated" in error.message:
-        return "the namespace in the cluster is still being deleted; this starts when that has ended"
+        return "the namespace in the cluster is still being deleted; this starts afterwards"
     if isinstance(error, Refused):
         return f"the cluster refuses it: {error.message}"
     return f"the cluster: {error.message}"

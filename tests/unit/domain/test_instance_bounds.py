@@ -91,7 +91,7 @@ def test_replicas_are_both_bounds() -> None:
 
 def test_replicas_beside_other_bounds_are_refused() -> None:
     found = mistakes(Kind.SERVICE, replicas=2, min_instances=1)
-    assert found == {"replicas": "is minimum and maximum at once: expected either replicas or min_instances, found both"}
+    assert found == {"replicas": "sets both minimum and maximum: expected either replicas or min_instances, found both"}
     assert set(mistakes(Kind.SERVICE, service(), Mode.MERGE, replicas=1, max_instances=4)) == {"replicas"}
     assert set(mistakes(Kind.SERVICE, service(), Mode.REPLACE, replicas=3, min_instances=2, max_instances=4)) == {"replicas"}
     assert service(replicas=2, min_instances=2, max_instances=2).spec == service(replicas=2).spec

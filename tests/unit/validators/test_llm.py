@@ -177,7 +177,7 @@ def test_after_several_failures_uploads_do_not_wait_for_a_while(model: Model, tm
     checks = validator(model, clock=lambda: now[0])
     for _ in range(FAILURES):
         assert "503" in checks.opinion_of(code_of(tmp_path)).failure
-    assert "at the moment" in checks.opinion_of(code_of(tmp_path)).failure and len(model.requests) == FAILURES
+    assert "currently does not respond" in checks.opinion_of(code_of(tmp_path)).failure and len(model.requests) == FAILURES
     now[0] += PAUSE_SEC
     model.reply = lambda _: (200, verdict(safe=True))
     assert checks.opinion_of(code_of(tmp_path)) == Opinion()
