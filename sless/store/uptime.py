@@ -29,7 +29,7 @@ class UptimeStore:
             # Another server has ended one that was counted before and has no row; if it is running after all, count it from now on.
             rows = [
                 {"endpoint_id": one.endpoint_id, "memory_mb": one.memory_mb, "counted_until": one.since or one.until}
-                for one in seen
+                for one in sorted(seen, key=lambda one: one.endpoint_id)
                 if one.since is not None or one.endpoint_id in standing
             ]
             if rows:
