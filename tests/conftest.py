@@ -26,8 +26,8 @@ NODE_MAJOR = 20
 LOG_CHARACTERS = 6000
 NAME_CHARACTERS = 80
 LONGEST_FIRST = (
-    "terraform", "replicas", "kubernetes", "events-soak", "dev", "demo", "package", "conformance-product", "examples", "kube-install",
-    "events", "bench",
+    "terraform", "kubernetes", "replicas", "async", "kill", "events-soak", "package", "demo", "conformance-product", "test_schemathesis",
+    "bench", "examples", "kube-install", "events",
 )  # fmt: skip
 """Groups that take half a minute or more; tests marked slow follow, then the rest by folder."""
 SLOW_FOLDERS = frozenset({"e2e", "conformance"})

@@ -41,6 +41,7 @@ def test_from_sqlite_and_a_folder_to_postgresql_and_s3(tmp_path, postgres_url, s
             while not stop.is_set():
                 status, _ = call(old, plain)
                 errors.extend([status] if status != 200 else [])
+                stop.wait(0.02)
 
         thread = threading.Thread(target=load)
         thread.start()

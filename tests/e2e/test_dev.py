@@ -19,8 +19,9 @@ import pytest
 
 from tests.contract.builder_harness import wheel_of
 from tests.e2e.conftest import Place, free_port, wait_until
+from tests.services.command_line import run_command
 
-pytestmark = [pytest.mark.xdist_group("dev"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 HANDLER = """\
 import sys
@@ -392,7 +393,7 @@ def test_kill_9_leaves_no_process(dev, folder, place):
 def test_reports_what_it_cannot_serve(place, tmp_path, options, said):
     (tmp_path / "handler.py").write_text(HANDLER)
     (tmp_path / "empty").mkdir()
-    ended = place.run("dev", str(tmp_path / options[0]), *options[1:])
+    ended = run_command(("dev", str(tmp_path / options[0]), *options[1:]), place.environ)
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: ")
     assert said in ended.stderr
