@@ -15,7 +15,7 @@ from sless import clock, ids
 from sless.client import Client
 from sless.domain.model import Trigger, TriggerType
 from sless.store import open_store, sqlite_url_of
-from sless.store.tables import triggers
+from sless.store.tables import triggers, workloads
 from sless.store.triggers import values_of
 from tests.bench.client import connect, deploy
 from tests.bench.effort import Effort
@@ -133,6 +133,8 @@ def insert(client: Client, url: str, count: int, schedule: Callable[[], str], si
         for number in range(count)
     ]  # fmt: skip
     with store.database.write() as conn:
+        if since is not None:  # no instant before its function was created is due
+            conn.execute(workloads.update().values(created_at=since))
         for start in range(0, count, 1000):
             conn.execute(triggers.insert(), [values_of(item) for item in made[start : start + 1000]])
     store.close()

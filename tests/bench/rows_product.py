@@ -10,8 +10,9 @@ from pathlib import Path
 from sless.client import Client
 from tests.bench.client import connect, small_zip
 from tests.bench.effort import Effort
-from tests.bench.places import ROOT, answers, sless_server, temporary_folder, wait_until
+from tests.bench.places import answers, sless_server, temporary_folder, wait_until
 from tests.bench.table import Row, at_most, ratio
+from tests.services.zipapp import built_zipapp
 
 TIMES = 7
 
@@ -85,9 +86,7 @@ def first_call(client: Client, times: int) -> Row:
 
 def zipapp(effort: Effort) -> Iterator[Row]:
     """Size, and time from command to first /readyz response: already unpacked, and on the first start."""
-    path = ROOT / "dist" / "sless.pyz"
-    if not path.exists():
-        subprocess.run(["make", "pyz"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    path = built_zipapp()
     yield at_most("size of the zipapp", path.stat().st_size / 1e6, 30, unit="MB")
     command = [sys.executable, str(path), "serve"]
     with temporary_folder() as home:

@@ -21,13 +21,13 @@ from sless import _version
 from tests.integration.helm.chart import one, render
 from tests.services import unavailable, uv
 from tests.services.product import free_port
+from tests.services.zipapp import built_zipapp
 
 # Build the wheel and the zipapp only once, in one process.
 pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA_FOLDERS = ("static", "runtimes", "examples")
-ZIPAPP_BUILDER = ROOT / ".ci" / "release" / "build_zipapp.py"
 LOCKS = ("requirements.txt", ".ci/release/requirements.txt", "tests/requirements.txt", "tests/node.txt", ".ci/release/provider.txt")
 
 
@@ -168,10 +168,8 @@ class TestInstalled:
 
 
 @pytest.fixture(scope="module")
-def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("zipapp")
-    run_well(sys.executable, ZIPAPP_BUILDER, "--output", folder / "sless.pyz", "--work", folder / "work")
-    return folder / "sless.pyz"
+def zipapp() -> Path:
+    return built_zipapp()
 
 
 @pytest.fixture(scope="module")
