@@ -111,10 +111,12 @@ class Watch:
 @pytest.mark.parametrize("how", ["refused", "frozen"] if SOAK else ["frozen"])
 def test_an_api_outage_changes_no_state_and_all_recovers(world: World, how: str) -> None:
     tenant = world.product.tenant(f"edsger-{how}")
-    steady = tenant.deploy("steady", HELLO)
-    long = tenant.deploy("long", SLEEPS, timeout_sec=AWAY_SEC + 30)
-    tenant.deploy("once", SLEEPS, http=False, timeout_sec=AWAY_SEC + 30)
-    tenant.deploy("brief", SLEEPS, http=False, timeout_sec=4)
+    steady = tenant.begin_deploy("steady", HELLO)
+    long = tenant.begin_deploy("long", SLEEPS, timeout_sec=AWAY_SEC + 30)
+    tenant.begin_deploy("once", SLEEPS, http=False, timeout_sec=AWAY_SEC + 30)
+    tenant.begin_deploy("brief", SLEEPS, http=False, timeout_sec=4)
+    for name in ("steady", "long", "once", "brief"):
+        assert tenant.settled(name)["phase"] == "Ready"
     schedule = {"name": "minutes", "type": "cron", "function_ref": "brief", "schedule": "* * * * *", "event_json": {"sec": 1}}
     assert tenant.post("triggers", {**schedule, "pre_warm_seconds": 0}).status_code == 201
     pods = uids(world, tenant, "steady")

@@ -259,14 +259,19 @@ class Tenant:
 
     def deploy(self, name: str, files: Mapping[str, Any] | str, *, http: bool = True, kind: str = "function", **fields: Any) -> str:
         """Returns the path of the ready workload below /fn."""
+        path = self.begin_deploy(name, files, http=http, kind=kind, **fields)
+        ready = self.settled(name, kind)
+        assert ready["phase"] == "Ready", ready
+        return path
+
+    def begin_deploy(self, name: str, files: Mapping[str, Any] | str, *, http: bool = True, kind: str = "function", **fields: Any) -> str:
+        """The same without waiting until it is ready, so that several become ready together."""
         self.create(name, kind, **fields)
         if http and kind == "function":
             answer = self.post("triggers", {"name": name, "type": "http", "function_ref": name})
             assert answer.status_code == 201, answer.text
         answer = self.upload(name, files, kind)
         assert answer.status_code == 202, answer.text
-        ready = self.settled(name, kind)
-        assert ready["phase"] == "Ready", ready
         return f"/fn/{self.namespace}/{name}"
 
     def invoke_later(self, name: str, event: Any = None) -> str:
