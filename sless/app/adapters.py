@@ -15,6 +15,7 @@ from sless.errors import SlessError
 from sless.host.memory import machine_memory_mb
 from sless.proxy.plane import DataPlane
 from sless.reconcile.leader import Leader
+from sless.reconcile.loop import Loop
 from sless.reconcile.runs import RunsLoopLimits
 from sless.reconcile.scaler import Scaler
 from sless.reconcile.tenant_use import TenantUseLoop
@@ -26,15 +27,20 @@ if TYPE_CHECKING:
     from sless.kube import Kube
 
 
-def tenant_use_loop(store: Store, plane: DataPlane, leader: Leader, durations: Durations) -> TenantUseLoop:
+def tenant_use_loops(store: Store, plane: DataPlane, leader: Leader, durations: Durations) -> list[Loop]:
+    """None with SQLite, which has one server."""
+    if store.database.is_sqlite:
+        return []
+
     def charge(calls: Mapping[str, int]) -> None:
         if plane.loop is not None and plane.loop.is_running():
             plane.loop.call_soon_threadsafe(plane.routes.charge, calls)
 
-    return TenantUseLoop(
+    use = TenantUseLoop(
         store=store, holder=store.holder, is_leader=leader.is_leader, calls=plane.routes.calls, runs=plane.run_room.own,
         charge=charge, set_runs=plane.run_room.set_others, durations=durations,
     )  # fmt: skip
+    return [Loop(topic="tenant use", tick=use.tick, interval_sec=durations.demand_sec, leader_only=False)]
 
 
 def run_limits_of(settings: Settings) -> RunsLoopLimits:

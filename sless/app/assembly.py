@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic
 
 from sless import ids, metrics
-from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_use_loop
+from sless.app.adapters import RunQueue, connect_kube, make_flask, overview_reader, run_limits_of, scaler_of, tenant_use_loops
 from sless.app.database import holder_of, open_encrypted
 from sless.app.history import history_link
 from sless.app.later import Later
@@ -204,7 +204,6 @@ class Assembly:
             is_leader=self.leader.is_leader,
             loop=lambda: self.plane.loop,
         )
-        use = tenant_use_loop(self.store, self.plane, self.leader, self.durations)
         collector = self._make_collector()
         tick_sec = self.durations.tick_sec
         return Loops(
@@ -212,7 +211,6 @@ class Assembly:
                 Loop(topic="leader", tick=self._lead, interval_sec=self.durations.lease_check_sec, leader_only=False),
                 Loop(topic="builds", tick=builds.tick, interval_sec=tick_sec),
                 Loop(topic="demand", tick=self.demand.tick, interval_sec=self.durations.demand_sec, leader_only=False),
-                Loop(topic="tenant use", tick=use.tick, interval_sec=self.durations.demand_sec, leader_only=False),
                 Loop(topic="instances", tick=self.instances.tick, interval_sec=tick_sec),
                 Loop(topic="runs", tick=self.runs.tick, interval_sec=tick_sec, rest_sec=RUNS_REST_SEC),
                 Loop(topic="callbacks", tick=self.callbacks.tick, interval_sec=tick_sec),
@@ -222,6 +220,7 @@ class Assembly:
                 Loop(topic="collect", tick=collector.tick, interval_sec=self.durations.collect_sec),
                 Loop(topic="prune", tick=collector.prune, interval_sec=self.durations.prune_sec),
                 Loop(topic="errors", tick=self.store.reconcile_errors.write, interval_sec=ERRORS_SEC, leader_only=False),
+                *tenant_use_loops(self.store, self.plane, self.leader, self.durations),
             ],
             self.leader.is_leader,
             partial(note_failure, self.store),
