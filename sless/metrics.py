@@ -114,7 +114,7 @@ REGISTRY.register(CALLS)
 
 
 def clear_leader_metrics() -> None:
-    """Removes what only the leader counts, which another server counts from now on."""
+    """Removes the metrics of the leader, which another server counts from now on."""
     instances.clear()
     cron_triggers.set(0)
     queue_depth.clear()

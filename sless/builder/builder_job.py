@@ -39,7 +39,7 @@ IMAGE_SIZE = "8Gi"
 STORAGE_SIZE = "24Gi"
 """Size for buildah, whose vfs driver keeps a whole copy of the file system for each layer."""
 DISK_SIZES = {"kaniko": "24Gi", "buildah": "48Gi"}
-"""All that a builder pod may write: its volumes, and for kaniko the file system that it builds in its own container."""
+"""Disk space of a builder pod: its volumes, and for kaniko the file system that it builds in its own container."""
 BACKOFF_LIMIT = 2
 KEPT_SEC = 3600
 """How long a finished Job is kept, in case the server is down."""
@@ -166,7 +166,7 @@ def _pusher(fit: BuilderFit, build: BuildJob) -> Json:
 
 
 def _small_resources(fit: BuilderFit) -> Json:
-    """Of the containers beside the builder, whose volumes are counted with its."""
+    """Resources of the other containers, whose volumes count as those of the builder."""
     return {
         "limits": {"cpu": fit.cpu, "ephemeral-storage": "1Gi", "memory": "256Mi"},
         "requests": {"cpu": "50m", "ephemeral-storage": DISK_REQUEST, "memory": "64Mi"},

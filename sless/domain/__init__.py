@@ -5,7 +5,7 @@ and for the OpenAPI document) · `validate` schema errors as sentences · `spec`
 `instance_bounds` minimum and maximum of instances, `demand` load per workload · `phase` computes the phase · `lifecycle` allowed state
 transitions · `routing` what the proxy needs to know about a workload, `function_urls` public URLs of functions · `schedule`, `cron` when
 a cron trigger is due and what happens then · `amqp` broker URLs and queue names · `messages` AMQP messages passed between rooms ·
-`log_line` a line an instance printed, `output_rates` how much of it is read · `asynchronous` options of asynchronous calls, `request` their
+`log_line` a line an instance printed, `output_rates` rate limits of output · `asynchronous` options of asynchronous calls, `request` their
 stored head and body, `attempt` one attempt, `callback` the notification at the end · `addresses` which addresses sless may connect to for a
 tenant · `package` rules for uploaded zips, `code_archive` repacks small code · `event` HTTP body → event, answer → result · `statistics` of
 calls · `slots` capacity for concurrent work, `limits` of a tenant, `instance_shares` of its workloads, `queue_limits` for waiting calls ·

@@ -26,7 +26,7 @@ NO_LOAD = Load()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsUse:
-    """One-off runs that go on, and their memory together."""
+    """Number of active one-off runs, and their total memory."""
 
     runs: int = 0
     memory_mb: int = 0
@@ -37,7 +37,7 @@ class RunsUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantUse:
-    """What a tenant uses on one replica of the server. `calls`: admitted since the replica last told."""
+    """Use by a tenant on one replica of the server. `calls`: number admitted since the replica's last report."""
 
     calls: int = 0
     one_off: RunsUse = RunsUse()

@@ -130,7 +130,7 @@ def check_size(limits: TenantLimits, least: int, memory_mb: int) -> None:
 
 
 def short_text_of(name: LimitName, limits: TenantLimits) -> str:
-    """Why something waits, or why there is less of it."""
+    """Reason why work waits, or why there are fewer instances than needed."""
     return f"limit {name} of the namespace: at most {limits[name]} {LIMITS[name].unit} ({LIMITS[name].text})"
 
 

@@ -259,7 +259,7 @@ class LogLine:
     stream: str
     text: str
     namespace: str = field(default="", compare=False)
-    """Known until the line is stored."""
+    """Only known until the line is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 BYTES_PER_SEC = 2 * 2**20
 BURST_BYTES = 8 * 2**20
-"""Of one tenant. Reading, parsing and the interpreter lock are then left to others."""
+"""Limits per tenant, so that reading, parsing and the interpreter lock remain available to others."""
 _OWNERS = 10_000
 
 
@@ -25,5 +25,5 @@ class OutputRates:
         return max(0.0, -left / self._bytes_per_sec)
 
     def rest_sec(self, owner: str, now: float) -> float:
-        """The seconds for which nothing should be read."""
+        """For how many seconds reading has to pause."""
         return self.spend(owner, 0, now) if owner in self._left else 0.0

@@ -49,7 +49,7 @@ class Processes:
         self._timers_lock = threading.Lock()
         self._order = itertools.count()
         self._output = OutputRates()
-        """Beyond an owner's rate its pipes stay full for a moment, so its processes wait when they print."""
+        """Rate limits of output. Beyond an owner's rate its pipes stay full for a moment, so that its processes wait when they print."""
         self._children: set[Child] = set()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="sless-children", daemon=True)
@@ -94,7 +94,7 @@ class Processes:
 
     @property
     def isolated(self) -> bool:
-        """Children do not see the files of the server's user."""
+        """Whether children cannot read the files of the server's user."""
         return self._sandbox is not None or self._unprivileged is not None
 
     def _command_of(self, launch: Launch) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class RunDir:
 
     @property
     def base(self) -> Path:
-        """With the folders of all servers that use it."""
+        """The parent of the folders of all servers that share it."""
         return self._base
 
     def socket_path(self, name: str) -> Path:
@@ -164,7 +164,7 @@ def _ensure_private(base: Path) -> None:
     found = os.lstat(base)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise ConfigError(f"SLESS_RUN_DIR: expected a folder of user {os.getuid()}, found {str(base)!r} of user {found.st_uid}")
-    if found.st_mode & 0o066:  # passing through it is harmless, and needed by children that run as another user
+    if found.st_mode & 0o066:  # traversing it is harmless, and necessary for children that run as another user
         os.chmod(base, 0o700)
 
 

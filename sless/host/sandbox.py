@@ -37,7 +37,7 @@ _FATAL = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGKILL", "SIGSEGV
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """Folders that a child may access besides the system. `tmp` is its /tmp. Other paths are the same inside. `compiles`: folders for
-    compiled modules, which only a child in a sandbox may write to."""
+    compiled modules, to which only a child in a sandbox may write."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()

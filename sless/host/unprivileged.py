@@ -1,7 +1,8 @@
-"""Without a sandbox, children of a root server run as another user, who cannot read the server's secrets.
+"""Runs children of a root server as another user, who cannot read the server's secrets, if there is no sandbox.
 
-All of them run as the same one, so they can read each other's files: only a sandbox keeps tenants apart. The server's folders may be passed
-through and not listed; what a child may read or write is opened for it when it starts, and taken back from builds (`Material.keep_deps`).
+All children have the same user, so they can read each other's files: only a sandbox isolates tenants. That user may traverse the server's
+folders, but not list them. Paths that a child may read or write are opened for it when it starts; those of builds are closed afterwards
+(`Material.keep_deps`).
 """
 
 import functools
@@ -23,24 +24,24 @@ _log = logging.getLogger(__name__)
 
 USER = "nobody"
 _PROBE_SEC = 10.0
-# Reads its first argument; passes through the folder that is the second.
+# Reads the file in its first argument, and traverses the folder in the second.
 _PROBE = "import os, sys; open(sys.argv[1]).close(); os.stat(sys.argv[2] + '/.')"
 
 
 @dataclass(frozen=True, slots=True)
 class Unprivileged:
-    """`folders` are the server's own, with everything in them."""
+    """`folders` are those of the server, with everything in them."""
 
     uid: int
     gid: int
     folders: tuple[Path, ...]
 
     def options(self) -> dict[str, Any]:
-        """Of subprocess.Popen."""
+        """Options for subprocess.Popen."""
         return {"user": self.uid, "group": self.gid, "extra_groups": (), "umask": 0o022}
 
     def admit(self, access: Access) -> None:
-        """Before a child starts. Raises OSError."""
+        """Opens the paths of a child. Call this before it starts. Raises OSError."""
         for path in access.reads:
             self._open(path)
         for path in (*access.writes, *((access.tmp,) if access.tmp else ())):
@@ -48,7 +49,7 @@ class Unprivileged:
             self._give(path)
 
     def _open(self, path: Path) -> None:
-        """For everybody to read, and the folders that lead there to pass through."""
+        """Lets everyone read the path, and traverse the folders that lead there."""
         folder = next((item for item in self.folders if path == item or item in path.parents), None)
         if folder is None:
             return
@@ -63,13 +64,13 @@ class Unprivileged:
 
 
 def hand_over(path: Path, uid: int, gid: int) -> None:
-    """With everything in it; links are not followed."""
+    """Changes the owner of a path with everything in it, without following links."""
     for item in _all_in(path):
         os.chown(item, uid, gid, follow_symlinks=False)
 
 
 def unprivileged_of(*folders: Path) -> Unprivileged | None:
-    """None when the server is not root, or that user cannot reach the runtimes and `folders`; then the log says why."""
+    """None if the server is not root, or if that user cannot reach the runtimes and `folders`, which is then logged."""
     if os.geteuid() != 0:
         return None
     found = [folder.absolute() for folder in folders]

@@ -2,9 +2,9 @@
 
 `client` is the only module that imports the `kubernetes` library (0.7 s and 40 MB, so only inside `Kube.connect`), `kinds` the kinds in
 use, `errors` API errors, `names` labels and object names, `pods` pure builders of pod parts, `pod_state` explains a pod's status to users,
-`tenant` the objects in a tenant's namespace, `registry_accounts` who a pull secret is, `code_map` small code in a ConfigMap, `stamp` hashes
-that avoid needless writes, `edits` detects changes by other clients, `log_tail` reads the log of a container in parts, `watching` watches
-the objects of a kind.
+`tenant` the objects in a tenant's namespace, `registry_accounts` accounts in a pull secret, `code_map` small code in a ConfigMap, `stamp`
+hashes that avoid needless writes, `edits` detects changes by other clients, `log_tail` reads the log of a container in parts, `watching`
+watches the objects of a kind.
 
 Decision: manifests are plain dicts, sent as server-side apply with the field manager `sless`. Model classes would cost a copy of each
 object per list, reject fields of newer clusters, and make tests compare classes instead of what is sent.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sless.kube.client import Kube
 
 LIMIT_BYTES = 4 * 2**20
-"""Of one piece."""
+"""Maximum size of a part."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def accounts_of(secret: Json | None) -> set[tuple[str, str]]:
-    """(registry, user) of each entry of a dockerconfigjson; those that cannot be read are left out."""
+    """(registry, user) of each entry of a dockerconfigjson; skips malformed ones."""
     try:
         config = json.loads(base64.b64decode(((secret or {}).get("data") or {})[".dockerconfigjson"]))
         return {(str(host).rstrip("/"), user) for host, entry in config["auths"].items() if (user := _user_of(entry))}

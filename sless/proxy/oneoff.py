@@ -23,12 +23,12 @@ minutes to start a run (a new node, an image to pull), which does not count as t
 
 
 _LOOK_SEC = 1.0
-"""How often a call that waits looks for room that was given back elsewhere: by instances, jobs and other replicas of the server."""
+"""How often a waiting call checks whether instances, jobs or other replicas of the server have released room."""
 
 
 _SLOT: Final = "slot"
 _Short = LimitName | Literal["slot"]
-"""What a run waits for: a limit of its tenant, or one of the slots that all share."""
+"""Reason why a run waits: a limit of its tenant, or the slots shared by all."""
 
 
 class RunBackend(Protocol):
@@ -40,14 +40,14 @@ class RunBackend(Protocol):
 
 
 class OneOffRunner:
-    """At most `max_runs` concurrently, shared fairly between tenants (`domain.slots`), and within the limits of each; further calls wait up
-    to `wait_sec`."""
+    """Executes at most `max_runs` concurrently, shared fairly between tenants (`domain.slots`) and within the limits of each. Further calls
+    wait for up to `wait_sec`."""
 
     def __init__(
         self, backend: RunBackend, queue: WaitQueue, *, max_runs: int, wait_sec: float,
         limits_of: Callable[[str], TenantLimits | None] = lambda namespace: None, room: RunRoom | None = None,
     ) -> None:  # fmt: skip
-        """`limits_of` a namespace; None: there are none."""
+        """`limits_of` takes a namespace, and returns None if there are no limits."""
         self._limits_of = limits_of
         self._room = room or RunRoom()
         self._backend = backend
@@ -82,7 +82,7 @@ class OneOffRunner:
                 self._room.give_back(spec.id)
 
     def _take(self, spec: RunSpec) -> _Short | None:
-        """None: the run may start. Else what it waits for. Raises LIMIT_REACHED."""
+        """None if the run may start; otherwise the reason why it waits. Raises LIMIT_REACHED."""
         namespace = spec.revision.namespace
         if not self._slots.take(namespace):
             return _SLOT

@@ -61,7 +61,7 @@ class PlaneParts:
     demand_changed: Callable[[], None] = lambda: None
     """Called on the event loop when calls wait for an instance."""
     instances_mb: Callable[[str], int] = lambda namespace: 0
-    """Memory of a tenant's instances that start, if this process decides that."""
+    """Returns the memory of a tenant's starting instances, if this process is the one that starts them."""
 
 
 class DataPlane:

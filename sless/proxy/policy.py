@@ -71,7 +71,7 @@ class Bucket:
         return left >= 1
 
     def charge(self, tokens: int, now: float) -> None:
-        """Takes tokens that were spent elsewhere, also those of the minute to come."""
+        """Takes tokens that were spent elsewhere, at most those of the next minute in advance."""
         self._left = max(self._filled(now) - tokens, -float(self._per_minute))
 
     def _filled(self, now: float) -> float:

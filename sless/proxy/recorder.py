@@ -26,7 +26,7 @@ BATCH_CALLS = 512
 _BATCH_CHARS = 256 * 1024
 """Limit on log text."""
 _SHARE_CHARS = 32 * 1024
-"""Limit per tenant and batch while the writer is behind, so that a flood loses lines of its own tenant only."""
+"""Limit per tenant and batch while the writer is behind, so that a flood only loses lines of its own tenant."""
 MAX_BYTES = 64 * 2**20
 STOP_SEC = 5.0
 _FLUSH_SEC = 1.0

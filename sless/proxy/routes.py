@@ -143,21 +143,21 @@ class RouteTable:
         self._first.set()
 
     def limits_of(self, namespace: str) -> TenantLimits | None:
-        """None for a namespace without routes."""
+        """Limits of a tenant; None for a namespace without routes."""
         tenant = self._tenants.get(namespace)
         return tenant.limits if tenant else None
 
     def instances_mb(self, namespace: str) -> int:
-        """Memory of the instances of a tenant that take calls. From any thread."""
+        """Memory of the instances of a tenant that take calls. May be called from any thread."""
         tenant = self._tenants.get(namespace)
         return tenant.instances_mb if tenant else 0
 
     def calls(self) -> dict[str, int]:
-        """Calls of each tenant since it has routes. From any thread."""
+        """Number of calls of each tenant since it has had routes. May be called from any thread."""
         return {namespace: tenant.calls for namespace, tenant in self._tenants.items()}
 
     def charge(self, calls: Mapping[str, int]) -> None:
-        """Calls that other replicas have admitted, by namespace."""
+        """Counts calls that other replicas have admitted, by namespace."""
         for namespace, number in calls.items():
             if namespace in self._tenants:
                 self._tenants[namespace].charge(number)

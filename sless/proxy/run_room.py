@@ -1,4 +1,4 @@
-"""Room for the one-off runs of a tenant: their number, and their memory beside that of the tenant's instances, stay within its limits."""
+"""Keeps the one-off runs of a tenant within its limits: their number, and their memory together with that of the tenant's instances."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -15,11 +15,11 @@ class _Run:
 
 
 class RunRoom:
-    """Used from any thread. A run starts if it fits beside the tenant's instances; until then its memory is claimed, so that instances that
-    no call needs leave."""
+    """Thread-safe. A run starts if it fits next to the tenant's instances; until then it claims memory, so that instances that no call
+    needs are stopped."""
 
     def __init__(self, instances_mb: Callable[[str], int] = lambda namespace: 0) -> None:
-        """`instances_mb`: memory of a tenant's instances, those that start included."""
+        """`instances_mb` returns the memory of a tenant's instances, including those that are starting."""
         self._instances_mb = instances_mb
         self._lock = threading.Lock()
         self._runs: dict[str, _Run] = {}
@@ -27,8 +27,8 @@ class RunRoom:
         self._others: Mapping[str, RunsUse] = {}
 
     def take(self, run_id: str, namespace: str, memory_mb: int, limits: TenantLimits | None) -> LimitName | None:
-        """None: the run may start, and has its room until `give_back`. Else the limit that it waits for. Raises LIMIT_REACHED for a run
-        that could never start."""
+        """None if the run may start; it then counts until `give_back`. Otherwise the limit that it has to wait for. Raises LIMIT_REACHED
+        for a run that could never start."""
         if limits is not None:
             limits.check(LimitName.MEMORY_MB, memory_mb)
         instances_mb = self._instances_mb(namespace)
@@ -45,12 +45,12 @@ class RunRoom:
             return None
 
     def adopt(self, run_id: str, namespace: str, memory_mb: int) -> None:
-        """A run that goes on already."""
+        """Counts a run that is already active."""
         with self._lock:
             self._runs[run_id] = _Run(namespace, memory_mb)
 
     def give_back(self, run_id: str) -> None:
-        """The run has ended, or does not wait any more."""
+        """Call this when the run has ended, or no longer waits."""
         with self._lock:
             self._runs.pop(run_id, None)
             self._waiting.pop(run_id, None)
@@ -66,7 +66,7 @@ class RunRoom:
             self._others = others
 
     def claimed_mb(self, namespace: str) -> int:
-        """What runs have, and what those that wait for memory need."""
+        """Memory of active runs and of those that wait for memory."""
         with self._lock:
             return self._used(namespace).memory_mb + _use_of(self._waiting, namespace).memory_mb
 

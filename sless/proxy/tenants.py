@@ -23,7 +23,7 @@ class LiveTenant:
         self.body_limit = BodyLimit(self.limits[LimitName.REQUEST_BYTES], LimitName.REQUEST_BYTES)
         self._bucket = _bucket_of(self.limits)
         self.calls = 0
-        """Admitted here."""
+        """Number of calls admitted by this replica."""
         self.instances_mb = 0
 
     def update(self, defaults: Mapping[str, int], own: Mapping[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""One POST of a callback or a notice to an address that has been checked.
+"""Sends one POST, of a callback or a notice, to an address that has been checked.
 
 TLS checks the certificate against the name in the URL. Redirects are not followed, as their targets have not been checked.
 """
@@ -21,7 +21,7 @@ from sless.reconcile.outbox import DeliveryResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """`address` is the one of the host in `url` to connect to."""
+    """`address` is the checked address of the host in `url`."""
 
     url: CallbackUrl
     address: str

@@ -37,7 +37,7 @@ class InstancesLoop:
     scaler: Scaler = field(default_factory=Scaler)
     backoff: Backoff = field(default_factory=Backoff)
     memory_mb: Mapping[str, int] = field(default_factory=dict)
-    """Of instances, desired or running, by namespace."""
+    """Memory of instances, desired or running, by namespace."""
     _applied: dict[str, int] = field(default_factory=dict)
     """Numbers of instances that this server has applied since it leads; from then on the backend detects manual edits."""
     _workloads: dict[str, Workload] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class InstancesLoop:
 
 
 def states_of(desired: Mapping[str, Deployment], observed: Mapping[str, ObservedDeployment]) -> dict[str, int]:
-    """How many instances there are of all workloads, by state."""
+    """Number of instances of all workloads, by state."""
     endpoints = [one for seen in observed.values() for one in seen.endpoints]
     draining = sum(one.draining for one in endpoints)
     starting = 0

@@ -65,7 +65,7 @@ class RunsLoop:
     _calls: InstanceCalls = field(init=False)
     _gauge_at: float = 0.0
     _held: set[str] = field(default_factory=set)
-    """Ids of runs that have room, or were refused it."""
+    """Ids of runs that count in `room`, or were refused."""
     _stopping: bool = False
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class RunsLoop:
         return self.store.runs.running_workloads()
 
     def let_go(self) -> None:
-        """Another server leads: the runs are counted there."""
+        """Called when another server leads, which counts the runs."""
         for run_id in self._held:
             self.room.give_back(run_id)
         self._held = set()
@@ -214,7 +214,8 @@ class RunsLoop:
         return lambda namespace: limits_of(self.limits.of_tenants, own.get(namespace, {})) if self.limits.of_tenants else None
 
     def _room_for(self, run: Run, plan: Ready, slots: Slots, limits: TenantLimits | None) -> bool | FinishRun:
-        """Takes slot and room of a one-off run. False: it waits, and later ones of its tenant too, as a large one might wait forever."""
+        """Takes slot and room for a one-off run. False if it has to wait; then later ones of its tenant wait, too, as a large one might
+        otherwise wait forever."""
         if not slots.take(run.namespace):
             return False
         self._held.add(run.id)
@@ -227,7 +228,7 @@ class RunsLoop:
         return fits
 
     def _hold(self, going: list[Run]) -> None:
-        """Counts the one-off runs that go on, also of those that an earlier server started, and of no others."""
+        """Counts exactly the active one-off runs, including those started by an earlier server."""
         alone = {run.id: run for run in going if run.id not in self._calls}
         for run_id in self._held - alone.keys():
             self.room.give_back(run_id)

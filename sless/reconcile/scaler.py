@@ -26,7 +26,7 @@ class Scaler:
     limits: Mapping[str, int] = field(default_factory=dict)
     """Default limits of tenants; none if empty."""
     runs_mb: Callable[[str], int] = lambda namespace: 0
-    """Memory that one-off runs of a tenant have or wait for: its instances get the rest. Those that calls need stay."""
+    """Memory that one-off runs of a tenant have or wait for; its instances get the rest, but those that calls need stay."""
     monotonic: Callable[[], float] = time.monotonic
     notes: dict[str, str] = field(default_factory=dict)
     """Why a workload has fewer instances than its calls need, by id."""
@@ -60,7 +60,7 @@ class Scaler:
         for workload_id in self._scales.keys() - targets.keys():
             del self._scales[workload_id]
         self._fit(claims, own_limits)
-        # Without room nothing starts, and the next look desires it again.
+        # Without room nothing starts, and the next tick desires it again.
         metrics.cold_starts.inc(sum(scale.desired > 0 for scale in cold))
         return {workload_id: self._scales[workload_id].desired for workload_id in targets}
 

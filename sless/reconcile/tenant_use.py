@@ -1,9 +1,9 @@
-"""What tenants use on all replicas of the server: calls per minute, and runs with their memory, have one limit, not one per
-replica.
+"""Use by tenants over all replicas of the server, so that the limits on calls per minute, and on runs and their memory, apply to all
+replicas together.
 
-Decision: replicas tell each other through the database, twice a second. Calls ask nobody: each replica spends from a bucket of its own, and
-what the others have spent is taken from it afterwards, so it may go below zero. Consequence: a burst on several replicas may exceed the
-limit for half a second, and the calls that follow have less. A server that is alone writes nothing.
+Decision: replicas exchange their numbers through the database, twice a second. A call does not wait for that: each replica has its own
+token bucket, from which the calls of the others are deducted afterwards, so it may go below zero. Consequence: a burst on several replicas
+may exceed the limit for half a second, and fewer calls are admitted after that. A single server writes nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,15 +16,15 @@ from sless.domain.durations import Durations
 from sless.store import Store
 
 _COMPANY_SEC = 30.0
-"""How long after its last word another replica is still told."""
+"""How long this replica keeps reporting after the last report of another one."""
 
 Key = tuple[str, str, datetime]
 
 
 @dataclass(slots=True, kw_only=True)
 class TenantUseLoop:
-    """Ticks on every replica. `calls` of this process by namespace, in total; `runs` that go on. `charge` and `set_runs` get what the
-    others have told."""
+    """Ticks on every replica. `calls` returns this process's calls in total, by namespace; `runs` its active runs. `charge` and `set_runs`
+    get the reports of the others."""
 
     store: Store
     holder: str
@@ -35,15 +35,15 @@ class TenantUseLoop:
     set_runs: Callable[[Mapping[str, RunsUse]], None]
     durations: Durations = field(default_factory=Durations)
     _calls: Mapping[str, int] = field(default_factory=dict)
-    """As last told."""
+    """As last reported."""
     _runs: Mapping[str, RunsUse] = field(default_factory=dict)
     _seen: Mapping[Key, TenantUse] = field(default_factory=dict)
     _heard_at: float = float("-inf")
 
     def tick(self) -> None:
         self._hear()
-        # The leader is alone until another replica has told something; the others know that there is a leader.
-        self._tell(silent=self.is_leader() and monotonic() - self._heard_at > _COMPANY_SEC)
+        # The leader considers itself alone until another replica reports; the others know that there is a leader.
+        self._report(silent=self.is_leader() and monotonic() - self._heard_at > _COMPANY_SEC)
 
     def _hear(self) -> None:
         found = self.store.demand.use_of_others(self.holder, self.durations.demand_age_sec)
@@ -65,7 +65,7 @@ class TenantUseLoop:
         if calls:
             self.charge(calls)
 
-    def _tell(self, *, silent: bool) -> None:
+    def _report(self, *, silent: bool) -> None:
         calls, runs = self.calls(), self.runs()
         before, self._calls = self._calls, calls
         ran, self._runs = self._runs, runs
@@ -73,7 +73,7 @@ class TenantUseLoop:
             return
         uses = {}
         for namespace in calls.keys() | runs.keys() | ran.keys():
-            # A tenant whose last function was deleted starts again from 0.
+            # The count of a tenant restarts from 0 after its last function was deleted.
             fresh = calls.get(namespace, 0) - before.get(namespace, 0)
             use = TenantUse(calls=fresh if fresh >= 0 else calls[namespace], one_off=runs.get(namespace, RunsUse()))
             if use.calls or namespace in runs or namespace in ran:

@@ -1,4 +1,4 @@
-"""Load of each workload on each replica of the server, which the leader adds up; use by tenants, which all replicas read.
+"""Load of each workload on each replica of the server, which the leader adds up, and use by tenants, which all replicas read.
 
 A row that has not been renewed lately is ignored, so a killed replica needs no clean-up. On PostgreSQL, the time is that of the database.
 """
@@ -35,7 +35,7 @@ class DemandStore:
                 signals.send(conn, signals.DEMAND)
 
     def report_use(self, replica: str, uses: Mapping[str, TenantUse], age_sec: float) -> None:
-        """Adds rows for these namespaces, and removes those of this replica that are older than twice `age_sec`, and old ones of any."""
+        """Adds rows for these namespaces. Removes rows of this replica that are older than twice `age_sec`, and old ones of any replica."""
         with self._db.write() as conn:
             now = self._read_time(conn)
             mine = and_(tenant_use.c.replica == replica, tenant_use.c.at < now - timedelta(seconds=2 * age_sec))

@@ -1,4 +1,4 @@
-"""What the replicas of the server tell each other. `tables` holds the others and the conventions."""
+"""Tables through which the replicas of the server exchange numbers. `tables` holds the others and the conventions."""
 
 from sqlalchemy import Column, Integer, PrimaryKeyConstraint, Table
 
@@ -20,7 +20,7 @@ demand = Table(
 tenant_use = Table(
     "tenant_use",
     metadata,
-    # What a tenant used on one replica since that replica's row before; rows count for a few seconds.
+    # Use by a tenant on one replica since the replica's previous row; rows count for a few seconds.
     Column("replica", KeyText, nullable=False),
     Column("namespace", KeyText, nullable=False),
     Column("at", UtcDateTime, nullable=False),

@@ -129,7 +129,7 @@ class Mirror:
         self._changed()
 
     def _take_list(self, kind: str, items: list[Json], version: str) -> list[Json]:
-        """Returns those that have not been deleted while the list was on its way."""
+        """Returns the items that were not deleted while the list was on its way."""
         self._deleted[kind] = deleted = {key: at for key, at in self._deleted[kind].items() if is_older(version, at)}
         items = [item for item in items if _key_of(kind, item) not in deleted]
         if not is_older(version, self._listed.get(kind, "")):

@@ -37,7 +37,7 @@ CALL_RESULT_BYTES = 4 * 2**20
 LIVE_SEC = 2.0
 """How often log lines of a running run are fetched."""
 LINES_BYTES = 4 * 2**20
-"""What is read of a log for its lines, from the end. Runtimes write up to 256 KB of text per call."""
+"""Bytes at the end of a log that are read for its lines. Runtimes write up to 256 KB of text per call."""
 RETRY_SEC = 1.0
 THREADS = 4
 
@@ -167,7 +167,7 @@ class RunLogs:
 
 
 def newest_of(lines: list[bytes], size_bytes: int) -> list[bytes]:
-    """The last lines that have at most this size together; the outcome does not count."""
+    """The last lines up to this total size, not counting the outcome."""
     chosen: list[bytes] = []
     for line in reversed(lines):
         if line.startswith(MARK):

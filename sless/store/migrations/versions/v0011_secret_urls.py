@@ -1,4 +1,4 @@
-"""URLs of callbacks and notices are secrets: they may hold a key. The next start encrypts those that are stored."""
+"""URLs of callbacks and notices are secrets, as they may contain a key. The next start encrypts stored ones."""
 
 from alembic import op
 

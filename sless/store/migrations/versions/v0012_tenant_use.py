@@ -1,4 +1,4 @@
-"""What tenants use on each replica of the server."""
+"""Use by tenants on each replica of the server."""
 
 import sqlalchemy as sa
 from alembic import op
