@@ -86,12 +86,10 @@ def import_message_of(entrypoint: str, lines: Sequence[str]) -> str:
         last = next((line for line in reversed(lines) if _RAISED_LINE.match(line)), last)
     elif not _ERROR_LINE.match(last):
         last = next((line for line in lines if _ERROR_LINE.match(line)), last)
-    return _with_last(f"{entrypoint} cannot be imported: {last}", lines)
+    return _with_last(f"{entrypoint} cannot be imported: {last}", lines[1:] if lines[0].strip() == last else lines)
 
 
 def _with_last(what: str, lines: Sequence[str]) -> str:
-    if len(lines) == 1 and what.endswith(lines[0].strip()):
-        return what
     kept: list[str] = []
     left = MAX_MESSAGE_CHARS
     for line in reversed(lines[-LAST_LINES:]):

@@ -54,8 +54,11 @@ def _show(context: CommandContext, version: dict[str, Any]) -> None:
     if context.as_json:
         print_json(version)
         return
+    log = version.get("build_log", "").rstrip("\n")
+    if log:  # the further lines of the message are its last ones
+        version = {**version, "message": (version.get("message") or "").partition("\n")[0]}
     print_resource(version, ("version", "state", "message", "runtime", "entrypoint"), left_out=("build_log",))
-    if log := version.get("build_log", "").rstrip("\n"):
+    if log:
         click.echo(f"\n{log}")
 
 

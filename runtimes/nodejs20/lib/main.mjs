@@ -45,14 +45,16 @@ class Loading {
 
   fail(error) {
     this.finish();
-    const text = error instanceof NoHandler ? error.message : `${this.#headlineOf(error)}\n${traceOf(error)}`;
-    this.#say(text, messageOf(error), typeOf(error));
+    this.#say(error instanceof NoHandler ? error.message : this.#reportOf(error), messageOf(error), typeOf(error));
     process.exit(EXIT_NO_HANDLER);
   }
 
-  #headlineOf(error) {
+  /** File, line and reason, then the stack without its first line if that only repeats the reason. */
+  #reportOf(error) {
     const { headlineOf } = createRequire(import.meta.url)('./headline.cjs');
-    return headlineOf(error, `${process.cwd()}/`, (one) => (one instanceof Error ? `${typeOf(one)}: ${messageOf(one)}` : messageOf(one)));
+    const headline = headlineOf(error, `${process.cwd()}/`, (one) => (one instanceof Error ? `${typeOf(one)}: ${messageOf(one)}` : messageOf(one)));
+    const [first, ...rest] = traceOf(error).split('\n');
+    return [headline, ...(headline.endsWith(first) ? [] : [first]), ...rest].join('\n');
   }
 
   #exited(code) {

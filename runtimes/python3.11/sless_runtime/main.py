@@ -51,12 +51,15 @@ def check(settings):
 
 
 def explain(wrong):
-    """Print the user's traceback, then what could not be loaded."""
+    """Print the user's traceback, which ends with the reason, or what could not be loaded."""
     from .failures import log_traceback
 
-    if wrong.__cause__ is not None:
-        log_traceback(without_import_frames(wrong.__cause__))
-    print(wrong, file=sys.stderr, flush=True)
+    cause = wrong.__cause__
+    if cause is not None:
+        log_traceback(without_import_frames(cause))
+    if cause is None or isinstance(cause, SystemExit):
+        print(wrong, file=sys.stderr)
+    sys.stderr.flush()
 
 
 def without_import_frames(error):

@@ -50,10 +50,12 @@ def test_delete_and_logs_find_jobs_and_triggers(run, state, deployed, table):
 
 
 def test_show_prints_the_build_log_and_logs_points_to_it(run, state, hello):
-    state.build_state, state.build_message, state.build_log = "failed", "no such package", "Collecting\nERROR: no such package\n"
+    state.build_state, state.build_log = "failed", "Collecting\nERROR: no such package\n"
+    state.build_message = "no such package\nERROR: no such package"
     run("deploy", "hello", str(hello))
     out = run("versions", "hello", "1").out
     assert "message     no such package\n" in out and out.endswith("\n\nCollecting\nERROR: no such package\n")
+    assert out.count("ERROR") == 1, "the log says it"
     assert run("versions", "hello", "1", "--output", "json").json["build_log"] == state.build_log
     assert run("logs", "hello").err == "The build of version 1 failed; `sless versions hello 1` shows its log\n"
 
