@@ -164,6 +164,8 @@ class Version:
     ended_at: datetime | None
     warnings: tuple[str, ...] = ()
     """Warnings from the code checks."""
+    created_by: str | None = None
+    """Subject of the token that made it; None if it was not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

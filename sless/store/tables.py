@@ -114,6 +114,8 @@ versions = Table(
     Column("ended_at", UtcDateTime),
     # Warnings of the code checks as a JSON list; null: none.
     Column("warnings", KeyText),
+    # Subject of the token; null: unknown.
+    Column("created_by", UserText),
     UniqueConstraint("workload_id", "number"),
     Index("ix_versions_state_created_at", "state", "created_at"),
     Index("ix_versions_code_key", "code_key"),

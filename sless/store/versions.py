@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, case, delete, func, literal, or_, select, update
 
-from sless import clock, ids
+from sless import actor, clock, ids
 from sless.domain import lifecycle
 from sless.domain.audit import value_change
 from sless.domain.model import Version, VersionState, Workload
@@ -44,6 +44,7 @@ class VersionStore:
                 entrypoint=entrypoint, state=VersionState.FAILED if refusal else VersionState.QUEUED, message=refusal,
                 code_key=code_key, artifact="", size_bytes=size_bytes, attempts=0, auto_activate=True, build_env=build_env,
                 created_at=now, started_at=None, ended_at=now if refusal else None, warnings=warnings,
+                created_by=who.sub if (who := actor.find()) else None,
             )  # fmt: skip
             superseded = and_(versions.c.workload_id == workload_id, versions.c.state == VersionState.QUEUED, versions.c.auto_activate)
             _end(conn, superseded, VersionState.CANCELLED, f"superseded by version {version.number}")
