@@ -135,6 +135,17 @@ async def test_the_reader_rests_ten_times_as_long_as_it_works() -> None:
         assert source.reads == 1
 
 
+async def test_the_reader_rests_when_it_has_sent_much() -> None:
+    clients = 20
+    size = int(overviews.SENT_BYTES_PER_SEC * overviews.PERIOD_SEC * 4 / clients)
+    source = Source({"function/a": json.dumps({"name": "a" * size})})
+    async with following(source, clients=clients) as (followers, _, _):
+        for client in followers:
+            await client.until(1)
+        await asyncio.sleep(overviews.PERIOD_SEC * 2)
+        assert source.reads == 1
+
+
 async def test_a_client_that_does_not_read_is_dropped() -> None:
     source = Source()
     async with following(source, clients=2) as ((slow, quick), (task, _), _):
