@@ -20,15 +20,20 @@ CONTENT_POLICY = "default-src 'none'; " + "; ".join(
     ]
 )
 
-_FRAME = """<!doctype html>
+_MARK = """<svg class="mark" viewBox="0 0 24 24" aria-hidden="true"><rect x="1" y="1" width="22" height="22" rx="7" fill="currentColor"/>
+<path d="M15.8 8.1c-.9-.9-2.2-1.4-3.8-1.4-2.3 0-3.9 1.1-3.9 2.8 0 3.9 7.3 1.6 7.3 5 0 1.7-1.5 2.8-3.8 2.8-1.7 0-3.2-.6-4.1-1.7" fill="none"
+ stroke="var(--surface)" stroke-width="2.2" stroke-linecap="round"/></svg>"""
+_FRAME = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }} · sless</title><link rel="icon" href="/static/favicon.svg"><link rel="stylesheet" href="/static/pages.css"></head>
-<body><header><a href="/">sless</a> <a href="/funcs">functions</a> <a href="/docs">API</a></header>
-<main><h1>{{ title }}</h1>{% block main %}{% endblock %}</main>{{ script }}</body></html>"""
-_HOME = """<p>Serverless functions: upload code, get a URL. Version {{ version }}.</p>
-<ul><li><a href="/funcs">Functions</a>: everything in your namespace</li><li><a href="/docs">API</a>: all operations, to read and try</li>
-<li><a href="/docs/handlers">Handlers</a>: how to write one</li>
-<li><a href="/openapi.json">OpenAPI document</a></li></ul>"""
+<meta name="color-scheme" content="light dark">
+<title>{{{{ title }}}} · sless</title><link rel="icon" href="/static/favicon.svg"><link rel="stylesheet" href="/static/pages.css"></head>
+<body><header><nav><a class="brand" href="/">{_MARK}sless</a> <a href="/funcs">Console</a> <a href="/docs">API</a></nav></header>
+<main><h1>{{{{ title }}}}</h1>{{% block main %}}{{% endblock %}}</main>{{{{ script }}}}</body></html>"""
+_HOME = """<p>Upload code, get a URL. Version {{ version }}.</p>
+<ul class="links"><li><a href="/funcs"><strong>Console</strong>Write, run and watch your functions</a></li>
+<li><a href="/docs/handlers"><strong>Handlers</strong>How to write one, in Python, Node.js and Go</a></li>
+<li><a href="/docs"><strong>API</strong>All operations, to read and try</a></li>
+<li><a href="/openapi.json"><strong>OpenAPI document</strong>For clients and tools</a></li></ul>"""
 
 
 def page(title: str, body: str, status: int = 200, **values: Any) -> Response:
@@ -39,7 +44,7 @@ def page(title: str, body: str, status: int = 200, **values: Any) -> Response:
 
 
 def home(req: ApiRequest) -> Response:
-    return page("sless", _HOME, version=__version__)
+    return page("Serverless functions", _HOME, version=__version__)
 
 
 def docs(req: ApiRequest) -> Response:
