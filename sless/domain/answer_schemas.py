@@ -136,6 +136,7 @@ _VERSION: dict[str, Schema] = {
     "image_ref": _MAYBE_STRING,
     "size_bytes": _INTEGER,
     "created_at": _TIME,
+    "created_by": _MAYBE_STRING | {"description": "subject of the token that made it; null if unknown"},
     "started_at": _MAYBE_TIME,
     "ended_at": _MAYBE_TIME,
 }
@@ -281,6 +282,7 @@ ANSWERS: dict[str, Schema] = {
             "p50_ms": _MAYBE_NUMBER,
             "p95_ms": _MAYBE_NUMBER,
             "p99_ms": _MAYBE_NUMBER,
+            "cold": _INTEGER | {"description": "calls that waited for an instance or process to start, of those in history"},
             "slots": {"type": "array", "items": _SLOT},
         }
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from sless.domain.answer_schemas import Schema
@@ -29,6 +30,24 @@ SERVICE_FIELDS: dict[str, Schema] = {
     "min_instances": _field(0, MOST, None, "instances kept running even without calls; default: replicas"),
     "max_instances": _field(1, MOST, None, "maximum number of instances; default: replicas"),
 } | _IDLE
+
+
+class InstancesState(StrEnum):
+    """`serving` they take calls · `full` as many as the maximum · `limited` they take calls, `message` says why there are no more · `zero`
+    none, the next call starts one · `starting` · `failing` they exit · `no_version` no version is ready · `off` the maximum is 0 ·
+    `disabled` the triggers that need instances are off · `runs` each call has a process of its own · `suspended`."""
+
+    SERVING = "serving"
+    FULL = "full"
+    LIMITED = "limited"
+    ZERO = "zero"
+    STARTING = "starting"
+    FAILING = "failing"
+    NO_VERSION = "no_version"
+    OFF = "off"
+    DISABLED = "disabled"
+    RUNS = "runs"
+    SUSPENDED = "suspended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

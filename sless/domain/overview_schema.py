@@ -1,7 +1,8 @@
 """JSON Schema of answers made for the console: the list of everything in a namespace, and schedules in words."""
 
 from sless.domain.answer_schemas import Schema, answer, one_of
-from sless.domain.model import CallStatus, Kind, Phase
+from sless.domain.instance_bounds import InstancesState
+from sless.domain.model import CallStatus, Kind, Phase, VersionState
 
 _ITEM = answer(
     {
@@ -12,7 +13,9 @@ _ITEM = answer(
         "phase": one_of(Phase),
         "message": {"type": "string"},
         "active_version": {"type": ["integer", "null"]},
+        "latest_state": one_of(VersionState, nullable=True),
         "ready_instances": {"type": "integer"},
+        "instances_state": one_of(InstancesState, nullable=True) | {"description": "why it has these instances; null for jobs"},
         "url": {"type": ["string", "null"]},
         "triggers": {"type": "array", "items": {"type": "object"}},
         "calls": {"type": "integer"} | {"description": "in the last hour"},

@@ -75,11 +75,13 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """`total` covers the whole window. Slots without calls are included."""
+    """`total` covers the whole window. Slots without calls are included. `cold`: calls that waited for an instance or process to start, of
+    those that history still has."""
 
     slot_sec: int
     total: Slot
     slots: tuple[Slot, ...]
+    cold: int = 0
 
 
 def series_of(stats: Iterable[CallStats], window: timedelta, now: datetime) -> Series:

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def overview(req: ApiRequest) -> Response:
-    items = req.usecases.overview.list(req.namespace, activity=True)
+    items = req.usecases.overview.list(req.namespace, activity=None)
     return json_response([overview_json(item, req.namespace, req.settings) for item in items])
 
 
@@ -33,7 +33,9 @@ def overview_json(item: OverviewItem, namespace: str, settings: Settings) -> Jso
         "phase": str(item.phase),
         "message": item.message,
         "active_version": item.active,
+        "latest_state": str(item.latest_state) if item.latest_state else None,
         "ready_instances": item.ready_instances,
+        "instances_state": str(item.instances_state) if item.instances_state else None,
         "url": call_url(settings, namespace, item.name) if item.reachable else None,
         "triggers": [_trigger_json(trigger) for trigger in item.triggers],
         "calls": calls,
@@ -48,7 +50,7 @@ def overview_json(item: OverviewItem, namespace: str, settings: Settings) -> Jso
 
 def overview_texts(usecases: Usecases, settings: Settings, namespace: str) -> dict[str, str]:
     """The items of the list as JSON texts, by kind and name, for the stream of changes."""
-    items = usecases.overview.list(namespace, activity=True)
+    items = usecases.overview.list(namespace, activity=None)
     return {f"{item.kind}/{item.name}": json.dumps(overview_json(item, namespace, settings), ensure_ascii=False) for item in items}
 
 

@@ -139,6 +139,7 @@ def version_json(view: VersionView, settings: Settings) -> Json:
         "image_ref": _image_of(version.artifact, settings),
         "size_bytes": version.size_bytes,
         "created_at": rfc3339_of(version.created_at),
+        "created_by": version.created_by,
         "started_at": _time(version.started_at),
         "ended_at": _time(version.ended_at),
     }
@@ -186,7 +187,13 @@ def line_json(line: LogLine) -> Json:
 def series_json(series: Series, window: str) -> Json:
     total = _slot_json(series.total)
     del total["time"]
-    return {"window": window, "slot_sec": series.slot_sec, **total, "slots": [_slot_json(slot) for slot in series.slots]}
+    return {
+        "window": window,
+        "slot_sec": series.slot_sec,
+        **total,
+        "cold": series.cold,
+        "slots": [_slot_json(slot) for slot in series.slots],
+    }
 
 
 def runtime_json(runtime: Runtime) -> Json:

@@ -198,8 +198,8 @@ class HistoryStore:
     def stats(self, workload_id: str, since: datetime, until: datetime) -> list[CallStats]:
         return self._stats.read(workload_id, since, until)
 
-    def minutes(self, workload_ids: Iterable[str], since: datetime) -> dict[str, list[tuple[datetime, int, int]]]:
-        return self._stats.minutes(workload_ids, since)
+    def slots(self, workload_ids: Iterable[str], since: datetime, slot: timedelta, number: int) -> dict[str, list[tuple[int, int]]]:
+        return self._stats.slots(workload_ids, since, slot, number)
 
     def newest_of(self, workload_ids: Iterable[str]) -> dict[str, LastCall]:
         """The newest invocation of each workload that has one."""
@@ -220,6 +220,13 @@ class HistoryStore:
                 for key, status, http_status, at in conn.execute(query):
                     found[key] = LastCall(status=CallStatus(status), http_status=http_status, at=at)
         return found
+
+    def count_cold(self, workload_id: str, since: datetime) -> int:
+        """Calls since then that waited for a start."""
+        columns = invocations.c
+        query = select(func.count()).where(columns.workload_id == workload_id, columns.started_at >= since, columns.cold)
+        with self._db.read() as conn:
+            return int(conn.execute(query).scalar_one())
 
     def usage(self, namespace: str, since: datetime) -> list[DayUsage]:
         return self._stats.usage(namespace, since)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, bindparam, func, select, tuple_, update
+from sqlalchemy import Connection, RowMapping, and_, bindparam, case, func, select, tuple_, update
 
 from sless.domain.model import Kind
 from sless.domain.statistics import LATENCY_BOUNDS_MS, CallStats, DayUsage
@@ -51,17 +51,19 @@ class StatsStore:
             found = _by_key(_stats_of(row) for row in conn.execute(query).mappings())
         return sorted(found.values(), key=lambda item: (item.minute, item.version))
 
-    def minutes(self, workload_ids: Iterable[str], since: datetime) -> dict[str, list[tuple[datetime, int, int]]]:
-        """(minute, calls, errors) by workload, unsorted; workloads and minutes without calls are left out."""
+    def slots(self, workload_ids: Iterable[str], since: datetime, slot: timedelta, number: int) -> dict[str, list[tuple[int, int]]]:
+        """(calls, errors) of each of `number` slots from `since` on, by workload; workloads without a row are left out. The database adds
+        up, as a busy workload has a row per minute, version and server."""
         columns = call_stats.c
-        found: dict[str, list[tuple[datetime, int, int]]] = {}
+        index = case(*((columns.minute < since + slot * (at + 1), at) for at in range(number - 1)), else_=number - 1).label("slot")
+        found: dict[str, list[tuple[int, int]]] = {}
         with self._db.read() as conn:
             for batch in in_batches(workload_ids):
-                query = select(columns.workload_id, columns.minute, columns.calls, columns.errors).where(
-                    columns.workload_id.in_(batch), columns.minute >= since
-                )
-                for key, minute, calls, errors in conn.execute(query):
-                    found.setdefault(key, []).append((minute, calls, errors))
+                within = and_(columns.workload_id.in_(batch), columns.minute >= since, columns.minute < since + slot * number)
+                rows = select(columns.workload_id, index, columns.calls, columns.errors).where(within).subquery()
+                sums = select(rows.c.workload_id, rows.c.slot, func.sum(rows.c.calls), func.sum(rows.c.errors))
+                for key, at, calls, errors in conn.execute(sums.group_by(rows.c.workload_id, rows.c.slot)):
+                    found.setdefault(key, [(0, 0)] * number)[at] = (int(calls), int(errors))
         return found
 
     def usage(self, namespace: str, since: datetime) -> list[DayUsage]:

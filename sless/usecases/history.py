@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sless import clock
@@ -58,7 +58,8 @@ class History:
         workload = self._workload(namespace, kind, name)
         length = window_of(window, timedelta(days=self._stats_days))
         now = clock.now()
-        return series_of(self._store.history.stats(workload.id, now - length - timedelta(minutes=1), now), length, now)
+        series = series_of(self._store.history.stats(workload.id, now - length - timedelta(minutes=1), now), length, now)
+        return replace(series, cold=self._store.history.count_cold(workload.id, now - length))
 
     def _workload(self, namespace: str, kind: Kind, name: str) -> Workload:
         return self._store.workloads.get(namespace, kind, name)

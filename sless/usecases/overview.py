@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sless import clock
-from sless.domain.model import Kind, Phase, Trigger, TriggerType, Workload
+from sless.domain.instance_bounds import InstancesState
+from sless.domain.instances_state import instances_state_of
+from sless.domain.model import Kind, Phase, Trigger, TriggerType, VersionState, Workload
 from sless.domain.statistics import LastCall
 from sless.store import Store
 from sless.usecases.parts import UseCaseParts
@@ -26,7 +28,9 @@ class OverviewItem:
     runtime: str | None
     phase: Phase
     active: int | None
+    latest_state: VersionState | None
     ready_instances: int
+    instances_state: InstancesState | None
     reachable: bool
     triggers: tuple[Trigger, ...]
     created_at: datetime
@@ -50,8 +54,9 @@ class Overview:
     def __init__(self, parts: UseCaseParts) -> None:
         self._store = parts.store
 
-    def list(self, namespace: str, *, activity: bool = False) -> list[OverviewItem]:
-        """Functions and services by name, then jobs. `activity`: with the calls of the last hour and the newest call."""
+    def list(self, namespace: str, *, activity: int | None = 0) -> list[OverviewItem]:
+        """Functions and services by name, then jobs; the first `activity` of them, or all, with the calls of the last hour and the newest
+        call."""
         triggers = self._store.triggers.list_in(namespace)
         callables = self._store.workloads.list_in(namespace, [Kind.FUNCTION, Kind.SERVICE])
         jobs = self._store.workloads.list_in(namespace, [Kind.JOB])
@@ -59,7 +64,7 @@ class Overview:
         by_target: dict[str, list[Trigger]] = {}
         for trigger in triggers:
             by_target.setdefault(trigger.function_ref, []).append(trigger)
-        reader = _Activity(self._store, [view.workload.id for view in shown] if activity else [])
+        reader = _Activity(self._store, [view.workload.id for view in shown[:activity]])
         return [_item_of(view, by_target, reader) for view in shown]
 
 
@@ -67,30 +72,23 @@ class _Activity:
     """Calls of the workloads in the last hour."""
 
     def __init__(self, store: Store, ids: Sequence[str]) -> None:
-        now = int(clock.now().timestamp())
-        self._first = now // SLOT_SEC - SLOTS + 1
-        since = clock.now() - timedelta(seconds=now - self._first * SLOT_SEC)
+        first = int(clock.now().timestamp()) // SLOT_SEC - SLOTS + 1
+        since = datetime.fromtimestamp(first * SLOT_SEC, UTC)
         self._known = set(ids)
-        self._minutes = store.history.minutes(ids, since) if ids else {}
+        self._slots = store.history.slots(ids, since, timedelta(seconds=SLOT_SEC), SLOTS) if ids else {}
         self._newest = store.history.newest_of(ids) if ids else {}
 
     def slots(self, workload_id: str) -> tuple[tuple[int, int], ...]:
         if workload_id not in self._known:
             return ()
-        counts = [[0, 0] for _ in range(SLOTS)]
-        for minute, calls, errors in self._minutes.get(workload_id, ()):
-            index = int(minute.timestamp()) // SLOT_SEC - self._first
-            if 0 <= index < SLOTS:
-                counts[index][0] += calls
-                counts[index][1] += errors
-        return tuple((calls, errors) for calls, errors in counts)
+        return tuple(self._slots.get(workload_id, [(0, 0)] * SLOTS))
 
     def last(self, workload_id: str) -> LastCall | None:
         return self._newest.get(workload_id)
 
 
 def _item_of(view: WorkloadView | JobView, by_target: dict[str, list[Trigger]], activity: _Activity) -> OverviewItem:
-    workload, phase = view.workload, view.phase
+    workload, phase, triggers = view.workload, view.phase, _triggers_of(view.workload, by_target)
     return OverviewItem(
         kind=workload.kind,
         name=workload.name,
@@ -98,9 +96,11 @@ def _item_of(view: WorkloadView | JobView, by_target: dict[str, list[Trigger]], 
         runtime=workload.spec.runtime,
         phase=phase.phase,
         active=phase.active_version,
+        latest_state=phase.latest_state,
         ready_instances=workload.observed.ready_instances,
+        instances_state=instances_state_of(workload, phase, triggers),
         reachable=isinstance(view, WorkloadView) and view.reachable,
-        triggers=_triggers_of(workload, by_target),
+        triggers=triggers,
         created_at=workload.created_at,
         built_at=phase.last_built_at,
         message=phase.message,

@@ -16,7 +16,7 @@ from tests.builders import KEYRING, NAMESPACE, make_workload_spec
 from tests.contract.rest_harness import Rest
 
 DATABASES = ("sqlite", "postgresql")
-ABOVE_THE_STORE = ("test_rest_", "test_views", "test_callbacks_loop")
+ABOVE_THE_STORE = ("test_rest_", "test_views", "test_callbacks_loop", "test_console")
 """Modules that use a store but do not test it: each test runs on one of the databases, with `make soak` on both."""
 # Three times as fast as TRUNCATE, four times as fast as a new database from a template: the tables hold a few rows at most.
 EMPTY_EVERY_TABLE = """

@@ -1,5 +1,6 @@
-"""Pages of the console without a browser: signing in, languages, the list as text, older links."""
+"""Pages of the console without a browser: signing in, languages, older links."""
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -9,53 +10,10 @@ import pytest
 from sless.domain.model import VersionState
 from sless.http.console.texts import LANGUAGES, form_of, texts_of
 from sless.tokens.console import CODE_SEC, create_code, key_of
-from tests.contract.rest_harness import OPERATOR, Rest
+from tests.contract.rest_harness import OPERATOR, SUB, Rest
 
 PAGE = {"Accept": "text/html,application/xhtml+xml"}
 LOCAL = {"REMOTE_ADDR": "127.0.0.1"}
-
-
-def test_funcs_as_text(rest: Rest) -> None:
-    rest.function(description="x")
-    rest.function("web", "service")
-    rest.built()
-    rest.post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/5 * * * *"})
-    rest.post(
-        "triggers",
-        {"name": "in", "type": "event", "function_ref": "hello", "queue": "orders", "amqp_url": "amqp://mq.example.org", "enabled": False},
-    )
-    rest.post("jobs", {"name": "job", "function_ref": "hello"})
-    text = rest.get("/funcs").text
-    blocks = text.split("\n\n")
-    assert [block.splitlines()[0] for block in blocks] == ["hello", "web", "job", "total 3: 1 function, 1 service, 1 job"]
-    for shown in (
-        "phase",
-        "Ready",
-        "version 1",
-        "*/5 * * * * UTC",
-        "orders (off)",
-        "runtime",
-        "python3.11",
-        "created",
-        "built",
-        f"/fn/{rest.namespace}/web",
-    ):
-        assert shown in text
-    columns = {line.index(line.split(maxsplit=1)[1]) for block in blocks[:-1] for line in block.splitlines()[1:]}
-    assert len(columns) == 1
-    assert rest.get("/funcs", sub=None).json["code"] == "token_missing"
-    assert rest.get("/funcs", sub="bob").text == "total 0\n"
-    assert "hello" in rest.get(f"/funcs?ns={rest.namespace}", sub=OPERATOR).text
-    assert rest.get(f"/funcs?ns={rest.namespace}", sub="bob").status_code == 403
-    assert rest.get("/funcs?ns=nope", sub=OPERATOR).status_code == 404
-
-
-def test_active_ones_come_first(rest: Rest) -> None:
-    for name in ("aaa", "bbb"):
-        rest.function(name)
-    rest.built("bbb")
-    blocks = rest.get(f"/funcs/{rest.namespace}").text.split("\n\n")
-    assert [block.splitlines()[0] for block in blocks[:2]] == ["bbb", "aaa"]
 
 
 def test_the_token_of_a_link_moves_into_a_cookie(rest: Rest) -> None:
@@ -152,15 +110,17 @@ def test_every_page_renders_in_both_languages(rest: Rest) -> None:
         "/functions/hello": [f"/fn/{rest.namespace}/hello", "python3.11", "over-http"],
         "/functions/hello/triggers": ["tick", "over-http", "in"],
         "/functions/hello/settings": ['value="128"', "SECRET"],
+        "/functions/hello/versions": ["python3.11"],
         "/services/web": ["web"],
         "/services/web/settings": ['name="replicas"'],
         "/jobs/job": ["run-again"],
-        "/jobs/job/settings": ['name="timeout_sec"'],
+        "/jobs/job/settings": ['name="timeout_sec"', 'name="event_json"'],
         "/triggers": ["tick", "over-http"],
         "/triggers/tick": ["*/5 * * * *", "UTC"],
         "/triggers/over-http": ["X-Sless-Key"],
         "/triggers/in": ["••••"],
         "/new-trigger?type=cron&function=hello": ['value="hello"'],
+        "/usage": ["<meter", "256\u00a0"],
         "/guide": ['<h2 id="event">', f"/funcs/{rest.namespace}/examples/lambda-python"],
         "/examples": ["hello-python", "new?example=hello-python"],
         "/examples/sse-node": ["async generator", "new?example=sse-node"],
@@ -173,6 +133,19 @@ def test_every_page_renders_in_both_languages(rest: Rest) -> None:
             assert not [text for text in texts if text not in answer.text], path
 
 
+def test_versions_say_who_made_them_when_and_how_large_they_are(rest: Rest) -> None:
+    rest.function()
+    rest.built()
+    rest.post("functions/hello/rebuild", sub=OPERATOR)
+    found = rest.get("functions/hello/versions").json
+    assert [item["created_by"] for item in found] == [OPERATOR, SUB]
+    page = rest.get(f"/funcs/{rest.namespace}/functions/hello/versions", headers=PAGE).text
+    for item, state in zip(found, ("Queued", "Ready"), strict=True):
+        row = re.search(rf'<tr data-version="{item["version"]}">.*?</tr>', page, re.DOTALL)[0]
+        shown = (item["created_by"], f'datetime="{item["created_at"]}"', f">{item['size_bytes']}\u00a0B<", state)
+        assert not [text for text in shown if text not in row], row
+
+
 def test_the_older_address_switches_a_trigger(rest: Rest) -> None:
     rest.function()
     rest.post("triggers", {"name": "tick", "type": "cron", "function_ref": "hello", "schedule": "*/5 * * * *"})
@@ -183,6 +156,26 @@ def test_the_older_address_switches_a_trigger(rest: Rest) -> None:
     assert rest.patch(path, {"enabled": True}, sub="bob").status_code == 403
     rest.get(f"/funcs?token={rest.token()}", sub=None, headers=PAGE)
     assert rest.patch(path, {"enabled": True}, sub=None).json["code"] == "token_missing", "a cookie is not enough"
+
+
+@pytest.mark.parametrize("name", ["guide", "examples", "new", "usage", "triggers", "code", "source", "login"])
+def test_a_name_that_is_also_part_of_an_address(rest: Rest, name: str) -> None:
+    rest.function(name)
+    rest.post("triggers", {"name": name, "type": "http", "function_ref": name})
+    for path in (f"functions/{name}", f"functions/{name}/code", f"triggers/{name}"):
+        answer = rest.get(f"/funcs/{rest.namespace}/{path}", headers=PAGE)
+        assert answer.status_code == 200 and f"<h1>{name}</h1>" in answer.text
+    guide = rest.get(f"/funcs/{rest.namespace}/guide", headers=PAGE).text
+    assert '<h2 id="event">' in guide and f"<h1>{name}</h1>" not in guide
+    assert rest.get("/funcs/guide", headers=PAGE).status_code == 403, "it would be a namespace"
+
+
+def test_links_to_a_service_as_if_it_were_a_function(rest: Rest) -> None:
+    rest.function("web", "service")
+    base = f"/funcs/{rest.namespace}"
+    found = rest.get(f"{base}/functions/web/calls?status=failed", headers=PAGE)
+    assert (found.status_code, found.headers["Location"]) == (303, f"{base}/services/web/calls?status=failed")
+    assert rest.get(f"{base}/services/nope", headers=PAGE).status_code == 404
 
 
 def test_the_older_address_of_the_source(rest: Rest) -> None:
@@ -262,6 +255,11 @@ def test_files_are_kept_by_browsers_and_change_their_path(rest: Rest) -> None:
     path = re.search(r'href="(/static/v-\w+/console/console.css)"', text)[1]
     answer = rest.get(path, sub=None)
     assert answer.status_code == 200 and "immutable" in answer.headers["Cache-Control"]
+    packed = rest.get(path, sub=None, headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip" and gzip.decompress(packed.data) == answer.data
+    assert "Accept-Encoding" in answer.headers["Vary"] and "Content-Encoding" not in answer.headers
+    page = rest.get(f"/funcs/{rest.namespace}", headers=PAGE | {"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in page.headers, "it has the key of the session"
     other = rest.get(re.sub(r"v-\w+", "v-0", path), sub=None)
     assert other.status_code == 200 and "immutable" not in other.headers["Cache-Control"]
     assert rest.get("/static/v-0/../../setup.cfg", sub=None).status_code == 404

@@ -249,12 +249,16 @@ class TestStats:
             store.history.add_history([], stats, [])
         assert [item.calls for item in read_stats(store, "w899")] == [2]
 
-    def test_minutes_of_several_workloads(self, store):
-        old = make_call_stats(minute=MINUTE - timedelta(minutes=5), calls=9, errors=9)
-        store.history.add_history([], [make_call_stats(calls=3, errors=1), make_call_stats(workload_id="w2", calls=4, errors=0), old], [])
-        found = store.history.minutes(["w1", "w2", "w3"], MINUTE)
-        assert found == {"w1": [(MINUTE, 3, 1)], "w2": [(MINUTE, 4, 0)]}
-        assert store.history.minutes([], MINUTE) == {}
+    def test_slots_of_several_workloads(self, store):
+        def stats(minute: int, calls: int, errors: int, **more):
+            return make_call_stats(minute=MINUTE + timedelta(minutes=minute), calls=calls, errors=errors, **more)
+
+        outside = [stats(-1, 9, 9), stats(15, 9, 9)]
+        inside = [stats(0, 3, 1), stats(4, 2, 0, version=2), stats(5, 1, 1), stats(14, 8, 0), stats(7, 4, 0, workload_id="w2")]
+        store.history.add_history([], [*inside, *outside], [])
+        found = store.history.slots(["w1", "w2", "w3"], MINUTE, timedelta(minutes=5), 3)
+        assert found == {"w1": [(5, 1), (1, 1), (8, 0)], "w2": [(0, 0), (4, 0), (0, 0)]}
+        assert store.history.slots([], MINUTE, timedelta(minutes=5), 3) == {}
 
     def test_the_newest_call_of_each_workload(self, store):
         store.tenants.ensure(NAMESPACE, "alice")

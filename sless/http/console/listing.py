@@ -7,6 +7,10 @@ from sless.http.console.request import Page, PageRequest, wants_page
 from sless.http.console.text_list import sorted_for_text, text_of
 from sless.http.overview import overview_json
 
+FIRST_ROWS = 50
+"""Rows of the page itself, more than a screen shows; the script adds the others from the stream, which it opens anyway. So the first paint
+takes the same time however many there are."""
+
 
 def listing(req: PageRequest) -> Response:
     namespace = req.namespace
@@ -15,9 +19,10 @@ def listing(req: PageRequest) -> Response:
     if not wants_page():
         found = req.usecases.overview.list(namespace)
         return Response(text_of(sorted_for_text(found), namespace, req.settings), content_type="text/plain; charset=utf-8")
-    items = [overview_json(item, namespace, req.settings) for item in req.usecases.overview.list(namespace, activity=True)]
+    found = req.usecases.overview.list(namespace, activity=FIRST_ROWS)
+    items = [overview_json(item, namespace, req.settings) for item in found[:FIRST_ROWS]]
     title, address = req.text("list.title"), req.settings.base_url()
-    return req.page("list.html", title=title, module="list", items=items, address=address, data={"items": items})
+    return req.page("list.html", title=title, module="list", items=items, total=len(found), address=address, data={"total": len(found)})
 
 
 PAGES = (Page(rule="/funcs/<ns>", view=listing),)

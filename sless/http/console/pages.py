@@ -4,21 +4,21 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, Response, g, request, send_from_directory
+from flask import Flask, Response, g, request
 
-from sless import assets
 from sless.actor import Actor, acting
 from sless.config import Settings
 from sless.domain.model import Kind
 from sless.domain.schemas import NAME_PATTERN
 from sless.errors import NotFound, SlessError
 from sless.http.console import create, guide, listing, older_addresses, operators, signing, tabs, triggers, usage, workload
-from sless.http.console.request import Page, PageRequest, static_version, wanted_texts, wants_page
+from sless.http.console.files import versioned
+from sless.http.console.request import Page, PageRequest, wanted_texts, wants_page
+from sless.http.console.session import redirect_to
 from sless.http.errors import error_response
 from sless.usecases import Usecases
 
 _NAME = re.compile(NAME_PATTERN)
-_YEAR_SEC = 365 * 86400
 
 
 def unknown(req: PageRequest) -> Response:
@@ -44,16 +44,7 @@ def register(app: Flask, usecases: Usecases, settings: Settings) -> None:
     for page in PAGES:
         endpoint = f"{page.method} {page.rule}"
         app.add_url_rule(page.rule, endpoint=endpoint, methods=[page.method], view_func=_view_of(page, usecases, settings))
-    app.add_url_rule("/static/v-<tag>/<path:filename>", endpoint="versioned", view_func=_versioned)
-
-
-def _versioned(tag: str, filename: str) -> Response:
-    """Serves this version's files to a page of another one (from before an upgrade, or of another replica), but uncached."""
-    current = tag == static_version()
-    response = send_from_directory(assets.static_dir(), filename, max_age=_YEAR_SEC if current else 0)
-    if current:
-        response.cache_control.public, response.cache_control.immutable = True, True
-    return response
+    app.add_url_rule("/static/v-<tag>/<path:filename>", endpoint="versioned", view_func=versioned)
 
 
 def _view_of(page: Page, usecases: Usecases, settings: Settings) -> Callable[..., Response]:
@@ -72,7 +63,7 @@ def _view_of(page: Page, usecases: Usecases, settings: Settings) -> Callable[...
             with acting(Actor(sub=req.caller.sub, address=request.remote_addr or "", request_id=g.request_id)):
                 return page.view(req)
         except SlessError as error:
-            return _failed(req, error)
+            return _other_kind(req, error) or _failed(req, error)
 
     return serve
 
@@ -82,6 +73,17 @@ def _check(args: dict[str, Any]) -> None:
         raise NotFound("page", request.path[:80])
     if "name" in args and not _NAME.fullmatch(args["name"]):
         raise NotFound(args.get("kind", "resource"), args["name"][:80])
+
+
+def _other_kind(req: PageRequest, error: SlessError) -> Response | None:
+    """A redirect to the page of the service when a link took it for a function, as links from triggers do: names are unique over both."""
+    if not (isinstance(error, NotFound) and req.args.get("kind") == Kind.FUNCTION and req.namespace and wants_page()):
+        return None
+    try:
+        req.usecases.workloads(Kind.SERVICE).get(req.namespace, req.args["name"])
+    except NotFound:
+        return None
+    return redirect_to(request.full_path.rstrip("?").replace("/functions/", "/services/", 1))
 
 
 def _failed(req: PageRequest, error: SlessError) -> Response:

@@ -1,8 +1,7 @@
 """The request of a page as passed to its view, and rendering: Jinja templates, texts, formats."""
 
 import functools
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,11 +9,13 @@ from typing import Any
 from flask import Response, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sless import assets, clock
+from sless import clock
 from sless._version import __version__
-from sless.clock import rfc3339_of
 from sless.config import Settings
+from sless.domain.phase import IDLE
 from sless.domain.runtimes import RUNTIMES, Support
+from sless.http.console.files import static_version
+from sless.http.console.formats import FILTERS
 from sless.http.console.session import Session, current_session
 from sless.http.console.texts import LANGUAGES, Texts, texts_of
 from sless.http.schedule_words import words_of
@@ -84,6 +85,7 @@ class PageRequest:
             "find_text": self.texts.find,
             "support_note": lambda runtime: support_note_of(runtime, self.texts),
             "words": lambda schedule: words_of(schedule, self.texts.language),
+            "idle": IDLE,
             "title": title,
             "module": module,
             "language": self.texts.language,
@@ -112,6 +114,7 @@ class PageRequest:
             "namespace": self.namespace,
             "key": self.session.key if self.session else "",
             "language": self.texts.language,
+            "idle": IDLE,
             "texts": groups,
         }
 
@@ -141,19 +144,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(iso=rfc3339_of, minute=minute_of, ms=milliseconds_of, bytes=bytes_of, percent=percent_of, ticks=ticks_of)
+    made.filters.update(FILTERS)
     return made
-
-
-@functools.cache
-def static_version() -> str:
-    """Hash of all files of the console, which is part of their path, so that browsers may cache them forever."""
-    folder = assets.static_dir() / "console"
-    found = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
-    return found.hexdigest()[:12]
 
 
 def wanted_texts() -> Texts:
@@ -181,40 +173,3 @@ def support_note_of(runtime: str | None, texts: Texts) -> str:
     if known is None or support is Support.SUPPORTED:
         return ""
     return texts.text(f"runtimes.{support}", runtime=known.name, day=known.end_of_life)
-
-
-def minute_of(moment: datetime) -> str:
-    """`2026-01-31 09:26 UTC`"""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def percent_of(share: float) -> str:
-    """With two significant digits: `0.5 %`, `33 %`, `100 %`."""
-    rounded = float(f"{share:.2g}")
-    return f"{rounded:g}\u00a0%"
-
-
-def ticks_of(slots: Sequence[Sequence[int]], index: int, height: int) -> str:
-    """The SVG path of a bar chart: a line upwards from `height` for each slot, 8 wide. `index` 0: calls, 1: errors, on the same scale."""
-    most = max((slot[0] for slot in slots), default=0)
-    return "".join(
-        f"M{at * 8 + 4} {height}V{round(height - max(2, slot[index] * (height - 1) / most), 1):g}"
-        for at, slot in enumerate(slots)
-        if slot[index]
-    )
-
-
-def milliseconds_of(duration_ms: float | None) -> str:
-    if duration_ms is None:
-        return "–"
-    if duration_ms < 1000:
-        return f"{duration_ms:.3g} ms"
-    return f"{duration_ms / 1000:.3g} s"
-
-
-def bytes_of(size: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size = size / 1024
-    return f"{size:.3g} GB"

@@ -9,10 +9,11 @@ from sless.http.serialize import call_url
 from sless.usecases.overview import OverviewItem
 
 _LABELS = ("kind", "runtime", "phase", "active", "url", "schedule", "queue", "created", "built", "message")
+_IF_ANY = ("queue",)
 
 
 def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[str, str]:
-    """The fields to show, without empty ones."""
+    """The fields to show; `-` where there is nothing, so that all blocks have the same lines."""
     values = (
         str(item.kind),
         item.runtime or "",
@@ -25,7 +26,7 @@ def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[st
         _minute(rfc3339_of(item.built_at)) if item.built_at else "",
         " ".join(item.message.split())[:200],
     )
-    return {label: value for label, value in zip(_LABELS, values, strict=True) if value}
+    return {label: value or "-" for label, value in zip(_LABELS, values, strict=True) if value or label not in _IF_ANY}
 
 
 def sorted_for_text(items: Sequence[OverviewItem]) -> list[OverviewItem]:

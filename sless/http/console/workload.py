@@ -4,11 +4,13 @@ from typing import Any
 
 from flask import Response
 
+from sless.domain.instances_state import instances_state_of
 from sless.domain.model import Kind
 from sless.domain.runtimes import RUNTIMES
 from sless.http.console.request import Page, PageRequest
-from sless.http.serialize import call_url, job_json, series_json, trigger_json, workload_json
+from sless.http.serialize import job_json, series_json, trigger_json, workload_json
 from sless.usecases.parts import etag_of
+from sless.usecases.views import TriggerView
 
 TABS = ("overview", "code", "run", "versions", "calls", "logs", "charts", "triggers", "settings")
 NOT_OF_JOBS = ("charts", "triggers")
@@ -21,13 +23,17 @@ def overview(req: PageRequest) -> Response:
         return workload_page(req, "overview", script="job")
     series = series_json(req.usecases.history.stats(req.namespace, kind, name, OVERVIEW_WINDOW), OVERVIEW_WINDOW)
     slots = [[slot["calls"], slot["errors"]] for slot in series["slots"]]
-    own = triggers_of(req)
-    address = call_url(req.settings, req.namespace, name)
-    return workload_page(req, "overview", series=series, slots=slots, triggers=own, http=_http_of(own), address=address)
+    own = own_triggers(req)
+    shown = [trigger_json(view, req.settings) for view in own]
+    view = view_of(req)
+    state = instances_state_of(view.workload, view.phase, [item.trigger for item in own])
+    return workload_page(
+        req, "overview", series=series, slots=slots, triggers=shown, http=_http_of(shown), instances_state=state,
+    )  # fmt: skip
 
 
 def triggers(req: PageRequest) -> Response:
-    return workload_page(req, "triggers", triggers=triggers_of(req))
+    return workload_page(req, "triggers", triggers=[trigger_json(view, req.settings) for view in own_triggers(req)])
 
 
 def settings(req: PageRequest) -> Response:
@@ -61,10 +67,10 @@ def workload_of(req: PageRequest) -> dict[str, Any]:
     return shown(view_of(req), req.settings)
 
 
-def triggers_of(req: PageRequest) -> list[dict[str, Any]]:
-    """Triggers that call the function or service of the page, as returned by the REST interface."""
+def own_triggers(req: PageRequest) -> list[TriggerView]:
+    """Those that call the function or service of the page."""
     found = req.usecases.triggers.list(req.namespace, limit=None, after=None)
-    return [trigger_json(view, req.settings) for view in found if view.trigger.function_ref == req.args["name"]]
+    return [view for view in found if view.trigger.function_ref == req.args["name"]]
 
 
 def _http_of(own: list[dict[str, Any]]) -> dict[str, Any] | None:

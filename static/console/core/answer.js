@@ -14,7 +14,7 @@ export async function showAnswer(answer, durationMs, { status, body }) {
   const data = new Uint8Array(await answer.arrayBuffer());
   const type = answer.headers.get('content-type') ?? '';
   const headers = [...answer.headers].map(([name, value]) => `${name}: ${value}`).join('\n');
-  body.replaceChildren(bodyOf(data, type), el('details', {}, el('summary', {}, t('workload_run.headers_shown')), el('pre', { class: 'log' }, headers)));
+  body.replaceChildren(bodyOf(data, type), el('details', {}, el('summary', {}, t('workload_run.headers_shown')), el('pre', { class: 'log', tabindex: 0 }, headers)));
 }
 
 function bodyOf(data, type) {
@@ -51,7 +51,7 @@ function bytesOf(data, type) {
   return el('div', {},
     el('p', {}, t('workload_run.bytes', { size: bytes(data.length), type: type || 'application/octet-stream' }), ' ',
       el('button', { type: 'button', class: 'button small', onclick: () => saveAs(new Blob([data], { type }), 'answer') }, t('workload_run.save_body'))),
-    el('pre', { class: 'log' }, rows.join('\n')));
+    el('pre', { class: 'log', tabindex: 0 }, rows.join('\n')));
 }
 
 // The record of the call with its log lines, once it is written (within a second), and again while the call runs.

@@ -1,4 +1,5 @@
-// Creates elements. Text is always inserted as text, never as HTML.
+// Creates elements, and writes numbers in them. Text is always inserted as text, never as HTML.
+import { page } from './page.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -41,15 +42,22 @@ export function badge(phase, text) {
   return el('span', { class: `badge phase-${phase.toLowerCase()}` }, el('span', { class: 'dot', 'aria-hidden': 'true' }), text);
 }
 
+const UNITS = page.language === 'ru' ? { sizes: ['Б', 'КБ', 'МБ', 'ГБ'], ms: 'мс', s: 'с' } : { sizes: ['B', 'KB', 'MB', 'GB'], ms: 'ms', s: 's' };
+const [two, three] = [2, 3].map((digits) => new Intl.NumberFormat(page.language, { maximumSignificantDigits: digits, useGrouping: false }));
+
 export function bytes(size) {
-  for (const unit of ['B', 'KB', 'MB']) {
-    if (size < 1024) return `${Number(size.toPrecision(3))} ${unit}`;
+  for (const unit of UNITS.sizes.slice(0, -1)) {
+    if (size < 1024) return `${three.format(size)}\u00a0${unit}`;
     size /= 1024;
   }
-  return `${Number(size.toPrecision(3))} GB`;
+  return `${three.format(size)}\u00a0${UNITS.sizes.at(-1)}`;
 }
 
 export function milliseconds(value) {
   if (value === null || value === undefined) return '–';
-  return value < 1000 ? `${Number(value.toPrecision(3))} ms` : `${Number((value / 1000).toPrecision(3))} s`;
+  return value < 1000 ? `${three.format(value)}\u00a0${UNITS.ms}` : `${three.format(value / 1000)}\u00a0${UNITS.s}`;
+}
+
+export function percent(share) {
+  return `${two.format(share)}\u00a0%`;
 }

@@ -54,3 +54,5 @@ export function toast(text, { bad = false, href = '', label = '' } = {}) {
 }
 
 showTimes();
+// On a narrow screen, tabs scroll: the current one must be seen.
+for (const tab of document.querySelectorAll('nav [aria-current]')) tab.scrollIntoView({ inline: 'center', block: 'nearest' });

@@ -3,7 +3,9 @@ import { locale } from './page.js';
 
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'short' });
 const exact = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
-const exactSeconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium' });
+const PARTS = { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' };
+const minutes = new Intl.DateTimeFormat(locale, PARTS);
+const seconds = new Intl.DateTimeFormat(locale, { ...PARTS, second: '2-digit' });
 const STEPS = [['second', 60], ['minute', 60], ['hour', 24], ['day', 30], ['month', 12], ['year', Infinity]];
 
 // "3 min. ago", "in 2 hr."
@@ -16,16 +18,21 @@ export function ago(moment, now = Date.now()) {
   return '';
 }
 
-export const clock = (moment, { seconds = false } = {}) => (seconds ? exactSeconds : exact).format(new Date(moment));
+// "31 Jan, 09:26"; with the year if it is another one.
+export function clock(moment, { withSeconds = false } = {}) {
+  const date = new Date(moment);
+  if (date.getFullYear() !== new Date().getFullYear()) return exact.format(date);
+  return (withSeconds ? seconds : minutes).format(date);
+}
 
 // Fills <time data-ago> and <time data-time> (also data-time="seconds") elements; call it for those that a script adds.
 export function showTimes(root = document) {
   for (const item of root.querySelectorAll('time[data-ago], time[data-time]')) {
     const moment = new Date(item.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
-    const text = 'ago' in item.dataset ? ago(moment) : clock(moment, { seconds: item.dataset.time === 'seconds' });
+    const text = 'ago' in item.dataset ? ago(moment) : clock(moment, { withSeconds: item.dataset.time === 'seconds' });
     if (item.textContent !== text) item.textContent = text;
-    item.title ||= 'ago' in item.dataset ? clock(moment) : item.dateTime;
+    item.title ||= 'ago' in item.dataset ? exact.format(moment) : item.dateTime;
   }
 }
 

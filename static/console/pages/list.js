@@ -1,17 +1,18 @@
 // The list of a namespace: stays current, search and filters. `list_parts.html` draws the same rows on the server: change both.
 import '../core/frame.js';
 import { sparkline } from '../core/chart.js';
-import { badge, el, icon } from '../core/dom.js';
+import { badge, el, icon, percent } from '../core/dom.js';
 import { page, t, tn } from '../core/page.js';
-import { follow } from '../core/rest.js';
+import { follow, rest } from '../core/rest.js';
 import { showTimes } from '../core/time.js';
 
 const base = `/funcs/${page.namespace}`;
 const body = document.querySelector('#list tbody');
 const filters = document.getElementById('filters');
-const known = new Map(page.data.items.map((item) => [keyOf(item), item]));
 const rows = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+const known = new Map(); // the items that the stream has sent, as text
 const wanted = { q: '', kind: 'all', state: 'all' };
+let complete = false; // the page itself has the first rows only
 
 function keyOf(item) {
   return `${item.kind}/${item.name}`;
@@ -20,10 +21,6 @@ function keyOf(item) {
 function chipOf(trigger) {
   const text = (trigger.schedule ?? trigger.queue ?? 'HTTP') + (trigger.enabled ? '' : ` (${t('list.off')})`);
   return el('a', { class: trigger.enabled ? 'chip' : 'chip off', href: `${base}/triggers/${trigger.name}` }, icon(trigger.type), el('span', {}, text));
-}
-
-function percent(share) {
-  return `${new Intl.NumberFormat('en', { maximumSignificantDigits: 2, useGrouping: false }).format(share)}\u00a0%`;
 }
 
 function lastOf(item) {
@@ -38,8 +35,8 @@ function rowOf(item) {
   const own = `${base}/${item.kind}s/${item.name}`;
   const version = item.active_version ? t('list.version', { n: item.active_version }) : t('list.no_version');
   const sub = [t(`kinds.${item.kind}`), item.runtime, version].filter(Boolean).join(' · ');
-  const message = item.message && item.kind !== 'job' ? el('span', { class: 'sub clip', title: item.message }, item.message) : null;
-  const row = el('tr', { 'data-key': keyOf(item), class: `row-${item.kind}` },
+  const message = item.message && item.kind !== 'job' && item.message !== page.idle ? el('span', { class: 'sub clip', title: item.message }, item.message) : null;
+  const row = el('tr', { 'data-key': keyOf(item), class: `row-${item.kind}`, 'data-flags': flagsOf(item), 'data-also': [item.display_name, ...item.triggers.map((one) => one.name)].join(' ') },
     el('th', { scope: 'row' }, el('a', { href: own }, item.name), el('span', { class: 'sub' }, sub)),
     el('td', { class: 'c-phase' }, badge(item.phase, t(`phases.${item.phase}`)), message),
     el('td', { class: 'c-triggers' }, ...item.triggers.map(chipOf)),
@@ -52,71 +49,77 @@ function rowOf(item) {
   return row;
 }
 
-function isShown(item) {
-  if (wanted.kind !== 'all' && item.kind !== wanted.kind) return false;
-  if (wanted.state === 'failing' && !(item.phase === 'Failed' || item.errors || ['failed', 'timeout', 'dead'].includes(item.last?.status))) return false;
-  if (wanted.state === 'active' && !item.calls) return false;
-  if (wanted.state === 'idle' && item.calls) return false;
-  const text = [item.name, item.display_name, item.runtime, item.message, ...item.triggers.flatMap((one) => [one.name, one.schedule, one.queue])];
-  return !wanted.q || text.some((part) => part?.toLowerCase().includes(wanted.q));
+function flagsOf(item) {
+  const failing = item.phase === 'Failed' || item.errors || ['failed', 'timeout', 'dead'].includes(item.last?.status);
+  return `${failing ? 'failing ' : ''}${item.calls ? 'active' : ''}`;
+}
+
+function isShown(key, row) {
+  if (wanted.kind !== 'all' && !key.startsWith(`${wanted.kind}/`)) return false;
+  const { flags, also } = row.dataset;
+  if (wanted.state === 'idle' ? flags.includes('active') : wanted.state !== 'all' && !flags.includes(wanted.state)) return false;
+  return !wanted.q || `${row.textContent} ${also}`.toLowerCase().includes(wanted.q);
 }
 
 function applyFilters() {
   let shown = 0;
   for (const [key, row] of rows) {
-    const fits = isShown(known.get(key));
+    const fits = isShown(key, row);
     if (row.hidden === fits) row.hidden = !fits;
     if (fits) shown += 1;
   }
-  const count = shown === known.size ? tn('list.count', known.size) : t('list.shown', { shown, all: known.size });
+  const all = complete ? rows.size : page.data.total;
+  const count = shown === rows.size ? tn('list.count', all) : t('list.shown', { shown, all });
   const note = document.getElementById('count');
-  if (note && note.textContent !== count) note.textContent = count;
-  document.getElementById('nothing').hidden = shown > 0 || known.size === 0;
+  if (note.textContent !== count) note.textContent = count;
+  note.hidden = all === 0;
+  document.getElementById('nothing').hidden = shown > 0 || all === 0;
   document.getElementById('list').hidden = shown === 0;
-  document.getElementById('empty').hidden = known.size > 0;
-  document.getElementById('filled').hidden = known.size === 0;
+  document.getElementById('empty').hidden = all > 0;
+  document.getElementById('filled').hidden = all === 0;
 }
 
 // Sorts like the server: functions and services by name, then jobs.
-function placeOf(item) {
-  const group = (one) => (one.kind === 'job' ? 1 : 0);
-  for (const [key, row] of rows) {
-    const other = known.get(key);
-    if (group(other) > group(item) || (group(other) === group(item) && other.name > item.name)) return row;
-  }
-  return null;
+function placeOf(key) {
+  const [kind, name] = key.split('/');
+  return `${kind === 'job' ? 1 : 0}${name}`;
 }
 
-function insertRow(item) {
-  const before = placeOf(item);
-  const row = rowOf(item);
-  body.insertBefore(row, before);
-  const ordered = [...body.rows].map((one) => [one.dataset.key, one]);
-  rows.clear();
-  for (const [key, one] of ordered) rows.set(key, one);
+// Puts new rows where they belong; rows that are in order stay untouched.
+function arrange() {
+  const ordered = [...rows].map(([key, row]) => [placeOf(key), row]).sort(([one], [other]) => (one < other ? -1 : 1));
+  let next = body.firstElementChild;
+  for (const [, row] of ordered) {
+    if (row === next) next = next.nextElementSibling;
+    else body.insertBefore(row, next);
+  }
 }
 
 function take(items) {
+  const before = rows.size;
   for (const item of items) {
-    const key = keyOf(item);
-    if (JSON.stringify(known.get(key)) === JSON.stringify(item)) continue;
-    known.set(key, item);
-    const row = rows.get(key);
-    if (!row) insertRow(item);
-    else if (row.contains(document.activeElement)) refill(row, rowOf(item));
-    else {
-      const made = rowOf(item);
-      row.replaceWith(made);
-      rows.set(key, made);
-    }
+    const [key, text] = [keyOf(item), JSON.stringify(item)];
+    if (known.get(key) === text) continue;
+    known.set(key, text);
+    const [row, made] = [rows.get(key), rowOf(item)];
+    if (!row) rows.set(key, made);
+    else if (lookOf(row) !== lookOf(made)) renew(key, row, made);
   }
+  if (rows.size > before) arrange();
+}
+
+// What can be seen of a row, to leave those of the server alone that are still right.
+function lookOf(row) {
+  const parts = [...row.querySelectorAll('a, .badge, .tick')].map((part) => ['class', 'href', 'd'].map((name) => part.getAttribute(name)));
+  return JSON.stringify([row.dataset, row.textContent.replace(/\s+/g, ''), parts]);
 }
 
 // Keeps the keyboard's focus by moving it to the same link of the new row.
-function refill(row, made) {
+function renew(key, row, made) {
   const at = [...row.querySelectorAll('a')].indexOf(document.activeElement);
-  row.replaceChildren(...made.childNodes);
-  row.querySelectorAll('a')[at]?.focus();
+  row.replaceWith(made);
+  rows.set(key, made);
+  if (at >= 0) made.querySelectorAll('a')[at]?.focus();
 }
 
 function drop(keys) {
@@ -125,6 +128,14 @@ function drop(keys) {
     rows.delete(key);
     known.delete(key);
   }
+}
+
+// The whole list, as a stream begins with it.
+function takeAll(items) {
+  const keys = new Set(items.map(keyOf));
+  drop([...rows.keys()].filter((key) => !keys.has(key)));
+  take(items);
+  complete = true;
 }
 
 function rememberFilters() {
@@ -160,19 +171,33 @@ document.addEventListener('keydown', (event) => {
   filters.elements.q.focus();
 });
 
-for (const [name, value] of new URLSearchParams(location.search)) if (name in wanted) wanted[name] = value;
+for (const [name, value] of new URLSearchParams(location.search)) if (name in wanted) wanted[name] = value.toLowerCase();
+if (![...filters.querySelectorAll('[data-kind]')].some((button) => button.dataset.kind === wanted.kind)) wanted.kind = 'all';
+if (![...filters.elements.state.options].some((option) => option.value === wanted.state)) wanted.state = 'all';
 showWanted();
-if (known.size) applyFilters();
+applyFilters();
+
+// Without a stream: the server may have too many of them.
+async function readAll() {
+  const items = await rest('GET', 'overview').catch(() => null);
+  if (!items || complete) return;
+  takeAll(items);
+  applyFilters();
+}
 
 const live = document.getElementById('live');
+let begins = true;
 follow('overview?follow=1', ({ event, data }) => {
-  if (event === 'items') {
-    const items = JSON.parse(data);
-    take(items);
-  } else if (event === 'gone') drop(JSON.parse(data));
+  const news = JSON.parse(data);
+  if (event === 'gone') drop(news);
+  else if (begins) takeAll(news);
+  else take(news);
+  begins = false;
   applyFilters();
 }, {
   onState: (state) => {
+    begins = true;
+    if (state === 'broken' && !complete) readAll();
     live.textContent = state === 'open' ? t('list.live') : t('list.lost');
     live.classList.toggle('on', state === 'open');
   },

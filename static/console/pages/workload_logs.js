@@ -39,8 +39,8 @@ function show(lines) {
 function take({ event, data }) {
   if (event !== 'message') return;
   const line = JSON.parse(data);
-  if (waiting) waiting.push(line);
-  else show([line]);
+  if (!waiting) show([line]);
+  else if (waiting.push(line) > MOST_LINES) waiting.shift();
   showState();
 }
 

@@ -1,7 +1,7 @@
 // The overview of one function or service.
 import { toast } from '../core/frame.js';
 import '../core/trigger_table.js';
-import { t } from '../core/page.js';
+import { page, t } from '../core/page.js';
 import { rest } from '../core/rest.js';
 import { ownPath, watch } from '../core/watch.js';
 
@@ -12,9 +12,11 @@ let version = document.getElementById('version').textContent;
 watch({
   onChange: (item) => {
     message.textContent = item.message;
-    message.hidden = !item.message;
-    message.className = `notice${item.phase === 'Failed' ? ' bad' : item.phase === 'Pending' ? ' warn' : ''}`;
+    message.hidden = !item.message || item.message === page.idle;
+    message.className = `notice${item.phase === 'Failed' || item.latest_state === 'failed' ? ' bad' : item.phase === 'Pending' ? ' warn' : ''}`;
     document.getElementById('ready').textContent = item.ready_instances;
+    const why = t(`workload_overview.why_${item.instances_state}`);
+    if (document.getElementById('why').textContent !== why) document.getElementById('why').textContent = why;
     const now = item.active_version === null ? version : String(item.active_version);
     if (now !== version) document.getElementById('version').textContent = now;
     version = now;

@@ -133,7 +133,7 @@ async function runJob(signal) {
   for (let found = job; ; found = await rest('GET', path, { signal })) {
     part('status').replaceChildren(badge(found.phase, t(`phases.${found.phase}`)));
     if (['Succeeded', 'Failed'].includes(found.phase) && found.run_id === next) {
-      part('answer').replaceChildren(el('pre', { class: 'log answer' }, found.result ?? found.message));
+      part('answer').replaceChildren(el('pre', { class: 'log answer', tabindex: 0 }, found.result ?? found.message));
       if (found.run_name) await showRecord(path, found.run_name, own, part('call-log'), { signal });
       return;
     }
