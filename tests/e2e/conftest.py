@@ -3,6 +3,7 @@
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,12 +60,19 @@ def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[P
             log_file.unlink()
 
 
-@pytest.fixture(scope="module")
-def server(running_server: tuple[Place, str], request: pytest.FixtureRequest) -> Iterator[RunningServer]:
-    """The session's server, with a token for a tenant that only this module uses; its namespace is deleted at the end."""
+@contextmanager
+def tenant_of(running_server: tuple[Place, str], sub: str) -> Iterator[RunningServer]:
+    """The session's server with the token of a tenant, whose namespace is deleted at the end."""
     place, url = running_server
-    token = run_command(("token", "--sub", request.module.__name__), place.environ).stdout.strip()
+    token = run_command(("token", "--sub", sub), place.environ).stdout.strip()
     headers = {"Authorization": f"Bearer {token}"}
     namespace = requests.get(f"{url}/v1/whoami", headers=headers, timeout=30).json()["namespace"]
     yield RunningServer(place, url, token, namespace)
     requests.delete(f"{url}/v1/namespaces/{namespace}", params={"confirm": namespace}, headers=headers, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def server(running_server: tuple[Place, str], request: pytest.FixtureRequest) -> Iterator[RunningServer]:
+    """The session's server, with a token for a tenant that only this module uses."""
+    with tenant_of(running_server, request.module.__name__) as found:
+        yield found

@@ -13,6 +13,11 @@ from tests.services import unavailable
 SHOTS = Path(__file__).resolve().parents[1] / "e2e" / "shots"
 """Screenshots for people to look at; ignored by git."""
 
+FIRST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => {
+  for (const paint of list.getEntriesByName('first-contentful-paint')) resolve(paint.startTime);
+}).observe({ type: 'paint', buffered: true }))"""
+"""Script: milliseconds from the start of the navigation to the first text or picture."""
+
 
 @contextmanager
 def chromium() -> Iterator[Browser]:

@@ -6,7 +6,7 @@ import pytest
 import requests
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.e2e.conftest import RunningServer, wait_until
+from tests.e2e.conftest import Place, RunningServer, tenant_of, wait_until
 from tests.services.browser import chromium, errors_of
 
 HANDLER = "def handle(event):\n    print('greeting', event)\n    return {'hello': event.get('name', 'you')}\n"
@@ -32,24 +32,32 @@ class Console:
         wait_until(lambda: self.rest("GET", f"functions/{name}").json()["phase"] == "Ready", f"{name} is Ready")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Ends with this folder's tests: while it runs, the thread has an event loop, and other tests start their own."""
     with chromium() as found:
         yield found
 
 
-@pytest.fixture(scope="module")
-def console(server: RunningServer, browser: Browser) -> Iterator[Console]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-GB")
+@pytest.fixture(scope="package")
+def console(running_server: tuple[Place, str], browser: Browser) -> Iterator[Console]:
+    """One browser, signed in once, with the built function `hello`. Tests give what they add names of their own."""
+    with tenant_of(running_server, "console") as server:
+        context = signed_in(browser, server, viewport={"width": 1440, "height": 900}, locale="en-GB")
+        made = Console(server, context)
+        made.deploy("hello")
+        yield made
+        context.close()
+
+
+def signed_in(browser: Browser, server: RunningServer, **options: object) -> BrowserContext:
+    context = browser.new_context(**options)  # type: ignore[arg-type]
     context.set_default_timeout(10_000)
     page = context.new_page()
     page.goto(f"{server.url}/funcs?token={server.token}")
     expect(page).to_have_url(f"{server.url}/funcs/{server.namespace}")
     page.close()
-    made = Console(server, context)
-    made.deploy("hello")
-    yield made
-    context.close()
+    return context
 
 
 @pytest.fixture
