@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.conftest import RunningServer, ok
+from tests.e2e.conftest import RunningServer, ok, wait_until
 from tests.e2e.console.conftest import Console
 from tests.services.browser import shoot
 
@@ -73,7 +73,7 @@ def test_the_list_stays_current(console: Console, page: Page) -> None:
     expect(row).to_contain_text("HTTP (off)")
     console.rest("PATCH", "triggers/hello", json={"enabled": True})
     expect(row).not_to_contain_text("(off)")
-    assert row.inner_text() == drawn_by_server
+    wait_until(lambda: row.inner_text() == drawn_by_server, "the row looks as before")
     console.rest("DELETE", "functions/added")
     expect(page.locator('tr[data-key="function/added"]')).to_have_count(0)
 
