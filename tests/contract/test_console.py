@@ -227,7 +227,7 @@ def test_every_text_is_used(repository: Path) -> None:
     folders = ("sless/http/console", "static/console")
     files = [path for folder in folders for path in (repository / folder).rglob("*.*") if path.suffix in (".py", ".html", ".js")]
     sources = "".join(path.read_text() for path in files)
-    computed = {"phases", "kinds", "statuses", "errors", "frame", "tabs"}
+    computed = {"phases", "kinds", "statuses", "errors", "frame", "tabs", "runtimes"}
 
     def is_used(group: str, name: str) -> bool:
         starts = [name[: at + 1] for at, letter in enumerate(name) if letter == "_"]
