@@ -2,8 +2,9 @@
 
 `model` the nouns · `runtimes` the languages · `schemas` JSON Schema of every request, `answer_schemas` of every answer (used for validation
 and for the OpenAPI document) · `validate` schema errors as sentences · `spec`, `trigger_spec` JSON → spec, reporting all errors at once ·
-`instance_bounds` minimum and maximum of instances, `demand` load per workload · `phase` computes the phase · `lifecycle` allowed state
-transitions · `routing` what the proxy needs to know about a workload, `function_urls` public URLs of functions · `schedule`, `cron` when
+`instance_bounds` minimum and maximum of instances, `instances_state` why there are that many, `demand` load per workload · `phase` computes
+the phase · `lifecycle` allowed state transitions ·
+`routing` what the proxy needs to know about a workload, `function_urls` public URLs of functions · `schedule`, `cron` when
 a cron trigger is due and what happens then · `amqp` broker URLs and queue names · `messages` AMQP messages passed between rooms ·
 `log_line` a line an instance printed, `output_rates` rate limits of output · `asynchronous` options of asynchronous calls, `request` their
 stored head and body, `attempt` one attempt, `callback` the notification at the end · `addresses` which addresses sless may connect to for a
