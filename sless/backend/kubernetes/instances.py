@@ -209,6 +209,9 @@ class Instances:
         """Objects that no Deployment needs (with the current settings), and code to which no pod, Deployment or Job refers."""
         now, used = clock.now(), code_in_use(view)
         needed = {key for deployment in view.deployments.values() for key in needs_of(deployment)}
+        # A Deployment just written counts, although a busy API may tell of it much later.
+        cached_owners = {one.labels.get(WORKLOAD) for one in self.objects.cache.all() if one.kind == "Deployment" and not one.deleting}
+        owners = view.deployments.keys() | cached_owners
         loose, unused = [], []
         for cached in self.objects.cache.all():
             age = now - parse_rfc3339(cached.created_at) if cached.created_at else timedelta(0)
@@ -216,7 +219,8 @@ class Instances:
             if cached.deleting or cached.kind == "Deployment":
                 continue
             # With a Deployment, only Ingresses can become superfluous (by settings); its annotations, if removed by hand, are restored.
-            loses_owner = cached.labels.get(WORKLOAD) not in view.deployments or cached.kind == "Ingress"
+            owner = cached.labels.get(WORKLOAD)
+            loses_owner = owner not in owners or (cached.kind == "Ingress" and owner in view.deployments)
             if self.writer.is_busy(cached.labels.get(WORKLOAD, "")):
                 continue
             if role == ROLE_INSTANCE and loses_owner and cached.key not in needed:
