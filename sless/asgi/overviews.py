@@ -24,7 +24,7 @@ PERIOD_SEC = 1.0
 """Minimum time between two reads of a namespace."""
 REST_SHARE = 10
 SENT_BYTES_PER_SEC = 4 * 2**20
-"""To all streams of a namespace: with 200 consoles and 200 busy functions, each read makes 30 MB."""
+"""Bytes sent to all streams of a namespace: with 200 consoles and 200 busy functions, each read results in 30 MB."""
 CHECK_SEC = 15.0
 """How often a stream checks its token again, since it may have been revoked."""
 _QUEUED = 20

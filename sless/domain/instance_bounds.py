@@ -34,7 +34,7 @@ SERVICE_FIELDS: dict[str, Schema] = {
 
 class InstancesState(StrEnum):
     """`serving` they take calls · `full` as many as the maximum · `limited` they take calls, `message` says why there are no more · `zero`
-    none, the next call starts one · `starting` · `failing` they exit · `no_version` no version is ready · `off` the maximum is 0 ·
+    none; the next call starts one · `starting` · `failing` they exit · `no_version` no version is ready · `off` the maximum is 0 ·
     `disabled` the triggers that need instances are off · `runs` each call has a process of its own · `suspended`."""
 
     SERVING = "serving"

@@ -1,4 +1,4 @@
-"""Why a function or service has the instances it has. Pure."""
+"""State of the instances of a function or service. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from sless.domain.routing import keeps_instances
 
 
 def instances_state_of(workload: Workload, phase: PhaseView, triggers: Sequence[Trigger]) -> InstancesState | None:
-    """None for jobs. `triggers` are those that refer to the workload."""
+    """The state; None for jobs. `triggers` are those that refer to the workload."""
     if workload.kind is Kind.JOB:
         return None
     if workload.suspended is not None:

@@ -222,7 +222,7 @@ class HistoryStore:
         return found
 
     def count_cold(self, workload_id: str, since: datetime) -> int:
-        """Calls since then that waited for a start."""
+        """Number of calls since then that waited for a start."""
         columns = invocations.c
         query = select(func.count()).where(columns.workload_id == workload_id, columns.started_at >= since, columns.cold)
         with self._db.read() as conn:

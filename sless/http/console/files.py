@@ -1,4 +1,4 @@
-"""The console's files for browsers: below a path with the hash of all of them, kept forever, and compressed.
+"""Serves the console's files: compressed, and below a path with the hash of all of them, so that browsers may keep them forever.
 
 Only these are compressed, not pages: a page has the key of the session beside texts that strangers may have caused, such as the last words
 of a crashed function, and its compressed length would tell how much the two have in common (BREACH).
@@ -19,7 +19,7 @@ _TEXTS = (".js", ".css", ".svg", ".json")
 
 @functools.cache
 def static_version() -> str:
-    """Hash of all files of the console: part of their path, so that browsers may cache them forever."""
+    """Hash of all files of the console, which is part of their path, so that browsers may cache them forever."""
     folder = assets.static_dir() / "console"
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
@@ -29,7 +29,7 @@ def static_version() -> str:
 
 
 def versioned(tag: str, filename: str) -> Response:
-    """A page of another version (before an upgrade, or of another replica) gets today's files, but does not keep them."""
+    """Serves this version's files to a page of another one (from before an upgrade, or of another replica), but uncached."""
     current = tag == static_version()
     response = send_from_directory(assets.static_dir(), filename, max_age=_YEAR_SEC if current else 0)
     if current:

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as pages show them; `static/console/core/dom.js` writes them the same way."""
+"""Formats numbers, sizes and times for pages, in the same way as `static/console/core/dom.js`."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ NOTHING = "–"
 
 
 def number_of(value: float, language: str, digits: int = 3) -> str:
-    """With so many significant digits: `0.5`, `12.3`, `1020`."""
+    """With this number of significant digits: `0.5`, `12.3`, `1020`."""
     return _localised(f"{float(f'{value:.{digits}g}'):g}", language)
 
 
@@ -66,7 +66,7 @@ def _localised(number: str, language: str) -> str:
 
 
 def _in_language(format_: Callable[[Any, str], str]) -> Callable[..., str]:
-    """A filter that writes in the language of the page."""
+    """A filter that formats in the language of the page."""
 
     @pass_context
     def filter_(context: Context, value: Any) -> str:

@@ -76,7 +76,7 @@ def _check(args: dict[str, Any]) -> None:
 
 
 def _other_kind(req: PageRequest, error: SlessError) -> Response | None:
-    """A redirect to the page of the service when a link took it for a function, as links from triggers do: names are unique over both."""
+    """Redirects to the page of the service if a link took it for a function, as those of triggers do, since both share their names."""
     if not (isinstance(error, NotFound) and req.args.get("kind") == Kind.FUNCTION and req.namespace and wants_page()):
         return None
     try:

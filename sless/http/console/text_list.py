@@ -13,7 +13,7 @@ _IF_ANY = ("queue",)
 
 
 def fields_of(item: OverviewItem, namespace: str, settings: Settings) -> dict[str, str]:
-    """The fields to show; `-` where there is nothing, so that all blocks have the same lines."""
+    """The fields to show; `-` for empty ones, so that all blocks have the same lines."""
     values = (
         str(item.kind),
         item.runtime or "",

@@ -68,7 +68,7 @@ def workload_of(req: PageRequest) -> dict[str, Any]:
 
 
 def own_triggers(req: PageRequest) -> list[TriggerView]:
-    """Those that call the function or service of the page."""
+    """Triggers that call the function or service of the page."""
     found = req.usecases.triggers.list(req.namespace, limit=None, after=None)
     return [view for view in found if view.trigger.function_ref == req.args["name"]]
 

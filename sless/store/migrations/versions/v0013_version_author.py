@@ -1,4 +1,4 @@
-"""Who made a version."""
+"""Store the subject that created a version."""
 
 import sqlalchemy as sa
 from alembic import op
