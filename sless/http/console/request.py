@@ -172,4 +172,5 @@ def support_note_of(runtime: str | None, texts: Texts) -> str:
     support = known.support(clock.now().date()) if known else Support.SUPPORTED
     if known is None or support is Support.SUPPORTED:
         return ""
-    return texts.text(f"runtimes.{support}", runtime=known.name, day=known.end_of_life)
+    key = "runtimes.end_of_life" if support is Support.END_OF_LIFE else "runtimes.deprecated"
+    return texts.text(key, runtime=known.name, day=known.end_of_life)
