@@ -144,16 +144,6 @@ def test_functions_created_on_one_are_served_by_both(replicas):
     assert shown[0] == shown[1]
 
 
-def test_who_sees_ready_on_a_replica_is_served_by_the_new_version_there(replicas):
-    follower = tenant_of(replicas.two, "ada")
-    path = follower.deploy("versioned", "def handle(event):\n    return 1\n")
-    for number in (2, 3):
-        assert follower.upload("versioned", f"def handle(event):\n    return {number}\n").status_code == 202
-        assert follower.settled("versioned", version=number)["active_version"] == number
-        assert [follower.get(path).json() for _ in range(5)] == [number] * 5
-    assert follower.call("DELETE", "functions/versioned").status_code == 202
-
-
 def test_a_call_on_the_follower_starts_the_first_instance(replicas):
     follower = tenant_of(replicas.two, "ada")
     path = follower.deploy("idle", HELLO, idle_seconds=1)
