@@ -12,16 +12,16 @@ from tests.bench.places import ROOT, answers, wait_until
 RUNTIME_OF = {"python3.11": "handler.handle", "nodejs20": "handler.handle"}
 
 
-def connect(url: str, folder: Path) -> rest.Client:
+def connect(url: str, folder: Path, sub: str = "bench") -> rest.Client:
     """As a tenant of the server with its data folder in `folder`."""
-    client = rest.connect(url, token_of(folder))
+    client = rest.connect(url, token_of(folder, sub))
     client.ensure_namespace()
     return client
 
 
-def token_of(folder: Path) -> str:
+def token_of(folder: Path, sub: str = "bench") -> str:
     settings = load({"SLESS_DATA_DIR": str(folder / "data"), "HOME": str(ROOT)})
-    return issue_token(settings, "bench", 86_400)
+    return issue_token(settings, sub, 86_400)
 
 
 def pack(folder: Path) -> bytes:

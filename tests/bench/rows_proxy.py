@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,8 @@ from tests.bench.places import FUNCTIONS, Served, free_port, nginx, runtime, sle
 from tests.bench.table import Row, at_least, at_most, ratio
 
 CONNECTIONS = (1, 32, 256)
+FOLLOWED_AT_ONCE = 20
+"""Logs that the server lets a namespace follow."""
 
 
 def figures(report: Report) -> str:
@@ -129,9 +131,13 @@ def beside_slow_work(effort: Effort) -> Iterator[Row]:
             quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
             busy = under(work, lambda: wrk(called, connections=8, seconds=seconds, script=POST_JSON))
             yield beside(name, quiet, busy)
+        users = [client, *(connect(url, folder, f"follower{number}") for number in range((followed - 1) // FOLLOWED_AT_ONCE))]
+        for other in users[1:]:
+            deploy(other, "hello", FUNCTIONS / "python", "python3.11")
         quiet = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
-        with followers(client, followed):
-            busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
+        for number, user in enumerate(users):
+            follow(user, min(FOLLOWED_AT_ONCE, followed - number * FOLLOWED_AT_ONCE))
+        busy = wrk(called, connections=8, seconds=seconds, script=POST_JSON)
         yield beside(f"{followed} followed logs", quiet, busy)
 
 
@@ -149,21 +155,20 @@ def poll_builds(client: Client, count: int) -> None:
     time.sleep(max(0.0, 1 - (time.monotonic() - began)))
 
 
-@contextmanager
-def followers(client: Client, count: int) -> Iterator[None]:
-    """Users who follow the log of the function that is called."""
-    with ExitStack() as stack:
-        for _ in range(count):
-            lines = stack.enter_context(client.functions.logs("hello", follow=1, tail=1))
-            threading.Thread(target=read_all, args=(lines,), daemon=True).start()
-        yield
+def follow(client: Client, count: int) -> None:
+    """Users who follow the log of the tenant's function until the server stops."""
+    opened = threading.Semaphore(0)
 
+    def read_all() -> None:
+        with suppress(Exception), client.functions.logs("hello", follow=1, tail=1) as lines:  # the server stops in the middle of it
+            opened.release()
+            for _ in lines:
+                pass
 
-def read_all(lines: Iterator[str]) -> None:
-    # The end of the measurement closes the connection.
-    with suppress(Exception):
-        for _ in lines:
-            pass
+    for _ in range(count):
+        threading.Thread(target=read_all, daemon=True).start()
+    if not all(opened.acquire(timeout=60) for _ in range(count)):
+        raise RuntimeError(f"fewer than {count} logs could be followed")
 
 
 def under(work: Callable[[], object], measure: Callable[[], Report]) -> Report:
