@@ -5,11 +5,12 @@ import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sless.client import connect, pack_folder
-from tests.e2e.conftest import ok, wait_until
+from tests.e2e.conftest import RunningServer, ok, wait_until
 from tests.e2e.test_cli import call
 
 pytestmark = [pytest.mark.xdist_group("cli"), pytest.mark.timeout(300)]
@@ -26,7 +27,21 @@ def test_deploy_and_call_the_example(server, folder):
     with urllib.request.urlopen(f"{url}?name=Bob", timeout=40) as answer:
         assert json.load(answer)["message"] == "Hello, Bob!"
     wait_until(lambda: "greeting Ada, request " in ok(server.sless("logs", "hello-go")), "the line is in the log")
-    assert json.loads(ok(server.sless("describe", "hello-go", "--output", "json")))["runtime"] == "go1.23"
+    assert describe(server, "hello-go")["runtime"] == "go1.23"
+    ok(server.sless("set", "hello-go", "--idle-seconds", "1"))
+    wait_until(lambda: describe(server, "hello-go")["ready_instances"] == 0, "no instance stands")
+    assert call(url, {"name": "Eve"})["message"] == "Hello, Eve!"
+    wait_until(lambda: [item["cold"] for item in invocations(server, "hello-go")] == [True, False, False], "a cold call in history")
+
+
+def invocations(server: RunningServer, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ok(server.sless("invocations", name, "--output", "json")))
+    return found
+
+
+def describe(server: RunningServer, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ok(server.sless("describe", name, "--output", "json")))
+    return found
 
 
 def test_a_compile_error_leaves_the_old_version_serving(server, folder):

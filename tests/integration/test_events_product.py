@@ -145,6 +145,23 @@ def test_a_message_is_delivered_and_recorded(mq_tenant: Tenant, rabbit_server: R
     assert sum(day["invocations"] for day in usage["days"]) == 3
 
 
+def test_a_message_starts_the_first_instance(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
+    tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
+    tenant.deploy("f", {"handler.py": HANDLER}, http=False, idle_seconds=1)
+    listen(tenant, queue)
+
+    def is_idle() -> bool:
+        found = tenant.get("functions/f").json()
+        return (found["phase"], found["ready_instances"]) == ("Ready", 0) and "idle" in found["message"]
+
+    wait_until(is_idle, "no instance stands")
+    assert waiting(rabbit_server, queue) == (0, 1), "the server listens"
+    publish(rabbit_server, queue, b'{"n": 1}', b'{"n": 2}')
+    wait_until(lambda: len(calls_of(tenant)) == 2, "two calls")
+    assert [(call["status"], call["attempts"], call["cold"]) for call in calls_of(tenant)] == [("succeeded", 1, True)] * 2
+    wait_until(is_idle, "no instance stands again")
+
+
 def test_a_message_that_crashes_the_instance_fails_no_other_message(mq_tenant: Tenant, rabbit_server: RabbitServer) -> None:
     tenant, queue = mq_tenant, f"{mq_tenant.namespace}.mail"
     tenant.deploy("f", {"handler.py": HANDLER}, http=False)
