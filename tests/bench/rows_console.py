@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from sless.client import Client
 from tests.bench.client import connect, token_of
@@ -106,7 +106,7 @@ def fluency(browser: Browser, sign_in: str, address: str, client: Client, most: 
     with signed_in(browser, sign_in) as context:
         page = context.new_page()
         page.goto(address)
-        page.wait_for_function(f"document.querySelectorAll('#list tbody tr').length === {most}")
+        expect(page.locator("#list tbody tr")).to_have_count(most)
         yield _gaps(f"scrolling through {most} functions", page, SCROLL)
         yield _gaps(f"searching in {most} functions", page, FILTER)
         page.evaluate("window.scrollTo(0, 0)")
