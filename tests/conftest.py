@@ -52,12 +52,20 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 @pytest.hookimpl(tryfirst=True)  # before xdist's hook, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups the tests of files with expensive fixtures. The longest groups start first, so that the run does not end with one of them."""
+    if "TEST_SOAK_MESSAGES" not in os.environ:
+        _leave_out(items, [item for item in items if item.get_closest_marker("soak")])
     for item in items:
         if _folder_of(item) in SLOW_FOLDERS or SERVERS & set(getattr(item, "fixturenames", ())) or is_slow_file(item.path):
             item.add_marker(pytest.mark.slow)
         if item.path.name in ONE_WORKER_EACH and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=_rank)
+
+
+def _leave_out(items: list[pytest.Item], unwanted: list[pytest.Item]) -> None:
+    if unwanted:
+        unwanted[0].config.hook.pytest_deselected(items=unwanted)
+        items[:] = [item for item in items if item not in unwanted]
 
 
 def is_slow_file(path: Path) -> bool:

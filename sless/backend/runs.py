@@ -13,7 +13,7 @@ from sless import clock
 from sless.backend.outcome import NoOutcome, ResultTooLarge, RunLimits, read_outcome
 from sless.backend.records import RunRecord, status_of
 from sless.backend.starter import Starter, material_key_of
-from sless.domain.exits import exit_words_of
+from sless.domain.exits import exit_words_of, reported
 from sless.domain.model import CallStatus
 from sless.domain.ports import BackendUnavailable, ObservedRun, RunSpec
 from sless.errors import storage_full
@@ -226,7 +226,7 @@ class LocalRuns:
                 started_at=run.started_at, ended_at=clock.now(), non_retryable=True,
             )  # fmt: skip
         except NoOutcome:
-            return self._ended(run, CallStatus.FAILED, exit_words_of(code), exit_code=code)
+            return self._ended(run, CallStatus.FAILED, reported(exit_words_of(code), run.reader.crash), exit_code=code)
         tail = run.reader.tail()
         said = [] if tail == [outcome.error] else tail  # a single line that is the error itself is not repeated
         message = "" if outcome.ok else "\n".join([outcome.error or "", *said])

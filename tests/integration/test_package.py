@@ -161,6 +161,7 @@ class TestInstalled:
         output = run_well(installed_environment.python, "-c", code, cwd=tmp_path, env=installed_environment.variables)
         assert output.count("site-packages/sless/") == 3
 
+    @pytest.mark.soak  # the zipapp's demo runs the same code
     def test_demo_works_installed(self, installed_environment: Environment, tmp_path: Path):
         variables = {**installed_environment.variables, "SLESS_DATA_DIR": str(tmp_path / "data"), "SLESS_PORT": "0"}
         output = run_well(installed_environment.folder / "bin" / "sless", "demo", "--exit", cwd=tmp_path, env=variables)
@@ -274,6 +275,8 @@ exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs sh -euc "
 """The setup of the Dockerfile and the chart: read-only root, non-root user, writable /data and /tmp."""
 
 
+# Compiling all packages takes half a minute. In make test, the demo of the zipapp and the chart test of test_kube_install show the same.
+@pytest.mark.soak
 class TestInTheImage:
     pytestmark = pytest.mark.slow
 

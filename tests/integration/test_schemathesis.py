@@ -124,7 +124,7 @@ def prepared_document() -> dict[str, Any]:
             # Followed logs do not end by themselves.
             operation["parameters"] = [item for item in operation.get("parameters", ()) if item["name"] != "follow"]
             for parameter in operation.get("parameters", ()):
-                if parameter["name"] == "ns":
+                if parameter["name"] == "ns" and parameter["in"] == "path":
                     parameter["schema"] = {"type": "string", "enum": [NAMESPACE]}
                 if parameter["name"] == "name" and parameter["in"] == "path":
                     known = [name for part, name in NAMES.items() if f"/{part}/" in path]
