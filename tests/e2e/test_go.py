@@ -86,7 +86,7 @@ func Handle(event map[string]any) (any, error) {
 @pytest.mark.parametrize("with_instances", [True, False], ids=["instances", "one run per call"])
 def test_panics_and_exits(server, warm_go, tmp_path, with_instances):
     (tmp_path / "main.go").write_text(ENDS)
-    name = f"go-ends-{'with_instances' if with_instances else 'once'}"
+    name = f"go-ends-{'instances' if with_instances else 'once'}"
     ok(server.sless("deploy", name, str(tmp_path), *([] if with_instances else ["--no-http"])))
 
     def invoke(kind: str) -> str:

@@ -15,7 +15,6 @@ from tests.contract.rest_harness import Rest
 from tests.proxykit.fakes import revision_of, route_of
 from tests.proxykit.server import Front
 from tests.proxykit.upstream import Peer, Upstream, logs_or
-from tests.services.browser import chromium
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.slow]
 MARK = "victims-function"
@@ -91,12 +90,6 @@ class Stage:
         text = page.content()
         page.close()
         return text
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

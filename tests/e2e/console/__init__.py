@@ -1,0 +1,1 @@
+"""Tests of the console in a browser. A package, so that its fixtures end with it."""
