@@ -30,10 +30,15 @@ def owner_reference(owner: Object) -> Object:
 
 
 def condition(type_: str, status: bool, reason: str, message: str = "") -> Object:
+    """As Jobs, Pods and ReplicaSets have it."""
     return {
-        "type": type_, "status": "True" if status else "False", "reason": reason, "message": message,
-        "lastUpdateTime": now_text(), "lastTransitionTime": now_text(),
+        "type": type_, "status": "True" if status else "False", "reason": reason, "message": message, "lastTransitionTime": now_text(),
     }  # fmt: skip
+
+
+def deployment_condition(type_: str, status: bool, reason: str) -> Object:
+    """Has one time more than others."""
+    return {**condition(type_, status, reason), "lastUpdateTime": now_text()}
 
 
 def with_condition(existing: list[Object], new: Object) -> list[Object]:

@@ -4,7 +4,17 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from tests.kube.conditions import RETRY_SEC, condition, create_pod, is_ended, is_going, is_ready, owner_reference, with_condition
+from tests.kube.conditions import (
+    RETRY_SEC,
+    condition,
+    create_pod,
+    deployment_condition,
+    is_ended,
+    is_going,
+    is_ready,
+    owner_reference,
+    with_condition,
+)
 from tests.kube.errors import Refused
 from tests.kube.kinds import kind_of
 from tests.kube.loops import Loop, add_owners
@@ -173,11 +183,11 @@ class Deployments:
         conditions = (owner.get("status") or {}).get("conditions") or []
         unavailable = share_of((owner["spec"]["strategy"].get("rollingUpdate") or {}).get("maxUnavailable", 0), wanted, up=False)
         enough = ready >= wanted - unavailable
-        conditions = with_condition(
-            conditions, condition("Available", enough, "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable")
-        )
+        reason = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
+        conditions = with_condition(conditions, deployment_condition("Available", enough, reason))
         done = updated == wanted == total == ready
-        conditions = with_condition(conditions, condition("Progressing", True, "NewReplicaSetAvailable" if done else "ReplicaSetUpdated"))
+        reason = "NewReplicaSetAvailable" if done else "ReplicaSetUpdated"
+        conditions = with_condition(conditions, deployment_condition("Progressing", True, reason))
         failures = [one for item in status.values() for one in item.get("conditions") or [] if one["type"] == "ReplicaFailure"]
         conditions = [one for one in conditions if one["type"] != "ReplicaFailure"]
         conditions += failures[:1]
