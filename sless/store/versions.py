@@ -146,11 +146,13 @@ class VersionStore:
 
     def cancel(self, version_id: str, message: str = "cancelled") -> bool:
         with self._db.write() as conn:
+            version = _find(conn, versions.c.id == version_id)
+            if version is None:
+                return False
+            workload = lock(conn, version.workload_id)  # before the version, as in `finish`
             done = _end(conn, versions.c.id == version_id, VersionState.CANCELLED, message) > 0
             if done:
-                version = _find(conn, versions.c.id == version_id)
-                assert version is not None
-                audit.note(conn, note_of(lock(conn, version.workload_id), "cancel_build", value_change("version", version.number, None)))
+                audit.note(conn, note_of(workload, "cancel_build", value_change("version", version.number, None)))
                 revision.bump(conn)
             return done
 
@@ -275,8 +277,7 @@ def version_of(row: RowMapping) -> Version:
 
 
 def _values_of(version: Version) -> dict[str, Any]:
-    names = versions.c.keys()
-    values = {name: getattr(version, name) for name in names if hasattr(version, name)}
+    values = {name: getattr(version, name) for name in versions.c.keys() if hasattr(version, name)}  # noqa: SIM118 - not a dict
     warnings = codec.encode(list(version.warnings)) if version.warnings else None
     encoded = {"state": version.state.value, "build_env": codec.encode(version.build_env), "warnings": warnings}
     return values | encoded | {"claimed_by": None}

@@ -26,7 +26,7 @@ SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 INTO_SQLITE = pytest.mark.parametrize("empty_database_url", ["sqlite"], indirect=True)
 """For what does not depend on the database."""
 AT = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
-LEFT_OUT = {"demand", "leases", "endpoints", "standing_instances", "reconcile_errors"}
+LEFT_OUT = {"demand", "tenant_use", "leases", "endpoints", "standing_instances", "reconcile_errors"}
 
 
 def key_of(number: int) -> str:
