@@ -35,7 +35,7 @@ Databases = dict[str, Callable[[Path], str]]
 def cron(effort: Effort) -> Iterator[Row]:
     with _postgres() as make_database:
         databases: Databases = {"SQLite": lambda folder: sqlite_url_of(folder / "bench.db")}
-        if make_database is not None:
+        if make_database is not None and not effort.moment:
             databases["PostgreSQL"] = lambda folder: make_database()
         for name, url_of in databases.items():
             yield idle(name, url_of, effort)
