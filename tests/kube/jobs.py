@@ -1,5 +1,6 @@
 """Jobs: Pods, attempts, deadlines, and removal after ttlSecondsAfterFinished."""
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,30 @@ from tests.kube.kinds import kind_of
 from tests.kube.loops import Loop, add_owners
 from tests.kube.registry import DeleteOptions, Object, Registry, now_text
 
-REPORT_SEC = 0.3
+REPORT_SEC = 2.0
 """How long a kubelet may take to report the end of a container."""
+FROZEN_SEC = 1.0
+
+
+class Pulse:
+    """Notices that the process was stopped by a signal. Containers go on meanwhile, so one that ended in time must be reported before its
+    Job fails at the deadline."""
+
+    def __init__(self) -> None:
+        self._beat_at, self._thawed_at = time.monotonic(), float("-inf")
+        threading.Thread(target=self._run, name="pulse", daemon=True).start()
+
+    def just_thawed(self) -> bool:
+        now = time.monotonic()
+        return now - self._beat_at > FROZEN_SEC or now - self._thawed_at < REPORT_SEC
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(FROZEN_SEC / 10)
+            now = time.monotonic()
+            if now - self._beat_at > FROZEN_SEC:
+                self._thawed_at = now
+            self._beat_at = now
 
 
 class Jobs:
@@ -19,8 +42,7 @@ class Jobs:
         self.registry = registry
         self._loop = Loop(self._sync, failed)
         self._ended_at: dict[str, float] = {}
-        self._overdue: set[str] = set()
-        """Jobs past their deadline at the last look. A container that ended before, while the cluster was frozen, is reported by then."""
+        self._pulse = Pulse()
 
     def on(self, event: str, item: Object) -> None:
         if item["kind"] == "Job":
@@ -71,12 +93,9 @@ class Jobs:
         started = (job.get("status") or {}).get("startTime")
         if deadline is not None and started:
             left = deadline - since(started)
-            if left <= 0 and job["metadata"]["uid"] in self._overdue:
+            if left <= 0 and not self._pulse.just_thawed():
                 return condition("Failed", True, "DeadlineExceeded", "Job was active longer than specified deadline")
-            if left <= 0:
-                self._overdue.add(job["metadata"]["uid"])
-                left = REPORT_SEC
-            self._loop.later(left, job["metadata"]["namespace"], job["metadata"]["name"])
+            self._loop.later(left if left > 0 else REPORT_SEC, job["metadata"]["namespace"], job["metadata"]["name"])
         return None
 
     def _start_pod(self, job: Object, failed: int) -> bool:
